@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The messages between a traced program and pisted, one datagram each on a SOCK_SEQPACKET unix socket, and the state page
+ * that a program without a daemon waits on.
+ *
+ *   program                                pisted
+ *   HELLO (who, what is attached)   ->
+ *   EVENTS ... (descriptions)       ->
+ *   SYNC token                      ->
+ *                                   <-     CHANNEL + memfd ...   ENABLE ...   STATEDUMP ...
+ *                                   <-     SYNCED token                       the program's start goes on
+ *                                   <-     CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
+ *   SYNCED token                    ->
+ *   EVENTS, SYNC, MODULE_GONE       ->                                        a library is loaded, unloaded
+ *
+ * Each side answers SYNC with SYNCED once everything sent before it has taken effect. When the socket closes, the program goes
+ * on recording into what it has; with the next daemon it says HELLO again and lists the channels that it has attached, and
+ * gets CHANNEL_GONE for those that no longer exist.
+ *
+ * State page: a file of 4 bytes, a generation number that a starting pisted changes once it listens; programs wait on it with
+ * FUTEX_WAIT through a shared read-only mapping, and never load from that mapping (the file may be truncated under them).
+ *
+ * Places: $PISTE_RUNDIR, when set, holds everything: app.sock, state. Otherwise root's daemon has /run/piste/app.sock and
+ * /dev/shm/piste-state-0, that of user UID /run/user/UID/piste/app.sock (/tmp/piste-UID/app.sock where /run/user/UID is
+ * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon and with its own user's.
+ */
+#ifndef PISTE_ABI_PROTOCOL_H
+#define PISTE_ABI_PROTOCOL_H
+
+#include "base.h"
+
+#define PISTE_MESSAGE_MAGIC     0x534d5350u /* "PSMS" */
+#define PISTE_MESSAGE_BYTES_MAX 65536u
+
+enum piste_message_type {
+	/* program -> pisted */
+	PISTE_MESSAGE_HELLO = 1,
+	PISTE_MESSAGE_EVENTS = 2,
+	PISTE_MESSAGE_MODULE_GONE = 3,
+	PISTE_MESSAGE_REFUSED = 4,
+	/* pisted -> program */
+	PISTE_MESSAGE_CHANNEL = 16,
+	PISTE_MESSAGE_CHANNEL_GONE = 17,
+	PISTE_MESSAGE_ENABLE = 18,
+	PISTE_MESSAGE_DISABLE = 19,
+	PISTE_MESSAGE_STATEDUMP = 20,
+	/* both ways */
+	PISTE_MESSAGE_SYNC = 32,
+	PISTE_MESSAGE_SYNCED = 33,
+};
+
+struct piste_message {
+	uint32_t magic; /* PISTE_MESSAGE_MAGIC */
+	uint32_t type;
+	uint32_t total_bytes; /* This header included; equals the datagram's size. */
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_message, 16);
+
+/* Followed by `attached_count` uint32 channel keys, then `path_bytes` bytes of the executable's path. */
+struct piste_message_hello {
+	struct piste_message message;
+	uint16_t version_major; /* PISTE_ABI_MAJOR */
+	uint16_t version_minor;
+	uint32_t struct_bytes; /* Of this struct; what follows starts there. */
+	uint64_t instance_id;  /* Random, drawn once per process (again after fork). */
+	int32_t vpid;
+	int32_t vppid;
+	uint8_t pointer_bits;
+	uint8_t ring_index;      /* 0: rseq's concurrency id, 1: CPU. */
+	uint16_t attached_count; /* Channels that this process still has from an earlier daemon. */
+	uint32_t path_bytes;
+	uint8_t process_name[16]; /* As in /proc/self/comm, zero padded. */
+	uint8_t record_id
+	        [16]; /* From $PISTE_RECORD (32 hex digits), else zero: `piste record` finds its own programs by it. */
+};
+PISTE_ABI_SIZE(struct piste_message_hello, 80);
+
+#define PISTE_RING_INDEX_CONCURRENCY_ID 0u
+#define PISTE_RING_INDEX_CPU            1u
+
+/* Followed by `event_count` event descriptions (event.h). A module with many events sends several of these. */
+struct piste_message_events {
+	struct piste_message message;
+	uint32_t module_id; /* Drawn by the program; never used again in that process. */
+	uint32_t event_count;
+};
+PISTE_ABI_SIZE(struct piste_message_events, 24);
+
+struct piste_message_module_gone {
+	struct piste_message message;
+	uint32_t module_id;
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_message_module_gone, 24);
+
+/* The program could not do what it was told. */
+struct piste_message_refused {
+	struct piste_message message;
+	uint32_t key;
+	uint32_t reason; /* enum piste_refusal */
+};
+PISTE_ABI_SIZE(struct piste_message_refused, 24);
+
+enum piste_refusal {
+	PISTE_REFUSED_TOO_MANY_CHANNELS = 1, /* A program can have PISTE_CHANNEL_COUNT_MAX attached. */
+	PISTE_REFUSED_MAPPING = 2,           /* The memory could not be mapped. */
+	PISTE_REFUSED_LAYOUT = 3,            /* The channel header is not one this program knows. */
+};
+
+#define PISTE_CHANNEL_COUNT_MAX 8u
+
+/* CHANNEL carries the memfd; CHANNEL_GONE and STATEDUMP name the channel only. */
+struct piste_message_channel {
+	struct piste_message message;
+	uint32_t key;
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_message_channel, 24);
+
+struct piste_enabled_event {
+	uint32_t module_id;
+	uint32_t event_index;
+	uint32_t event_id; /* In the channel. 0 in DISABLE. */
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_enabled_event, 16);
+
+/* ENABLE and DISABLE, followed by `event_count` struct piste_enabled_event. */
+struct piste_message_enable {
+	struct piste_message message;
+	uint32_t key;
+	uint32_t event_count;
+};
+PISTE_ABI_SIZE(struct piste_message_enable, 24);
+
+struct piste_message_sync {
+	struct piste_message message;
+	uint64_t token;
+};
+PISTE_ABI_SIZE(struct piste_message_sync, 24);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory that a traced program writes its events to: one memfd for each program and channel.
+ *
+ *   offset                                size
+ *   0                                     4096                  struct piste_channel_header
+ *   ring_offset_bytes + i * ring_stride   ring_stride_bytes     ring i, for i < ring_count:
+ *     + 0                                   512                   struct piste_ring_header
+ *     + 512                                 128 * subbuf_count    struct piste_subbuf, one for each sub-buffer
+ *     + marks_offset_bytes                  ring_bytes / 8        marks, one byte for each unit of 8 data bytes
+ *     + data_offset_bytes                   ring_bytes            sub-buffers, each a CTF packet
+ *
+ * where ring_bytes = subbuf_bytes * subbuf_count, and every offset is a multiple of 4096. A ring of zero bytes is a valid
+ * empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a ring nobody writes to has no
+ * memory. Rings are indexed by rseq's concurrency id, else by CPU.
+ *
+ * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
+ *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.
+ * Packet        Each sub-buffer starts with struct piste_packet_header; records follow without gaps but the padding to units.
+ * Commit word   Counts what is committed in the current lap of a sub-buffer (bytes and records), so that a complete
+ *               sub-buffer is known without looking at its records, and an overwritten one is counted exactly.
+ * Marks         Committing a record stores its lap's mark at the record's first unit. Only recovery reads marks: when a program
+ *               died between reserve and commit, they tell where the committed records behind the hole start.
+ *
+ * Invariants
+ *  R1  The write position only grows, by compare-and-swap, and the clock is read between its load and its swap: the order of
+ *      records in a ring is the order of their time.
+ *  R2  A sub-buffer is entered for lap L only when its commit word says that lap L - 1 is complete (for L = 0: it is zero) and,
+ *      unless the channel overwrites, when it is consumed. Thus nobody else can be writing to it.
+ *  R3  A compact record's time is less than 2^27 ticks after the time of the last committed record before it, because
+ *      last_time is stored after the commit. A reader needs no uncommitted record to know the time of a committed one.
+ *  R4  `consumed` moves by compare-and-swap, from either side: whoever moves it past a sub-buffer decides whether its records
+ *      were delivered or overwritten. While it is claimed the program does not overwrite.
+ *  R5  Every record that a call could not write is counted, once, in one of the discarded counters.
+ *  R6  The reader trusts nothing here: it copies a sub-buffer before it checks it, and reads every word once.
+ *
+ * The writing side is include/piste/ring.h and runtime/ring.c, the reading side crates/ring.
+ */
+#ifndef PISTE_ABI_RING_H
+#define PISTE_ABI_RING_H
+
+#include "base.h"
+
+#define PISTE_CHANNEL_MAGIC    0x48435350u /* "PSCH" */
+
+#define PISTE_UNIT_BYTES       8u
+#define PISTE_RING_COUNT_MAX   4096u
+#define PISTE_SUBBUF_BYTES_MIN 4096u
+#define PISTE_SUBBUF_BYTES_MAX (64u << 20)
+#define PISTE_SUBBUF_COUNT_MIN 2u
+#define PISTE_SUBBUF_COUNT_MAX 4096u
+#define PISTE_RING_PAGE_BYTES  4096u
+
+/* What happens to an event when its ring is full. */
+enum piste_loss_mode {
+	PISTE_LOSS_DISCARD = 0,   /* The newest event is discarded and counted. */
+	PISTE_LOSS_OVERWRITE = 1, /* The oldest sub-buffer is overwritten, and its records counted. */
+	PISTE_LOSS_BLOCK = 2,     /* The call waits for space, at most block_timeout_us, then discards and counts. */
+};
+
+enum piste_clock {
+	PISTE_CLOCK_MONOTONIC = 0, /* CLOCK_MONOTONIC, in nanoseconds. */
+	PISTE_CLOCK_TSC = 1,       /* x86's invariant time stamp counter, in cycles. */
+};
+
+/* Contexts that each record of the channel carries between its header and its fields, in this order. */
+#define PISTE_CONTEXT_VTID   1u /* int32: thread id in the program's own pid namespace. */
+#define PISTE_CONTEXT_CPU_ID 2u /* uint16: CPU that recorded the event. */
+#define PISTE_CONTEXT_ALL    3u
+
+struct piste_channel_header {
+	uint32_t
+	        magic; /* PISTE_CHANNEL_MAGIC. All fields but active_key and touched: pisted writes them once, before anybody
+	                   maps the memory, and later readers of its own side use pisted's copy, never this one. */
+	uint16_t version_major;
+	uint16_t version_minor;
+	uint32_t struct_bytes;
+	uint32_t key; /* Not 0. Names this memory: unique for the life of the daemon's sessions. */
+	uint32_t loss_mode;
+	uint32_t clock;
+	uint32_t contexts;
+	uint32_t ring_count;
+	uint32_t subbuf_bytes; /* A power of two. */
+	uint32_t subbuf_count; /* A power of two. */
+	uint32_t marks_offset_bytes;
+	uint32_t data_offset_bytes;
+	uint64_t ring_offset_bytes;
+	uint64_t ring_stride_bytes;
+	uint64_t total_bytes;
+	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
+	uint32_t reserved_0[13];
+
+	uint32_t
+	        active_key; /* `key` while the session records, else 0. The consumer writes; the program reads it at each event. */
+	uint32_t reserved_1[31];
+
+	uint64_t touched[PISTE_RING_COUNT_MAX / 64]; /* Bit i: ring i was written to. The program sets. */
+	uint64_t reserved_2[416];
+};
+PISTE_ABI_SIZE(struct piste_channel_header, 4096);
+
+/* `position` packs the write position with the CPU that moved it last: position << PISTE_POSITION_SHIFT | cpu & mask. A writer
+ * on that CPU knows without a fence that its clock is not behind the record before (the clock may be read ahead of older
+ * loads). 52 bits of units are 36 petabytes in one ring. */
+#define PISTE_POSITION_SHIFT    12
+#define PISTE_POSITION_CPU_MASK 0xfffu
+
+/* `consumed` packs the sequence of the oldest sub-buffer not yet delivered or overwritten with the reader's claim on it. */
+#define PISTE_CONSUMED_CLAIMED 1u
+#define PISTE_CONSUMED_SHIFT   1
+
+struct piste_ring_header {
+	uint64_t position;  /* Units << PISTE_POSITION_SHIFT | CPU. Program and consumer move it by compare-and-swap. */
+	uint64_t last_time; /* Ticks: time of some record that is committed, as good as the newest. Program stores. */
+	uint64_t reserved_0[14];
+
+	uint64_t consumed; /* Sequence << PISTE_CONSUMED_SHIFT | claim. Consumer moves; program too when overwriting. */
+	uint32_t space_futex; /* Grows when the consumer made space. Blocked programs wait on it. */
+	uint32_t waiters;     /* Programs' threads that wait on space_futex. */
+	uint64_t reserved_1[14];
+
+	uint64_t
+	        discarded_full; /* Records: no space. Program adds (relaxed); the consumer reads. So for all of these. */
+	uint64_t discarded_too_large; /* Records: larger than a sub-buffer holds. */
+	uint64_t discarded_late;      /* Records: committed after the consumer gave up waiting for them. */
+	uint64_t overwritten_records;
+	uint64_t overwritten_packets;
+	uint64_t reserved_2[11];
+
+	uint64_t reserved_3[16];
+};
+PISTE_ABI_SIZE(struct piste_ring_header, 512);
+
+/* The commit word: bytes and records committed in the lap, the packet header and the padding at the end counted as bytes of
+ * no record. The lap's tag is (lap + 1) modulo 2^10. The consumer sets `recovered` when it gave up waiting for a record of
+ * the sub-buffer; a commit that finds it set counts its record as discarded_late. */
+#define PISTE_COMMIT_BYTES_BITS      28
+#define PISTE_COMMIT_RECORDS_SHIFT   28
+#define PISTE_COMMIT_RECORDS_BITS    25
+#define PISTE_COMMIT_LAP_SHIFT       53
+#define PISTE_COMMIT_LAP_BITS        10
+#define PISTE_COMMIT_RECOVERED_SHIFT 63
+
+/* The mark of a record in lap L is L % 255 + 1; 0 is no record. */
+#define PISTE_MARK_LAPS 255u
+
+struct piste_subbuf {
+	uint64_t commit;
+	uint64_t
+	        content_bytes; /* Of the lap that ended: offset of the padding, a multiple of 8. Whoever ends the lap stores it
+	                           before committing the padding. */
+	uint64_t discarded; /* Of the lap that ended: sum of the ring's discarded counters when it ended. */
+	uint64_t reserved[13];
+};
+PISTE_ABI_SIZE(struct piste_subbuf, 128);
+
+/* Packet header and packet context of the trace, as they stand at the start of each sub-buffer. The program writes
+ * timestamp_begin; the consumer fills in the rest in its own copy. */
+#define PISTE_CTF_MAGIC 0xc1fc1fc1u
+
+#pragma pack(push, 4)
+struct piste_packet_header {
+	uint32_t ctf_magic;
+	uint8_t trace_uuid[16];
+	uint32_t stream_id;
+	uint64_t stream_instance_id;
+	uint64_t timestamp_begin; /* Ticks: time of the first record. */
+	uint64_t timestamp_end;   /* Ticks: time of the last record. */
+	uint64_t content_bits;
+	uint64_t packet_bits;
+	uint64_t packet_seq_num;
+	uint64_t events_discarded; /* Since the start of the stream. */
+	uint32_t cpu_id;           /* CPU of a ring indexed by CPU, else 0xffffffff: the events say it. */
+	int32_t vpid;              /* Process id in the program's own pid namespace. */
+};
+#pragma pack(pop)
+PISTE_ABI_SIZE(struct piste_packet_header, 88);
+
+/* Record: header, contexts, fields; nothing aligned inside, the start aligned to a unit.
+ *   compact    uint32 id in bits 0..4 (0..30), time's low 27 bits above
+ *   extended   uint8 31, uint32 id, uint64 time */
+#define PISTE_RECORD_ID_EXTENDED    31u
+#define PISTE_RECORD_ID_BITS        5
+#define PISTE_RECORD_TIME_BITS      27
+#define PISTE_RECORD_COMPACT_BYTES  4u
+#define PISTE_RECORD_EXTENDED_BYTES 13u
+
+#endif
