@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A SOCK_SEQPACKET socket that never blocks its owner: what the peer does not take at once waits in a bounded queue.
+//!
+//! Both of pisted's datagram protocols stand on it: the messages of traced programs (programs.rs) and those between the
+//! control process and the consumer (link.rs). What the bytes mean is theirs to know.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+
+/// A connected SOCK_SEQPACKET socket with its outgoing queue.
+#[derive(Debug)]
+pub struct Datagrams {
+    socket: OwnedFd,
+    waiting: VecDeque<Datagram>,
+    waiting_bytes: usize,
+    waiting_bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Datagram {
+    bytes: Box<[u8]>,
+    descriptor: Option<Arc<OwnedFd>>,
+}
+
+/// What [`Datagrams::receive`] found.
+#[derive(Debug)]
+pub enum Received {
+    /// A datagram of `bytes` bytes, now at the start of the buffer, and the descriptor that came with it.
+    Datagram {
+        /// Bytes of the datagram.
+        bytes: usize,
+        /// The descriptor, when the caller accepts descriptors and one was sent. Close-on-exec.
+        descriptor: Option<OwnedFd>,
+    },
+    /// The datagram was larger than the buffer; the rest of it is gone.
+    Truncated,
+    /// Nothing is waiting.
+    Empty,
+    /// The peer closed the connection.
+    Closed,
+}
+
+/// Whether the receiver wants the peer's descriptors. Those that are not wanted are closed by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Descriptors {
+    /// At most one with each datagram.
+    Accepted,
+    /// None.
+    Ignored,
+}
+
+impl Datagrams {
+    /// Takes a connected socket; more than `waiting_bytes_max` bytes that the peer does not take are an error of `send`.
+    pub fn new(socket: OwnedFd, waiting_bytes_max: usize) -> Datagrams {
+        Datagrams {
+            socket,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            waiting_bytes_max,
+        }
+    }
+
+    /// Sends one datagram now, or keeps it for [`Datagrams::flush`] when the peer is behind.
+    ///
+    /// # Errors
+    /// `ErrorKind::WouldBlock` when the queue is full (nothing was queued then), else the socket's error. The connection is
+    /// of no use after either.
+    pub fn send(&mut self, bytes: &[u8], descriptor: Option<Arc<OwnedFd>>) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            match send_now(self.socket.as_fd(), bytes, descriptor.as_deref()) {
+                Err(Errno::AGAIN) => {}
+                sent => return Ok(sent?),
+            }
+        }
+        if self.waiting_bytes + bytes.len() > self.waiting_bytes_max {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.waiting_bytes += bytes.len();
+        self.waiting.push_back(Datagram {
+            bytes: bytes.into(),
+            descriptor,
+        });
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the peer takes it.
+    ///
+    /// # Errors
+    /// The socket's error, when the peer is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some(first) = self.waiting.front() {
+            match send_now(self.socket.as_fd(), &first.bytes, first.descriptor.as_deref()) {
+                Err(Errno::AGAIN) => return Ok(()),
+                sent => sent?,
+            }
+            self.waiting_bytes -= first.bytes.len();
+            self.waiting.pop_front();
+        }
+        self.waiting.shrink_to(0);
+        Ok(())
+    }
+
+    /// Something waits to be sent: poll the socket for writing and call [`Datagrams::flush`].
+    pub fn wants_write(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Receives one datagram into `buffer`, without blocking.
+    ///
+    /// # Errors
+    /// The socket's error. A reset connection is [`Received::Closed`].
+    pub fn receive(&self, buffer: &mut [u8], descriptors: Descriptors) -> io::Result<Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = match descriptors {
+            Descriptors::Accepted => RecvAncillaryBuffer::new(&mut space),
+            Descriptors::Ignored => RecvAncillaryBuffer::default(),
+        };
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = loop {
+            match net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
+                Ok(received) => break received,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::Empty),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Received::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let descriptor = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        if received.flags.contains(ReturnFlags::TRUNC) {
+            return Ok(Received::Truncated);
+        }
+        match received.bytes {
+            0 => Ok(Received::Closed),
+            bytes => Ok(Received::Datagram { bytes, descriptor }),
+        }
+    }
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<&OwnedFd>) -> rustix::io::Result<()> {
+    let descriptors = descriptor.map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.as_slice().is_empty() {
+        let pushed = control.push(SendAncillaryMessage::ScmRights(descriptors.as_slice()));
+        assert!(pushed, "the buffer is made for one descriptor");
+    }
+    loop {
+        match net::sendmsg(
+            socket,
+            &[IoSlice::new(bytes)],
+            &mut control,
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        ) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

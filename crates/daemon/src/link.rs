@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The protocol between the control process and the consumer, both of them pisted.
+//!
+//! ```text
+//!   control                                     consumer
+//!   connects to consumer.sock                   accepts; a newer connection replaces an older one
+//!   Adopt                               ->
+//!                                       <-      AdoptedSession, AdoptedRingSet + memfd ..., Adopted
+//!   OpenSession, AddChannel, AddClass,
+//!   AddRingSet + memfd, ProgramGone,
+//!   RetireRingSet ...                   ->
+//!   Start, Stop, Snapshot, Report,
+//!   CloseSession (request)              ->
+//!                                       <-      Done (request)
+//!                                       <-      RingSetDone, RingRecovered, Finding, at any time
+//! ```
+//!
+//! One message is one datagram of JSON. Either process may die at any time and be replaced. Then control says `Adopt` and
+//! sends everything that it knows again, so every message is idempotent: what the consumer has already is left as it is.
+//! `AddRingSet` is not repeated for the ring sets that the consumer returned. Requests that had no answer are repeated.
+//!
+//! The consumer inherits the listening socket (consumer.sock in the run folder) as its standard input, and outlives control.
+//! Control's side of the link is consumers.rs, the consumer's is consumer/.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use piste_ctf::{EventClass, StreamClass, Trace};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::datagrams::{Datagrams, Descriptors, Received};
+
+/// Number of a tracing session: drawn by control, never used again.
+pub type SessionId = u64;
+/// Number of a request in this link: a `Done` answers each. Drawn by control, never used again.
+pub type RequestId = u64;
+/// Key of a ring set: the memory of one program and channel. Never 0, never used again while its session lives.
+pub type RingSetKey = u32;
+
+/// Control to consumer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToConsumer {
+    /// Asks for everything that the consumer has. The first message of each connection.
+    Adopt,
+    /// A new session, stopped and without channels.
+    OpenSession {
+        /// The session.
+        session: SessionId,
+        /// The folder of the trace; the consumer creates it and what is in it, with the first packet.
+        output: PathBuf,
+        /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
+        snapshot: bool,
+        /// What the metadata says about the trace.
+        trace: Trace,
+    },
+    /// A new channel of the session.
+    AddChannel {
+        /// The session.
+        session: SessionId,
+        /// Identifies the channel by `stream.id`, which is unique in the session.
+        stream: StreamClass,
+        /// The shape of all its ring sets.
+        geometry: Geometry,
+    },
+    /// A new event class; sent before any program is told to record it.
+    AddClass {
+        /// The session.
+        session: SessionId,
+        /// The channel.
+        stream_id: u32,
+        /// The class; `class.id` is unique in the channel.
+        class: EventClass,
+    },
+    /// A new ring set; its memfd comes with the message. Recording starts at once when the session is started.
+    AddRingSet {
+        /// The session.
+        session: SessionId,
+        /// The channel.
+        stream_id: u32,
+        /// The key.
+        key: RingSetKey,
+        /// Stream instance id of ring 0; ring i has this + i.
+        stream_instance_base: u64,
+        /// Process id in the program's own pid namespace, for the packet header.
+        vpid: i32,
+        /// Process id here.
+        pid: i32,
+        /// Whether ring i is CPU i (else a concurrency id, and the packet header says no CPU).
+        indexed_by_cpu: bool,
+    },
+    /// The program is dead: drain what it committed, then drop the ring set and say `RingSetDone`.
+    ProgramGone {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// The program was given other memory: drain what is committed, then drop the ring set and say `RingSetDone`.
+    RetireRingSet {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// Lets the session's programs record.
+    Start {
+        /// The session.
+        session: SessionId,
+        /// The request.
+        request: RequestId,
+    },
+    /// Ends recording, drains every ring, and writes all of it; the answer holds the totals.
+    Stop {
+        /// The session.
+        session: SessionId,
+        /// The request.
+        request: RequestId,
+    },
+    /// Writes what the rings hold to a trace of its own; the answer holds the totals of that trace.
+    Snapshot {
+        /// The session.
+        session: SessionId,
+        /// The folder of that trace.
+        output: PathBuf,
+        /// The request.
+        request: RequestId,
+    },
+    /// Stops when needed, and drops everything of the session; the answer holds the totals.
+    CloseSession {
+        /// The session.
+        session: SessionId,
+        /// The request.
+        request: RequestId,
+    },
+    /// Asks for the totals so far.
+    Report {
+        /// The session.
+        session: SessionId,
+        /// The request.
+        request: RequestId,
+    },
+    /// Ends the process. Sent only when no session is left.
+    Exit,
+}
+
+/// Consumer to control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToControl {
+    /// A session that the consumer has. Answers `Adopt`.
+    AdoptedSession {
+        /// The session.
+        session: SessionId,
+        /// Whether it records.
+        started: bool,
+    },
+    /// A ring set that the consumer has; its memfd comes with the message. Answers `Adopt`.
+    AdoptedRingSet {
+        /// The session.
+        session: SessionId,
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// That was everything.
+    Adopted {
+        /// Process id of the consumer.
+        pid: i32,
+    },
+    /// Answers a request.
+    Done {
+        /// The request.
+        request: RequestId,
+        /// The totals of the session's channels (of the snapshot for `Snapshot`), or why it could not be done.
+        outcome: Result<Vec<ChannelTotals>, Failure>,
+    },
+    /// The ring set is drained and dropped.
+    RingSetDone {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// A record of a living program never came; the consumer gave up on it, and the ring set needs to be replaced: control
+    /// answers with a new one for the program and `RetireRingSet` for this one.
+    RingRecovered {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// Something that people should know about the session.
+    Finding {
+        /// The session.
+        session: SessionId,
+        /// A sentence.
+        what: String,
+    },
+}
+
+/// The shape of a channel's rings, and how they are written; `ring_count` rings in each ring set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Geometry {
+    /// Rings of a ring set: the CPUs that this machine can have.
+    pub ring_count: u32,
+    /// Bytes of a sub-buffer.
+    pub subbuf_bytes: u32,
+    /// Sub-buffers of a ring.
+    pub subbuf_count: u32,
+    /// What happens when a ring is full.
+    pub loss: Loss,
+    /// For [`Loss::Block`]; `u32::MAX` waits without limit.
+    pub block_timeout_us: u32,
+    /// The clock of the records.
+    pub clock: Clock,
+    /// Whether records carry the thread id.
+    pub context_vtid: bool,
+    /// Whether records carry the CPU.
+    pub context_cpu_id: bool,
+}
+
+/// What happens to an event when its ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loss {
+    /// The newest event is discarded.
+    Discard,
+    /// The oldest sub-buffer is overwritten.
+    Overwrite,
+    /// The call waits for space.
+    Block,
+}
+
+/// The clock that programs read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// CLOCK_MONOTONIC.
+    Monotonic,
+    /// The time stamp counter.
+    Tsc,
+}
+
+/// What a channel recorded and lost since the session was created.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelTotals {
+    /// The channel.
+    pub stream_id: u32,
+    /// Events in the trace.
+    pub events: u64,
+    /// Bytes of its streams on disk.
+    pub bytes: u64,
+    /// Packets in the trace.
+    pub packets: u64,
+    /// Events discarded because a ring was full.
+    pub discarded_full: u64,
+    /// Events discarded because they are larger than a sub-buffer holds.
+    pub discarded_too_large: u64,
+    /// Events discarded because they were committed after the consumer gave up on them.
+    pub discarded_late: u64,
+    /// Events overwritten before they were delivered.
+    pub overwritten_events: u64,
+    /// Packets that the consumer could not deliver: overwritten while it was away, or damaged beyond repair.
+    pub lost_packets: u64,
+    /// What people should know about the channel.
+    pub findings: Vec<Finding>,
+}
+
+/// Something worth knowing, and how often it was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A sentence.
+    pub what: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Why the consumer could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failure {
+    /// The disk or the quota is full.
+    NoSpace {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The file or folder cannot be written.
+    NoPermission {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// Anything else.
+    Other {
+        /// A sentence.
+        what: String,
+    },
+}
+
+/// Name of the consumer's listening socket in the run folder.
+pub const SOCKET_NAME: &str = "consumer.sock";
+
+/// Largest message, in bytes. The largest event description makes an `AddClass` of some 150 KiB, and the system's default send
+/// buffer takes a datagram of 208 KiB.
+pub const MESSAGE_BYTES_MAX: usize = 200 * 1024;
+
+/// What may wait for a consumer that is busy writing, in bytes: every class and ring set of a busy machine, after a restart.
+const WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// One end of a connection: messages instead of datagrams. Never blocks; poll it for reading, and for writing while
+/// [`Link::wants_write`].
+#[derive(Debug)]
+pub struct Link {
+    datagrams: Datagrams,
+    buffer: Vec<u8>,
+}
+
+impl Link {
+    /// Takes a connected SOCK_SEQPACKET socket.
+    pub fn new(socket: OwnedFd) -> Link {
+        Link {
+            datagrams: Datagrams::new(socket, WAITING_BYTES_MAX),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Sends a message, with a descriptor for the messages that carry one. It may wait here until [`Link::flush`].
+    ///
+    /// # Errors
+    /// `ErrorKind::InvalidInput` when the message is too large (nothing is sent, the link is whole), else the socket's error.
+    pub fn send(&mut self, message: &impl Serialize, descriptor: Option<Arc<OwnedFd>>) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message)?;
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            let what = format!(
+                "a message of {} bytes exceeds the {MESSAGE_BYTES_MAX} that the link takes",
+                bytes.len()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        self.datagrams.send(&bytes, descriptor)
+    }
+
+    /// Receives the next message (`ToConsumer` or `ToControl`); `None` when nothing is waiting.
+    ///
+    /// # Errors
+    /// `ErrorKind::UnexpectedEof` when the peer is gone; `ErrorKind::InvalidData` for a message that is none; the socket's.
+    pub fn receive<Message: DeserializeOwned>(&mut self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
+        self.buffer.resize(MESSAGE_BYTES_MAX, 0);
+        match self.datagrams.receive(&mut self.buffer, Descriptors::Accepted)? {
+            Received::Datagram { bytes, descriptor } => {
+                Ok(Some((serde_json::from_slice(&self.buffer[..bytes])?, descriptor)))
+            }
+            Received::Truncated => Err(io::ErrorKind::InvalidData.into()),
+            Received::Empty => {
+                // Idle: the buffer's pages go back.
+                self.buffer = Vec::new();
+                Ok(None)
+            }
+            Received::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Sends what waits, as far as the peer takes it.
+    ///
+    /// # Errors
+    /// The socket's error, when the peer is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.datagrams.flush()
+    }
+
+    /// Something waits to be sent.
+    pub fn wants_write(&self) -> bool {
+        self.datagrams.wants_write()
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.datagrams.as_fd()
+    }
+}
