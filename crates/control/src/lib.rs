@@ -1,1 +1,31 @@
-//! Placeholder.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How pisted is controlled: the interface, where its socket is, and a client.
+//!
+//! - [`interface`]: types, client and server trait, generated from `dev.piste.Control.varlink`, which is the documentation;
+//! - [`places`]: the run folder and what is in it;
+//! - [`client`]: connects, and starts pisted when none runs;
+//! - [`error`]: what can go wrong, as sentences;
+//! - [`level`]: event levels as names and as the numbers of the contract.
+//!
+//! The server is `crates/daemon`.
+//!
+//! ```no_run
+//! use piste_control::{Client, Places};
+//! use piste_control::interface::VarlinkClientInterface;
+//!
+//! let mut client = Client::connect_or_start(&Places::from_environment()?)?;
+//! for session in client.calls().list_sessions().call().map_err(piste_control::Error::from)?.sessions {
+//!     println!("{}", session.name);
+//! }
+//! # Ok::<(), piste_control::Error>(())
+//! ```
+
+pub mod client;
+pub mod error;
+pub mod interface;
+pub mod level;
+pub mod places;
+
+pub use client::Client;
+pub use error::Error;
+pub use places::Places;

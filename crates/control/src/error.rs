@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong between a client and pisted. Each error's text is a sentence for people: what, how much, what is
+//! allowed, what to do; without a full stop, so that a program can put its name before it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::interface::{self, ErrorKind};
+
+/// An error of connecting, or a refusal by pisted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// pisted understood and refused.
+    #[error("{}", sentence(.0))]
+    Refused(Box<ErrorKind>),
+    /// Nobody listens on the control socket.
+    #[error("no pisted runs for {run_folder:?}; start one with `pisted --background`")]
+    NoDaemon {
+        /// The run folder that was asked.
+        run_folder: PathBuf,
+    },
+    /// pisted was started here and did not come up.
+    #[error("could not start pisted ({program}): {reason}")]
+    NotStarted {
+        /// The command that was run.
+        program: String,
+        /// What it said, or what the system said.
+        reason: String,
+    },
+    /// The control socket belongs to somebody else.
+    #[error(
+        "you may not control the pisted at {socket:?}; join the group `tracing` or use your own (unset PISTE_RUNDIR)"
+    )]
+    Denied {
+        /// The socket that refused.
+        socket: PathBuf,
+    },
+    /// The run folder cannot be used.
+    #[error("cannot use the run folder {path:?}: {reason}")]
+    RunFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Connecting failed for another reason.
+    #[error("cannot connect to {socket:?}: {reason}")]
+    Socket {
+        /// The socket that was tried.
+        socket: PathBuf,
+        /// The system's reason.
+        reason: io::Error,
+    },
+    /// The connection ended in the middle of a call.
+    #[error("pisted ended before it answered; what it said is in pisted.log of the run folder")]
+    Gone,
+    /// pisted speaks another version of the interface.
+    #[error("this pisted does not understand the request ({reason}); it is of another version: `piste version`")]
+    OtherVersion {
+        /// What was not understood.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// pisted's refusal, if it is one.
+    pub fn refusal(&self) -> Option<&ErrorKind> {
+        match self {
+            Error::Refused(kind) => Some(kind),
+            _ => None,
+        }
+    }
+}
+
+impl From<interface::Error> for Error {
+    fn from(error: interface::Error) -> Error {
+        use varlink::ErrorKind as Transport;
+        match &error.0 {
+            ErrorKind::Varlink_Error | ErrorKind::VarlinkReply_Error => match error.source_varlink_kind() {
+                Some(Transport::Io(_) | Transport::ConnectionClosed) => Error::Gone,
+                Some(other) => Error::OtherVersion {
+                    reason: other.to_string(),
+                },
+                None => Error::OtherVersion {
+                    reason: error.to_string(),
+                },
+            },
+            kind => Error::Refused(Box::new(kind.clone())),
+        }
+    }
+}
+
+/// The sentence for a refusal.
+fn sentence(kind: &ErrorKind) -> String {
+    use ErrorKind as E;
+    match kind {
+        E::NoSession(Some(e)) => format!(
+            "no session {:?}{}",
+            e.name,
+            did_you_mean(&e.nearest, "see `piste list`")
+        ),
+        E::NoCurrentSession(_) => "no session exists; make one with `piste create`, or run `piste record`".into(),
+        E::SessionExists(Some(e)) => {
+            format!(
+                "a session {:?} exists already; choose another name or `piste destroy -s {}`",
+                e.name, e.name
+            )
+        }
+        E::SessionsExist(Some(e)) => {
+            format!(
+                "{} sessions exist ({}); destroy them first, or use force",
+                e.names.len(),
+                e.names.join(", ")
+            )
+        }
+        E::NoChannel(Some(e)) => format!(
+            "session {:?} has no channel {:?}{}",
+            e.session,
+            e.name,
+            did_you_mean(
+                &e.nearest,
+                &format!("make it with `piste enable-channel -u {}`", e.name)
+            )
+        ),
+        E::ChannelExists(Some(e)) => format!(
+            "channel {:?} of session {:?} exists with {} {}; a channel's settings cannot change, make one of another name",
+            e.name, e.session, e.setting, e.value
+        ),
+        E::TooManyChannels(Some(e)) => format!(
+            "session {:?} has {} channels, more are not possible",
+            e.session, e.limit
+        ),
+        E::NoRule(Some(e)) => format!(
+            "channel {:?} has no rule {:?}{}",
+            e.channel,
+            e.pattern,
+            did_you_mean(&e.nearest, "see `piste status`")
+        ),
+        E::InvalidPattern(Some(e)) => format!(
+            "pattern {:?} is wrong at byte {}: {}; patterns are like `provider:event`, with `*` for any text",
+            e.pattern, e.position, e.reason
+        ),
+        E::InvalidSetting(Some(e)) => format!("{} {:?} is not possible; allowed is {}", e.setting, e.value, e.allowed),
+        E::NothingEnabled(Some(e)) => format!(
+            "session {:?} has no enabled event; enable some with `piste enable-event -s {} -u '*'`",
+            e.session, e.session
+        ),
+        E::AlreadyActive(Some(e)) => format!("session {:?} is recording already", e.session),
+        E::NotActive(Some(e)) => format!(
+            "session {:?} is not recording; `piste start -s {}`",
+            e.session, e.session
+        ),
+        E::NotSnapshot(Some(e)) => format!(
+            "session {:?} writes its trace all the time; snapshots need one made with `piste create --snapshot`",
+            e.session
+        ),
+        E::OutputExists(Some(e)) => format!("{:?} exists and is not an empty folder; choose another with -o", e.path),
+        E::OutputFailed(Some(e)) => format!("cannot write to {:?}: {}", e.path, e.reason),
+        E::NoPermission(Some(e)) => format!("{} is not permitted: {}", e.what, e.mend),
+        E::ConsumerFailed(Some(e)) => format!("pisted's consumer failed: {}", e.reason),
+        E::Internal(Some(e)) => format!("pisted failed: {}", e.reason),
+        other => format!("pisted refused: {other}"),
+    }
+}
+
+/// ``: did you mean "web" or "wet"?``, or `hint` in brackets when nothing is near.
+fn did_you_mean(nearest: &[String], hint: &str) -> String {
+    match nearest {
+        [] => format!(" ({hint})"),
+        [one] => format!("; did you mean {one:?}?"),
+        [firsts @ .., last] => {
+            let firsts: Vec<String> = firsts.iter().take(4).map(|name| format!("{name:?}")).collect();
+            format!("; did you mean {} or {last:?}?", firsts.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::{NoSession_Args, NothingEnabled_Args};
+
+    fn refused(kind: ErrorKind) -> String {
+        Error::Refused(Box::new(kind)).to_string()
+    }
+
+    #[test]
+    fn a_refusal_reads_as_a_sentence_with_the_nearest_names() {
+        let no_session = |nearest: &[&str]| {
+            refused(ErrorKind::NoSession(Some(NoSession_Args {
+                name: "wbe".into(),
+                nearest: nearest.iter().map(|name| name.to_string()).collect(),
+            })))
+        };
+        assert_eq!(no_session(&[]), r#"no session "wbe" (see `piste list`)"#);
+        assert_eq!(no_session(&["web"]), r#"no session "wbe"; did you mean "web"?"#);
+        assert_eq!(
+            no_session(&["web", "wet", "be"]),
+            r#"no session "wbe"; did you mean "web", "wet" or "be"?"#
+        );
+        let nothing = ErrorKind::NothingEnabled(Some(NothingEnabled_Args { session: "web".into() }));
+        assert_eq!(
+            refused(nothing),
+            r#"session "web" has no enabled event; enable some with `piste enable-event -s web -u '*'`"#
+        );
+    }
+}
