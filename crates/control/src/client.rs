@@ -25,6 +25,7 @@ const OTHER_STARTS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection to pisted. One call at a time.
 pub struct Client {
     calls: VarlinkClient,
+    started_pisted: bool,
 }
 
 impl Client {
@@ -52,9 +53,17 @@ impl Client {
     /// [`Error::NotStarted`] with what pisted said; [`Error::Denied`]; [`Error::RunFolder`].
     pub fn connect_or_start(places: &Places) -> Result<Client, Error> {
         match Client::connect(places) {
-            Err(Error::NoDaemon { .. }) => start(places),
+            Err(Error::NoDaemon { .. }) => start(places).map(|client| Client {
+                started_pisted: true,
+                ..client
+            }),
             result => result,
         }
+    }
+
+    /// Whether pisted was started for this connection: programs that waited for one are about to register.
+    pub fn started_pisted(&self) -> bool {
+        self.started_pisted
     }
 
     /// A client that talks over `stream`.
@@ -64,6 +73,7 @@ impl Client {
         connection.writer = Some(Box::new(stream));
         Ok(Client {
             calls: VarlinkClient::new(Arc::new(RwLock::new(connection))),
+            started_pisted: false,
         })
     }
 
