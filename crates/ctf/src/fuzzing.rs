@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entry points for fuzzers: any bytes go in, and nothing may panic or contradict itself.
+
+use crate::description::{Base, Contexts, Element, EventClass, Field, FieldKind};
+use crate::layout::{Checked, Layouts};
+use crate::packet::{self, HEADER_BYTES};
+use crate::recovery::Recovered;
+
+/// Checks and recovers a packet made of `bytes`, and asserts what holds for any packet.
+///
+/// The first bytes choose times and sizes, then follow the marks of the first units and the packet.
+pub fn packet(bytes: &[u8]) {
+    let Some((&[limit, base, mark, mark_count], rest)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let (marks, packet) = rest.split_at(rest.len().min(mark_count.into()));
+    let limit_ticks = u64::MAX >> (limit % 64);
+    let base_ticks = u64::MAX >> (base % 64);
+    let begin_ticks = packet::timestamp_begin(packet).unwrap_or(base_ticks);
+    for contexts in [
+        Contexts::default(),
+        Contexts {
+            vtid: true,
+            cpu_id: true,
+        },
+    ] {
+        let layouts = layouts(contexts);
+        let content_bytes = packet.len() as u32;
+        let checked = layouts.check(packet, content_bytes, begin_ticks, limit_ticks);
+        bounded(&checked, packet.len(), begin_ticks, limit_ticks);
+        let again = layouts.check(packet, checked.content_bytes, begin_ticks, limit_ticks);
+        if packet.len() >= HEADER_BYTES && begin_ticks <= limit_ticks {
+            assert_eq!(
+                again,
+                Checked { fault: None, ..checked },
+                "what precedes a fault is good"
+            );
+        }
+
+        let mut recovered_packet = packet.to_vec();
+        let recovered = layouts.recover(&mut recovered_packet, marks, mark, base_ticks, limit_ticks);
+        let Recovered {
+            checked,
+            begin_ticks,
+            holes,
+        } = recovered;
+        bounded(&checked, packet.len(), base_ticks, limit_ticks);
+        assert!(begin_ticks >= base_ticks && begin_ticks <= checked.last_ticks);
+        assert!(u64::from(holes) * 8 <= packet.len() as u64);
+        if packet.len() >= HEADER_BYTES && base_ticks <= limit_ticks {
+            let again = layouts.check(&recovered_packet, checked.content_bytes, begin_ticks, limit_ticks);
+            assert_eq!(again, Checked { fault: None, ..checked }, "what was recovered is good");
+        }
+    }
+}
+
+fn bounded(checked: &Checked, packet_bytes: usize, begin_ticks: u64, limit_ticks: u64) {
+    assert!(checked.content_bytes as usize <= packet_bytes);
+    assert!(u64::from(checked.records) * 8 <= packet_bytes as u64);
+    assert!(checked.last_ticks >= begin_ticks);
+    assert!(checked.records == 0 || checked.last_ticks <= limit_ticks);
+}
+
+/// Classes with every kind of part, small and large ids.
+fn layouts(contexts: Contexts) -> Layouts {
+    let scalar = |element| FieldKind::Scalar {
+        element,
+        base: Base::Decimal,
+    };
+    let sequence = |element| FieldKind::Sequence {
+        element,
+        base: Base::Decimal,
+    };
+    let array = |count| FieldKind::Array {
+        element: Element::Float64,
+        base: Base::Decimal,
+        count,
+    };
+    let classes: [(u32, &[FieldKind]); 8] = [
+        (0, &[]),
+        (1, &[scalar(Element::Uint32)]),
+        (2, &[FieldKind::String]),
+        (3, &[FieldKind::Text, scalar(Element::Int8), FieldKind::String]),
+        (4, &[FieldKind::String, FieldKind::String, sequence(Element::Uint64)]),
+        (
+            5,
+            &[
+                FieldKind::Enum { labels: vec![] },
+                array(0),
+                array(3),
+                sequence(Element::Int8),
+            ],
+        ),
+        (30, &[array(u32::MAX), array(u32::MAX)]),
+        (300, &[sequence(Element::Uint16), scalar(Element::Int16)]),
+    ];
+    let mut layouts = Layouts::new(contexts);
+    for (id, kinds) in classes {
+        let fields = kinds
+            .iter()
+            .map(|kind| Field {
+                name: String::new(),
+                kind: kind.clone(),
+            })
+            .collect();
+        layouts.insert(&EventClass {
+            id,
+            name: String::new(),
+            level: 13,
+            fields,
+        });
+    }
+    layouts
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metadata of a trace: CTF 1.8 TSDL text, in the layout that readers of Linux traces expect.
+//!
+//! [`opening`], then [`stream_class`] for each channel, then [`event_class`] for each event, concatenated, are the metadata file;
+//! classes may be appended while the trace grows. Everything inside a record is packed, only its start is aligned. Names come
+//! from traced programs and may be anything; [`names`] makes identifiers and quoted texts of them.
+
+mod names;
+
+use std::fmt::Write;
+
+use crate::description::{
+    Base, Clock, Element, EnvironmentValue, EventClass, Field, FieldKind, Label, StreamClass, Trace,
+};
+use names::{FieldNames, identifier, quoted};
+
+/// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
+pub fn opening(trace: &Trace) -> String {
+    let Clock {
+        name,
+        uuid,
+        frequency_hz,
+        offset_seconds,
+        offset_ticks,
+        description,
+    } = &trace.clock;
+    let clock = identifier(name);
+    let environment: String = trace
+        .environment
+        .iter()
+        .map(|(key, value)| match value {
+            EnvironmentValue::Integer(number) => format!("\t{} = {number};\n", identifier(key)),
+            EnvironmentValue::Text(text) => format!("\t{} = {};\n", identifier(key), quoted(text)),
+        })
+        .collect();
+    format!(
+        r#"/* CTF 1.8 */
+
+typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
+typealias integer {{ size = 16; align = 8; signed = false; }} := uint16_t;
+typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
+typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
+typealias integer {{ size = 32; align = 8; signed = true; }} := int32_t;
+typealias integer {{ size = 5; align = 1; signed = false; }} := uint5_t;
+
+trace {{
+	major = 1;
+	minor = 8;
+	uuid = "{trace_uuid}";
+	byte_order = le;
+	packet.header := struct {{
+		uint32_t magic;
+		uint8_t  uuid[16];
+		uint32_t stream_id;
+		uint64_t stream_instance_id;
+	}};
+}};
+
+env {{
+{environment}}};
+
+clock {{
+	name = "{clock}";
+	uuid = "{clock_uuid}";
+	description = {description};
+	freq = {frequency_hz};
+	offset_s = {offset_seconds};
+	offset = {offset_ticks};
+	absolute = false;
+}};
+
+typealias integer {{ size = 27; align = 1; signed = false; map = clock.{clock}.value; }} := uint27_clock_t;
+typealias integer {{ size = 32; align = 8; signed = false; map = clock.{clock}.value; }} := uint32_clock_t;
+typealias integer {{ size = 64; align = 8; signed = false; map = clock.{clock}.value; }} := uint64_clock_t;
+
+struct packet_context {{
+	uint64_clock_t timestamp_begin;
+	uint64_clock_t timestamp_end;
+	uint64_t content_size;
+	uint64_t packet_size;
+	uint64_t packet_seq_num;
+	uint64_t events_discarded;
+	uint32_t cpu_id;
+	int32_t  vpid;
+}};
+
+struct event_header_compact {{
+	enum : uint5_t {{ compact = 0 ... 30, extended = 31 }} id;
+	variant <id> {{
+		struct {{
+			uint27_clock_t timestamp;
+		}} compact;
+		struct {{
+			uint32_t id;
+			uint64_clock_t timestamp;
+		}} extended;
+	}} v;
+}} align(64);
+
+"#,
+        trace_uuid = uuid_text(&trace.uuid),
+        clock_uuid = uuid_text(uuid),
+        description = quoted(description),
+    )
+}
+
+/// The streams of a channel.
+pub fn stream_class(class: &StreamClass) -> String {
+    let mut contexts = String::new();
+    if class.contexts.vtid {
+        contexts += "\t\tint32_t  _vtid;\n";
+    }
+    if class.contexts.cpu_id {
+        contexts += "\t\tuint16_t _cpu_id;\n";
+    }
+    if !contexts.is_empty() {
+        contexts = format!("\tevent.context := struct {{\n{contexts}\t}};\n");
+    }
+    format!(
+        "stream {{\n\tid = {};\n\tevent.header := struct event_header_compact;\n\tpacket.context := struct packet_context;\n\
+         {contexts}}};\n\n",
+        class.id
+    )
+}
+
+/// An event of a channel.
+pub fn event_class(stream: &StreamClass, class: &EventClass) -> String {
+    let mut text = format!(
+        "event {{\n\tname = {};\n\tid = {};\n\tstream_id = {};\n",
+        quoted(&class.name),
+        class.id,
+        stream.id
+    );
+    if class.level <= LEVEL_MAX {
+        writeln!(text, "\tloglevel = {};", class.level).expect("a String takes all text");
+    }
+    text += "\tfields := struct {\n";
+    let mut names = FieldNames::default();
+    for field in &class.fields {
+        text += &field_text(field, &mut names);
+    }
+    text += "\t};\n};\n\n";
+    text
+}
+
+/// The highest log level that has a name.
+const LEVEL_MAX: u8 = 14;
+
+fn field_text(field: &Field, names: &mut FieldNames) -> String {
+    let (name, length_name) = match field.kind {
+        FieldKind::Sequence { .. } | FieldKind::Text => {
+            let (name, length) = names.with_length(&field.name);
+            (name, Some(length))
+        }
+        _ => (names.one(&field.name), None),
+    };
+    let length = length_name.map_or(String::new(), |length| {
+        format!("\t\t{} {length};\n", element_text(Element::Uint32, Base::Decimal))
+    });
+    let (of_type, brackets) = match &field.kind {
+        FieldKind::Scalar { element, base } => (element_text(*element, *base), String::new()),
+        FieldKind::Enum { labels } => (enum_text(labels), String::new()),
+        FieldKind::Array { element, base, count } => (element_text(*element, *base), format!("[{count}]")),
+        FieldKind::Sequence { element, base } => (element_text(*element, *base), format!("[ _{name}_length ]")),
+        FieldKind::Text => (CHARACTER.to_owned(), format!("[ _{name}_length ]")),
+        FieldKind::String => ("string { encoding = UTF8; }".to_owned(), String::new()),
+    };
+    format!("{length}\t\t{of_type} {name}{brackets};\n")
+}
+
+const CHARACTER: &str = "integer { size = 8; align = 8; signed = false; encoding = UTF8; base = 10; }";
+
+fn element_text(element: Element, base: Base) -> String {
+    let signed = match element {
+        Element::Float32 => return "floating_point { exp_dig = 8; mant_dig = 24; align = 8; }".to_owned(),
+        Element::Float64 => return "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }".to_owned(),
+        Element::Int8 | Element::Int16 | Element::Int32 | Element::Int64 => true,
+        Element::Uint8 | Element::Uint16 | Element::Uint32 | Element::Uint64 => false,
+    };
+    let base = match base {
+        Base::Decimal => 10,
+        Base::Hex => 16,
+    };
+    let bits = 8 * element.bytes();
+    format!("integer {{ size = {bits}; align = 8; signed = {signed}; encoding = none; base = {base}; }}")
+}
+
+fn enum_text(labels: &[Label]) -> String {
+    let integer = element_text(Element::Int32, Base::Decimal);
+    if labels.is_empty() {
+        return integer; // TSDL has no enumeration without labels.
+    }
+    // A record holds the low 32 bits of the value that the program gave, and so does the label.
+    let labels: Vec<_> = labels
+        .iter()
+        .map(|label| format!("{} = {}", quoted(&label.name), label.value as i32))
+        .collect();
+    format!("enum : {integer} {{ {} }}", labels.join(", "))
+}
+
+fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        write!(text, "{byte:02x}").expect("a String takes all text");
+    }
+    text
+}

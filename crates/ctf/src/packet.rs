@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The 88 bytes at the start of each packet: CTF packet header and packet context.
+//!
+//! The layout is `struct piste_packet_header` of `include/piste/abi/ring.h`, and [`metadata`](crate::metadata) describes it to
+//! readers. A traced program writes the time of its first record; the consumer writes the rest into its own copy.
+
+/// First word of every packet.
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+/// Bytes of an encoded [`Header`]; the first record starts there.
+pub const HEADER_BYTES: usize = 88;
+/// Records start at multiples of this many bytes.
+pub const UNIT_BYTES: usize = 8;
+/// `cpu_id` of a packet whose events come from more than one CPU.
+pub const NO_CPU: u32 = u32::MAX;
+
+/// What a packet says about itself.
+///
+/// ```
+/// use piste_ctf::packet::Header;
+///
+/// let header = Header { packet_seq_num: 7, content_bits: 8 * 100, packet_bits: 8 * 104, ..Header::default() };
+/// assert_eq!(Header::decode(&header.encode()), Some(header));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The trace it belongs to.
+    pub trace_uuid: [u8; 16],
+    /// Stream class: the channel.
+    pub stream_id: u32,
+    /// Stream: one ring of one program.
+    pub stream_instance_id: u64,
+    /// Ticks: time of the first record.
+    pub timestamp_begin: u64,
+    /// Ticks: time of the last record.
+    pub timestamp_end: u64,
+    /// Header and records, to the exact end of the last record.
+    pub content_bits: u64,
+    /// The packet in the file: the content and padding to whole units.
+    pub packet_bits: u64,
+    /// Number of the packet in its stream; a gap is a lost packet.
+    pub packet_seq_num: u64,
+    /// Events discarded since the start of the stream.
+    pub events_discarded: u64,
+    /// CPU of all events, or [`NO_CPU`].
+    pub cpu_id: u32,
+    /// Process id in the program's own pid namespace.
+    pub vpid: i32,
+}
+
+impl Header {
+    /// The header as it stands in a file.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut rest = &mut bytes[..];
+        let mut put = |value: &[u8]| {
+            let (place, tail) = std::mem::take(&mut rest).split_at_mut(value.len());
+            place.copy_from_slice(value);
+            rest = tail;
+        };
+        put(&MAGIC.to_le_bytes());
+        put(&self.trace_uuid);
+        put(&self.stream_id.to_le_bytes());
+        put(&self.stream_instance_id.to_le_bytes());
+        put(&self.timestamp_begin.to_le_bytes());
+        put(&self.timestamp_end.to_le_bytes());
+        put(&self.content_bits.to_le_bytes());
+        put(&self.packet_bits.to_le_bytes());
+        put(&self.packet_seq_num.to_le_bytes());
+        put(&self.events_discarded.to_le_bytes());
+        put(&self.cpu_id.to_le_bytes());
+        put(&self.vpid.to_le_bytes());
+        assert!(rest.is_empty());
+        bytes
+    }
+
+    /// Reads the header of `packet`; `None` when it is shorter than a header or starts with another magic.
+    pub fn decode(packet: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER_BYTES] = packet.first_chunk()?;
+        let word = |offset| u32::from_le_bytes(*bytes[offset..].first_chunk().expect("inside the header"));
+        let long = |offset| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("inside the header"));
+        (word(0) == MAGIC).then(|| Header {
+            trace_uuid: *bytes[4..].first_chunk().expect("inside the header"),
+            stream_id: word(20),
+            stream_instance_id: long(24),
+            timestamp_begin: long(TIMESTAMP_BEGIN_OFFSET),
+            timestamp_end: long(40),
+            content_bits: long(48),
+            packet_bits: long(56),
+            packet_seq_num: long(64),
+            events_discarded: long(72),
+            cpu_id: word(80),
+            vpid: word(84) as i32,
+        })
+    }
+}
+
+pub(crate) const TIMESTAMP_BEGIN_OFFSET: usize = 32;
+
+/// The `timestamp_begin` that a program wrote into `packet`, whatever else stands there; `None` when the packet is too short.
+pub(crate) fn timestamp_begin(packet: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(
+        *packet.get(TIMESTAMP_BEGIN_OFFSET..)?.first_chunk()?,
+    ))
+}
+
+/// `bytes`, rounded up to whole units.
+pub(crate) fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(UNIT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_has_its_place() {
+        let header = Header {
+            trace_uuid: *b"0123456789abcdef",
+            stream_id: 0x11111111,
+            stream_instance_id: 0x22222222_22222222,
+            timestamp_begin: 0x33333333_33333333,
+            timestamp_end: 0x44444444_44444444,
+            content_bits: 0x55555555_55555555,
+            packet_bits: 0x66666666_66666666,
+            packet_seq_num: 0x77777777_77777777,
+            events_discarded: 0x88888888_88888888,
+            cpu_id: 0x99999999,
+            vpid: 0x12345678,
+        };
+        let bytes = header.encode();
+        assert_eq!(bytes[..4], [0xc1, 0x1f, 0xfc, 0xc1]);
+        assert_eq!(&bytes[4..20], b"0123456789abcdef");
+        for (range, byte) in [
+            (20..24, 0x11),
+            (24..32, 0x22),
+            (32..40, 0x33),
+            (40..48, 0x44),
+            (48..56, 0x55),
+            (56..64, 0x66),
+            (64..72, 0x77),
+            (72..80, 0x88),
+            (80..84, 0x99),
+        ] {
+            assert!(
+                bytes[range.clone()].iter().all(|b| *b == byte),
+                "{range:?} is not {byte:#x}"
+            );
+        }
+        assert_eq!(bytes[84..], [0x78, 0x56, 0x34, 0x12]);
+        assert_eq!(Header::decode(&bytes), Some(header));
+        assert_eq!(timestamp_begin(&bytes), Some(header.timestamp_begin));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_not_decoded() {
+        let bytes = Header::default().encode();
+        assert_eq!(Header::decode(&bytes[..87]), None);
+        assert_eq!(Header::decode(&[0; 88]), None);
+        assert_eq!(timestamp_begin(&bytes[..39]), None);
+    }
+}
