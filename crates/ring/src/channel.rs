@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A channel's memory: made by the daemon, mapped by the consumer, and the two words of it that concern all rings.
+//!
+//! The daemon keeps the descriptor, so that what a program committed outlives the program and the consumer. Readers of the rings
+//! are made here and explained in `reader.rs`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use piste_abi::{self as abi, FromZeros, IntoBytes};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+
+use crate::atomic::{Acquire, Release};
+use crate::geometry::{ClockSource, Geometry, Key, LossMode};
+use crate::mapping::Mapping;
+use crate::reader::Reader;
+
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// Makes the memory of a channel: a memfd of the right size that can neither shrink nor grow, with its channel header. `name` is
+/// shown in `/proc/PID/maps`. Recording is off. Untouched rings take no memory.
+/// # Errors
+/// What the system says, for example that there are too many open files.
+pub fn create(name: &str, geometry: &Geometry, key: Key) -> io::Result<OwnedFd> {
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&fd, geometry.total_bytes())?;
+    let header = header(geometry, key);
+    let written = rustix::io::pwrite(&fd, header.as_bytes(), 0)?;
+    assert_eq!(written, header.as_bytes().len(), "a memfd takes a page at once");
+    fcntl_add_seals(&fd, SEALS)?;
+    Ok(fd)
+}
+
+fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
+    let shape = geometry.shape();
+    // Both lie below 2^32: a ring has at most 16 GiB, its marks an eighth of that.
+    let offset = |bytes: u64| u32::try_from(bytes).expect("offsets within a ring have 32 bits");
+    abi::piste_channel_header {
+        magic: abi::PISTE_CHANNEL_MAGIC,
+        version_major: abi::PISTE_ABI_MAJOR as u16,
+        version_minor: abi::PISTE_ABI_MINOR as u16,
+        struct_bytes: size_of::<abi::piste_channel_header>() as u32,
+        key: key.get(),
+        loss_mode: match shape.loss {
+            LossMode::Discard => abi::PISTE_LOSS_DISCARD,
+            LossMode::Overwrite => abi::PISTE_LOSS_OVERWRITE,
+            LossMode::Block => abi::PISTE_LOSS_BLOCK,
+        },
+        clock: match shape.clock {
+            ClockSource::Monotonic => abi::PISTE_CLOCK_MONOTONIC,
+            ClockSource::Tsc => abi::PISTE_CLOCK_TSC,
+        },
+        contexts: shape.contexts,
+        ring_count: shape.ring_count,
+        subbuf_bytes: shape.subbuf_bytes,
+        subbuf_count: shape.subbuf_count,
+        marks_offset_bytes: offset(geometry.marks_offset_bytes()),
+        data_offset_bytes: offset(geometry.data_offset_bytes()),
+        ring_offset_bytes: geometry.ring_offset_bytes(),
+        ring_stride_bytes: geometry.ring_stride_bytes(),
+        total_bytes: geometry.total_bytes(),
+        block_timeout_us: shape.block_timeout_us,
+        ..abi::piste_channel_header::new_zeroed()
+    }
+}
+
+/// Why a descriptor is not the memory of the channel that it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file has another size than the geometry says.
+    #[error("the channel's memory has {found} bytes where its geometry says {expected}: it belongs to another channel")]
+    Size {
+        /// Bytes of the file.
+        found: u64,
+        /// Bytes that the geometry asks for.
+        expected: u64,
+    },
+    /// The file could be cut while we read it.
+    #[error("the channel's memory is not sealed against shrinking: pass the descriptor that `create` made")]
+    NotSealed,
+    /// The system refused to look at the file or to map it.
+    #[error("the channel's memory cannot be mapped: {0}")]
+    System(#[from] rustix::io::Errno),
+}
+
+/// The memory of one channel of one program, mapped. Threads may share it; each ring has at most one [`Reader`] at a time.
+pub struct ChannelMemory {
+    mapping: Arc<Mapping>,
+    key: Key,
+}
+
+impl ChannelMemory {
+    /// Maps the memory that [`create`] made with the same `geometry` and `key`. The descriptor may be closed afterwards.
+    /// # Errors
+    /// [`OpenError`] when the file has another size, can shrink, or cannot be mapped.
+    pub fn open(fd: impl AsFd, geometry: Geometry, key: Key) -> Result<Self, OpenError> {
+        let fd = fd.as_fd();
+        let (found, expected) = (fstat(fd)?.st_size as u64, geometry.total_bytes());
+        if found != expected {
+            return Err(OpenError::Size { found, expected });
+        }
+        // A file that knows no seals has none.
+        if !fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SEALS)) {
+            return Err(OpenError::NotSealed);
+        }
+        Ok(Self {
+            mapping: Arc::new(Mapping::new(fd, geometry)?),
+            key,
+        })
+    }
+
+    /// The shape of the memory.
+    pub fn geometry(&self) -> &Geometry {
+        self.mapping.geometry()
+    }
+
+    /// Lets the program record, or stops it: one store, seen by every thread at its next event. A thread that saw the old value
+    /// may still write into the sub-buffer that is open; after [`Reader::end_current`] it cannot.
+    pub fn set_recording(&self, recording: bool) {
+        // ORDER ring.active (release): pairs with include/piste/ring.h, which looks again when it enters a sub-buffer. Not
+        // needed for any memory: a program that was stopped is stopped where `end_current` ended its sub-buffer.
+        self.mapping
+            .channel()
+            .active_key
+            .store(if recording { self.key.get() } else { 0 }, Release);
+    }
+
+    /// The rings that the program ever wrote to. Reading any other one would give it memory.
+    pub fn touched(&self) -> impl Iterator<Item = u32> + '_ {
+        let words = self.mapping.channel().touched.iter();
+        words
+            .zip((0u32..).step_by(64))
+            .flat_map(|(word, first)| {
+                // Acquire: the ring may be looked at as soon as its bit is seen; it was zero bytes before.
+                let bits = word.load(Acquire);
+                (0..64)
+                    .filter(move |bit| bits >> bit & 1 == 1)
+                    .map(move |bit| first + bit)
+            })
+            .take_while(|&ring_index| ring_index < self.geometry().ring_count())
+    }
+
+    /// The reader of ring `ring_index`, which goes on with sub-buffer `next_sequence`: 0, or one more than the last packet on disk.
+    /// It takes over from a reader that died: the sub-buffers before count as delivered, and its claim is dropped.
+    /// # Panics
+    /// When the channel has no such ring.
+    pub fn reader(&self, ring_index: u32, next_sequence: u64) -> Reader {
+        Reader::new(self.mapping.clone(), ring_index, next_sequence)
+    }
+}
