@@ -147,25 +147,28 @@ pub fn event_class(stream: &StreamClass, class: &EventClass) -> String {
 const LEVEL_MAX: u8 = 14;
 
 fn field_text(field: &Field, names: &mut FieldNames) -> String {
-    let (name, length_name) = match field.kind {
-        FieldKind::Sequence { .. } | FieldKind::Text => {
-            let (name, length) = names.with_length(&field.name);
-            (name, Some(length))
-        }
-        _ => (names.one(&field.name), None),
-    };
-    let length = length_name.map_or(String::new(), |length| {
-        format!("\t\t{} {length};\n", element_text(Element::Uint32, Base::Decimal))
-    });
-    let (of_type, brackets) = match &field.kind {
-        FieldKind::Scalar { element, base } => (element_text(*element, *base), String::new()),
-        FieldKind::Enum { labels } => (enum_text(labels), String::new()),
-        FieldKind::Array { element, base, count } => (element_text(*element, *base), format!("[{count}]")),
-        FieldKind::Sequence { element, base } => (element_text(*element, *base), format!("[ _{name}_length ]")),
-        FieldKind::Text => (CHARACTER.to_owned(), format!("[ _{name}_length ]")),
-        FieldKind::String => ("string { encoding = UTF8; }".to_owned(), String::new()),
-    };
-    format!("{length}\t\t{of_type} {name}{brackets};\n")
+    match &field.kind {
+        FieldKind::Scalar { element, base } => member(&element_text(*element, *base), &names.one(&field.name)),
+        FieldKind::Enum { labels } => member(&enum_text(labels), &names.one(&field.name)),
+        FieldKind::Array { element, base, count } => member(
+            &element_text(*element, *base),
+            &format!("{}[{count}]", names.one(&field.name)),
+        ),
+        FieldKind::Sequence { element, base } => counted(&element_text(*element, *base), field, names),
+        FieldKind::Text => counted(CHARACTER, field, names),
+        FieldKind::String => member("string { encoding = UTF8; }", &names.one(&field.name)),
+    }
+}
+
+fn member(of_type: &str, declarator: &str) -> String {
+    format!("\t\t{of_type} {declarator};\n")
+}
+
+/// A number of elements, then the elements.
+fn counted(of_type: &str, field: &Field, names: &mut FieldNames) -> String {
+    let (name, length) = names.with_length(&field.name);
+    let count_type = element_text(Element::Uint32, Base::Decimal);
+    member(&count_type, &length) + &member(of_type, &format!("{name}[ {length} ]"))
 }
 
 const CHARACTER: &str = "integer { size = 8; align = 8; signed = false; encoding = UTF8; base = 10; }";

@@ -7,11 +7,12 @@
 //!
 //! Marks are not cleared between laps, so a mark can also be 255 laps old and stand inside a record. Where a record starts is
 //! certain when the one before it ends there; then the record counts, whatever marks lie inside it. Behind a hole it is not
-//! certain: there a record counts when no mark lies inside it, or when it ends where another one starts.
+//! certain: there a record counts when no mark lies inside it, or when it ends where another one starts and at the mark inside
+//! it none can be read.
 //!
 //! The work is bounded for any bytes: a record is read up to the next mark, and reading on past it is charged to a budget.
 
-use crate::layout::{Checked, Fault, Layouts, Record, Wrong, check_begin};
+use crate::layout::{Checked, Fault, Layouts, Record, Wrong, check_start};
 use crate::packet::{HEADER_BYTES, UNIT_BYTES, padded, timestamp_begin};
 
 /// What [`Layouts::recover`] took out of a packet.
@@ -113,19 +114,10 @@ impl<'a> Recovery<'a> {
     /// Finds the time that the first record counts from. It is in the header when the first record is committed: whoever
     /// wrote that record wrote the header's time before.
     fn begin(&mut self, base_ticks: u64, limit_ticks: u64) -> Result<(), Fault> {
-        if self.packet.len() < HEADER_BYTES {
-            return Err(Fault {
-                offset: 0,
-                what: Wrong::NoHeader {
-                    bytes: self.packet.len() as u32,
-                },
-            });
-        }
-        check_begin(base_ticks, 0, limit_ticks)?;
+        check_start(self.packet, base_ticks, 0, limit_ticks)?;
         if self.marks.at(HEADER_UNITS) {
-            let begin_ticks = timestamp_begin(self.packet).expect("the header is there");
-            check_begin(begin_ticks, base_ticks, limit_ticks)?;
-            self.ticks = begin_ticks;
+            self.ticks = timestamp_begin(self.packet).expect("the header is there");
+            check_start(self.packet, self.ticks, base_ticks, limit_ticks)?;
         }
         Ok(())
     }
@@ -136,7 +128,7 @@ impl<'a> Recovery<'a> {
         let mut certain = true;
         while unit < unit_count {
             if self.marks.at(unit) {
-                match self.read(layouts, unit, unit_count, certain, limit_ticks) {
+                match self.read(layouts, unit, certain, limit_ticks) {
                     Ok(record) => {
                         self.take(unit * UNIT_BYTES, record);
                         unit = padded(record.end) / UNIT_BYTES;
@@ -157,33 +149,30 @@ impl<'a> Recovery<'a> {
     }
 
     /// Reads the record that a mark says starts at `unit`.
-    fn read(
-        &mut self,
-        layouts: &Layouts,
-        unit: usize,
-        unit_count: usize,
-        certain: bool,
-        limit_ticks: u64,
-    ) -> Result<Record, Wrong> {
-        let start = unit * UNIT_BYTES;
-        let read_to = |end: usize| layouts.record(&self.packet[..end], start, self.ticks, limit_ticks);
-        let packet_end = self.packet.len();
+    fn read(&mut self, layouts: &Layouts, unit: usize, certain: bool, limit_ticks: u64) -> Result<Record, Wrong> {
+        let unit_count = self.packet.len().div_ceil(UNIT_BYTES);
+        let read = |unit: usize, end_unit: usize| {
+            let content = &self.packet[..self.packet.len().min(end_unit * UNIT_BYTES)];
+            layouts.record(content, unit * UNIT_BYTES, self.ticks, limit_ticks)
+        };
         let next_mark = self.marks.next(unit + 1, unit_count);
-        let near = read_to(packet_end.min(next_mark * UNIT_BYTES));
-        let past_mark = matches!(near, Err(Wrong::Cut { .. } | Wrong::EndlessString { .. })) && next_mark < unit_count;
-        if !past_mark || self.budget_bytes == 0 {
+        let near = read(unit, next_mark);
+        let goes_on = matches!(near, Err(Wrong::Cut { .. } | Wrong::EndlessString { .. })) && next_mark < unit_count;
+        if !goes_on || self.budget_bytes == 0 {
             return near;
         }
-        let far = read_to(packet_end);
-        let read_bytes = far.as_ref().map_or(packet_end, |record| record.end) - start;
+        let far = read(unit, unit_count);
+        let read_bytes = far.as_ref().map_or(self.packet.len(), |record| record.end) - unit * UNIT_BYTES;
         self.budget_bytes = self.budget_bytes.saturating_sub(read_bytes);
         let lands = |record: &Record| {
-            let next_unit = padded(record.end) / UNIT_BYTES;
-            next_unit == unit_count || self.marks.at(next_unit)
+            let end_unit = padded(record.end) / UNIT_BYTES;
+            end_unit == unit_count || self.marks.at(end_unit)
         };
+        let nothing_inside = || read(next_mark, self.marks.next(next_mark + 1, unit_count)).is_err();
         match far {
-            Ok(record) if !certain && !lands(&record) => near,
-            far => far,
+            Ok(record) if certain || (lands(&record) && nothing_inside()) => Ok(record),
+            Err(what) if certain => Err(what),
+            _ => near,
         }
     }
 

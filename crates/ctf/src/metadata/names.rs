@@ -4,16 +4,19 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// `name` with `_` for each character that an identifier cannot hold; never empty, never starting with a digit.
+/// `name` as an identifier: with `_` for each character that it cannot hold, and before a digit at the start.
 pub(super) fn identifier(name: &str) -> String {
-    let mut text: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect();
+    let text = identifier_characters(name);
     if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit()) {
-        text.insert(0, '_');
+        return format!("_{text}");
     }
     text
+}
+
+fn identifier_characters(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
 }
 
 /// `text` between quotes. What could end the quotes or the line is escaped; a zero byte, which readers would take as the end of the
@@ -53,15 +56,8 @@ impl FieldNames {
     }
 
     fn take(&mut self, name: &str, companion: impl Fn(&str) -> Option<String>) -> String {
-        let stem: String = name
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        let stem = if stem.is_empty() {
-            "_unnamed".to_owned()
-        } else {
-            format!("_{stem}")
-        };
+        let name = if name.is_empty() { "unnamed" } else { name };
+        let stem = format!("_{}", identifier_characters(name));
         let numbered = (2..).map(|number| format!("{stem}_{number}"));
         let free = |name: &String| {
             let is_free = |name: &String| !self.taken.contains(name) && !KEYWORDS.contains(&name.as_str());

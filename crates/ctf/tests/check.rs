@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the check of a packet accepts, and where it stops.
+
+mod writer;
+
+use piste_ctf::{Checked, Contexts, Element, Fault, FieldKind, Layouts, Wrong};
+use writer::{Writer, array, counted, event, scalar, sequence};
+
+const NONE: Contexts = Contexts {
+    vtid: false,
+    cpu_id: false,
+};
+const LIMIT: u64 = 1 << 40;
+const WRAP: u64 = 1 << 27;
+
+fn layouts(contexts: Contexts) -> Layouts {
+    let mut layouts = Layouts::new(contexts);
+    layouts.insert(&event(0, "t:empty", &[]));
+    layouts.insert(&event(1, "t:number", &[("n", scalar(Element::Uint32))]));
+    layouts.insert(&event(
+        2,
+        "t:string",
+        &[("s", FieldKind::String), ("n", scalar(Element::Uint16))],
+    ));
+    layouts.insert(&event(
+        3,
+        "t:text",
+        &[("t", FieldKind::Text), ("q", sequence(Element::Uint64))],
+    ));
+    layouts.insert(&event(
+        4,
+        "t:array",
+        &[
+            ("a", array(Element::Int16, 3)),
+            ("e", FieldKind::Enum { labels: vec![] }),
+        ],
+    ));
+    layouts.insert(&event(40, "t:extended", &[("n", scalar(Element::Uint8))]));
+    layouts
+}
+
+/// Checks what `write` writes after a packet header, and says what came out: `RECORDS to END at TICKS[, FAULT]`.
+fn check(contexts: Contexts, begin_ticks: u64, limit_ticks: u64, write: impl Fn(&mut Writer) -> &mut Writer) -> String {
+    let mut writer = Writer::new(contexts, begin_ticks);
+    write(&mut writer);
+    let packet_bytes = writer.packet.len() as u32;
+    let checked = layouts(contexts).check(&writer.packet, packet_bytes, begin_ticks, limit_ticks);
+    say(checked)
+}
+
+fn say(
+    Checked {
+        content_bytes,
+        records,
+        last_ticks,
+        fault,
+    }: Checked,
+) -> String {
+    let fault = fault.map(|fault| format!(", {fault}")).unwrap_or_default();
+    format!("{records} to {content_bytes} at {last_ticks}{fault}")
+}
+
+#[test]
+fn an_empty_packet_is_good() {
+    assert_eq!(check(NONE, 5, LIMIT, |w| w), "0 to 88 at 5");
+}
+
+#[test]
+fn the_content_ends_where_the_last_record_ends() {
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 92 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(1, 5, &[0; 4])), "1 to 96 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(2, 5, b"ada\0--")), "1 to 98 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(4, 5, &[0; 10])), "1 to 102 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(40, 5, &[0; 1])), "1 to 102 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(1, 5, &[0; 4])), "1 to 105 at 5");
+    let text = [counted(b"abc"), counted(b""), vec![]].concat();
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &text)), "1 to 103 at 5");
+    let numbers = [&counted(b"")[..], &2u32.to_le_bytes(), &[0; 16]].concat();
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &numbers)), "1 to 116 at 5");
+}
+
+#[test]
+fn contexts_stand_before_the_fields() {
+    let both = Contexts {
+        vtid: true,
+        cpu_id: true,
+    };
+    assert_eq!(check(both, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 98 at 5");
+    assert_eq!(
+        check(Contexts { vtid: true, ..NONE }, 5, LIMIT, |w| w.compact(0, 5, b"")),
+        "1 to 96 at 5"
+    );
+    assert_eq!(
+        check(Contexts { cpu_id: true, ..NONE }, 5, LIMIT, |w| w.extended(40, 5, b"x")),
+        "1 to 104 at 5"
+    );
+}
+
+#[test]
+fn runs_and_changes_of_class_are_counted_alike() {
+    let runs = check(NONE, 5, LIMIT, |w| {
+        for ticks in 5..1005 {
+            w.compact(1, ticks, &[0; 4]);
+        }
+        for ticks in 1005..1010 {
+            w.compact(0, ticks, b"")
+                .compact(2, ticks, b"ada\0--")
+                .extended(40, ticks, b"x")
+                .compact(4, ticks, &[0; 10]);
+        }
+        w
+    });
+    let end = 88 + 1000 * 8 + 5 * (8 + 16 + 16 + 16) - 2;
+    assert_eq!(runs, format!("1020 to {end} at 1009"));
+}
+
+#[test]
+fn a_compact_time_is_the_smallest_that_does_not_go_back() {
+    let begin = 7 * WRAP + 100;
+    let last = |write: fn(&mut Writer) -> &mut Writer| check(NONE, begin, LIMIT, write);
+    assert_eq!(last(|w| w.compact(0, 100, b"")), format!("1 to 92 at {begin}"));
+    assert_eq!(last(|w| w.compact(0, 101, b"")), format!("1 to 92 at {}", begin + 1));
+    assert_eq!(
+        last(|w| w.compact(0, 99, b"")),
+        format!("1 to 92 at {}", begin + WRAP - 1)
+    );
+    assert_eq!(
+        last(|w| w.compact(0, 99, b"").compact(0, 98, b"")),
+        format!("2 to 100 at {}", begin + 2 * WRAP - 2)
+    );
+    assert_eq!(
+        last(|w| w.extended(0, 9 * WRAP, b"").compact(0, 1, b"")),
+        format!("2 to 108 at {}", 9 * WRAP + 1)
+    );
+}
+
+#[test]
+fn an_unknown_event_is_a_fault() {
+    let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"").compact(7, 6, b""));
+    assert_eq!(fault, "1 to 92 at 5, offset 96: the channel has no event with id 7");
+    let fault = check(NONE, 5, LIMIT, |w| w.extended(u32::MAX, 5, b""));
+    assert_eq!(
+        fault,
+        "0 to 88 at 5, offset 88: the channel has no event with id 4294967295"
+    );
+}
+
+#[test]
+fn a_record_behind_the_content_is_a_fault() {
+    let layouts = layouts(NONE);
+    let mut writer = Writer::new(NONE, 5);
+    writer
+        .compact(0, 5, b"")
+        .extended(40, 6, b"x")
+        .compact(3, 7, &[counted(b"abc"), counted(b"")].concat());
+    let checked = |content_bytes| say(layouts.check(&writer.packet, content_bytes, 5, LIMIT));
+    assert_eq!(
+        checked(91),
+        "0 to 88 at 5, offset 88: the record takes at least 4 bytes, 3 are left"
+    );
+    assert_eq!(checked(92), "1 to 92 at 5");
+    assert_eq!(checked(96), "1 to 92 at 5");
+    assert_eq!(
+        checked(97),
+        "1 to 92 at 5, offset 96: the record takes at least 4 bytes, 1 are left"
+    );
+    assert_eq!(
+        checked(108),
+        "1 to 92 at 5, offset 96: the record takes at least 13 bytes, 12 are left"
+    );
+    assert_eq!(
+        checked(109),
+        "1 to 92 at 5, offset 96: the record takes at least 14 bytes, 13 are left"
+    );
+    assert_eq!(
+        checked(119),
+        "2 to 110 at 6, offset 112: the record takes at least 8 bytes, 7 are left"
+    );
+    assert_eq!(
+        checked(122),
+        "2 to 110 at 6, offset 112: the record takes at least 11 bytes, 10 are left"
+    );
+    assert_eq!(
+        checked(125),
+        "2 to 110 at 6, offset 112: the record takes at least 15 bytes, 13 are left"
+    );
+    assert_eq!(checked(127), "3 to 127 at 7");
+    assert_eq!(checked(u32::MAX), "3 to 127 at 7");
+}
+
+#[test]
+fn a_run_stops_at_the_record_that_is_cut() {
+    let mut writer = Writer::new(NONE, 5);
+    writer
+        .compact(1, 5, &[0; 4])
+        .compact(1, 6, &[0; 4])
+        .compact(1, 7, &[0; 4]);
+    let checked = layouts(NONE).check(&writer.packet, 111, 5, LIMIT);
+    assert_eq!(
+        say(checked),
+        "2 to 104 at 6, offset 104: the record takes at least 8 bytes, 7 are left"
+    );
+}
+
+#[test]
+fn a_string_without_end_is_a_fault() {
+    let fault = check(NONE, 5, LIMIT, |w| w.compact(2, 5, &[b'a'; 12]));
+    assert_eq!(
+        fault,
+        "0 to 88 at 5, offset 88: a string of the record has no end in the 16 bytes that are left"
+    );
+}
+
+#[test]
+fn a_count_past_the_end_is_a_fault() {
+    let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &u32::MAX.to_le_bytes()));
+    assert_eq!(
+        fault,
+        "0 to 88 at 5, offset 88: the record takes at least 4294967303 bytes, 8 are left"
+    );
+    let elements = [counted(b""), u32::MAX.to_le_bytes().to_vec()].concat();
+    let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &elements));
+    assert_eq!(
+        fault,
+        "0 to 88 at 5, offset 88: the record takes at least 34359738372 bytes, 16 are left"
+    );
+}
+
+#[test]
+fn a_time_in_the_future_is_a_fault() {
+    assert_eq!(check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4])), "1 to 96 at 6");
+    let run = check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4]).compact(1, 7, &[0; 4]));
+    assert_eq!(
+        run,
+        "1 to 96 at 6, offset 96: its time is 7, later than 6, when the packet was taken"
+    );
+    let extended = check(NONE, 5, 6, |w| w.extended(40, u64::MAX, b"x"));
+    let late = "offset 88: its time is 18446744073709551615, later than 6, when the packet was taken";
+    assert_eq!(extended, format!("0 to 88 at 5, {late}"));
+    let begin = check(NONE, 7, 6, |w| w.compact(0, 7, b""));
+    assert_eq!(
+        begin,
+        "0 to 88 at 7, offset 32: its time is 7, later than 6, when the packet was taken"
+    );
+    assert_eq!(
+        check(NONE, u64::MAX, u64::MAX, |w| w.compact(1, u64::MAX, &[0; 4])),
+        format!("1 to 96 at {}", u64::MAX)
+    );
+    let wrapped = check(NONE, u64::MAX, u64::MAX, |w| w.compact(1, 0, &[0; 4]));
+    assert!(
+        wrapped.starts_with("0 to 88") && wrapped.contains("later than"),
+        "{wrapped}"
+    );
+}
+
+#[test]
+fn an_extended_time_that_goes_back_is_a_fault() {
+    let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 9, b"").extended(40, 8, b"x"));
+    assert_eq!(
+        fault,
+        "1 to 92 at 9, offset 96: its time is 8, before 9, the time of what precedes it"
+    );
+}
+
+#[test]
+fn a_packet_without_header_is_a_fault() {
+    let checked = layouts(NONE).check(&[0; 87], 88, 5, LIMIT);
+    assert_eq!(
+        say(checked),
+        "0 to 87 at 5, offset 0: the packet has 87 bytes, fewer than the 88 of its header"
+    );
+    assert_eq!(
+        layouts(NONE).check(&[0; 96], 0, 5, LIMIT).fault,
+        Some(Fault {
+            offset: 0,
+            what: Wrong::NoHeader { bytes: 0 }
+        })
+    );
+}
+
+#[test]
+fn a_class_can_be_replaced() {
+    let mut layouts = Layouts::new(NONE);
+    layouts.insert(&event(1, "t:old", &[]));
+    layouts.insert(&event(1, "t:new", &[("n", scalar(Element::Float64))]));
+    let mut writer = Writer::new(NONE, 5);
+    writer.compact(1, 5, &[0; 8]);
+    assert_eq!(say(layouts.check(&writer.packet, 104, 5, LIMIT)), "1 to 100 at 5");
+}

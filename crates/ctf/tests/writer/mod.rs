@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writes packets as a traced program and the consumer do, and descriptions for them.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use piste_ctf::packet::{HEADER_BYTES, Header, NO_CPU, UNIT_BYTES};
+use piste_ctf::{Base, Clock, Contexts, Element, EnvironmentValue, EventClass, Field, FieldKind, StreamClass, Trace};
+
+pub const TRACE_UUID: [u8; 16] = *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff";
+pub const CONTEXTS: Contexts = Contexts {
+    vtid: true,
+    cpu_id: true,
+};
+
+pub fn trace() -> Trace {
+    Trace {
+        uuid: TRACE_UUID,
+        clock: Clock {
+            name: "x86-tsc".to_owned(),
+            uuid: *b"boot id, 16 byte",
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 1_700_000_000,
+            offset_ticks: 5,
+            description: "the \"time stamp\" counter".to_owned(),
+        },
+        environment: vec![
+            ("domain".to_owned(), EnvironmentValue::Text("ust".to_owned())),
+            ("tracer_name".to_owned(), EnvironmentValue::Text("lttng-ust".to_owned())),
+            ("tracer_major".to_owned(), EnvironmentValue::Integer(2)),
+        ],
+    }
+}
+
+pub fn stream(id: u32, contexts: Contexts) -> StreamClass {
+    StreamClass {
+        id,
+        channel: format!("channel{id}"),
+        contexts,
+    }
+}
+
+pub fn event(id: u32, name: &str, fields: &[(&str, FieldKind)]) -> EventClass {
+    let fields = fields
+        .iter()
+        .map(|(name, kind)| Field {
+            name: name.to_string(),
+            kind: kind.clone(),
+        })
+        .collect();
+    EventClass {
+        id,
+        name: name.to_owned(),
+        level: 13,
+        fields,
+    }
+}
+
+pub fn scalar(element: Element) -> FieldKind {
+    FieldKind::Scalar {
+        element,
+        base: Base::Decimal,
+    }
+}
+
+pub fn hex(element: Element) -> FieldKind {
+    FieldKind::Scalar {
+        element,
+        base: Base::Hex,
+    }
+}
+
+pub fn array(element: Element, count: u32) -> FieldKind {
+    FieldKind::Array {
+        element,
+        base: Base::Decimal,
+        count,
+    }
+}
+
+pub fn sequence(element: Element) -> FieldKind {
+    FieldKind::Sequence {
+        element,
+        base: Base::Decimal,
+    }
+}
+
+/// A packet and its marks while a program writes them.
+#[derive(Clone)]
+pub struct Writer {
+    pub packet: Vec<u8>,
+    pub marks: Vec<u8>,
+    contexts: Contexts,
+    begin_ticks: u64,
+    end_ticks: u64,
+    end: usize,
+}
+
+pub const MARK: u8 = 9;
+
+impl Writer {
+    pub fn new(contexts: Contexts, begin_ticks: u64) -> Writer {
+        let header = Header {
+            timestamp_begin: begin_ticks,
+            ..Header::default()
+        };
+        Writer {
+            packet: header.encode().to_vec(),
+            marks: vec![0; HEADER_BYTES / UNIT_BYTES],
+            contexts,
+            begin_ticks,
+            end_ticks: begin_ticks,
+            end: HEADER_BYTES,
+        }
+    }
+
+    pub fn compact(&mut self, id: u32, ticks: u64, fields: &[u8]) -> &mut Writer {
+        assert!(id < 31);
+        self.put(&(id | (ticks as u32) << 5).to_le_bytes(), ticks, fields)
+    }
+
+    pub fn extended(&mut self, id: u32, ticks: u64, fields: &[u8]) -> &mut Writer {
+        self.put(
+            &[&[31][..], &id.to_le_bytes(), &ticks.to_le_bytes()].concat(),
+            ticks,
+            fields,
+        )
+    }
+
+    /// Reserves `units` that nobody commits; they hold what was there before.
+    pub fn hole(&mut self, units: usize, before: u8) -> &mut Writer {
+        self.packet.resize(self.packet.len() + units * UNIT_BYTES, before);
+        self.marks.resize(self.marks.len() + units, 0);
+        self.end = self.packet.len();
+        self
+    }
+
+    /// The packet as the consumer stores it, with this sequence number.
+    pub fn finish(&self, stream_id: u32, packet_seq_num: u64, events_discarded: u64) -> Vec<u8> {
+        store(
+            &self.packet,
+            stream_id,
+            packet_seq_num,
+            events_discarded,
+            self.end,
+            [self.begin_ticks, self.end_ticks],
+        )
+    }
+
+    fn put(&mut self, header: &[u8], ticks: u64, fields: &[u8]) -> &mut Writer {
+        self.marks.push(MARK);
+        self.packet.extend(header);
+        if self.contexts.vtid {
+            self.packet.extend(1234i32.to_le_bytes());
+        }
+        if self.contexts.cpu_id {
+            self.packet.extend(3u16.to_le_bytes());
+        }
+        self.packet.extend(fields);
+        self.end = self.packet.len();
+        self.end_ticks = ticks;
+        self.packet.resize(self.packet.len().next_multiple_of(UNIT_BYTES), 0xee);
+        self.marks.resize(self.packet.len() / UNIT_BYTES, 0);
+        self
+    }
+}
+
+/// `packet`, cut to its content and with a whole header.
+pub fn store(
+    packet: &[u8],
+    stream_id: u32,
+    packet_seq_num: u64,
+    events_discarded: u64,
+    content_bytes: usize,
+    [timestamp_begin, timestamp_end]: [u64; 2],
+) -> Vec<u8> {
+    let packet_bytes = content_bytes.next_multiple_of(UNIT_BYTES);
+    let header = Header {
+        trace_uuid: TRACE_UUID,
+        stream_id,
+        stream_instance_id: 7,
+        timestamp_begin,
+        timestamp_end,
+        content_bits: 8 * content_bytes as u64,
+        packet_bits: 8 * packet_bytes as u64,
+        packet_seq_num,
+        events_discarded,
+        cpu_id: NO_CPU,
+        vpid: 4321,
+    };
+    let mut stored = header.encode().to_vec();
+    stored.extend(&packet[HEADER_BYTES..packet_bytes]);
+    stored
+}
+
+/// The bytes of a text or of a sequence of bytes.
+pub fn counted(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+}
+
+/// A generator of numbers that look random; the same seed gives the same numbers.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
