@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metadata's text. Whether readers understand it is in babeltrace.rs.
+//! The metadata's text. Whether readers understand it is in babeltrace/.
 
 mod writer;
 

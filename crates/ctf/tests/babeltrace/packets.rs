@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times, contexts, losses, the index, and packets that were damaged or have holes.
+
+use std::fs;
+
+use crate::writer::{CONTEXTS, MARK, Random, Writer, counted, event, scalar, sequence, store, stream};
+use crate::{NONE, babeltrace2, line, read, write};
+use piste_ctf::packet::HEADER_BYTES;
+use piste_ctf::{Contexts, Element, EventClass, FieldKind, Layouts};
+
+const WRAP: u64 = 1 << 27;
+
+#[test]
+fn times_contexts_and_losses_are_read() {
+    let begin = 5 * WRAP - 3;
+    let classes = vec![
+        event(0, "t:a", &[]),
+        event(30, "t:b", &[("n", scalar(Element::Uint8))]),
+        event(31, "t:c", &[]),
+    ];
+    let mut first = Writer::new(CONTEXTS, begin);
+    first
+        .compact(0, begin, b"")
+        .compact(30, begin + 1, b"x")
+        .compact(0, begin + 2 + WRAP / 2, b"");
+    first
+        .extended(31, begin + 4 * WRAP, b"")
+        .compact(0, begin + 4 * WRAP, b"")
+        .extended(0, begin + 4 * WRAP + 1, b"");
+    let mut second = Writer::new(CONTEXTS, begin + 9 * WRAP);
+    second.compact(30, begin + 9 * WRAP, b"y");
+    let empty = Writer::new(CONTEXTS, begin + 9 * WRAP);
+    let packets = [first.finish(3, 0, 0), second.finish(3, 1, 0), empty.finish(3, 2, 4)].concat();
+    let mut vtid_only = Writer::new(
+        Contexts {
+            vtid: true,
+            cpu_id: false,
+        },
+        begin,
+    );
+    vtid_only.compact(0, begin + 5, b"");
+    let streams = [
+        (stream(3, CONTEXTS), classes),
+        (
+            stream(
+                4,
+                Contexts {
+                    vtid: true,
+                    cpu_id: false,
+                },
+            ),
+            vec![event(0, "t:vtid", &[])],
+        ),
+    ];
+    let (text, complaints) = read(&streams, &[packets, vtid_only.finish(4, 0, 0)]);
+    let expected = [
+        (begin, "a: C, { }"),
+        (begin + 1, "b: C, { n = 120 }"),
+        (begin + 5, "vtid: { vtid = 1234 }, { }"),
+        (begin + 2 + WRAP / 2, "a: C, { }"),
+        (begin + 4 * WRAP, "c: C, { }"),
+        (begin + 4 * WRAP, "a: C, { }"),
+        (begin + 4 * WRAP + 1, "a: C, { }"),
+        (begin + 9 * WRAP, "b: C, { n = 121 }"),
+    ]
+    .map(|(ticks, shown)| {
+        let (name, rest) = shown.split_once(": ").expect("a name and the rest");
+        line(
+            ticks,
+            &format!("TRACE_DEBUG_LINE (13) t:{name}"),
+            &rest.replace('C', "{ vtid = 1234, cpu_id = 3 }"),
+        )
+    });
+    assert_eq!(text, expected.concat());
+    assert!(complaints.contains("Tracer discarded 4 events"), "{complaints}");
+}
+
+#[test]
+fn the_trace_and_its_clock_are_read() {
+    let folder = write(
+        &[(stream(0, NONE), vec![event(0, "t:a", &[])])],
+        &[Writer::new(NONE, 1).finish(0, 0, 0)],
+    );
+    let (text, complaints) = babeltrace2(&["--component=sink.text.details"], folder.path());
+    assert_eq!(complaints, "");
+    for line in [
+        "Name: x86_tsc",
+        "Description: the \"time stamp\" counter",
+        "Frequency (Hz): 1,000,000,000",
+        "Offset (s): 1,700,000,000",
+        "Offset (cycles): 5",
+        "UUID: 626f6f74-2069-642c-2031-362062797465",
+        "UUID: 00112233-4455-6677-8899-aabbccddeeff",
+        "domain: ust",
+        "tracer_name: lttng-ust",
+        "tracer_major: 2",
+    ] {
+        assert!(
+            text.lines().any(|shown| shown.trim() == line),
+            "{line:?} is not in\n{text}"
+        );
+    }
+}
+
+#[test]
+fn an_index_that_is_wrong_would_be_noticed() {
+    let folder = write(&[(stream(0, NONE), vec![])], &[Writer::new(NONE, 1).finish(0, 0, 0)]);
+    fs::write(folder.path().join("index/channel_0.idx"), [0; 88]).expect("an index is written");
+    let (_, complaints) = babeltrace2(&[], folder.path());
+    assert!(complaints.contains("Invalid LTTng trace index"), "{complaints}");
+}
+
+fn damage_classes() -> Vec<EventClass> {
+    vec![
+        event(0, "t:empty", &[]),
+        event(1, "t:number", &[("n", scalar(Element::Uint32))]),
+        event(
+            2,
+            "t:string",
+            &[("s", FieldKind::String), ("n", scalar(Element::Uint16))],
+        ),
+        event(3, "t:text", &[("t", FieldKind::Text), ("q", sequence(Element::Uint64))]),
+        event(40, "t:extended", &[("n", scalar(Element::Uint8))]),
+    ]
+}
+
+/// A packet with all of these and holes, the first record committed.
+fn packet_with_holes() -> Writer {
+    let mut w = Writer::new(CONTEXTS, 1000);
+    for ticks in (1000..1100).step_by(10) {
+        w.compact(0, ticks, b"")
+            .compact(1, ticks + 1, b"1234")
+            .compact(2, ticks + 2, b"ada\0--")
+            .hole(3, 0x55);
+        w.compact(
+            3,
+            ticks + 3,
+            &[&counted(b"text")[..], &2u32.to_le_bytes(), &[1; 16]].concat(),
+        );
+        w.extended(40, ticks + 4, b"x")
+            .hole(1, 0)
+            .compact(1, ticks + 5, b"1234");
+    }
+    w
+}
+
+#[test]
+fn what_is_recovered_is_read() {
+    let mut layouts = Layouts::new(CONTEXTS);
+    damage_classes().iter().for_each(|class| layouts.insert(class));
+    let mut w = packet_with_holes();
+    let recovered = layouts.recover(&mut w.packet, &w.marks, MARK, 0, 1 << 40);
+    assert_eq!(
+        (recovered.checked.records, recovered.holes, recovered.checked.fault),
+        (60, 20, None)
+    );
+    let times = [recovered.begin_ticks, recovered.checked.last_ticks];
+    let stored = store(&w.packet, 0, 0, 0, recovered.checked.content_bytes as usize, times);
+    let (text, complaints) = read(&[(stream(0, CONTEXTS), damage_classes())], &[stored]);
+    assert_eq!((text.lines().count(), complaints.as_str()), (60, ""));
+    assert!(
+        text.lines()
+            .last()
+            .is_some_and(|line| line.starts_with("[1700000000.000001100]")),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_was_checked_is_read_without_complaint_whatever_the_damage() {
+    let mut layouts = Layouts::new(CONTEXTS);
+    damage_classes().iter().for_each(|class| layouts.insert(class));
+    let limit_ticks = 1 << 40;
+    let mut streams = Vec::new();
+    let mut records = 0;
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let mut w = packet_with_holes();
+        for _ in 0..1 + random.below(3) {
+            let at = HEADER_BYTES + random.below(w.packet.len() - HEADER_BYTES);
+            w.packet[at] = [random.next() as u8, 0, 3, 0xff][random.below(4)];
+        }
+        let (checked, begin_ticks) = if seed % 2 == 0 {
+            let recovered = layouts.recover(&mut w.packet, &w.marks, MARK, 0, limit_ticks);
+            (recovered.checked, recovered.begin_ticks)
+        } else {
+            (layouts.check(&w.packet, w.packet.len() as u32, 1000, limit_ticks), 1000)
+        };
+        records += checked.records as usize;
+        let mut stored = store(
+            &w.packet,
+            0,
+            0,
+            0,
+            checked.content_bytes as usize,
+            [begin_ticks, checked.last_ticks],
+        );
+        stored[24..32].copy_from_slice(&u64::to_le_bytes(seed)); // Each its own stream instance.
+        streams.push(stored);
+    }
+    let (text, complaints) = read(&[(stream(0, CONTEXTS), damage_classes())], &streams);
+    assert_eq!(complaints, "");
+    assert_eq!(text.lines().count(), records);
+    assert!(records > 10_000, "most of the records are good: {records}");
+}
