@@ -1,2 +1,80 @@
-//! Placeholder.
-fn main() {}
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
+//! record.rs, session.rs, list.rs, status.rs; what they show together is summary.rs. All of them work through
+//! `piste_control`.
+
+mod arguments;
+mod child;
+mod columns;
+mod failure;
+mod folder;
+mod list;
+mod manual;
+mod nearest;
+mod preload;
+mod quantity;
+mod record;
+mod screen;
+mod session;
+mod status;
+mod summary;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::{Failure, USAGE};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return answer_usage(&error),
+    };
+    match run(arguments) {
+        Ok(status) => status.into(),
+        Err(Failure::ReaderGone) => ExitCode::SUCCESS,
+        Err(Failure::Told { sentence, status }) => {
+            screen::tell_sentence(&sentence);
+            status.into()
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<u8, Failure> {
+    let json = arguments.json;
+    match arguments.command {
+        Command::Record(record) => return record::record(&record, json),
+        Command::Create(create) => session::create(create, json),
+        Command::EnableChannel(channel) => session::enable_channel(channel, json),
+        Command::EnableEvent(event) => session::enable_event(event, json),
+        Command::DisableEvent(event) => session::disable_event(event, json),
+        Command::Start(session) => session::start(session, json),
+        Command::Stop(session) => session::stop(session, json),
+        Command::Snapshot(snapshot) => session::snapshot(snapshot, json),
+        Command::Destroy(destroy) => session::destroy(destroy, json),
+        Command::List(list) => list::list(list, json),
+        Command::Status(session) => status::status(session, json),
+        Command::Version => version::version(json),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
+    }?;
+    Ok(0)
+}
+
+/// The help that was asked for, or what is wrong with the arguments.
+fn answer_usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().ansi().to_string();
+    if error.use_stderr() {
+        // clap says "error: "; all of piste's sentences start with its name.
+        match text.strip_prefix("error: ") {
+            Some(sentence) => screen::tell_sentence(sentence.trim_end()),
+            None => screen::tell(&text),
+        }
+        return USAGE.into();
+    }
+    // Nobody who reads help any more needs no help.
+    let _ = screen::show(&text);
+    ExitCode::SUCCESS
+}

@@ -13,7 +13,7 @@ use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::interface::VarlinkClient;
 use crate::places::Places;
 
@@ -42,7 +42,7 @@ impl Client {
                     run_folder: places.run_folder().into(),
                 },
                 io::ErrorKind::PermissionDenied => Error::Denied { socket },
-                _ => Error::Socket { socket, reason: error },
+                _ => Error::Socket { socket, error },
             }),
         }
     }
@@ -99,15 +99,15 @@ fn start(places: &Places) -> Result<Client, Error> {
         .read(true)
         .mode(0o600)
         .open(places.log())
-        .map_err(|error| failed(format!("{}: {error}", places.log().display())))?;
-    let log_bytes = log.seek(SeekFrom::End(0)).map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| failed(format!("{}: {}", places.log().display(), reason(&error))))?;
+    let log_bytes = log.seek(SeekFrom::End(0)).map_err(|error| failed(reason(&error)))?;
 
     let mut command = Command::new(&program);
     command
         .arg("--background")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log.try_clone().map_err(|error| failed(error.to_string()))?)
+        .stderr(log.try_clone().map_err(|error| failed(reason(&error)))?)
         .current_dir("/")
         // Helpers preloaded into this program are no business of pisted's.
         .env_remove("LD_PRELOAD")
@@ -120,7 +120,7 @@ fn start(places: &Places) -> Result<Client, Error> {
         io::ErrorKind::NotFound => {
             failed("it is neither beside this program nor in PATH; install it, or add it to PATH".into())
         }
-        _ => failed(error.to_string()),
+        _ => failed(reason(&error)),
     })?;
     wait_until_it_listens(places, &mut child).map_err(|error| match error {
         Error::NoDaemon { .. } => failed(last_words(&mut log, log_bytes).unwrap_or_else(|| {

@@ -44,12 +44,12 @@ pub enum Error {
         reason: String,
     },
     /// Connecting failed for another reason.
-    #[error("cannot connect to {socket:?}: {reason}")]
+    #[error("cannot connect to {socket:?}: {}", reason(.error))]
     Socket {
         /// The socket that was tried.
         socket: PathBuf,
         /// The system's reason.
-        reason: io::Error,
+        error: io::Error,
     },
     /// The connection ended in the middle of a call.
     #[error("pisted ended before it answered; what it said is in pisted.log of the run folder")]
@@ -60,6 +60,12 @@ pub enum Error {
         /// What was not understood.
         reason: String,
     },
+}
+
+/// The system's words for an error, without their number.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 impl Error {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::{Error, reason};
 
 /// Bytes of the longest path that a unix socket can have.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -56,7 +56,7 @@ impl Places {
             Some(setting) => {
                 let run_folder = std::path::absolute(&setting).map_err(|error| Error::RunFolder {
                     path: setting.into(),
-                    reason: error.to_string(),
+                    reason: reason(&error),
                 })?;
                 Places {
                     state_page: run_folder.join("state"),
@@ -111,9 +111,9 @@ impl Places {
         match DirBuilder::new().mode(self.mode).create(&self.run_folder) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error.to_string())),
+            Err(error) => return Err(failed(reason(&error))),
         }
-        let metadata = fs::symlink_metadata(&self.run_folder).map_err(|error| failed(error.to_string()))?;
+        let metadata = fs::symlink_metadata(&self.run_folder).map_err(|error| failed(reason(&error)))?;
         let uid = rustix::process::geteuid().as_raw();
         // A folder that somebody chose with PISTE_RUNDIR may be a link, or shared on purpose.
         if self.chosen {

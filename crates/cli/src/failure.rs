@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a command fails: a sentence for stderr and an exit status. docs/reference/cli.md lists the statuses.
+
+use std::fmt::Display;
+use std::io;
+
+use piste_control::error::reason;
+use piste_control::interface;
+
+/// The command failed.
+pub(crate) const FAILED: u8 = 1;
+/// The arguments are wrong.
+pub(crate) const USAGE: u8 = 2;
+/// `record --fail-on-loss`: the program succeeded and something was lost.
+pub(crate) const LOSS: u8 = 90;
+/// `record` failed, not the program. This and the next two are those of env(1), nice(1) and timeout(1).
+pub(crate) const RECORD_FAILED: u8 = 125;
+/// `record`: the program exists and cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// `record`: the program does not exist.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// `record`: the program was killed; the signal's number is added.
+pub(crate) const KILLED: u8 = 128;
+
+/// Why a command ends here.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// To be told.
+    Told { sentence: String, status: u8 },
+    /// Nobody reads the output any more; there is nobody to tell.
+    ReaderGone,
+}
+
+impl Failure {
+    /// A failure with the ordinary status.
+    pub(crate) fn new(sentence: impl Display) -> Failure {
+        Failure::Told {
+            sentence: sentence.to_string(),
+            status: FAILED,
+        }
+    }
+
+    /// The same failure with another status.
+    pub(crate) fn with_status(self, status: u8) -> Failure {
+        match self {
+            Failure::Told { sentence, .. } => Failure::Told { sentence, status },
+            Failure::ReaderGone => Failure::ReaderGone,
+        }
+    }
+}
+
+impl From<piste_control::Error> for Failure {
+    fn from(error: piste_control::Error) -> Failure {
+        Failure::new(error)
+    }
+}
+
+impl From<interface::Error> for Failure {
+    fn from(error: interface::Error) -> Failure {
+        Failure::new(piste_control::Error::from(error))
+    }
+}
+
+/// Errors of writing the output; all others get a sentence where they happen.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+            _ => Failure::new(format!("cannot write the output: {}", reason(&error))),
+        }
+    }
+}

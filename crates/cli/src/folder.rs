@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The folder that a trace is written to: a new one, or one that is empty. Nothing that exists is ever written over.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use piste_control::error::reason;
+
+use crate::failure::Failure;
+
+/// A folder for a trace.
+pub(crate) struct TraceFolder {
+    /// Absolute. Text, because the control interface's messages are JSON.
+    path: String,
+    made_here: bool,
+}
+
+impl TraceFolder {
+    /// The folder that the user chose, made if it is missing.
+    pub(crate) fn chosen(path: &Path) -> Result<TraceFolder, Failure> {
+        let failed = |error: io::Error| Failure::new(format!("cannot record to {path:?}: {}", reason(&error)));
+        let absolute = text(std::path::absolute(path).map_err(failed)?)?;
+        if let Some(parent) = Path::new(&absolute).parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        match fs::create_dir(&absolute) {
+            Ok(()) => Ok(TraceFolder {
+                path: absolute,
+                made_here: true,
+            }),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let sentence = match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
+                    Ok(true) => {
+                        return Ok(TraceFolder {
+                            path: absolute,
+                            made_here: false,
+                        });
+                    }
+                    Ok(false) => "exists and is not empty; choose a new folder, nothing is written over".into(),
+                    Err(error) if error.kind() == ErrorKind::NotADirectory => "is a file; choose a folder".into(),
+                    Err(error) => reason(&error),
+                };
+                Err(Failure::new(format!("cannot record to {path:?}: it {sentence}")))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// A new folder in `parent`, named after the time.
+    pub(crate) fn named_by_time(parent: &Path, time: &str) -> Result<TraceFolder, Failure> {
+        let failed = |error: io::Error| {
+            Failure::new(format!(
+                "cannot record to {parent:?}: {}; choose a folder with -o",
+                reason(&error)
+            ))
+        };
+        let parent = std::path::absolute(parent).map_err(failed)?;
+        // Making the folder claims its name: two recordings of one second do not meet.
+        for attempt in 1.. {
+            let suffix = if attempt == 1 {
+                String::new()
+            } else {
+                format!("-{attempt}")
+            };
+            let path = text(parent.join(format!("piste-{time}{suffix}")))?;
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(TraceFolder { path, made_here: true }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 1000 => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Removes the folder if it was made here and is still empty.
+    pub(crate) fn abandon(self) {
+        if self.made_here {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+fn text(path: PathBuf) -> Result<String, Failure> {
+    path.into_os_string().into_string().map_err(|path| {
+        Failure::new(format!(
+            "cannot record to {path:?}: the path is not UTF-8; choose another with -o"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &Path) -> String {
+        match TraceFolder::chosen(path) {
+            Err(Failure::Told { sentence, .. }) => sentence,
+            _ => panic!("{path:?} was accepted"),
+        }
+    }
+
+    #[test]
+    fn only_a_new_or_an_empty_folder_is_taken() {
+        let scratch = tempfile::tempdir().unwrap();
+        let new = scratch.path().join("a/b");
+        assert!(TraceFolder::chosen(&new).unwrap().made_here);
+        assert!(!TraceFolder::chosen(&new).unwrap().made_here);
+
+        fs::write(new.join("file"), "kept").unwrap();
+        assert!(refusal(&new).contains("is not empty"));
+        assert!(refusal(&new.join("file")).contains("is a file"));
+        assert_eq!(fs::read_to_string(new.join("file")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let scratch = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..3)
+            .map(|_| TraceFolder::named_by_time(scratch.path(), "20260102-030405").unwrap())
+            .map(|folder| folder.path().rsplit('/').next().unwrap().to_owned())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "piste-20260102-030405",
+                "piste-20260102-030405-2",
+                "piste-20260102-030405-3"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_abandoned_folder_goes_only_if_it_was_made_here_and_is_empty() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("trace");
+        TraceFolder::chosen(&path).unwrap().abandon();
+        assert!(!path.exists());
+
+        fs::create_dir(&path).unwrap();
+        TraceFolder::chosen(&path).unwrap().abandon();
+        assert!(path.exists());
+
+        let used = scratch.path().join("used");
+        let folder = TraceFolder::chosen(&used).unwrap();
+        fs::write(used.join("metadata"), "").unwrap();
+        folder.abandon();
+        assert!(used.join("metadata").exists());
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste status`: one session in full.
+
+use piste_control::interface::{SessionState, SessionStatus, VarlinkClientInterface};
+
+use crate::arguments::OneSession;
+use crate::columns::{Align, Cell, Columns};
+use crate::failure::Failure;
+use crate::list;
+use crate::quantity::{count, counted, duration, rate, size};
+use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
+use crate::session::{connect, contexts, loss_mode, rings, rule_text};
+use crate::summary::{Total, finding_text, findings};
+
+/// `piste status`
+pub(crate) fn status(arguments: OneSession, json: bool) -> Result<(), Failure> {
+    show_one(&connect()?.calls().status(arguments.chosen()).call()?.session, json)
+}
+
+/// Shows a session.
+pub(crate) fn show_one(session: &SessionStatus, json: bool) -> Result<(), Failure> {
+    if json { show_json(session) } else { show(&text(session)) }
+}
+
+fn text(session: &SessionStatus) -> String {
+    let total = Total::of(session);
+    let mut text = format!(
+        "session {}: {}",
+        styled(STRONG, printable(&session.name)),
+        list::state(&session.state)
+    );
+    if session.state != SessionState::inactive {
+        text += &format!(
+            ", {}, {}, {}, {}",
+            duration(session.duration_ns),
+            counted(total.events, "event"),
+            size(total.bytes),
+            total.loss()
+        );
+    }
+    text += "\n";
+    text += &labelled("trace", &trace(session));
+    text += &labelled("programs", &programs(session));
+    for finding in findings(session) {
+        text += &labelled("found", &finding_text(finding));
+    }
+    if !session.channels.is_empty() {
+        text += "\n";
+        text += &channels(session);
+        text += "\n";
+        text += &rules(session);
+    }
+    text
+}
+
+fn trace(session: &SessionStatus) -> String {
+    match (session.snapshot, session.snapshots) {
+        (false, _) => printable(&session.output).into_owned(),
+        (true, snapshots) => format!("{} in {}", counted(snapshots, "snapshot"), printable(&session.output)),
+    }
+}
+
+fn programs(session: &SessionStatus) -> String {
+    const SHOWN: usize = 8;
+    let names: Vec<String> = session
+        .participants
+        .iter()
+        .take(SHOWN)
+        .map(|participant| match participant.processes {
+            1 => printable(&participant.name).into_owned(),
+            processes => format!("{} ({})", printable(&participant.name), count(processes)),
+        })
+        .collect();
+    let more = session.participants.len().saturating_sub(SHOWN);
+    match (names.is_empty(), more) {
+        (true, _) => format!("{} attached", count(session.programs)),
+        (false, 0) => format!("{} attached; took part: {}", count(session.programs), names.join(", ")),
+        (false, more) => format!(
+            "{} attached; took part: {} and {more} more",
+            count(session.programs),
+            names.join(", ")
+        ),
+    }
+}
+
+fn channels(session: &SessionStatus) -> String {
+    let mut columns = Columns::new(&[
+        ("CHANNEL", Align::Left),
+        ("WHEN FULL", Align::Left),
+        ("RING", Align::Right),
+        ("CONTEXTS", Align::Left),
+        ("EVENTS", Align::Right),
+        ("EVENTS/S", Align::Right),
+        ("SIZE", Align::Right),
+        ("DISCARDED", Align::Right),
+        ("LOST PACKETS", Align::Right),
+    ]);
+    let loss = |lost: i64| {
+        if lost > 0 {
+            Cell::styled(BAD, count(lost))
+        } else {
+            Cell::from("0")
+        }
+    };
+    for channel in &session.channels {
+        let contexts = contexts(&channel.settings);
+        columns.row([
+            Cell::styled(STRONG, &channel.settings.name),
+            Cell::from(loss_mode(&channel.settings)),
+            Cell::from(rings(&channel.settings)),
+            Cell::from(if contexts.is_empty() { "none" } else { contexts }),
+            Cell::from(count(channel.events)),
+            Cell::from(rate(channel.events, session.duration_ns).unwrap_or_default()),
+            Cell::from(size(channel.bytes)),
+            loss(channel.discarded_events),
+            loss(channel.lost_packets),
+        ]);
+    }
+    columns.lines(2)
+}
+
+fn rules(session: &SessionStatus) -> String {
+    let mut text = String::new();
+    for channel in &session.channels {
+        for rule in &channel.rules {
+            let disabled = if rule.enabled { "" } else { ", disabled" };
+            let line = format!(
+                "{}{disabled}, in channel {}",
+                rule_text(rule),
+                printable(&channel.settings.name)
+            );
+            text += &labelled("events", &line);
+        }
+    }
+    if text.is_empty() {
+        return labelled("events", "none enabled; `piste enable-event -u PATTERN`");
+    }
+    text
+}
+
+fn labelled(label: &str, text: &str) -> String {
+    format!("  {}{text}\n", styled(FAINT, format!("{label:<10}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::tests::session;
+
+    #[test]
+    fn a_session_is_shown_with_channels_rules_and_losses() {
+        let seen = anstream::adapter::strip_str(&text(&session())).to_string();
+        assert_eq!(
+            seen,
+            "\
+session web: stopped, 2.00 s, 1,000 events, 64 KiB, 24 events discarded
+  trace     /traces/web
+  programs  1 attached; took part: shop (3)
+  found     a program sent a message of an unknown type (2 times)
+
+  CHANNEL  WHEN FULL         RING  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
+  default  discard    4 x 256 KiB  vtid, cpu_id   1,000       500  64 KiB         24             0
+
+  events    shop:*, not shop:noise, level err and graver, in channel default
+"
+        );
+    }
+}
