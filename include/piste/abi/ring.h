@@ -5,10 +5,10 @@
  *   offset                                size
  *   0                                     4096                  struct piste_channel_header
  *   ring_offset_bytes + i * ring_stride   ring_stride_bytes     ring i, for i < ring_count:
- *     + 0                                   512                   struct piste_ring_header
- *     + 512                                 128 * subbuf_count    struct piste_subbuf, one for each sub-buffer
- *     + marks_offset_bytes                  ring_bytes / 8        marks, one byte for each unit of 8 data bytes
- *     + data_offset_bytes                   ring_bytes            sub-buffers, each a CTF packet
+ *     + 0                                 512                   struct piste_ring_header
+ *     + 512                               128 * subbuf_count    struct piste_subbuf, one for each sub-buffer
+ *     + marks_offset_bytes                ring_bytes / 8        marks, one byte for each unit of 8 data bytes
+ *     + data_offset_bytes                 ring_bytes            sub-buffers, each a CTF packet
  *
  * where ring_bytes = subbuf_bytes * subbuf_count, and every offset is a multiple of 4096. A ring of zero bytes is a valid
  * empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a ring nobody writes to has no
@@ -16,23 +16,25 @@
  *
  * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
  *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.
- * Packet        Each sub-buffer starts with struct piste_packet_header; records follow without gaps but the padding to units.
- * Commit word   Counts what is committed in the current lap of a sub-buffer (bytes and records), so that a complete
- *               sub-buffer is known without looking at its records, and an overwritten one is counted exactly.
- * Marks         Committing a record stores its lap's mark at the record's first unit. Only recovery reads marks: when a program
- *               died between reserve and commit, they tell where the committed records behind the hole start.
+ * Packet        Each sub-buffer starts with struct piste_packet_header, reserved by whoever enters the sub-buffer; records
+ *               follow without gaps but the padding to units; padding fills the end.
+ * Marks         Each unit that is committed carries its lap's tag in its mark, and the first unit of a record the bit HEAD too.
+ *               A sub-buffer is complete when all its units carry the tag, and has as many records as heads. Marks are the
+ *               commit: plain byte stores, no counter. When a program died between reserve and commit they tell exactly
+ *               which records are whole, wherever the hole is.
  *
  * Invariants
  *  R1  The write position only grows, by compare-and-swap, and the clock is read between its load and its swap: the order of
  *      records in a ring is the order of their time.
- *  R2  A sub-buffer is entered for lap L only when its commit word says that lap L - 1 is complete (for L = 0: it is zero) and,
- *      unless the channel overwrites, when it is consumed. Thus nobody else can be writing to it.
+ *  R2  A sub-buffer is entered for lap L only when its lap L - 1 is complete, so nobody else can be writing to it: the reader
+ *      moves `consumed` only over complete sub-buffers, and a program that overwrites looks at the marks itself.
  *  R3  A compact record's time is less than 2^27 ticks after the time of the last committed record before it, because
  *      last_time is stored after the commit. A reader needs no uncommitted record to know the time of a committed one.
- *  R4  `consumed` moves by compare-and-swap, from either side: whoever moves it past a sub-buffer decides whether its records
- *      were delivered or overwritten. While it is claimed the program does not overwrite.
+ *  R4  In a ring that overwrites, `consumed` moves by compare-and-swap from either side: whoever moves it past a sub-buffer
+ *      decides whether its records were delivered or overwritten. While it is claimed the program does not overwrite.
  *  R5  Every record that a call could not write is counted, once, in one of the discarded counters.
  *  R6  The reader trusts nothing here: it copies a sub-buffer before it checks it, and reads every word once.
+ *  R7  In each lap every unit's mark is stored once, a record's head last, so that a mark is at most one lap old.
  *
  * The writing side is include/piste/ring.h and runtime/ring.c, the reading side crates/ring.
  */
@@ -85,7 +87,7 @@ struct piste_channel_header {
 	uint32_t marks_offset_bytes;
 	uint32_t data_offset_bytes;
 	uint64_t ring_offset_bytes;
-	uint64_t ring_stride_bytes;
+	uint64_t ring_stride_bytes; /* A power of two. */
 	uint64_t total_bytes;
 	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
 	uint32_t reserved_0[13];
@@ -110,47 +112,46 @@ PISTE_ABI_SIZE(struct piste_channel_header, 4096);
 #define PISTE_CONSUMED_SHIFT   1
 
 struct piste_ring_header {
-	uint64_t position;  /* Units << PISTE_POSITION_SHIFT | CPU. Program and consumer move it by compare-and-swap. */
-	uint64_t last_time; /* Ticks: time of some record that is committed, as good as the newest. Program stores. */
+	/* Units << PISTE_POSITION_SHIFT | CPU. Program and consumer move it by compare-and-swap. */
+	uint64_t position;
+	/* Ticks: time of a committed record, as good as the newest. Program stores. */
+	uint64_t last_time;
 	uint64_t reserved_0[14];
 
-	uint64_t consumed; /* Sequence << PISTE_CONSUMED_SHIFT | claim. Consumer moves; program too when overwriting. */
-	uint32_t space_futex; /* Grows when the consumer made space. Blocked programs wait on it. */
-	uint32_t waiters;     /* Programs' threads that wait on space_futex. */
+	/* Sequence << PISTE_CONSUMED_SHIFT | claim. Consumer moves; program too when overwriting. */
+	uint64_t consumed;
+	/* Grows when the consumer made space; blocked programs wait on it. `waiters` are their threads. */
+	uint32_t space_futex;
+	uint32_t waiters;
 	uint64_t reserved_1[14];
 
-	uint64_t
-	        discarded_full; /* Records: no space. Program adds (relaxed); the consumer reads. So for all of these. */
-	uint64_t discarded_too_large; /* Records: larger than a sub-buffer holds. */
-	uint64_t discarded_late;      /* Records: committed after the consumer gave up waiting for them. */
+	/* Records and packets. Program adds (relaxed); consumer reads. */
+	uint64_t discarded_full;      /* No space. */
+	uint64_t discarded_too_large; /* Larger than a sub-buffer holds. */
 	uint64_t overwritten_records;
 	uint64_t overwritten_packets;
-	uint64_t reserved_2[11];
+	uint64_t reserved_2[12];
 
 	uint64_t reserved_3[16];
 };
 PISTE_ABI_SIZE(struct piste_ring_header, 512);
 
-/* The commit word: bytes and records committed in the lap, the packet header and the padding at the end counted as bytes of
- * no record. The lap's tag is (lap + 1) modulo 2^10. The consumer sets `recovered` when it gave up waiting for a record of
- * the sub-buffer; a commit that finds it set counts its record as discarded_late. */
-#define PISTE_COMMIT_BYTES_BITS      28
-#define PISTE_COMMIT_RECORDS_SHIFT   28
-#define PISTE_COMMIT_RECORDS_BITS    25
-#define PISTE_COMMIT_LAP_SHIFT       53
-#define PISTE_COMMIT_LAP_BITS        10
-#define PISTE_COMMIT_RECOVERED_SHIFT 63
+/* Mark of a unit: tag of its lap, and whether a record starts there. The packet header and the padding have no head. 0: never
+ * written. */
+#define PISTE_MARK_TAG_ALWAYS 0x40u
+#define PISTE_MARK_LAP_MASK   0x3fu
+#define PISTE_MARK_TAG_MASK   0x7fu
+#define PISTE_MARK_HEAD       0x80u
 
-/* The mark of a record in lap L is L % 255 + 1; 0 is no record. */
-#define PISTE_MARK_LAPS 255u
+/* `ended` says where the content of a sub-buffer ends: (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | units of content, the
+ * packet header included. Whoever ends the sub-buffer stores `discarded`, then `ended` (release), then marks the padding. */
+#define PISTE_ENDED_SEQUENCE_SHIFT 24
+#define PISTE_ENDED_UNITS_MASK     0xffffffu
 
 struct piste_subbuf {
-	uint64_t commit;
-	uint64_t
-	        content_bytes; /* Of the lap that ended: offset of the padding, a multiple of 8. Whoever ends the lap stores it
-	                           before committing the padding. */
-	uint64_t discarded; /* Of the lap that ended: sum of the ring's discarded counters when it ended. */
-	uint64_t reserved[13];
+	uint64_t ended;
+	uint64_t discarded; /* Sum of the ring's discarded counters when the sub-buffer ended. */
+	uint64_t reserved[14];
 };
 PISTE_ABI_SIZE(struct piste_subbuf, 128);
 
@@ -164,8 +165,8 @@ struct piste_packet_header {
 	uint8_t trace_uuid[16];
 	uint32_t stream_id;
 	uint64_t stream_instance_id;
-	uint64_t timestamp_begin; /* Ticks: time of the first record. */
-	uint64_t timestamp_end;   /* Ticks: time of the last record. */
+	uint64_t timestamp_begin; /* Ticks: when the sub-buffer was entered. */
+	uint64_t timestamp_end;   /* Ticks: time of the last record, else timestamp_begin. */
 	uint64_t content_bits;
 	uint64_t packet_bits;
 	uint64_t packet_seq_num;

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fast path: reserve space in a ring, and commit what was written there. Header-only, because it is the cost of an event; what
+ * happens once per sub-buffer is in the runtime (runtime/ring.c). The memory and its invariants R1 to R7: abi/ring.h.
+ *
+ * ORDER ring.position   writer: load acquire, swap acq_rel           | pairs with writers and crates/ring (end_current)
+ * ORDER ring.mark       writer: store release                        | crates/ring: load acquire before the copy
+ * ORDER ring.consumed   runtime/ring.c: load acquire before entering | crates/ring: store release after the copy
+ * ORDER ring.active     writer: load relaxed, see below              | crates/ring: store
+ *
+ * Every function may be interrupted at any instruction by a signal handler that records too: the handler's record takes the space
+ * behind, and the interrupted swap fails or the interrupted record is committed later.
+ *
+ * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here
+ * should spill to the stack: values, not pointers to structs, go through these functions.
+ */
+#ifndef PISTE_RING_H
+#define PISTE_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/protocol.h"
+#include "abi/ring.h"
+#include "atomic.h"
+#include "clock.h"
+#include "thread.h"
+
+/* A channel that this process has attached: a private page in front of the mapping of the channel's memory. It does not change
+ * after it is published. When the channel goes, page and mapping are replaced by zero pages, and the page is wiped by fork
+ * (ARCHITECTURE.md: "Memory of a gone channel", "A forked child"); so each value must be harmless as zero. */
+struct piste_channel {
+	uint32_t ring_count;
+	uint32_t contexts;
+	uint32_t lead_bytes; /* Of a record before its fields: compact header and contexts. */
+	uint32_t clock;
+	uint32_t subbuf_units;    /* Units of a sub-buffer: a power of two ... */
+	uint32_t subbuf_log2;     /* ... and its logarithm. */
+	uint32_t ring_units_log2; /* Of the units of a ring. */
+	uint32_t ring_stride_log2;
+	uint32_t marks_offset_bytes; /* From a ring's start. */
+	uint32_t data_offset_bytes;  /* From a ring's start. */
+	uint32_t subbuf_count;
+	uint64_t rings_offset_bytes; /* From this struct to ring 0. */
+	uint32_t loss_mode;
+	uint32_t block_timeout_us;
+	uint32_t key;
+	uint64_t mapped_bytes; /* This page included. */
+};
+
+/* From struct piste_channel to the channel header: the largest page size in use. Only the first page is touched. */
+#define PISTE_CHANNEL_SPACE_BYTES 65536u
+
+/* Where a thread's ring index and CPU stand: offsets from the thread pointer for piste_thread_word(). */
+struct piste_thread_offsets {
+	int64_t index;
+	int64_t cpu;
+};
+
+/* How an event's state names the channel that records it and the event's id there, in one word: channels lie at multiples of 4096
+ * below 2^48, so that the id has the low 12 and the high 16 bits. */
+#define PISTE_ENABLED_CHANNEL_MASK 0x0000fffffffff000u
+
+static inline __attribute__((always_inline)) struct piste_channel *piste_enabled_channel(uint64_t enabled)
+{
+	return (struct piste_channel *)(uintptr_t)(enabled & PISTE_ENABLED_CHANNEL_MASK);
+}
+
+static inline __attribute__((always_inline)) uint32_t piste_enabled_id(uint64_t enabled)
+{
+	return (uint32_t)(enabled & 0xfff) | (uint32_t)(enabled >> 48 << 12);
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes room for a record of `units` in the ring that the thread writes to: enters the next sub-buffer, or waits for space in a
+ * blocking channel. Returns 1 when the caller should try again, 0 when the record is lost (and counted, unless the channel has
+ * stopped). Safe in signal handlers. */
+int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units);
+
+#ifdef __cplusplus
+}
+#endif
+
+static inline __attribute__((always_inline)) struct piste_channel_header *
+piste_channel_header(struct piste_channel *channel)
+{
+	return (struct piste_channel_header *)((uint8_t *)channel + PISTE_CHANNEL_SPACE_BYTES);
+}
+
+static inline __attribute__((always_inline)) struct piste_ring_header *piste_channel_ring(struct piste_channel *channel,
+                                                                                          uint32_t index)
+{
+	return (struct piste_ring_header *)((uint8_t *)channel + channel->rings_offset_bytes +
+	                                    ((uint64_t)index << channel->ring_stride_log2));
+}
+
+/* Space for one record, between reserve and commit. */
+struct piste_record {
+	uint8_t *cursor; /* Where the fields go; NULL when nothing was reserved. */
+	struct piste_ring_header *ring;
+	struct piste_channel *channel;
+	uint64_t unit; /* Position of the record. */
+	uint64_t units;
+	uint64_t time;
+};
+
+/* Reserves a record for the event whose state holds `enabled`, and writes its header and contexts. The cursor is NULL when the channel
+ * is not recording, or when the record was lost and counted. */
+static inline __attribute__((always_inline)) struct piste_record
+piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size_t payload_bytes)
+{
+	struct piste_channel *channel = piste_enabled_channel(enabled);
+	uint32_t id = piste_enabled_id(enabled);
+	uint32_t index = piste_thread_word(offsets->index), cpu = piste_thread_word(offsets->cpu);
+	struct piste_record record = {NULL, NULL, channel, 0, 0, 0};
+	size_t body_bytes, extension_bytes;
+	uint32_t contexts, subbuf_units;
+	uint64_t position, offset;
+
+	/* ORDER ring.active (relaxed): nothing is read because of it. Who reads an old value is stopped where the consumer ended
+	 * the sub-buffer, because entering the next one looks again. A wiped or replaced page has no rings. */
+	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
+	                   index >= channel->ring_count))
+		return record;
+	contexts = channel->contexts;
+	body_bytes = channel->lead_bytes + payload_bytes;
+	subbuf_units = channel->subbuf_units;
+	record.ring = piste_channel_ring(channel, index);
+	for (;;) {
+		/* ORDER ring.position (acquire): our stores come after the reader's copy, which whoever entered the sub-buffer
+		 * has seen. Pairs with runtime/ring.c. */
+		position = piste_load_acquire(&record.ring->position);
+		record.time = piste_clock_ticks(channel->clock, ((position ^ cpu) & PISTE_POSITION_CPU_MASK) != 0);
+		extension_bytes = 0;
+		/* Relaxed: the time of any committed record serves (R3). */
+		if (piste_unlikely(id >= PISTE_RECORD_ID_EXTENDED ||
+		                   (record.time - piste_load_relaxed(&record.ring->last_time)) >>
+		                           PISTE_RECORD_TIME_BITS)) {
+			piste_keep_branch();
+			extension_bytes = PISTE_RECORD_EXTENDED_BYTES - PISTE_RECORD_COMPACT_BYTES;
+		}
+		record.units = (body_bytes + extension_bytes + PISTE_UNIT_BYTES - 1) / PISTE_UNIT_BYTES;
+		record.unit = position >> PISTE_POSITION_SHIFT;
+		offset = record.unit & (subbuf_units - 1);
+		if (piste_unlikely(offset == 0 || offset + record.units > subbuf_units)) {
+			piste_keep_branch();
+			if (!piste_make_room(channel, index, record.units))
+				return record;
+			continue;
+		}
+		if (piste_likely(piste_swap_if(&record.ring->position, &position,
+		                               (record.unit + record.units) << PISTE_POSITION_SHIFT |
+		                                       (cpu & PISTE_POSITION_CPU_MASK))))
+			break;
+	}
+	record.cursor = (uint8_t *)record.ring + channel->data_offset_bytes +
+	                (record.unit & (((uint64_t)1 << channel->ring_units_log2) - 1)) * PISTE_UNIT_BYTES;
+	if (piste_likely(extension_bytes == 0)) {
+		uint32_t header = (uint32_t)(record.time << PISTE_RECORD_ID_BITS) | id;
+
+		__builtin_memcpy(record.cursor, &header, sizeof(header));
+		record.cursor += PISTE_RECORD_COMPACT_BYTES;
+	} else {
+		piste_keep_branch();
+		record.cursor[0] = PISTE_RECORD_ID_EXTENDED;
+		__builtin_memcpy(record.cursor + 1, &id, sizeof(id));
+		__builtin_memcpy(record.cursor + 5, &record.time, sizeof(record.time));
+		record.cursor += PISTE_RECORD_EXTENDED_BYTES;
+	}
+	if (contexts & PISTE_CONTEXT_VTID) {
+		int32_t thread_id = piste_thread_id_get();
+
+		__builtin_memcpy(record.cursor, &thread_id, sizeof(thread_id));
+		record.cursor += sizeof(thread_id);
+	}
+	if (contexts & PISTE_CONTEXT_CPU_ID) {
+		uint16_t cpu_id = (uint16_t)cpu;
+
+		__builtin_memcpy(record.cursor, &cpu_id, sizeof(cpu_id));
+		record.cursor += sizeof(cpu_id);
+	}
+	return record;
+}
+
+/* Tags the marks of `units` units, none a head. Short records by single stores that do not overlap: a wider store under the head's
+ * would keep the next locked instruction waiting (4 ns here). */
+static inline __attribute__((always_inline)) void piste_mark_units(uint8_t *marks, uint64_t units, uint8_t tag)
+{
+	if (piste_likely(units <= 8)) {
+		for (; units > 0; units--)
+			piste_store_relaxed(marks++, tag);
+	} else {
+		__builtin_memset(marks, tag, units);
+	}
+}
+
+static inline __attribute__((always_inline)) void piste_commit(struct piste_record record)
+{
+	struct piste_channel *channel = record.channel;
+	uint64_t lap = record.unit >> channel->ring_units_log2;
+	uint64_t unit = record.unit & (((uint64_t)1 << channel->ring_units_log2) - 1);
+	uint8_t *marks = (uint8_t *)record.ring + channel->marks_offset_bytes + unit;
+	uint8_t tag = (uint8_t)(PISTE_MARK_TAG_ALWAYS | (lap & PISTE_MARK_LAP_MASK));
+
+	piste_mark_units(marks + 1, record.units - 1, tag);
+	/* ORDER ring.mark (release): the record's bytes and its other marks are visible before its head. Pairs with
+	 * crates/ring/src/reader.rs. Without it a reader could copy unwritten bytes. */
+	piste_store_release(marks, (uint8_t)(tag | PISTE_MARK_HEAD));
+	/* After the commit (R3). Relaxed: an older value only makes a later header extended. */
+	piste_store_relaxed(&record.ring->last_time, record.time);
+}
+
+#endif
