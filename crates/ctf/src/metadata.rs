@@ -3,7 +3,7 @@
 //!
 //! [`opening`], then [`stream_class`] for each channel, then [`event_class`] for each event, concatenated, are the metadata file;
 //! classes may be appended while the trace grows. Everything inside a record is packed, only its start is aligned. Names come
-//! from traced programs and may be anything; [`names`] makes identifiers and quoted texts of them.
+//! from traced programs and may be anything; `names` makes identifiers and quoted texts of them.
 
 mod names;
 

@@ -83,29 +83,24 @@ impl Marks<'_> {
 
     /// The first marked unit from `unit` on, below `end`; else `end`.
     fn next(self, unit: usize, end: usize) -> usize {
-        let marks = self.marks.get(unit..).unwrap_or_default();
-        let found = if self.mark == 0 {
-            None
-        } else {
-            memchr::memchr(self.mark, marks)
-        };
-        found.map_or(end, |distance| end.min(unit + distance))
+        if self.mark == 0 {
+            return end;
+        }
+        let distance = memchr::memchr(self.mark, self.marks.get(unit..).unwrap_or_default());
+        distance.map_or(end, |distance| end.min(unit + distance))
     }
 }
 
 impl<'a> Recovery<'a> {
     fn new(packet: &'a mut Vec<u8>, marks: Marks<'a>, base_ticks: u64) -> Self {
-        let budget_bytes = packet.len().saturating_mul(BUDGET_PACKETS);
-        let end = packet.len().min(HEADER_BYTES);
-        let (ticks, begin_ticks) = (base_ticks, base_ticks);
         Recovery {
+            budget_bytes: packet.len().saturating_mul(BUDGET_PACKETS),
+            end: packet.len().min(HEADER_BYTES),
             packet,
             marks,
-            budget_bytes,
-            end,
             records: 0,
-            ticks,
-            begin_ticks,
+            ticks: base_ticks,
+            begin_ticks: base_ticks,
             holes: 0,
             fault: None,
         }

@@ -204,6 +204,19 @@ fn a_committed_record_that_is_wrong_is_a_fault_and_a_hole() {
 }
 
 #[test]
+fn a_fault_counts_the_bytes_to_the_end_of_the_packet() {
+    let mut w = Writer::new(NONE, 1000);
+    let no_zero_byte = 0x0101_0101 >> 5;
+    w.compact(2, 1000, &[b'a'; 12]).compact(1, no_zero_byte, &[b'b'; 4]);
+    let fault = "offset 88: a string of the record has no end in the 24 bytes that are left";
+    let left = format!(
+        "{} , {no_zero_byte}..{no_zero_byte}, 1 holes, {fault}",
+        u32::from_le_bytes([b'b'; 4])
+    );
+    assert_eq!(recover(&w), left);
+}
+
+#[test]
 fn a_packet_without_header_is_a_fault() {
     let mut packet = vec![1; 10];
     let recovered = layouts().recover(&mut packet, &[], MARK, BASE, LIMIT);
