@@ -23,7 +23,8 @@ pub struct Recovered {
     pub checked: Checked,
     /// The time that the packet begins with. It stands in the header only when the caller writes it there.
     pub begin_ticks: u64,
-    /// Gaps that were closed, each of one or more records that were not committed.
+    /// Gaps that were closed, each of one or more records that were not committed. The padding at the end of a sub-buffer
+    /// counts as one when it is not cut off before.
     pub holes: u32,
 }
 
