@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A stand-in for pisted: answers the interface with what a test wants, and notes what it was asked. It records nothing.
+
+use std::io::BufReader;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use piste_control::interface::*;
+use varlink::ConnectionHandler;
+
+/// What the stand-in is asked and how it answers.
+#[derive(Default)]
+pub(crate) struct Script {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    asked: Vec<String>,
+    record_id: Option<String>,
+    output: String,
+    discarded_events: i64,
+    refused_pattern: bool,
+    /// How many calls to end a session are answered by closing the connection.
+    deaths: u32,
+    /// Calls to end a session wait while this is set.
+    held: bool,
+}
+
+impl Script {
+    /// Listens on the control socket of the run folder.
+    pub(crate) fn listen(run_folder: &Path) -> Arc<Script> {
+        let script = Arc::new(Script::default());
+        let listener = UnixListener::bind(run_folder.join("control.sock")).unwrap();
+        let of_thread = script.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (script, stream) = (of_thread.clone(), stream.unwrap());
+                thread::spawn(move || {
+                    let interface = new(Box::new(StandIn(script)));
+                    let service = varlink::VarlinkService::new("Piste", "stand-in", "0", "", vec![Box::new(interface)]);
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let mut writer = stream;
+                    // Until the client leaves, or a call ends with an error: that is how a connection dies here.
+                    let _ = service.handle(&mut reader, &mut writer, None);
+                });
+            }
+        });
+        script
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// The session will have lost as many events.
+    pub(crate) fn lose(&self, events: i64) {
+        self.change(|state| state.discarded_events = events);
+    }
+    /// Every pattern will be refused.
+    pub(crate) fn refuse_patterns(&self) {
+        self.change(|state| state.refused_pattern = true);
+    }
+    /// The next call to end a session will not be answered.
+    pub(crate) fn die_once(&self) {
+        self.change(|state| state.deaths = 1);
+    }
+    /// Calls to end a session wait from now on, or go on.
+    pub(crate) fn hold(&self, held: bool) {
+        self.change(|state| state.held = held);
+    }
+    /// Waits until the stand-in was asked for `method`.
+    pub(crate) fn wait_for(&self, method: &str) {
+        let asked = |state: &State| state.asked.iter().any(|asked| asked.starts_with(method));
+        drop(
+            self.changed
+                .wait_while(self.state.lock().unwrap(), |state| !asked(state))
+                .unwrap(),
+        );
+    }
+    /// All that was asked, in order.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.state.lock().unwrap().asked.clone()
+    }
+    /// The record id of the session.
+    pub(crate) fn record_id(&self) -> String {
+        self.state.lock().unwrap().record_id.clone().unwrap()
+    }
+
+    fn note(&self, asked: impl Into<String>) {
+        self.change(|state| state.asked.push(asked.into()));
+    }
+
+    fn session(&self, name: String) -> SessionStatus {
+        let state = self.state.lock().unwrap();
+        let losses = Losses {
+            discarded_full: state.discarded_events,
+            discarded_too_large: 0,
+            discarded_late: 0,
+            overwritten: 0,
+            lost_packets: 0,
+        };
+        SessionStatus {
+            name,
+            id: "1".into(),
+            state: SessionState::active,
+            current: false,
+            output: state.output.clone(),
+            snapshot: false,
+            record_id: state.record_id.clone(),
+            started_ns: Some(1),
+            duration_ns: 1_000_000_000,
+            snapshots: 0,
+            channels: vec![ChannelStatus {
+                settings: settings("default".into()),
+                rules: vec![],
+                events: 100,
+                packets: 1,
+                bytes: 4096,
+                discarded_events: state.discarded_events,
+                lost_packets: 0,
+                losses,
+                findings: vec![],
+            }],
+            programs: 0,
+            participants: vec![],
+            unmatched_events: vec![],
+            findings: vec![],
+        }
+    }
+}
+
+fn settings(name: String) -> ChannelSettings {
+    ChannelSettings {
+        name,
+        loss: LossMode::discard,
+        block_timeout_us: None,
+        subbuf_bytes: 262_144,
+        subbuf_count: 4,
+        context_vtid: true,
+        context_cpu_id: true,
+    }
+}
+
+struct StandIn(Arc<Script>);
+
+/// What no test asks for.
+fn not_asked(call: &mut (impl VarlinkCallError + ?Sized)) -> varlink::Result<()> {
+    call.reply_internal("the stand-in does not know this call".into())
+}
+
+impl VarlinkInterface for StandIn {
+    fn create_session(
+        &self,
+        call: &mut dyn Call_CreateSession,
+        name: Option<String>,
+        output: Option<String>,
+        _snapshot: bool,
+        record_id: Option<String>,
+    ) -> varlink::Result<()> {
+        self.0.note("create");
+        self.0
+            .change(|state| (state.output, state.record_id) = (output.unwrap_or_default(), record_id));
+        call.reply(self.0.session(name.unwrap_or_default()))
+    }
+
+    fn enable_channel(
+        &self,
+        call: &mut dyn Call_EnableChannel,
+        _session: Option<String>,
+        channel: ChannelRequest,
+    ) -> varlink::Result<()> {
+        self.0.note(format!("channel {}", channel.name));
+        call.reply(settings(channel.name))
+    }
+
+    fn enable_event(
+        &self,
+        call: &mut dyn Call_EnableEvent,
+        _session: Option<String>,
+        channel: Option<String>,
+        patterns: Vec<String>,
+        excluded: Vec<String>,
+        _level: Option<Level>,
+        _level_only: bool,
+    ) -> varlink::Result<()> {
+        self.0.note(format!("events {patterns:?} not {excluded:?}"));
+        if self.0.state.lock().unwrap().refused_pattern {
+            return call.reply_invalid_pattern(patterns[0].clone(), 4, "a name has one colon".into());
+        }
+        call.reply(channel.unwrap_or_default(), vec![])
+    }
+
+    fn start(&self, call: &mut dyn Call_Start, session: Option<String>) -> varlink::Result<()> {
+        self.0.note("start");
+        call.reply(self.0.session(session.unwrap_or_default()))
+    }
+
+    fn destroy_session(&self, call: &mut dyn Call_DestroySession, session: Option<String>) -> varlink::Result<()> {
+        self.0.note("destroy");
+        let mut state = self
+            .0
+            .changed
+            .wait_while(self.0.state.lock().unwrap(), |state| state.held)
+            .unwrap();
+        if state.deaths > 0 {
+            state.deaths -= 1;
+            return Err(varlink::ErrorKind::ConnectionClosed.into());
+        }
+        drop(state);
+        call.reply(self.0.session(session.unwrap_or_default()))
+    }
+
+    fn disable_event(
+        &self,
+        call: &mut dyn Call_DisableEvent,
+        _: Option<String>,
+        _: Option<String>,
+        _: Vec<String>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn list_programs(&self, call: &mut dyn Call_ListPrograms) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn list_sessions(&self, call: &mut dyn Call_ListSessions) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn set_current(&self, call: &mut dyn Call_SetCurrent, _: String) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn shutdown(&self, call: &mut dyn Call_Shutdown, _: bool) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn snapshot_record(
+        &self,
+        call: &mut dyn Call_SnapshotRecord,
+        _: Option<String>,
+        _: Option<String>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn status(&self, call: &mut dyn Call_Status, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn stop(&self, call: &mut dyn Call_Stop, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn version(&self, call: &mut dyn Call_Version) -> varlink::Result<()> {
+        not_asked(call)
+    }
+}
