@@ -40,11 +40,25 @@ impl Failure {
         }
     }
 
-    /// The same failure with another status.
-    pub(crate) fn with_status(self, status: u8) -> Failure {
+    /// A failure with a status of its own.
+    pub(crate) fn with_status(sentence: impl Display, status: u8) -> Failure {
+        Failure::Told {
+            sentence: sentence.to_string(),
+            status,
+        }
+    }
+
+    /// The failure as `record` shows it: the ordinary status could be the recorded command's.
+    pub(crate) fn of_record(self) -> Failure {
         match self {
-            Failure::Told { sentence, .. } => Failure::Told { sentence, status },
-            Failure::ReaderGone => Failure::ReaderGone,
+            Failure::Told {
+                sentence,
+                status: FAILED,
+            } => Failure::Told {
+                sentence,
+                status: RECORD_FAILED,
+            },
+            other => other,
         }
     }
 }

@@ -4,13 +4,16 @@
 //! `piste_control`.
 
 mod arguments;
+mod channel_options;
 mod child;
 mod columns;
 mod failure;
 mod folder;
 mod list;
+mod loss;
 mod manual;
 mod nearest;
+mod nothing;
 mod preload;
 mod quantity;
 mod record;

@@ -16,11 +16,12 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::arguments::Record;
 use crate::child::Guard;
-use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND, RECORD_FAILED};
+use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
+use crate::nothing::Wanted;
 use crate::preload;
 use crate::screen;
-use crate::summary::{self, Summary, Wanted};
+use crate::summary::{self, Summary};
 
 /// What a helper says about the program it was loaded into: where its code lies, for looking up addresses later.
 const STATE_DUMP_PATTERN: &str = "lttng_ust_statedump:*";
@@ -28,20 +29,18 @@ const CHANNEL: &str = "default";
 
 /// Runs the command; the status is the command's.
 pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
-    let guard = Guard::new().map_err(|error| {
-        Failure::new(format!("cannot handle signals: {}", reason(&error))).with_status(RECORD_FAILED)
-    })?;
+    run(arguments, json).map_err(Failure::of_record)
+}
+
+fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
+    let guard = Guard::new().map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     // All that can be refused without a session is refused before there is one.
-    let prepare = || {
-        let preloaded = preload::setting(&arguments.preload)?;
-        let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
-        let folder = match &arguments.output {
-            Some(path) => TraceFolder::chosen(path)?,
-            None => TraceFolder::named_by_time(Path::new("."), &now())?,
-        };
-        Ok((preloaded, summary_file, folder))
+    let preloaded = preload::setting(&arguments.preload)?;
+    let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
+    let folder = match &arguments.output {
+        Some(path) => TraceFolder::chosen(path)?,
+        None => TraceFolder::named_by_time(Path::new("."), &now())?,
     };
-    let (preloaded, summary_file, folder) = prepare().map_err(|failure: Failure| failure.with_status(RECORD_FAILED))?;
 
     let record_id = random_id();
     let mut command = Command::new(&arguments.command[0]);
@@ -49,7 +48,7 @@ pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
     if let Some(setting) = preloaded {
         command.env("LD_PRELOAD", setting);
     }
-    let (exit_status, status) = match in_a_session(arguments, &record_id, &folder, &guard, &mut command) {
+    let (exit_status, status) = match in_a_session(arguments, &record_id, folder.path(), &guard, &mut command) {
         Ok(result) => result,
         Err(failure) => {
             folder.abandon();
@@ -68,56 +67,54 @@ pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
         screen::tell(&summary::recorded(&status, &wanted));
     }
     if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
-        writeln!(file, "{}", summary.json()).map_err(|error| {
-            Failure::new(format!("cannot write {path:?}: {}", reason(&error))).with_status(RECORD_FAILED)
-        })?;
+        writeln!(file, "{}", summary.json())
+            .map_err(|error| Failure::new(format!("cannot write {path:?}: {}", reason(&error))))?;
     }
-    Ok(
-        if arguments.fail_on_loss && exit_status == 0 && summary.lost_anything() {
-            LOSS
-        } else {
-            exit_status
-        },
-    )
+    let failed_by_loss = arguments.fail_on_loss && exit_status == 0 && summary.lost_anything();
+    Ok(if failed_by_loss { LOSS } else { exit_status })
 }
 
 /// Runs the command in a session of its own. Returns its exit status, and the session's status at the end.
 fn in_a_session(
     arguments: &Record,
     record_id: &str,
-    folder: &TraceFolder,
+    output: &str,
     guard: &Guard,
     command: &mut Command,
 ) -> Result<(u8, SessionStatus), Failure> {
-    let own_failure = |error: Error| Failure::from(error).with_status(RECORD_FAILED);
-    let places = Places::from_environment().map_err(own_failure)?;
+    let places = Places::from_environment()?;
     let name = format!("record-{}", &record_id[..8]);
-    let exit_status = set_up(&places, arguments, &name, record_id, folder)
-        .map_err(own_failure)
-        .and_then(|()| match guard.interrupted() {
-            Some(status) => Err(Failure::new("interrupted before the command ran").with_status(status)),
-            None => guard.run(command).map_err(|error| not_started(command, &error)),
-        });
-    match (exit_status, destroy(&places, &name)) {
-        (Ok(exit_status), Ok(status)) => Ok((exit_status, status)),
-        // The command has run: its own failure stays what matters to whoever called.
-        (Ok(exit_status), Err(error)) => Err(Failure::new(format!(
-            "the end of the recording failed: {error}; what was recorded is in {:?}",
-            folder.path()
-        ))
-        .with_status(if exit_status == 0 { RECORD_FAILED } else { exit_status })),
-        (Err(failure), _) => Err(failure),
+    let mut client = Client::connect_or_start(&places)?;
+    let (name_wanted, record_id) = (Some(name.clone()), Some(record_id.to_owned()));
+    client
+        .calls()
+        .create_session(name_wanted, Some(output.into()), false, record_id)
+        .call()?;
+
+    let started = start(client, arguments, &name).map_err(Failure::from);
+    let ran = started.and_then(|()| match guard.interrupted() {
+        Some(status) => Err(Failure::with_status("interrupted before the command ran", status)),
+        None => guard.run(command).map_err(|error| not_started(command, &error)),
+    });
+    let ended = destroy(&places, &name);
+    let exit_status = ran?;
+    match ended {
+        Ok(status) => Ok((exit_status, status)),
+        Err(error) => {
+            let sentence = format!("the end of the recording failed: {error}; what was recorded is in {output:?}");
+            // The command has run: its own failure stays what matters to whoever called.
+            Err(if exit_status == 0 {
+                Failure::new(sentence)
+            } else {
+                Failure::with_status(sentence, exit_status)
+            })
+        }
     }
 }
 
-/// Creates and starts the session. The connection ends here: pisted needs none of ours while the command runs.
-fn set_up(places: &Places, arguments: &Record, name: &str, record_id: &str, folder: &TraceFolder) -> Result<(), Error> {
-    let mut client = Client::connect_or_start(places)?;
+/// Sets the session up and starts it. The connection ends here: pisted needs none of ours while the command runs.
+fn start(mut client: Client, arguments: &Record, name: &str) -> Result<(), Error> {
     let calls = client.calls();
-    let output = folder.path().to_owned();
-    calls
-        .create_session(Some(name.into()), Some(output), false, Some(record_id.into()))
-        .call()?;
     let session = || Some(name.to_owned());
     calls
         .enable_channel(session(), arguments.channel.request(CHANNEL.into()))
@@ -163,8 +160,8 @@ fn destroy(places: &Places, name: &str) -> Result<SessionStatus, Error> {
 fn not_started(command: &Command, error: &std::io::Error) -> Failure {
     let name = command.get_program();
     match error.kind() {
-        ErrorKind::NotFound => Failure::new(format!("command {name:?} not found")).with_status(NOT_FOUND),
-        _ => Failure::new(format!("cannot execute {name:?}: {}", reason(error))).with_status(NOT_EXECUTABLE),
+        ErrorKind::NotFound => Failure::with_status(format!("command {name:?} not found"), NOT_FOUND),
+        _ => Failure::with_status(format!("cannot execute {name:?}: {}", reason(error)), NOT_EXECUTABLE),
     }
 }
 

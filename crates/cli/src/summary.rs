@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use piste_control::interface::{ChannelStatus, Finding, Participant, SessionStatus};
 use serde::Serialize;
 
-use crate::nearest::nearest;
+use crate::loss;
+use crate::nothing::{self, Wanted};
 use crate::quantity::{count, counted, duration, rate, size};
 use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, styled};
 
@@ -55,12 +56,6 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// What the user asked to record; tells why nothing was.
-pub(crate) struct Wanted<'a> {
-    pub(crate) patterns: &'a [String],
-    pub(crate) preloaded: bool,
-}
-
 /// Sums over a session's channels.
 pub(crate) struct Total {
     pub(crate) events: i64,
@@ -83,7 +78,7 @@ impl Total {
 
     /// ``nothing lost``, or ``12,345 events discarded, 2 packets lost``, in colour.
     pub(crate) fn loss(&self) -> String {
-        match missing(self.discarded_events, self.lost_packets) {
+        match loss::missing(self.discarded_events, self.lost_packets) {
             None => styled(GOOD, "nothing lost"),
             Some(missing) => styled(BAD, missing),
         }
@@ -94,10 +89,10 @@ impl Total {
 pub(crate) fn recorded(status: &SessionStatus, wanted: &Wanted) -> String {
     let mut lines = format!("{} {}\n", styled(STRONG, "piste:"), headline(status));
     let total = Total::of(status);
-    lines += &losses(status);
+    lines += &loss::lines(status);
     lines += &findings_lines(status);
     if total.events == 0 && total.discarded_events == 0 && total.lost_packets == 0 {
-        lines += &labelled("why", &why_nothing(status, wanted));
+        lines += &labelled("why", &nothing::reason(status, wanted));
         return lines;
     }
     lines + &whereabouts(status)
@@ -110,7 +105,7 @@ pub(crate) fn ended(status: &SessionStatus, verb: &str) -> String {
         styled(STRONG, printable(&status.name)),
         headline(status)
     );
-    lines += &losses(status);
+    lines += &loss::lines(status);
     lines += &findings_lines(status);
     lines + &whereabouts(status)
 }
@@ -130,83 +125,6 @@ fn headline(status: &SessionStatus) -> String {
         line += &format!(" ({rate} events/s)");
     }
     line + ", " + &total.loss()
-}
-
-/// A line for each channel that lost something, and what helps.
-fn losses(status: &SessionStatus) -> String {
-    let mut lines = String::new();
-    for channel in &status.channels {
-        let Some(missing) = missing(channel.discarded_events, channel.lost_packets) else {
-            continue;
-        };
-        let share = 100.0 * channel.discarded_events as f64 / (channel.events + channel.discarded_events).max(1) as f64;
-        let share = if share >= 0.05 {
-            format!(" ({share:.1} %)")
-        } else {
-            String::new()
-        };
-        let reasons = reasons(channel, status.snapshot);
-        let text = format!("channel {}: {missing}{share}", printable(&channel.settings.name));
-        let why = if reasons.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", reasons.join(", "))
-        };
-        lines += &labelled("lost", &(styled(BAD, text) + &why));
-        if let Some(remedy) = remedy(channel, status.snapshot) {
-            lines += &labelled("try", &remedy);
-        }
-    }
-    lines
-}
-
-fn missing(discarded_events: i64, lost_packets: i64) -> Option<String> {
-    match (discarded_events, lost_packets) {
-        (0, 0) => None,
-        (events, 0) => Some(format!("{} discarded", counted(events, "event"))),
-        (0, packets) => Some(format!("{} lost", counted(packets, "packet"))),
-        (events, packets) => Some(format!(
-            "{} discarded, {} lost",
-            counted(events, "event"),
-            counted(packets, "packet")
-        )),
-    }
-}
-
-fn reasons(channel: &ChannelStatus, snapshot: bool) -> Vec<String> {
-    let losses = &channel.losses;
-    let overwritten = if snapshot { 0 } else { losses.overwritten };
-    [
-        (losses.discarded_full, "had no space in the ring"),
-        (losses.discarded_too_large, "did not fit into a sub-buffer"),
-        (losses.discarded_late, "took too long to write"),
-        (overwritten, "were overwritten"),
-    ]
-    .into_iter()
-    .filter(|(events, _)| *events > 0)
-    .map(|(events, reason)| format!("{} {reason}", count(events)))
-    .collect()
-}
-
-fn remedy(channel: &ChannelStatus, snapshot: bool) -> Option<String> {
-    let settings = &channel.settings;
-    let larger = size(settings.subbuf_bytes.saturating_mul(4))
-        .replace(" KiB", "K")
-        .replace(" MiB", "M")
-        .replace(" GiB", "G");
-    let losses = &channel.losses;
-    if losses.discarded_full > 0 || (losses.overwritten > 0 && !snapshot) {
-        let wait = if settings.block_timeout_us.is_none() {
-            ", or let the program wait: --block 1s"
-        } else {
-            ""
-        };
-        return Some(format!(
-            "larger rings: --num-subbuf {} or --subbuf-size {larger}{wait}",
-            settings.subbuf_count * 4
-        ));
-    }
-    (losses.discarded_too_large > 0).then(|| format!("larger sub-buffers: --subbuf-size {larger}"))
 }
 
 /// The findings of the session, then those of its channels.
@@ -245,39 +163,8 @@ fn whereabouts(status: &SessionStatus) -> String {
     lines
 }
 
-fn why_nothing(status: &SessionStatus, wanted: &Wanted) -> String {
-    let nobody = status.participants.is_empty();
-    if nobody && wanted.preloaded {
-        return "no helper was loaded; is the program linked statically, set-user-ID, or without an instrumented function?".into();
-    }
-    if nobody {
-        return "no program with events ran; record what any program does with `--preload libc` (or pthread, dl)"
-            .into();
-    }
-    if status.participants.iter().any(|participant| participant.matched > 0) {
-        return "programs have the wanted events, but did not come past any of them".into();
-    }
-    let known = || status.unmatched_events.iter().map(String::as_str);
-    let patterns = wanted.patterns.join(", ");
-    let mut near: Vec<&str> = wanted
-        .patterns
-        .iter()
-        .flat_map(|pattern| nearest(pattern, known(), 3))
-        .collect();
-    near.dedup();
-    if near.is_empty() {
-        near = known().take(3).collect();
-    }
-    match near.as_slice() {
-        [] => format!("no event matches {patterns}; the programs that ran have none at all"),
-        near => format!(
-            "no event matches {patterns}; near are {} (all: `piste list` while it runs)",
-            printable(&near.join(", "))
-        ),
-    }
-}
-
-fn labelled(label: &str, text: &str) -> String {
+/// A line with a faint label before it.
+pub(crate) fn labelled(label: &str, text: &str) -> String {
     format!("  {}{text}\n", styled(FAINT, format!("{label:<7}")))
 }
 
@@ -357,30 +244,9 @@ pub(crate) mod tests {
         }
     }
 
-    fn without_events() -> SessionStatus {
-        let mut session = session();
-        session.findings.clear();
-        session.channels[0].events = 0;
-        session.channels[0].bytes = 0;
-        session.channels[0].discarded_events = 0;
-        session.participants.clear();
-        session
-    }
-
-    fn seen(lines: &str) -> String {
+    /// The lines without colours.
+    pub(crate) fn seen(lines: &str) -> String {
         anstream::adapter::strip_str(lines).to_string()
-    }
-
-    fn why(session: &SessionStatus, patterns: &[&str], preloaded: bool) -> String {
-        let patterns: Vec<String> = patterns.iter().map(|pattern| pattern.to_string()).collect();
-        let lines = seen(&recorded(
-            session,
-            &Wanted {
-                patterns: &patterns,
-                preloaded,
-            },
-        ));
-        lines.lines().last().unwrap_or_default().trim().to_owned()
     }
 
     #[test]
@@ -418,42 +284,6 @@ stopped web: 1,000 events, 64 KiB, in 2.00 s (500 events/s), nothing lost
   next   babeltrace2 '/my traces/it'\\''s'
 "
         );
-    }
-
-    #[test]
-    fn no_event_has_a_reason() {
-        let mut session = without_events();
-        assert!(why(&session, &[], false).contains("no program with events ran"));
-        assert!(why(&session, &[], true).contains("linked statically"));
-
-        session.participants = vec![Participant {
-            name: "a".into(),
-            path: "/a".into(),
-            processes: 1,
-            matched: 0,
-        }];
-        assert!(why(&session, &["x:*"], false).contains("have none at all"));
-        session.unmatched_events = vec!["kitchen:oven".into(), "shop:order".into()];
-        assert!(why(&session, &["shop:ordre"], false).contains("near are shop:order ("));
-
-        session.participants[0].matched = 1;
-        assert!(why(&session, &[], false).contains("did not come past"));
-    }
-
-    #[test]
-    fn overwritten_events_are_a_loss_only_where_a_trace_lacks_them() {
-        let mut session = session();
-        session.channels[0].losses = Losses {
-            discarded_full: 0,
-            discarded_too_large: 0,
-            discarded_late: 0,
-            overwritten: 24,
-            lost_packets: 0,
-        };
-        assert!(seen(&losses(&session)).contains("24 were overwritten"));
-        session.snapshot = true;
-        session.channels[0].discarded_events = 0;
-        assert_eq!(losses(&session), "");
     }
 
     #[test]

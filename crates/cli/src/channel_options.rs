@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of a channel, the same for `record` and `enable-channel`.
+
+use clap::Args;
+use piste_control::interface::{ChannelRequest, LossMode};
+
+use crate::quantity::{self, Timeout};
+
+/// How a channel keeps its events.
+#[derive(Args)]
+#[command(next_help_heading = "Channel options")]
+pub(crate) struct ChannelOptions {
+    /// When a ring is full, discard the newest events (the default)
+    #[arg(long, group = "loss")]
+    discard: bool,
+    /// When a ring is full, overwrite the oldest events
+    #[arg(long, group = "loss")]
+    overwrite: bool,
+    /// When a ring is full, the program waits, at most so long: 100us, 500ms, 1s, forever
+    #[arg(long, alias = "blocking-timeout", value_name = "TIMEOUT", group = "loss", value_parser = quantity::parse_timeout)]
+    block: Option<Timeout>,
+    /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
+    subbuf_size: Option<u64>,
+    /// Number of sub-buffers in each ring, a power of two [default: 4]
+    #[arg(long, value_name = "N")]
+    num_subbuf: Option<u32>,
+    /// Record neither thread id nor CPU with each event
+    #[arg(long)]
+    no_default_contexts: bool,
+}
+
+impl ChannelOptions {
+    /// The request for a channel of that name.
+    pub(crate) fn request(&self, name: String) -> ChannelRequest {
+        let (loss, block_timeout) = match (self.discard, self.overwrite, self.block) {
+            (true, ..) => (Some(LossMode::discard), None),
+            (_, true, _) => (Some(LossMode::overwrite), None),
+            (_, _, Some(timeout)) => (Some(LossMode::block), Some(timeout)),
+            _ => (None, None),
+        };
+        let context = self.no_default_contexts.then_some(false);
+        ChannelRequest {
+            name,
+            loss,
+            block_timeout_us: match block_timeout {
+                Some(Timeout::After(duration)) => i64::try_from(duration.as_micros()).ok(),
+                Some(Timeout::Never) | None => None,
+            },
+            // More than the contract allows is pisted's to refuse; more than it can be told is as much too much.
+            subbuf_bytes: self.subbuf_size.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            subbuf_count: self.num_subbuf.map(i64::from),
+            context_vtid: context,
+            context_cpu_id: context,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct OneChannel {
+        #[command(flatten)]
+        options: ChannelOptions,
+    }
+
+    #[test]
+    fn options_become_a_request() {
+        let request = |line: &str| {
+            let line = ["name"].into_iter().chain(line.split_whitespace());
+            OneChannel::try_parse_from(line).unwrap().options.request("web".into())
+        };
+        let plain = request("");
+        assert_eq!(
+            (plain.name.as_str(), plain.loss, plain.subbuf_bytes, plain.context_vtid),
+            ("web", None, None, None)
+        );
+
+        let full = request("--block 500ms --subbuf-size 1M --num-subbuf 8 --no-default-contexts");
+        assert_eq!(
+            (full.loss, full.block_timeout_us),
+            (Some(LossMode::block), Some(500_000))
+        );
+        assert_eq!((full.subbuf_bytes, full.subbuf_count), (Some(1 << 20), Some(8)));
+        assert_eq!((full.context_vtid, full.context_cpu_id), (Some(false), Some(false)));
+
+        let forever = request("--block forever");
+        assert_eq!((forever.loss, forever.block_timeout_us), (Some(LossMode::block), None));
+    }
+}
