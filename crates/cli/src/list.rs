@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::arguments::List;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::pattern::matches;
 use crate::quantity::{count, size};
 use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
 use crate::session::connect;
@@ -69,22 +70,6 @@ fn select(mut programs: Vec<Program>, pattern: Option<&str>) -> Vec<Program> {
         programs.retain(|program| !program.events.is_empty());
     }
     programs
-}
-
-/// Whether `name` matches `pattern`, in which each `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut name) = name.strip_prefix(start) else {
-        return false;
-    };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        let Some(position) = name.find(part) else { return false };
-        name = &name[position + part.len()..];
-    }
-    name.ends_with(end)
 }
 
 fn programs_text(programs: &[Program], pattern: Option<&str>) -> String {
@@ -201,25 +186,6 @@ mod tests {
     use piste_control::interface::{EventField, Finding, Level};
 
     use super::*;
-
-    #[test]
-    fn a_star_stands_for_any_text_anywhere() {
-        for (pattern, name, expected) in [
-            ("*", "shop:order", true),
-            ("shop:*", "shop:order", true),
-            ("*:order", "shop:order", true),
-            ("*op:*der", "shop:order", true),
-            ("s*o*o*r", "shop:order", true),
-            ("shop:order", "shop:order", true),
-            ("shop:order*", "shop:order", true),
-            ("shop", "shop:order", false),
-            ("*x*", "shop:order", false),
-            ("shop:order*order", "shop:order", false),
-            ("*r*r*r", "shop:order", false),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn a_program_is_shown_with_its_events_levels_and_fields() {

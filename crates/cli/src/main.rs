@@ -14,6 +14,7 @@ mod loss;
 mod manual;
 mod nearest;
 mod nothing;
+mod pattern;
 mod preload;
 mod quantity;
 mod record;

@@ -83,6 +83,10 @@ fn in_a_session(
     command: &mut Command,
 ) -> Result<(u8, SessionStatus), Failure> {
     let places = Places::from_environment()?;
+    if let Some(run_folder) = places.setting() {
+        // The command and what it starts may change to other folders.
+        command.env("PISTE_RUNDIR", run_folder);
+    }
     let name = format!("record-{}", &record_id[..8]);
     let mut client = Client::connect_or_start(&places)?;
     let (name_wanted, record_id) = (Some(name.clone()), Some(record_id.to_owned()));

@@ -5,14 +5,16 @@
 use std::path::Path;
 
 use piste_control::error::reason;
-use piste_control::interface::{ChannelSettings, EventRule, LossMode, SessionStatus, VarlinkClientInterface};
+use piste_control::interface::{ChannelSettings, EventRule, LossMode, Program, SessionStatus, VarlinkClientInterface};
 use piste_control::{Client, Places};
 use serde_json::json;
 
 use crate::arguments::{Create, Destroy, DisableEvent, EnableChannel, EnableEvent, OneSession, Snapshot};
 use crate::failure::Failure;
+use crate::nearest::nearest;
+use crate::pattern::matches;
 use crate::quantity::{counted, duration, size};
-use crate::screen::{STRONG, printable, show, show_json, styled};
+use crate::screen::{self, STRONG, printable, show, show_json, styled};
 use crate::summary;
 
 const DEFAULT_CHANNEL: &str = "default";
@@ -102,7 +104,8 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
         arguments.patterns
     };
     let level_only = arguments.level_only.is_some();
-    let reply = connect()?
+    let mut client = connect()?;
+    let reply = client
         .calls()
         .enable_event(
             arguments.session.session,
@@ -113,7 +116,34 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
             level_only,
         )
         .call()?;
-    rules("enabled", &reply.channel, &reply.rules, json)
+    rules("enabled", &reply.channel, &reply.rules, json)?;
+    if !json {
+        let programs = client.calls().list_programs().call()?.programs;
+        for doubt in reply.rules.iter().filter_map(|rule| doubt(&rule.pattern, &programs)) {
+            screen::tell_sentence(&doubt);
+        }
+    }
+    Ok(())
+}
+
+/// A pattern that no running program's event matches is right when the program comes later, and a typing error when not.
+fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
+    let names = || {
+        programs
+            .iter()
+            .flat_map(|program| program.events.iter().map(|event| event.name.as_str()))
+    };
+    if names().any(|name| matches(pattern, name)) {
+        return None;
+    }
+    match nearest(pattern, names(), 3).as_slice() {
+        [] => None,
+        near => Some(format!(
+            "note: no running program has an event that matches {}; near are {}",
+            printable(pattern),
+            printable(&near.join(", "))
+        )),
+    }
 }
 
 /// `piste disable-event`

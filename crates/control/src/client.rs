@@ -32,8 +32,9 @@ impl Client {
     /// Connects to the pisted of `places`.
     ///
     /// # Errors
-    /// [`Error::NoDaemon`] when none runs; [`Error::Denied`].
+    /// [`Error::NoDaemon`] when none runs; [`Error::Denied`]; [`Error::RunFolder`].
     pub fn connect(places: &Places) -> Result<Client, Error> {
+        places.check_run_folder()?;
         let socket = places.control_socket();
         match UnixStream::connect(&socket).and_then(Client::over) {
             Ok(client) => Ok(client),
@@ -112,9 +113,9 @@ fn start(places: &Places) -> Result<Client, Error> {
         // Helpers preloaded into this program are no business of pisted's.
         .env_remove("LD_PRELOAD")
         .env_remove("PISTE_RECORD");
-    if env::var_os("PISTE_RUNDIR").is_some_and(|setting| !setting.is_empty()) {
-        // The setting may be relative to this folder; pisted's is another.
-        command.env("PISTE_RUNDIR", places.run_folder());
+    if let Some(run_folder) = places.setting() {
+        // The setting here may be relative to this folder; pisted's is another.
+        command.env("PISTE_RUNDIR", run_folder);
     }
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {

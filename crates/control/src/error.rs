@@ -105,7 +105,9 @@ fn sentence(kind: &ErrorKind) -> String {
             e.name,
             did_you_mean(&e.nearest, "see `piste list`")
         ),
-        E::NoCurrentSession(_) => "no session exists; make one with `piste create`, or run `piste record`".into(),
+        E::NoCurrentSession(_) => {
+            "no session is the current one; name one with -s (see `piste list`), or make one with `piste create`".into()
+        }
         E::SessionExists(Some(e)) => {
             format!(
                 "a session {:?} exists already; choose another name or `piste destroy -s {}`",

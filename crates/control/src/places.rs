@@ -21,6 +21,7 @@ pub struct Places {
     state_page: PathBuf,
     /// Permissions of the run folder when it is made here.
     mode: u32,
+    /// By PISTE_RUNDIR.
     chosen: bool,
 }
 
@@ -37,7 +38,7 @@ impl Places {
     /// # Errors
     /// [`Error::RunFolder`] when the folder's path is too long for a socket in it.
     pub fn from_environment() -> Result<Places, Error> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = rustix::process::getuid().as_raw();
         Places::find(Surroundings {
             run_folder_setting: env::var_os("PISTE_RUNDIR").filter(|setting| !setting.is_empty()),
             uid,
@@ -99,31 +100,37 @@ impl Places {
         Ok(places)
     }
 
-    /// Makes the run folder if it is missing, and refuses one that another user could have prepared.
+    /// Makes the run folder if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::RunFolder`] with the reason, also that of [`Places::check_run_folder`].
+    pub fn make_run_folder(&self) -> Result<(), Error> {
+        match DirBuilder::new().mode(self.mode).create(&self.run_folder) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.check_run_folder(),
+            Err(error) => Err(self.unusable(reason(&error))),
+        }
+    }
+
+    /// Refuses a run folder that another user could have prepared: whoever owns it is who answers there.
     ///
     /// # Errors
     /// [`Error::RunFolder`] with the reason.
-    pub fn make_run_folder(&self) -> Result<(), Error> {
-        let failed = |reason: String| Error::RunFolder {
-            path: self.run_folder.clone(),
-            reason,
-        };
-        match DirBuilder::new().mode(self.mode).create(&self.run_folder) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(reason(&error))),
-        }
-        let metadata = fs::symlink_metadata(&self.run_folder).map_err(|error| failed(reason(&error)))?;
-        let uid = rustix::process::geteuid().as_raw();
-        // A folder that somebody chose with PISTE_RUNDIR may be a link, or shared on purpose.
+    pub fn check_run_folder(&self) -> Result<(), Error> {
+        // A folder that somebody chose with PISTE_RUNDIR may be a link, or another user's on purpose.
         if self.chosen {
             return Ok(());
         }
+        let metadata = match fs::symlink_metadata(&self.run_folder) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(self.unusable(reason(&error))),
+        };
         if !metadata.is_dir() {
-            return Err(failed("it is not a folder; remove it".into()));
+            return Err(self.unusable("it is not a folder; remove it".into()));
         }
-        if metadata.uid() != uid || metadata.mode() & 0o022 != 0 {
-            return Err(failed(format!(
+        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+            return Err(self.unusable(format!(
                 "it belongs to user {} with mode {:o}, it must be yours and writable by you alone; remove it, or set PISTE_RUNDIR",
                 metadata.uid(),
                 metadata.mode() & 0o7777
@@ -132,6 +139,17 @@ impl Places {
         Ok(())
     }
 
+    fn unusable(&self, reason: String) -> Error {
+        Error::RunFolder {
+            path: self.run_folder.clone(),
+            reason,
+        }
+    }
+
+    /// What PISTE_RUNDIR has to be for programs of other folders to find the same places; absent when it is not set here.
+    pub fn setting(&self) -> Option<&Path> {
+        self.chosen.then_some(self.run_folder.as_path())
+    }
     /// The folder itself.
     pub fn run_folder(&self) -> &Path {
         &self.run_folder
