@@ -2,8 +2,6 @@
 //! `piste record` around its command: environment, exit status, signals, and the session's end whatever happens. pisted is a
 //! stand-in; recording itself is tested with the real one, in the whole suite's tests.
 
-mod stand_in;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,8 +9,9 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process};
-use stand_in::Script;
 use tempfile::TempDir;
+
+use crate::stand_in::Script;
 
 /// A run folder with a stand-in, and a folder to work in.
 struct Scene {
