@@ -185,16 +185,22 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size
 	return record;
 }
 
-/* Tags the marks of `units` units, none a head. Short records by single stores that do not overlap: a wider store under the head's
- * would keep the next locked instruction waiting (4 ns here). */
-static inline __attribute__((always_inline)) void piste_mark_units(uint8_t *marks, uint64_t units, uint8_t tag)
+/* Commits `units` units: their marks get the tag of `first`, and the first of them `first` itself, last. Short records by single stores
+ * that do not overlap: a wider store under the first mark's would keep the next locked instruction waiting (4 ns here).
+ *
+ * ORDER ring.mark (release): what lies in the units and their other marks are visible before the first mark. Pairs with
+ * crates/ring/src/reader.rs. Without it a reader could copy unwritten bytes. */
+static inline __attribute__((always_inline)) void piste_mark(uint8_t *marks, uint64_t units, uint8_t first)
 {
+	uint8_t tag = first & PISTE_MARK_TAG_MASK;
+
 	if (piste_likely(units <= 8)) {
-		for (; units > 0; units--)
-			piste_store_relaxed(marks++, tag);
+		for (uint64_t unit = 1; unit < units; unit++)
+			piste_store_relaxed(marks + unit, tag);
 	} else {
-		__builtin_memset(marks, tag, units);
+		__builtin_memset(marks + 1, tag, units - 1);
 	}
+	piste_store_release(marks, first);
 }
 
 static inline __attribute__((always_inline)) void piste_commit(struct piste_record record)
@@ -205,10 +211,7 @@ static inline __attribute__((always_inline)) void piste_commit(struct piste_reco
 	uint8_t *marks = (uint8_t *)record.ring + channel->marks_offset_bytes + unit;
 	uint8_t tag = (uint8_t)(PISTE_MARK_TAG_ALWAYS | (lap & PISTE_MARK_LAP_MASK));
 
-	piste_mark_units(marks + 1, record.units - 1, tag);
-	/* ORDER ring.mark (release): the record's bytes and its other marks are visible before its head. Pairs with
-	 * crates/ring/src/reader.rs. Without it a reader could copy unwritten bytes. */
-	piste_store_release(marks, (uint8_t)(tag | PISTE_MARK_HEAD));
+	piste_mark(marks, record.units, (uint8_t)(tag | PISTE_MARK_HEAD));
 	/* After the commit (R3). Relaxed: an older value only makes a later header extended. */
 	piste_store_relaxed(&record.ring->last_time, record.time);
 }

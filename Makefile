@@ -1,0 +1,109 @@
+# Piste. `make help` lists what there is.
+
+VERSION := 0.1.0
+SONAME := libpiste.so.0
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD := build
+CC ?= cc
+CXX ?= c++
+CARGO ?= cargo
+CFLAGS ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow
+RUNTIME_CFLAGS := -std=gnu11 $(WARNINGS) -fPIC -Iinclude
+PRELOAD_HELPERS := libc pthread dl functions
+
+RUNTIME_SOURCES := $(wildcard runtime/*.c)
+RUNTIME_OBJECTS := $(RUNTIME_SOURCES:runtime/%.c=$(BUILD)/objects/%.o)
+HEADERS := $(wildcard include/piste/*.h include/piste/abi/*.h)
+
+.PHONY: help
+help: ## Lists the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+.PHONY: build
+build: library programs ## Builds everything into build/, laid out as it is installed
+
+# ---- What the build and the tests need beyond a compiler and cargo ----
+
+.PHONY: packages
+packages:
+	@tools/install-packages
+
+# ---- libpiste, in C ----
+
+.PHONY: library
+library: $(BUILD)/lib/$(SONAME) $(BUILD)/lib/libpiste.a $(BUILD)/lib/pkgconfig/piste.pc $(BUILD)/include/piste/tracepoint.h \
+	$(PRELOAD_HELPERS:%=$(BUILD)/lib/piste/libpiste-%.so)
+
+$(BUILD)/objects/%.o: runtime/%.c runtime/runtime.h $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -c $< -o $@
+
+$(BUILD)/lib/$(SONAME): $(RUNTIME_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,-z,defs -o $@ $^ -lpthread
+	ln -sf $(SONAME) $(BUILD)/lib/libpiste.so
+
+$(BUILD)/lib/libpiste.a: $(RUNTIME_OBJECTS)
+	@mkdir -p $(@D)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+# Relative to itself, so that the build tree and every PREFIX work alike.
+$(BUILD)/lib/pkgconfig/piste.pc: Makefile
+	@mkdir -p $(@D)
+	printf '%s\n' 'prefix=$${pcfiledir}/../..' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: piste' \
+		'Description: Tracepoints for C and C++ programs' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+		'Libs: -L$${libdir} -lpiste' 'Libs.private: -lpthread' > $@
+
+$(BUILD)/include/piste/tracepoint.h: $(HEADERS)
+	@mkdir -p $(BUILD)/include
+	rm -rf $(BUILD)/include/piste
+	cp -r include/piste $(BUILD)/include/
+
+$(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
+	@mkdir -p $(@D)
+	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs -Wl,-rpath,'$$ORIGIN/..' -o $@ $< \
+		-L$(BUILD)/lib -lpiste -ldl -lpthread
+
+# ---- piste and pisted, in Rust ----
+
+.PHONY: programs
+programs:
+	$(CARGO) build --release --locked -p piste -p pisted
+	@mkdir -p $(BUILD)/bin
+	install -m 755 target/release/piste target/release/pisted $(BUILD)/bin/
+	@$(BUILD)/bin/piste man $(BUILD)/share/man/man1
+	@mkdir -p $(BUILD)/share/bash-completion/completions $(BUILD)/share/zsh/site-functions $(BUILD)/share/fish/vendor_completions.d
+	@$(BUILD)/bin/piste completions bash > $(BUILD)/share/bash-completion/completions/piste
+	@$(BUILD)/bin/piste completions zsh > $(BUILD)/share/zsh/site-functions/_piste
+	@$(BUILD)/bin/piste completions fish > $(BUILD)/share/fish/vendor_completions.d/piste.fish
+
+.PHONY: install
+install: build ## Installs to PREFIX (default /usr/local): programs, library, headers, piste.pc, man pages, completions
+	mkdir -p $(DESTDIR)$(PREFIX)
+	cp -a $(BUILD)/bin $(BUILD)/lib $(BUILD)/include $(BUILD)/share $(DESTDIR)$(PREFIX)/
+
+# ---- What people run ----
+
+.PHONY: demo
+demo: packages build ## Records python3 compiling its standard library, and shows what came out
+	@tools/demo
+
+.PHONY: test
+test: packages build ## Runs every test
+	@tools/test
+
+.PHONY: check
+check: packages ## Formats, lints and checks the architecture, without changing anything
+	@tools/check
+
+.PHONY: bench
+bench: packages build ## Measures against the floor and LTTng-UST; results in out/bench.json
+	@bench/run
+
+.PHONY: clean
+clean: ## Removes what was built
+	rm -rf $(BUILD) out
+	$(CARGO) clean

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attaching and detaching the memory of channels.
+ *
+ * A channel lies in one range of addresses: a private page with struct piste_channel, then, at PISTE_CHANNEL_SPACE_BYTES, the mapping of
+ * the memfd. Detaching maps private zero memory over the range and gives the range up for good: a thread that sleeps inside
+ * a record finds harmless memory when it wakes, whenever that is.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct attached {
+	struct piste_channel *channel; /* NULL: the slot is free. */
+	uint32_t key;                  /* Kept here too, because fork wipes the channel's page. */
+	uint32_t daemon;
+	uint64_t mapped_bytes;
+} attached[PISTE_CHANNEL_COUNT_MAX];
+
+static uint32_t log2_of(uint64_t power)
+{
+	return (uint32_t)__builtin_ctzll(power);
+}
+
+static bool is_power_of_two(uint64_t value)
+{
+	return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* What pisted wrote is held to what this side would compute, so that a later version's layout is refused, not misread. */
+static bool is_understood(const struct piste_channel_header *header, uint32_t key, uint64_t memory_bytes)
+{
+	uint64_t ring_bytes = (uint64_t)header->subbuf_bytes * header->subbuf_count;
+
+	return header->magic == PISTE_CHANNEL_MAGIC && header->version_major == PISTE_ABI_MAJOR && header->key == key &&
+	       header->struct_bytes >= sizeof(*header) && header->total_bytes == memory_bytes &&
+	       header->ring_count >= 1 && header->ring_count <= PISTE_RING_COUNT_MAX &&
+	       is_power_of_two(header->subbuf_bytes) && header->subbuf_bytes >= PISTE_SUBBUF_BYTES_MIN &&
+	       header->subbuf_bytes <= PISTE_SUBBUF_BYTES_MAX && is_power_of_two(header->subbuf_count) &&
+	       header->subbuf_count >= PISTE_SUBBUF_COUNT_MIN && header->subbuf_count <= PISTE_SUBBUF_COUNT_MAX &&
+	       is_power_of_two(header->ring_stride_bytes) &&
+	       header->ring_stride_bytes >= header->data_offset_bytes + ring_bytes &&
+	       header->ring_offset_bytes + header->ring_count * header->ring_stride_bytes <= memory_bytes &&
+	       header->loss_mode <= PISTE_LOSS_BLOCK && header->clock <= PISTE_CLOCK_TSC;
+}
+
+static struct piste_channel describe_channel(const struct piste_channel_header *header)
+{
+	struct piste_channel channel = {0};
+
+	channel.ring_count = header->ring_count;
+	channel.contexts = header->contexts & PISTE_CONTEXT_ALL;
+	channel.lead_bytes = PISTE_RECORD_COMPACT_BYTES + (channel.contexts & PISTE_CONTEXT_VTID ? 4 : 0) +
+	                     (channel.contexts & PISTE_CONTEXT_CPU_ID ? 2 : 0);
+	channel.clock = header->clock;
+	channel.subbuf_units = header->subbuf_bytes / PISTE_UNIT_BYTES;
+	channel.subbuf_log2 = log2_of(channel.subbuf_units);
+	channel.subbuf_count = header->subbuf_count;
+	channel.ring_units_log2 = channel.subbuf_log2 + log2_of(header->subbuf_count);
+	channel.ring_stride_log2 = log2_of(header->ring_stride_bytes);
+	channel.marks_offset_bytes = header->marks_offset_bytes;
+	channel.data_offset_bytes = header->data_offset_bytes;
+	channel.rings_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->ring_offset_bytes;
+	channel.loss_mode = header->loss_mode;
+	channel.block_timeout_us = header->block_timeout_us;
+	channel.key = header->key;
+	channel.mapped_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	return channel;
+}
+
+/* Maps channel and memory side by side. */
+static struct piste_channel *map_channel(const struct piste_channel_header *header, int memory)
+{
+	uint64_t bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	uint8_t *range = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (range == MAP_FAILED)
+		return NULL;
+	if (((uint64_t)(uintptr_t)range & ~PISTE_ENABLED_CHANNEL_MASK) != 0 ||
+	    mmap(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+	         memory, 0) == MAP_FAILED) {
+		munmap(range, bytes);
+		return NULL;
+	}
+	/* Where the kernel has no MADV_WIPEONFORK the handler of fork does it, and a child made behind its back is on its own. */
+	madvise(range, PISTE_CHANNEL_SPACE_BYTES, MADV_WIPEONFORK);
+	*(struct piste_channel *)range = describe_channel(header);
+	return (struct piste_channel *)range;
+}
+
+uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, int memory)
+{
+	struct piste_channel_header header;
+	uint32_t slot = 0;
+	struct stat status;
+
+	if (piste_channel_slot(daemon, key) < PISTE_CHANNEL_COUNT_MAX)
+		return 0;
+	while (slot < PISTE_CHANNEL_COUNT_MAX && attached[slot].channel)
+		slot++;
+	if (slot == PISTE_CHANNEL_COUNT_MAX)
+		return PISTE_REFUSED_TOO_MANY_CHANNELS;
+	if (fstat(memory, &status) != 0 || pread(memory, &header, sizeof(header), 0) != sizeof(header) ||
+	    !is_understood(&header, key, (uint64_t)status.st_size))
+		return PISTE_REFUSED_LAYOUT;
+	attached[slot].channel = map_channel(&header, memory);
+	if (!attached[slot].channel)
+		return PISTE_REFUSED_MAPPING;
+	attached[slot].key = key;
+	attached[slot].daemon = daemon;
+	attached[slot].mapped_bytes = attached[slot].channel->mapped_bytes;
+	return 0;
+}
+
+static void forget(uint32_t slot)
+{
+	mmap(attached[slot].channel, attached[slot].mapped_bytes, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	attached[slot].channel = NULL;
+}
+
+void piste_channel_detach(uint32_t daemon, uint32_t key)
+{
+	uint32_t slot = piste_channel_slot(daemon, key);
+
+	if (slot == PISTE_CHANNEL_COUNT_MAX)
+		return;
+	piste_modules_disable(1u << slot);
+	forget(slot);
+}
+
+void piste_channels_forget(void)
+{
+	piste_modules_disable(UINT32_MAX);
+	for (uint32_t slot = 0; slot < PISTE_CHANNEL_COUNT_MAX; slot++)
+		if (attached[slot].channel)
+			forget(slot);
+}
+
+uint32_t piste_channel_slot(uint32_t daemon, uint32_t key)
+{
+	uint32_t slot = 0;
+
+	while (slot < PISTE_CHANNEL_COUNT_MAX &&
+	       !(attached[slot].channel && attached[slot].daemon == daemon && attached[slot].key == key))
+		slot++;
+	return slot;
+}
+
+struct piste_channel *piste_channel_at(uint32_t slot)
+{
+	return attached[slot].channel;
+}
+
+uint32_t piste_channel_keys(uint32_t daemon, uint32_t keys[PISTE_CHANNEL_COUNT_MAX])
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < PISTE_CHANNEL_COUNT_MAX; slot++)
+		if (attached[slot].channel && attached[slot].daemon == daemon)
+			keys[count++] = attached[slot].key;
+	return count;
+}

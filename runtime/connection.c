@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One daemon: the messages of abi/protocol.h. Runs on the runtime's thread only. A daemon that hangs holds nobody up but this thread,
+ * and for SEND_TIMEOUT_S at a time.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SEND_TIMEOUT_S 1
+
+/* One message at a time, in either direction; too large for the thread's stack. */
+static _Alignas(8) uint8_t outgoing[PISTE_MESSAGE_BYTES_MAX];
+static _Alignas(8) uint8_t incoming[PISTE_MESSAGE_BYTES_MAX];
+
+static struct piste_message message_of(uint32_t type, size_t total_bytes)
+{
+	struct piste_message message = {PISTE_MESSAGE_MAGIC, type, (uint32_t)total_bytes, 0};
+
+	return message;
+}
+
+static bool send_message(struct piste_connection *connection, const void *message, size_t bytes)
+{
+	ssize_t sent;
+
+	do
+		sent = send(connection->socket, message, bytes, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent == (ssize_t)bytes)
+		return true;
+	piste_connection_close(connection);
+	return false;
+}
+
+static size_t read_small_file(const char *path, void *bytes, size_t capacity)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t count = file < 0 ? 0 : read(file, bytes, capacity);
+
+	if (file >= 0)
+		close(file);
+	return count < 0 ? 0 : (size_t)count;
+}
+
+/* 32 hex digits; anything else counts as none. */
+static void read_record_id(uint8_t record_id[16])
+{
+	const char *text = piste_setting("PISTE_RECORD");
+
+	if (!text || strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
+		return;
+	for (int index = 0; index < 16; index++) {
+		int high = text[2 * index], low = text[2 * index + 1];
+
+		record_id[index] = (uint8_t)((high > '9' ? high - 'a' + 10 : high - '0') << 4 |
+		                             (low > '9' ? low - 'a' + 10 : low - '0'));
+	}
+}
+
+static bool say_hello(struct piste_connection *connection, uint64_t instance_id)
+{
+	struct piste_message_hello *hello = (struct piste_message_hello *)outgoing;
+	uint32_t keys[PISTE_CHANNEL_COUNT_MAX], key_count;
+	size_t bytes = sizeof(*hello), name_bytes;
+	ssize_t path_bytes;
+	sigset_t before;
+
+	memset(hello, 0, sizeof(*hello));
+	hello->version_major = PISTE_ABI_MAJOR;
+	hello->version_minor = PISTE_ABI_MINOR;
+	hello->struct_bytes = sizeof(*hello);
+	hello->instance_id = instance_id;
+	hello->vpid = getpid();
+	hello->vppid = getppid();
+	hello->pointer_bits = sizeof(void *) * CHAR_BIT;
+	piste_thread_offsets_find(&hello->ring_index);
+	name_bytes = read_small_file("/proc/self/comm", hello->process_name, sizeof(hello->process_name) - 1);
+	if (name_bytes && hello->process_name[name_bytes - 1] == '\n')
+		hello->process_name[name_bytes - 1] = 0;
+	read_record_id(hello->record_id);
+	piste_lock(&before);
+	key_count = piste_channel_keys(connection->daemon, keys);
+	piste_unlock(&before);
+	hello->attached_count = (uint16_t)key_count;
+	memcpy(outgoing + bytes, keys, key_count * sizeof(keys[0]));
+	bytes += key_count * sizeof(keys[0]);
+	path_bytes = readlink("/proc/self/exe", (char *)outgoing + bytes, PATH_MAX);
+	hello->path_bytes = path_bytes < 0 ? 0 : (uint32_t)path_bytes;
+	bytes += hello->path_bytes;
+	hello->message = message_of(PISTE_MESSAGE_HELLO, bytes);
+	return send_message(connection, hello, bytes);
+}
+
+bool piste_connection_open(struct piste_connection *connection, uint32_t daemon, uint64_t instance_id)
+{
+	struct timeval timeout = {SEND_TIMEOUT_S, 0};
+	struct sockaddr_un address = {AF_UNIX, {0}};
+
+	connection->daemon = daemon;
+	connection->sent_module = 0;
+	connection->synced_module = 0;
+	piste_place_socket(daemon, address.sun_path);
+	if (!address.sun_path[0])
+		return false;
+	connection->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (connection->socket < 0)
+		return false;
+	/* Also bounds connect(), which waits while the queue of a daemon that hangs is full. */
+	setsockopt(connection->socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	if (connect(connection->socket, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		piste_connection_close(connection);
+		return false;
+	}
+	return say_hello(connection, instance_id);
+}
+
+void piste_connection_close(struct piste_connection *connection)
+{
+	if (connection->socket >= 0)
+		close(connection->socket);
+	connection->socket = -1;
+}
+
+/* Fills `outgoing` with descriptions of the module's events from `*event_index` on, as many as fit. */
+static size_t describe_events(struct piste_module *module, uint32_t *event_index)
+{
+	struct piste_message_events *events = (struct piste_message_events *)outgoing;
+	size_t bytes = sizeof(*events), count = 0;
+
+	for (; *event_index < piste_module_event_count(module); (*event_index)++) {
+		struct piste_event *event = piste_module_event(module, *event_index);
+		size_t described;
+
+		if (!event)
+			continue;
+		described = piste_describe(event, *event_index, outgoing + bytes, sizeof(outgoing) - bytes);
+		if (described == 0 && count > 0)
+			break;
+		if (described == 0)
+			continue; /* Larger than the contract allows: the event cannot be enabled. */
+		bytes += described;
+		count++;
+	}
+	events->message = message_of(PISTE_MESSAGE_EVENTS, bytes);
+	events->module_id = module->id;
+	events->event_count = (uint32_t)count;
+	return bytes;
+}
+
+/* Sends the first module after the last one sent. The lock is given up before each send, so the module is looked up again. */
+static bool send_next_module(struct piste_connection *connection, bool *more)
+{
+	uint32_t event_index = 0, module_id = 0;
+
+	*more = true;
+	do {
+		struct piste_module *module;
+		size_t bytes = 0;
+		sigset_t before;
+
+		piste_lock(&before);
+		module = module_id ? piste_module_find(module_id) : piste_modules_after(connection->sent_module);
+		if (module) {
+			module_id = module->id;
+			bytes = describe_events(module, &event_index);
+			if (event_index >= piste_module_event_count(module))
+				connection->sent_module = module_id;
+		}
+		piste_unlock(&before);
+		if (!module) {
+			*more = module_id != 0;
+			connection->sent_module = module_id ? module_id : connection->sent_module;
+			return true;
+		}
+		if (!send_message(connection, outgoing, bytes))
+			return false;
+	} while (connection->sent_module < module_id);
+	return true;
+}
+
+static bool send_sync(struct piste_connection *connection, uint32_t type, uint64_t token)
+{
+	struct piste_message_sync sync = {message_of(type, sizeof(sync)), token};
+
+	return send_message(connection, &sync, sizeof(sync));
+}
+
+bool piste_connection_announce(struct piste_connection *connection)
+{
+	uint32_t before = connection->sent_module;
+	bool more;
+
+	do {
+		if (!send_next_module(connection, &more))
+			return false;
+	} while (more);
+	return connection->sent_module == before || send_sync(connection, PISTE_MESSAGE_SYNC, connection->sent_module);
+}
+
+bool piste_connection_module_gone(struct piste_connection *connection, uint32_t module_id)
+{
+	struct piste_message_module_gone gone = {message_of(PISTE_MESSAGE_MODULE_GONE, sizeof(gone)), module_id, 0};
+
+	return send_message(connection, &gone, sizeof(gone));
+}
+
+static bool attach(struct piste_connection *connection, int memory)
+{
+	const struct piste_message_channel *channel = (const struct piste_message_channel *)incoming;
+	struct piste_message_refused refused = {message_of(PISTE_MESSAGE_REFUSED, sizeof(refused)), channel->key, 0};
+	sigset_t before;
+
+	piste_lock(&before);
+	refused.reason = piste_channel_attach(connection->daemon, channel->key, memory);
+	piste_unlock(&before);
+	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
+}
+
+static void enable(struct piste_connection *connection, size_t bytes, bool on)
+{
+	const struct piste_message_enable *enable = (const struct piste_message_enable *)incoming;
+	const struct piste_enabled_event *events = (const struct piste_enabled_event *)(enable + 1);
+	uint32_t slot;
+	sigset_t before;
+
+	if (enable->event_count > (bytes - sizeof(*enable)) / sizeof(*events))
+		return;
+	piste_lock(&before);
+	slot = piste_channel_slot(connection->daemon, enable->key);
+	for (uint32_t index = 0; slot < PISTE_CHANNEL_COUNT_MAX && index < enable->event_count; index++) {
+		struct piste_module *module = piste_module_find(events[index].module_id);
+		struct piste_event *event = module ? piste_module_event(module, events[index].event_index) : NULL;
+
+		if (event && on)
+			piste_event_enable(event, slot, piste_channel_at(slot), events[index].event_id);
+		else if (event)
+			piste_event_disable(event, slot);
+	}
+	piste_unlock(&before);
+}
+
+static void statedump(struct piste_connection *connection)
+{
+	uint32_t slot = piste_channel_slot(connection->daemon, ((const struct piste_message_channel *)incoming)->key);
+
+	/* Only this thread attaches and detaches, so the slot stays what it is without the lock. */
+	if (slot < PISTE_CHANNEL_COUNT_MAX)
+		piste_statedump(slot);
+}
+
+static void detach(struct piste_connection *connection)
+{
+	sigset_t before;
+
+	piste_lock(&before);
+	piste_channel_detach(connection->daemon, ((const struct piste_message_channel *)incoming)->key);
+	piste_unlock(&before);
+}
+
+static bool obey(struct piste_connection *connection, size_t bytes, int memory)
+{
+	const struct piste_message *message = (const struct piste_message *)incoming;
+	const struct piste_message_sync *sync = (const struct piste_message_sync *)incoming;
+
+	switch (message->type) {
+	case PISTE_MESSAGE_CHANNEL:
+		return bytes < sizeof(struct piste_message_channel) || memory < 0 || attach(connection, memory);
+	case PISTE_MESSAGE_CHANNEL_GONE:
+		if (bytes >= sizeof(struct piste_message_channel))
+			detach(connection);
+		return true;
+	case PISTE_MESSAGE_ENABLE:
+	case PISTE_MESSAGE_DISABLE:
+		if (bytes >= sizeof(struct piste_message_enable))
+			enable(connection, bytes, message->type == PISTE_MESSAGE_ENABLE);
+		return true;
+	case PISTE_MESSAGE_STATEDUMP:
+		if (bytes >= sizeof(struct piste_message_channel))
+			statedump(connection);
+		return true;
+	case PISTE_MESSAGE_SYNC:
+		return bytes < sizeof(*sync) || send_sync(connection, PISTE_MESSAGE_SYNCED, sync->token);
+	case PISTE_MESSAGE_SYNCED:
+		if (bytes >= sizeof(*sync))
+			connection->synced_module = (uint32_t)sync->token;
+		return true;
+	default:
+		return true; /* Of a later version. */
+	}
+}
+
+bool piste_connection_receive(struct piste_connection *connection)
+{
+	const struct piste_message *message = (const struct piste_message *)incoming;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct iovec part = {incoming, sizeof(incoming)};
+	struct msghdr datagram = {0};
+	struct cmsghdr *rights;
+	int memory = -1;
+	ssize_t bytes;
+	bool alive;
+
+	datagram.msg_iov = &part;
+	datagram.msg_iovlen = 1;
+	datagram.msg_control = control;
+	datagram.msg_controllen = sizeof(control);
+	do
+		bytes = recvmsg(connection->socket, &datagram, MSG_CMSG_CLOEXEC);
+	while (bytes < 0 && errno == EINTR);
+	rights = bytes < 0 ? NULL : CMSG_FIRSTHDR(&datagram);
+	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+		memcpy(&memory, CMSG_DATA(rights), sizeof(memory));
+	alive = bytes >= (ssize_t)sizeof(*message) && message->magic == PISTE_MESSAGE_MAGIC &&
+	        message->total_bytes == (uint32_t)bytes;
+	if (alive)
+		alive = obey(connection, (size_t)bytes, memory);
+	else
+		piste_connection_close(connection);
+	if (memory >= 0)
+		close(memory);
+	return alive;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs and libraries with events: the list of them, and the state of their events. */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t signals_over_fork;
+
+/* In the order of their ids. A module that a destructor unregistered is not in the list. */
+static struct piste_module *first_module;
+static uint32_t last_module_id;
+
+void piste_lock(sigset_t *before)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, before);
+	pthread_mutex_lock(&modules_lock);
+}
+
+void piste_unlock(const sigset_t *before)
+{
+	pthread_mutex_unlock(&modules_lock);
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+void piste_lock_over_fork(void)
+{
+	sigset_t before;
+
+	piste_lock(&before);
+	signals_over_fork = before;
+}
+
+void piste_unlock_after_fork(void)
+{
+	sigset_t before = signals_over_fork;
+
+	piste_unlock(&before);
+}
+
+/* The runtime's own events go along with those of the first module that has others. */
+static bool has_events_to_announce(struct piste_module *module)
+{
+	for (uint32_t index = 0; index < piste_module_event_count(module); index++) {
+		struct piste_event *event = piste_module_event(module, index);
+
+		if (event && strcmp(event->info->provider, "lttng_ust_statedump") != 0)
+			return true;
+	}
+	return false;
+}
+
+void piste_module_register(struct piste_module *module, uint32_t abi_major)
+{
+	struct piste_module **end = &first_module;
+	sigset_t before;
+	uint8_t ring_index;
+
+	/* Compiled against another contract: its events stay disabled. */
+	if (abi_major != PISTE_ABI_MAJOR)
+		return;
+	module->offsets = piste_thread_offsets_find(&ring_index);
+	piste_lock(&before);
+	module->id = ++last_module_id;
+	module->next = NULL;
+	while (*end)
+		end = &(*end)->next;
+	*end = module;
+	piste_unlock(&before);
+	if (has_events_to_announce(module))
+		piste_runtime_announce(module->id);
+}
+
+void piste_module_unregister(struct piste_module *module)
+{
+	struct piste_module **link = &first_module;
+	sigset_t before;
+	bool found;
+
+	piste_lock(&before);
+	while (*link && *link != module)
+		link = &(*link)->next;
+	found = *link != NULL;
+	if (found)
+		*link = module->next;
+	piste_unlock(&before);
+	if (found)
+		piste_runtime_module_gone(module->id);
+}
+
+struct piste_module *piste_modules_after(uint32_t module_id)
+{
+	struct piste_module *module = first_module;
+
+	while (module && module->id <= module_id)
+		module = module->next;
+	return module;
+}
+
+struct piste_module *piste_module_find(uint32_t module_id)
+{
+	struct piste_module *module = module_id ? piste_modules_after(module_id - 1) : NULL;
+
+	return module && module->id == module_id ? module : NULL;
+}
+
+uint32_t piste_modules_newest(void)
+{
+	return last_module_id;
+}
+
+uint32_t piste_module_event_count(const struct piste_module *module)
+{
+	return (uint32_t)(module->events_end - module->events);
+}
+
+struct piste_event *piste_module_event(struct piste_module *module, uint32_t event_index)
+{
+	struct piste_event *event = module->events + event_index;
+
+	/* The linker may leave gaps between the files' parts of the section. */
+	return event_index < piste_module_event_count(module) && event->magic == PISTE_EVENT_MAGIC ? event : NULL;
+}
+
+void piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+{
+	uint64_t enabled = (uint64_t)(uintptr_t)channel | (id & 0xfff) | (uint64_t)(id >> 12) << 48;
+
+	piste_store_relaxed(&event->slot[slot], enabled);
+	/* ORDER event.slot (release): the slot is set before its bit. Pairs with piste/tracepoint.h. */
+	__atomic_fetch_or(&event->enabled, 1u << slot, __ATOMIC_RELEASE);
+}
+
+void piste_event_disable(struct piste_event *event, uint32_t slot)
+{
+	__atomic_fetch_and(&event->enabled, ~(1u << slot), __ATOMIC_RELAXED);
+}
+
+void piste_modules_disable(uint32_t bits)
+{
+	for (struct piste_module *module = first_module; module; module = module->next)
+		for (uint32_t index = 0; index < piste_module_event_count(module); index++) {
+			struct piste_event *event = piste_module_event(module, index);
+
+			if (event)
+				__atomic_fetch_and(&event->enabled, ~bits, __ATOMIC_RELAXED);
+		}
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow path: entering the next sub-buffer, and what happens when there is none. Once per sub-buffer; the memory and its invariants are
+ * in abi/ring.h, the fast path in piste/ring.h.
+ *
+ * Operations that may run together, on one ring: any number of reserve and commit, make_room (one of several racers wins the
+ * position's swap, the others look again), the reader's copy and release, the consumer's end of a sub-buffer.
+ *
+ * ORDER ring.ended   here: store release after `discarded`   | crates/ring: load acquire
+ * ORDER ring.space   here: load acquire before the wait      | crates/ring: add release after consumed, then wake
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PISTE_HEADER_UNITS (sizeof(struct piste_packet_header) / PISTE_UNIT_BYTES)
+
+enum entrance { ENTRANCE_OPEN, ENTRANCE_FULL };
+
+static uint64_t consumed_sequence(struct piste_ring_header *ring)
+{
+	/* ORDER ring.consumed (acquire): the reader's copy of the sub-buffer is done before we write to it. Pairs with crates/ring. */
+	return piste_load_acquire(&ring->consumed) >> PISTE_CONSUMED_SHIFT;
+}
+
+static uint8_t *marks_of(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+{
+	return (uint8_t *)ring + channel->marks_offset_bytes +
+	       (sequence & (channel->subbuf_count - 1)) * channel->subbuf_units;
+}
+
+static struct piste_subbuf *subbuf_of(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+{
+	return (struct piste_subbuf *)(ring + 1) + (sequence & (channel->subbuf_count - 1));
+}
+
+static uint8_t tag_of(struct piste_channel *channel, uint64_t sequence)
+{
+	uint64_t lap = sequence >> (channel->ring_units_log2 - channel->subbuf_log2);
+
+	return (uint8_t)(PISTE_MARK_TAG_ALWAYS | (lap & PISTE_MARK_LAP_MASK));
+}
+
+/* Whether every unit of the sub-buffer is committed; counts its records. */
+static bool is_complete(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+                        uint64_t *records)
+{
+	uint64_t *marks = (uint64_t *)marks_of(channel, ring, sequence);
+	uint64_t tags = 0x0101010101010101u * tag_of(channel, sequence), heads = 0x8080808080808080u, found = 0;
+	uint32_t words = channel->subbuf_units / sizeof(*marks);
+
+	for (uint32_t word = 0; word < words; word++) {
+		/* ORDER ring.mark (acquire): the previous lap's stores come before ours. */
+		uint64_t mark = piste_load_acquire(&marks[word]);
+
+		if (((mark ^ tags) & ~heads) != 0)
+			return false;
+		found += (uint64_t)__builtin_popcountll(mark & heads);
+	}
+	*records = found;
+	return true;
+}
+
+/* R2, R4: whether `sequence` may be entered, in a ring that overwrites. Moves `consumed` past what it overwrites. */
+static enum entrance open_by_overwriting(struct piste_channel *channel, struct piste_ring_header *ring,
+                                         uint64_t sequence)
+{
+	uint64_t oldest = sequence - channel->subbuf_count, records;
+	uint64_t consumed = piste_load_acquire(&ring->consumed);
+
+	if (!is_complete(channel, ring, oldest, &records))
+		return ENTRANCE_FULL;
+	while (consumed >> PISTE_CONSUMED_SHIFT <= oldest) {
+		if (consumed & PISTE_CONSUMED_CLAIMED)
+			return ENTRANCE_FULL;
+		if (piste_swap_if(&ring->consumed, &consumed, (oldest + 1) << PISTE_CONSUMED_SHIFT)) {
+			piste_add_relaxed(&ring->overwritten_records, records);
+			piste_add_relaxed(&ring->overwritten_packets, oldest + 1 - (consumed >> PISTE_CONSUMED_SHIFT));
+			break;
+		}
+	}
+	return ENTRANCE_OPEN;
+}
+
+static enum entrance entrance(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+{
+	if (sequence < channel->subbuf_count)
+		return ENTRANCE_OPEN;
+	if (channel->loss_mode == PISTE_LOSS_OVERWRITE)
+		return open_by_overwriting(channel, ring, sequence);
+	return consumed_sequence(ring) > sequence - channel->subbuf_count ? ENTRANCE_OPEN : ENTRANCE_FULL;
+}
+
+/* Waits until the consumer has made space. False: the time is over. */
+static bool wait_for_space(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+                           uint64_t *deadline_ns)
+{
+	uint64_t now_ns = piste_clock_monotonic(), left_ns;
+	struct timespec timeout;
+	int saved_errno = errno;
+	uint32_t space;
+
+	if (channel->block_timeout_us == UINT32_MAX)
+		*deadline_ns = UINT64_MAX;
+	else if (*deadline_ns == 0)
+		*deadline_ns = now_ns + channel->block_timeout_us * UINT64_C(1000);
+	if (now_ns >= *deadline_ns)
+		return false;
+	/* In pieces, so that a channel that stops meanwhile lets go even when nobody wakes us. */
+	left_ns = *deadline_ns - now_ns;
+	if (left_ns > 100000000)
+		left_ns = 100000000;
+	timeout.tv_sec = 0;
+	timeout.tv_nsec = (long)left_ns;
+	piste_add_relaxed(&ring->waiters, 1);
+	/* ORDER ring.space (acquire): consumed is looked at again after space_futex, so that no wake is missed. */
+	space = piste_load_acquire(&ring->space_futex);
+	if (entrance(channel, ring, sequence) == ENTRANCE_FULL)
+		syscall(SYS_futex, &ring->space_futex, FUTEX_WAIT, space, &timeout, NULL, 0);
+	piste_add_relaxed(&ring->waiters, (uint32_t)-1);
+	errno = saved_errno;
+	return true;
+}
+
+/* Ends `sequence` at `offset` units; the position is past it already. */
+static void end_subbuf(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+                       uint64_t offset)
+{
+	struct piste_subbuf *subbuf = subbuf_of(channel, ring, sequence);
+
+	piste_store_relaxed(&subbuf->discarded,
+	                    piste_load_relaxed(&ring->discarded_full) + piste_load_relaxed(&ring->discarded_too_large));
+	/* ORDER ring.ended (release): `discarded` is visible before. Pairs with crates/ring. */
+	piste_store_release(&subbuf->ended, (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | offset);
+	piste_mark(marks_of(channel, ring, sequence) + offset, channel->subbuf_units - offset,
+	           tag_of(channel, sequence));
+}
+
+/* Writes the packet header of the sub-buffer that was entered at `time`. */
+static void begin_subbuf(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+                         uint64_t time)
+{
+	uint64_t index = sequence & (channel->subbuf_count - 1);
+	struct piste_packet_header *header =
+	        (struct piste_packet_header *)((uint8_t *)ring + channel->data_offset_bytes +
+	                                       index * channel->subbuf_units * PISTE_UNIT_BYTES);
+
+	header->timestamp_begin = time;
+	piste_mark(marks_of(channel, ring, sequence), PISTE_HEADER_UNITS, tag_of(channel, sequence));
+}
+
+int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units)
+{
+	struct piste_ring_header *ring = piste_channel_ring(channel, index);
+	struct piste_channel_header *header = piste_channel_header(channel);
+	uint64_t subbuf_units = channel->subbuf_units, deadline_ns = 0;
+
+	for (;;) {
+		uint64_t position, unit, offset, sequence, time;
+		uint32_t cpu;
+
+		/* A stopped channel, or one that is gone: not a loss. */
+		if (!piste_load_relaxed(&header->active_key) || subbuf_units == 0)
+			return 0;
+		if (units > subbuf_units - PISTE_HEADER_UNITS) {
+			piste_add_relaxed(&ring->discarded_too_large, 1);
+			return 0;
+		}
+		/* ORDER ring.position (acquire): as in reserve. */
+		position = piste_load_acquire(&ring->position);
+		unit = position >> PISTE_POSITION_SHIFT;
+		offset = unit & (subbuf_units - 1);
+		if (offset != 0 && offset + units <= subbuf_units)
+			return 1;
+		sequence = (unit >> channel->subbuf_log2) + (offset != 0);
+		if (entrance(channel, ring, sequence) == ENTRANCE_FULL) {
+			/* Another one may have entered, and even filled, the sub-buffer meanwhile. */
+			if (piste_load_acquire(&ring->position) != position)
+				continue;
+			if (channel->loss_mode == PISTE_LOSS_BLOCK &&
+			    wait_for_space(channel, ring, sequence, &deadline_ns))
+				continue;
+			piste_add_relaxed(&ring->discarded_full, 1);
+			return 0;
+		}
+		if (sequence == 0)
+			piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
+		time = piste_clock_ticks(channel->clock, 1);
+		cpu = piste_thread_cpu_slow();
+		/* ORDER ring.position (acquire and release): who writes to the sub-buffer has seen that it may. */
+		if (!piste_swap_if(&ring->position, &position,
+		                   ((sequence << channel->subbuf_log2) + PISTE_HEADER_UNITS) << PISTE_POSITION_SHIFT |
+		                           (cpu & PISTE_POSITION_CPU_MASK)))
+			continue;
+		if (offset != 0)
+			end_subbuf(channel, ring, sequence - 1, offset);
+		begin_subbuf(channel, ring, sequence, time);
+		return 1;
+	}
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one thread of the runtime: it registers the program with the daemons that are there, obeys them, and waits for those that are not.
+ *
+ * It has a descriptor table of its own, so that the program's descriptors are as if untraced and nothing that the program closes is
+ * ours. It blocks all signals; other threads wake it by a futex while it waits for daemons, and by a directed signal that it reads
+ * from a signalfd while it waits for messages.
+ *
+ * Waiting for a daemon costs nothing: FUTEX_WAIT on the state page of each daemon, which a starting pisted changes. The page is
+ * never loaded from, because whoever owns it may truncate it: the kernel compares, and read() tells the generation.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REGISTER_TIMEOUT_MS_DEFAULT 3000
+#define WAKE_SIGNAL                 SIGURG
+#define STACK_BYTES                 (256 * 1024)
+
+/* While a daemon is connected and another one is not, that one's state page is looked at this often. */
+#define LOOK_AGAIN_MS 1000
+
+/* futex_waitv(2), Linux 5.16; libc headers may be older. */
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+struct waiter {
+	uint64_t value;
+	uint64_t address;
+	uint32_t flags;
+	uint32_t reserved;
+};
+#define WAITER_SHARED  2u /* FUTEX_32 */
+#define WAITER_PRIVATE (2u | 128u)
+
+/* One daemon that may come. */
+struct place {
+	struct piste_connection connection;
+	int state_file;
+	uint32_t *state_page; /* For the kernel's eyes only. NULL: cannot be waited for. */
+	uint32_t generation;  /* Of the last attempt to connect. */
+	bool tried;
+};
+
+static struct place places[PISTE_DAEMON_COUNT];
+
+/* Set under the lock. */
+static bool thread_runs;
+static bool fork_handled;
+static uint64_t instance_id;
+
+/* Modules that went since the thread looked last. When more went than fit, the thread registers anew. */
+#define GONE_MODULES_MAX 16
+static uint32_t gone_modules[GONE_MODULES_MAX];
+static uint32_t gone_module_count;
+
+static uint32_t thread_id;  /* Of the thread, once it can be signalled. */
+static uint32_t wake_futex; /* Grows when the thread should look around. */
+static uint32_t
+        synced_module; /* Newest module that every connected daemon has answered for. Registering threads wait on it. */
+
+static long futex(uint32_t *address, int operation, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, address, operation, value, timeout, NULL, 0);
+}
+
+/* ---- Waking and waiting, on the program's threads ---- */
+
+static void wake_thread(void)
+{
+	uint32_t thread;
+
+	__atomic_fetch_add(&wake_futex, 1, __ATOMIC_RELEASE);
+	futex(&wake_futex, FUTEX_WAKE_PRIVATE, 1, NULL);
+	thread = __atomic_load_n(&thread_id, __ATOMIC_ACQUIRE);
+	if (thread)
+		syscall(SYS_tgkill, getpid(), thread, WAKE_SIGNAL);
+}
+
+static uint64_t register_timeout_ns(void)
+{
+	const char *setting = piste_setting("PISTE_REGISTER_TIMEOUT");
+	long milliseconds = REGISTER_TIMEOUT_MS_DEFAULT;
+
+	if (setting) {
+		char *end;
+		long value = strtol(setting, &end, 10);
+
+		if (*end == 0 && value >= 0)
+			milliseconds = value;
+	}
+	return (uint64_t)milliseconds * 1000000u;
+}
+
+static void wait_until_synced(uint32_t module_id)
+{
+	uint64_t deadline_ns = piste_clock_monotonic() + register_timeout_ns();
+
+	for (;;) {
+		uint32_t synced = __atomic_load_n(&synced_module, __ATOMIC_ACQUIRE);
+		uint64_t now_ns = piste_clock_monotonic();
+		struct timespec left;
+
+		if (synced >= module_id || now_ns >= deadline_ns)
+			return;
+		left.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u);
+		left.tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u);
+		futex(&synced_module, FUTEX_WAIT_PRIVATE, synced, &left);
+	}
+}
+
+static void set_synced(uint32_t module_id)
+{
+	if (__atomic_exchange_n(&synced_module, module_id, __ATOMIC_RELEASE) != module_id)
+		futex(&synced_module, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
+}
+
+/* ---- The thread ---- */
+
+/* Takes a descriptor table of its own, with nothing in it. On a kernel without close_range (before 5.9) it shares the program's. */
+static void leave_descriptor_table(void)
+{
+	syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE);
+}
+
+/* Opens the state page of a daemon, made here when no daemon ever was. */
+static void open_state(struct place *place, uint32_t daemon)
+{
+	char path[PISTE_PATH_BYTES];
+	void *page;
+
+	place->state_page = NULL;
+	piste_place_state(daemon, path);
+	place->state_file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (place->state_file < 0 && errno == ENOENT) {
+		place->state_file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+		if (place->state_file >= 0 && ftruncate(place->state_file, sizeof(uint32_t)) != 0) {
+			close(place->state_file);
+			place->state_file = -1;
+		}
+		if (place->state_file < 0 && errno == EEXIST)
+			place->state_file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	}
+	if (place->state_file < 0)
+		return;
+	page = mmap(NULL, sizeof(uint32_t), PROT_READ, MAP_SHARED, place->state_file, 0);
+	if (page != MAP_FAILED)
+		place->state_page = page;
+}
+
+static uint32_t read_generation(const struct place *place)
+{
+	uint32_t generation = 0;
+
+	if (place->state_file < 0 || pread(place->state_file, &generation, sizeof(generation), 0) != sizeof(generation))
+		return 0;
+	return generation;
+}
+
+static void connect_where_possible(void)
+{
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
+		struct place *place = &places[daemon];
+		uint32_t generation = read_generation(place);
+
+		if (place->connection.socket >= 0 || (place->tried && generation == place->generation))
+			continue;
+		place->tried = true;
+		place->generation = generation;
+		piste_connection_open(&place->connection, daemon, instance_id);
+	}
+}
+
+/* Tells daemons what came and went, and registering threads how far daemons have answered. */
+static void announce(void)
+{
+	uint32_t gone[GONE_MODULES_MAX], gone_count, newest;
+	sigset_t before;
+
+	piste_lock(&before);
+	newest = piste_modules_newest();
+	gone_count = gone_module_count;
+	memcpy(gone, gone_modules, sizeof(gone_modules));
+	gone_module_count = 0;
+	piste_unlock(&before);
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
+		struct piste_connection *connection = &places[daemon].connection;
+
+		if (gone_count > GONE_MODULES_MAX && connection->socket >= 0) {
+			piste_connection_close(connection);
+			piste_connection_open(connection, daemon, instance_id);
+		}
+		for (uint32_t index = 0;
+		     gone_count <= GONE_MODULES_MAX && index < gone_count && connection->socket >= 0; index++)
+			piste_connection_module_gone(connection, gone[index]);
+		if (connection->socket < 0 || !piste_connection_announce(connection))
+			continue;
+		/* A module without events to send has no answer to wait for. */
+		if (connection->synced_module == connection->sent_module)
+			continue;
+		if (connection->synced_module < newest)
+			newest = connection->synced_module;
+	}
+	set_synced(newest);
+}
+
+static bool any_connected(void)
+{
+	bool connected = false;
+
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++)
+		connected |= places[daemon].connection.socket >= 0;
+	return connected;
+}
+
+static void wait_for_messages(int wake_file)
+{
+	struct pollfd files[1 + PISTE_DAEMON_COUNT] = {{wake_file, POLLIN, 0}};
+	struct signalfd_siginfo wake;
+	uint32_t count = piste_places_count();
+	int timeout_ms = -1;
+
+	for (uint32_t daemon = 0; daemon < count; daemon++) {
+		files[1 + daemon].fd = places[daemon].connection.socket;
+		files[1 + daemon].events = POLLIN;
+		if (places[daemon].connection.socket < 0)
+			timeout_ms = LOOK_AGAIN_MS;
+	}
+	if (poll(files, 1 + count, timeout_ms) <= 0)
+		return;
+	if (files[0].revents)
+		while (read(wake_file, &wake, sizeof(wake)) > 0)
+			;
+	for (uint32_t daemon = 0; daemon < count; daemon++)
+		/* A connection that ends is tried again when a daemon starts, not before: one that refuses us would do so again. */
+		if (files[1 + daemon].revents)
+			piste_connection_receive(&places[daemon].connection);
+}
+
+/* Without futex_waitv the first daemon is waited for, and the others are looked at now and then. */
+static bool wait_for_daemons(uint32_t seen_wake)
+{
+	struct timespec look_again = {LOOK_AGAIN_MS / 1000, 0};
+	struct waiter waiters[1 + PISTE_DAEMON_COUNT] = {
+	        {seen_wake, (uint64_t)(uintptr_t)&wake_futex, WAITER_PRIVATE, 0}};
+	uint32_t count = 1;
+
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
+		struct place *place = &places[daemon];
+
+		if (!place->state_page)
+			continue;
+		waiters[count].value = place->generation;
+		waiters[count].address = (uint64_t)(uintptr_t)place->state_page;
+		waiters[count++].flags = WAITER_SHARED;
+	}
+	if (count == 1)
+		return false;
+	if (syscall(SYS_futex_waitv, waiters, count, 0, NULL, 0) < 0 && errno != EAGAIN && errno != EINTR)
+		futex(&wake_futex, FUTEX_WAIT_PRIVATE, seen_wake, &look_again);
+	return true;
+}
+
+/* Ends only when there is nothing to wait for: no daemon here, and no state page to wait on. */
+static void *run(void *unused)
+{
+	sigset_t wake_signals, before;
+	int wake_file;
+
+	(void)unused;
+	leave_descriptor_table();
+	sigemptyset(&wake_signals);
+	sigaddset(&wake_signals, WAKE_SIGNAL);
+	wake_file = signalfd(-1, &wake_signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
+		places[daemon] = (struct place){.connection = {.socket = -1}, .state_file = -1};
+		open_state(&places[daemon], daemon);
+	}
+	__atomic_store_n(&thread_id, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	for (;;) {
+		uint32_t seen_wake = __atomic_load_n(&wake_futex, __ATOMIC_ACQUIRE);
+
+		connect_where_possible();
+		announce();
+		if (any_connected()) {
+			wait_for_messages(wake_file);
+			continue;
+		}
+		if (!wait_for_daemons(seen_wake))
+			break;
+	}
+	piste_lock(&before);
+	__atomic_store_n(&thread_id, 0, __ATOMIC_RELEASE);
+	thread_runs = false;
+	piste_unlock(&before);
+	return NULL;
+}
+
+/* With the lock held, which blocks all signals: the thread inherits that. */
+static void start_thread(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (getrandom(&instance_id, sizeof(instance_id), GRND_NONBLOCK) != sizeof(instance_id))
+		instance_id = piste_clock_monotonic() << 22 ^ (uint64_t)getpid();
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	/* A program with very much thread-local storage needs more stack than ours. */
+	thread_runs = pthread_create(&thread, &attributes, run, NULL) == 0;
+	if (!thread_runs) {
+		pthread_attr_setstacksize(&attributes, 16 * STACK_BYTES);
+		thread_runs = pthread_create(&thread, &attributes, run, NULL) == 0;
+	}
+	pthread_attr_destroy(&attributes);
+}
+
+/* ---- fork: the child is a program of its own ---- */
+
+static void forked_in_child(void)
+{
+	uint32_t newest = piste_modules_newest();
+	bool announced = thread_runs;
+
+	for (uint32_t daemon = 0; daemon < PISTE_DAEMON_COUNT; daemon++)
+		if (places[daemon].state_page)
+			munmap(places[daemon].state_page, sizeof(uint32_t));
+	memset(places, 0, sizeof(places));
+	piste_channels_forget();
+	piste_thread_forked();
+	thread_runs = false;
+	thread_id = 0;
+	synced_module = 0;
+	gone_module_count = 0;
+	piste_unlock_after_fork();
+	if (announced)
+		piste_runtime_announce(newest);
+}
+
+/* ---- Entry ---- */
+
+void piste_runtime_announce(uint32_t module_id)
+{
+	bool runs;
+	sigset_t before;
+
+	piste_lock(&before);
+	if (!fork_handled) {
+		fork_handled = true;
+		pthread_atfork(piste_lock_over_fork, piste_unlock_after_fork, forked_in_child);
+	}
+	if (!thread_runs)
+		start_thread();
+	runs = thread_runs;
+	piste_unlock(&before);
+	wake_thread();
+	/* Where no daemon is, there is nothing to wait for. */
+	if (runs && piste_place_inhabited())
+		wait_until_synced(module_id);
+}
+
+void piste_runtime_module_gone(uint32_t module_id)
+{
+	sigset_t before;
+	bool runs;
+
+	piste_lock(&before);
+	runs = thread_runs;
+	if (runs && gone_module_count < GONE_MODULES_MAX)
+		gone_modules[gone_module_count] = module_id;
+	if (runs && gone_module_count <= GONE_MODULES_MAX)
+		gone_module_count++;
+	piste_unlock(&before);
+	if (runs)
+		wake_thread();
+}
