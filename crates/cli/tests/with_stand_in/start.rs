@@ -46,13 +46,11 @@ impl Scene {
 #[test]
 fn pisted_is_started_once_and_apart_from_the_command() {
     let scene = Scene::new();
-    let note =
-        "exec >note; echo $# $1 $PISTE_RUNDIR $LD_PRELOAD $PISTE_RECORD; pwd; readlink /proc/self/fd/0; mv note noted";
-    // The script notes in the test's folder, of which it is not told: pisted's folder is the root.
+    // It notes in the test's folder; its own is another.
     let script = format!(
-        "here=$(pwd); cd {:?}; {}",
+        "here=$(pwd); cd {:?}; exec >note; echo $# $1 $PISTE_RUNDIR ${{LD_PRELOAD-no}} ${{PISTE_RECORD-no}}; echo $here; \
+         readlink /proc/self/fd/0; mv note noted",
         scene.work.path(),
-        note.replace("pwd;", "echo $here;")
     );
     let mut command = scene.piste(&script);
     let child = command.env("PISTE_RECORD", "id").env("LD_PRELOAD", "").spawn().unwrap();
@@ -66,7 +64,7 @@ fn pisted_is_started_once_and_apart_from_the_command() {
     let run_folder = scene.work.path().join("run");
     assert_eq!(
         fs::read_to_string(scene.work.path().join("noted")).unwrap(),
-        format!("1 --background {}\n/\n/dev/null\n", run_folder.display())
+        format!("1 --background {} no no\n/\n/dev/null\n", run_folder.display())
     );
     assert_eq!(fs::metadata(run_folder).unwrap().permissions().mode() & 0o777, 0o700);
 }
