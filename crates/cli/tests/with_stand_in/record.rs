@@ -285,3 +285,20 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
     let set = u64::from_str_radix(seen.trim_start_matches("SigIgn:").trim(), 16).unwrap();
     assert_eq!(set & 0b111, 0b001, "HUP stays ignored, INT and QUIT are not: {seen}");
 }
+
+#[test]
+fn loss_is_red_for_a_person_and_plain_for_a_file() {
+    let red = "\u{1b}[1m\u{1b}[31m5 events discarded";
+    for (forced, seen) in [("1", true), ("0", false)] {
+        let scene = Scene::new();
+        scene.script.lose(5);
+        let output = scene
+            .shell(&[], "exit 0")
+            .env("CLICOLOR_FORCE", forced)
+            .env_remove("NO_COLOR")
+            .output()
+            .unwrap();
+        assert_eq!(said(&output).contains(red), seen, "{:?}", said(&output));
+        assert!(said(&output).contains("5 events discarded"));
+    }
+}
