@@ -287,15 +287,16 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
 }
 
 #[test]
-fn loss_is_red_for_a_person_and_plain_for_a_file() {
+fn loss_is_red_where_colours_are_wanted() {
     let red = "\u{1b}[1m\u{1b}[31m5 events discarded";
-    for (forced, seen) in [("1", true), ("0", false)] {
+    for (setting, seen) in [("CLICOLOR_FORCE", true), ("NO_COLOR", false)] {
         let scene = Scene::new();
         scene.script.lose(5);
-        let output = scene
-            .shell(&[], "exit 0")
-            .env("CLICOLOR_FORCE", forced)
+        let mut command = scene.shell(&[], "exit 0");
+        let output = command
             .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .env(setting, "1")
             .output()
             .unwrap();
         assert_eq!(said(&output).contains(red), seen, "{:?}", said(&output));
