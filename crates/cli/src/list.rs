@@ -80,31 +80,50 @@ fn programs_text(programs: &[Program], pattern: Option<&str>) -> String {
         };
     }
     let mut text = String::new();
-    for (index, program) in programs.iter().enumerate() {
-        if index > 0 {
-            text.push('\n');
-        }
-        text += &program_line(program);
-        text += &events_text(&program.events);
-        for finding in &program.findings {
+    for (index, group) in groups(programs).iter().enumerate() {
+        let first = group[0];
+        text += if index > 0 { "\n" } else { "" };
+        text += &group_line(group);
+        text += &events_text(&first.events);
+        for finding in &first.findings {
             text += &format!("  {}\n", styled(BAD, finding_text(finding)));
         }
     }
     text
 }
 
-/// `1234 shop, user ada, /usr/bin/shop, recorded by web/default`
-fn program_line(program: &Program) -> String {
-    let mut line = format!(
-        "{} {}, user {}",
-        program.pid,
-        styled(STRONG, printable(&program.name)),
-        printable(&program.user)
-    );
-    if program.vpid != program.pid {
-        line += &format!(", pid {} in its container", program.vpid);
+/// Processes that differ in nothing but their ids, together; in the order of the first of each.
+fn groups(programs: &[Program]) -> Vec<Vec<&Program>> {
+    let mut groups: Vec<Vec<&Program>> = vec![];
+    for program in programs {
+        let same = |other: &Program| {
+            (&other.path, &other.name, &other.user) == (&program.path, &program.name, &program.user)
+                && (&other.events, &other.channels) == (&program.events, &program.channels)
+                && other.findings == program.findings
+        };
+        match groups.iter_mut().find(|group| same(group[0])) {
+            Some(group) => group.push(program),
+            None => groups.push(vec![program]),
+        }
     }
-    line += &format!(", {}", printable(&program.path));
+    groups
+}
+
+/// `shop, pid 1234 1240, user ada, /usr/bin/shop, recorded by web/default`
+fn group_line(group: &[&Program]) -> String {
+    const SHOWN: usize = 12;
+    let program = group[0];
+    let mut line = format!("{}, pid", styled(STRONG, printable(&program.name)));
+    for program in group.iter().take(SHOWN) {
+        line += &match program.vpid == program.pid {
+            true => format!(" {}", program.pid),
+            false => format!(" {} ({} in its container)", program.pid, program.vpid),
+        };
+    }
+    if group.len() > SHOWN {
+        line += &format!(" and {} more", count((group.len() - SHOWN) as i64));
+    }
+    line += &format!(", user {}, {}", printable(&program.user), printable(&program.path));
     if !program.channels.is_empty() {
         line += &format!(", recorded by {}", printable(&program.channels.join(", ")));
     }
@@ -187,15 +206,14 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_program_is_shown_with_its_events_levels_and_fields() {
+    fn shop(pid: i64, vpid: i64) -> Program {
         let field = |name: &str, kind: &str| EventField {
             name: name.into(),
             r#type: kind.into(),
         };
-        let program = Program {
-            pid: 12,
-            vpid: 1,
+        Program {
+            pid,
+            vpid,
             name: "shop".into(),
             path: "/usr/bin/shop".into(),
             uid: 1000,
@@ -218,17 +236,41 @@ mod tests {
                 what: "a description was too long".into(),
                 count: 2,
             }],
-        };
-        let seen = anstream::adapter::strip_str(&programs_text(&[program], None)).to_string();
+        }
+    }
+
+    fn seen(programs: &[Program]) -> String {
+        anstream::adapter::strip_str(&programs_text(programs, None)).to_string()
+    }
+
+    #[test]
+    fn a_program_is_shown_with_its_events_levels_and_fields() {
         assert_eq!(
-            seen,
+            seen(&[shop(12, 1)]),
             "\
-12 shop, user ada, pid 1 in its container, /usr/bin/shop, recorded by web/default
+shop, pid 12 (1 in its container), user ada, /usr/bin/shop, recorded by web/default
   EVENT           LEVEL       FIELDS
   shop:order      debug_line  id: int32, customer: string
   shop:bad\\u{1b}  err
   a description was too long (2 times)
 "
+        );
+    }
+
+    #[test]
+    fn processes_of_one_program_are_shown_together() {
+        let mut other = shop(7, 7);
+        other.user = "eve".into();
+        let mut programs: Vec<Program> = (20..40).map(|pid| shop(pid, pid)).collect();
+        programs.insert(1, other);
+        let seen = seen(&programs);
+        let lines: Vec<&str> = seen.lines().filter(|line| line.starts_with("shop,")).collect();
+        assert_eq!(
+            lines,
+            [
+                "shop, pid 20 21 22 23 24 25 26 27 28 29 30 31 and 8 more, user ada, /usr/bin/shop, recorded by web/default",
+                "shop, pid 7, user eve, /usr/bin/shop, recorded by web/default"
+            ]
         );
     }
 }
