@@ -22,7 +22,7 @@ void piste_print(struct piste_event *event, const char *format, ...)
 	va_end(arguments);
 	if (length < 0)
 		length = snprintf(text, sizeof(text), "(the format '%.64s' cannot be printed)", format);
-	for (uint64_t *slot = event->slot; bits; bits >>= 1, slot++) {
+	for (volatile uint64_t *slot = event->slot; bits; bits >>= 1, slot++) {
 		struct piste_record record;
 		size_t bytes = (size_t)length + 1;
 

@@ -36,12 +36,14 @@ struct piste_event_info {
 #define PISTE_EVENT_MAGIC 0x56455350u /* "PSEV" */
 #define PISTE_EVENT_BYTES 128
 
-/* The disabled event costs the load of `enabled` and a branch. */
+/* The disabled event costs the load of `enabled` and a branch. Volatile, because the runtime writes through the section, which a
+ * compiler does not see: to it a static object that nobody writes to is a constant. */
 struct piste_event {
-	uint32_t enabled; /* Bit i: slot[i] names a channel that records the event. The runtime sets the slot first. */
+	volatile uint32_t
+	        enabled; /* Bit i: slot[i] names a channel that records the event. The runtime sets the slot first. */
 	uint32_t magic;
 	const struct piste_event_info *info;
-	uint64_t slot[PISTE_CHANNEL_COUNT_MAX]; /* Channel and id, see piste_enabled_channel(). */
+	volatile uint64_t slot[PISTE_CHANNEL_COUNT_MAX]; /* Channel and id, see piste_enabled_channel(). */
 	uint64_t reserved[6];
 } __attribute__((aligned(PISTE_EVENT_BYTES)));
 

@@ -128,7 +128,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	{                                                                                                                \
 		/* ORDER event.slot (acquire): a slot is set before its bit. Pairs with runtime/enable.c. */             \
 		uint32_t piste_bits = piste_load_acquire(&piste_event->enabled);                                         \
-		uint64_t *piste_slot = piste_event->slot;                                                                \
+		volatile uint64_t *piste_slot = piste_event->slot;                                                                \
 		measure for (; piste_bits; piste_bits >>= 1, piste_slot++)                                               \
 		{                                                                                                        \
 			struct piste_record piste_record;                                                                \
