@@ -37,6 +37,11 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Record(Record),
     Create(Create),
+    /// Make a session the current one, which commands without -s mean
+    SetSession {
+        /// Name of the session
+        name: String,
+    },
     EnableChannel(EnableChannel),
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),

@@ -51,6 +51,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
     match arguments.command {
         Command::Record(record) => return record::record(&record, json),
         Command::Create(create) => session::create(create, json),
+        Command::SetSession { name } => session::set_current(name, json),
         Command::EnableChannel(channel) => session::enable_channel(channel, json),
         Command::EnableEvent(event) => session::enable_event(event, json),
         Command::DisableEvent(event) => session::disable_event(event, json),

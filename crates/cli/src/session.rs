@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that change sessions: create, enable-channel, enable-event, disable-event, start, stop, snapshot record,
+//! The commands that change sessions: create, set-session, enable-channel, enable-event, disable-event, start, stop, snapshot record,
 //! destroy. Each is one call to pisted and a line about what is so now.
 
 use std::path::Path;
@@ -45,6 +45,18 @@ pub(crate) fn create(arguments: Create, json: bool) -> Result<(), Failure> {
         "created {kind} {}, its traces go to {}\n",
         name_of(&session),
         printable(&session.output)
+    ))
+}
+
+/// `piste set-session`
+pub(crate) fn set_current(name: String, json: bool) -> Result<(), Failure> {
+    connect()?.calls().set_current(name.clone()).call()?;
+    if json {
+        return show_json(&json!({ "current": name }));
+    }
+    show(&format!(
+        "{} is the current session\n",
+        styled(STRONG, printable(&name))
     ))
 }
 
