@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Made from include/piste/abi/*.h by tests/generated.rs. Do not edit; run: PISTE_REGENERATE=1 cargo test -p piste-abi
+// Made from include/piste/abi/*.h by tests/generated.rs, which says how. Do not edit.
 
 pub const PISTE_ABI_MAJOR: u32 = 1;
 pub const PISTE_ABI_MINOR: u32 = 0;
@@ -18,13 +18,12 @@ pub const PISTE_POSITION_SHIFT: u32 = 12;
 pub const PISTE_POSITION_CPU_MASK: u32 = 4095;
 pub const PISTE_CONSUMED_CLAIMED: u32 = 1;
 pub const PISTE_CONSUMED_SHIFT: u32 = 1;
-pub const PISTE_COMMIT_BYTES_BITS: u32 = 28;
-pub const PISTE_COMMIT_RECORDS_SHIFT: u32 = 28;
-pub const PISTE_COMMIT_RECORDS_BITS: u32 = 25;
-pub const PISTE_COMMIT_LAP_SHIFT: u32 = 53;
-pub const PISTE_COMMIT_LAP_BITS: u32 = 10;
-pub const PISTE_COMMIT_RECOVERED_SHIFT: u32 = 63;
-pub const PISTE_MARK_LAPS: u32 = 128;
+pub const PISTE_MARK_TAG_ALWAYS: u32 = 64;
+pub const PISTE_MARK_LAP_MASK: u32 = 63;
+pub const PISTE_MARK_TAG_MASK: u32 = 127;
+pub const PISTE_MARK_HEAD: u32 = 128;
+pub const PISTE_ENDED_SEQUENCE_SHIFT: u32 = 24;
+pub const PISTE_ENDED_UNITS_MASK: u32 = 16777215;
 pub const PISTE_CTF_MAGIC: u32 = 3254525889;
 pub const PISTE_RECORD_ID_EXTENDED: u32 = 31;
 pub const PISTE_RECORD_ID_BITS: u32 = 5;
@@ -179,10 +178,9 @@ pub struct piste_ring_header {
     pub reserved_1: [u64; 14usize],
     pub discarded_full: u64,
     pub discarded_too_large: u64,
-    pub discarded_late: u64,
     pub overwritten_records: u64,
     pub overwritten_packets: u64,
-    pub reserved_2: [u64; 11usize],
+    pub reserved_2: [u64; 12usize],
     pub reserved_3: [u64; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -221,17 +219,14 @@ const _: () = {
         "Offset of field: piste_ring_header::discarded_too_large",
     ][::core::mem::offset_of!(piste_ring_header, discarded_too_large) - 264usize];
     [
-        "Offset of field: piste_ring_header::discarded_late",
-    ][::core::mem::offset_of!(piste_ring_header, discarded_late) - 272usize];
-    [
         "Offset of field: piste_ring_header::overwritten_records",
-    ][::core::mem::offset_of!(piste_ring_header, overwritten_records) - 280usize];
+    ][::core::mem::offset_of!(piste_ring_header, overwritten_records) - 272usize];
     [
         "Offset of field: piste_ring_header::overwritten_packets",
-    ][::core::mem::offset_of!(piste_ring_header, overwritten_packets) - 288usize];
+    ][::core::mem::offset_of!(piste_ring_header, overwritten_packets) - 280usize];
     [
         "Offset of field: piste_ring_header::reserved_2",
-    ][::core::mem::offset_of!(piste_ring_header, reserved_2) - 296usize];
+    ][::core::mem::offset_of!(piste_ring_header, reserved_2) - 288usize];
     [
         "Offset of field: piste_ring_header::reserved_3",
     ][::core::mem::offset_of!(piste_ring_header, reserved_3) - 384usize];
@@ -247,27 +242,23 @@ const _: () = {
     zerocopy::KnownLayout
 )]
 pub struct piste_subbuf {
-    pub commit: u64,
-    pub content_bytes: u64,
+    pub ended: u64,
     pub discarded: u64,
-    pub reserved: [u64; 13usize],
+    pub reserved: [u64; 14usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of piste_subbuf"][::core::mem::size_of::<piste_subbuf>() - 128usize];
     ["Alignment of piste_subbuf"][::core::mem::align_of::<piste_subbuf>() - 8usize];
     [
-        "Offset of field: piste_subbuf::commit",
-    ][::core::mem::offset_of!(piste_subbuf, commit) - 0usize];
-    [
-        "Offset of field: piste_subbuf::content_bytes",
-    ][::core::mem::offset_of!(piste_subbuf, content_bytes) - 8usize];
+        "Offset of field: piste_subbuf::ended",
+    ][::core::mem::offset_of!(piste_subbuf, ended) - 0usize];
     [
         "Offset of field: piste_subbuf::discarded",
-    ][::core::mem::offset_of!(piste_subbuf, discarded) - 16usize];
+    ][::core::mem::offset_of!(piste_subbuf, discarded) - 8usize];
     [
         "Offset of field: piste_subbuf::reserved",
-    ][::core::mem::offset_of!(piste_subbuf, reserved) - 24usize];
+    ][::core::mem::offset_of!(piste_subbuf, reserved) - 16usize];
 };
 #[repr(C, packed(4))]
 #[derive(

@@ -14,8 +14,11 @@
 #[allow(missing_docs, non_camel_case_types, clippy::all)]
 #[rustfmt::skip]
 pub mod generated;
+// Left out while `generated` is made anew: the names it needs may not be there yet.
+#[cfg(not(piste_regenerate))]
 pub mod words;
 
 pub use generated::*;
-pub use words::{CommitWord, ConsumedWord, PositionWord, mark_of_lap};
+#[cfg(not(piste_regenerate))]
+pub use words::{ConsumedWord, EndedWord, HEAD, PositionWord, tag_of_lap};
 pub use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};

@@ -6,57 +6,25 @@
 
 use crate::generated as abi;
 
-const LAP_TAGS: u64 = 1 << abi::PISTE_COMMIT_LAP_BITS;
-const COMMIT_BYTES_MASK: u64 = (1 << abi::PISTE_COMMIT_BYTES_BITS) - 1;
-const COMMIT_RECORDS_MASK: u64 = (1 << abi::PISTE_COMMIT_RECORDS_BITS) - 1;
-
-/// `piste_subbuf.commit`: what is committed in the current lap of a sub-buffer.
+/// `piste_subbuf.ended`: which sub-buffer ended, and how much of it is content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CommitWord(pub u64);
+pub struct EndedWord(pub u64);
 
-impl CommitWord {
-    /// The word of `lap` with `records` records in `bytes` bytes. Both must be within their fields.
-    pub const fn new(lap: u64, records: u32, bytes: u32) -> Self {
-        debug_assert!(bytes as u64 <= COMMIT_BYTES_MASK && records as u64 <= COMMIT_RECORDS_MASK);
-        Self(Self::tag_of(lap) << abi::PISTE_COMMIT_LAP_SHIFT | Self::increment(records, bytes))
+impl EndedWord {
+    /// `units` units of content, the packet header included, in sub-buffer `sequence`. Of the sequence the low 40 bits count.
+    pub const fn new(sequence: u64, units: u32) -> Self {
+        debug_assert!(units <= abi::PISTE_ENDED_UNITS_MASK);
+        Self(sequence.wrapping_add(1) << abi::PISTE_ENDED_SEQUENCE_SHIFT | units as u64)
     }
 
-    /// What a commit of `records` records in `bytes` bytes adds to the word.
-    pub const fn increment(records: u32, bytes: u32) -> u64 {
-        (records as u64) << abi::PISTE_COMMIT_RECORDS_SHIFT | bytes as u64
-    }
-
-    /// The tag of `lap`: (lap + 1) modulo 2^10.
-    pub const fn tag_of(lap: u64) -> u64 {
-        lap.wrapping_add(1) % LAP_TAGS
-    }
-
-    /// Bytes committed in the lap; the packet header and the padding at the end count.
-    pub const fn bytes(self) -> u32 {
-        (self.0 & COMMIT_BYTES_MASK) as u32
-    }
-
-    /// Records committed in the lap.
-    pub const fn records(self) -> u32 {
-        (self.0 >> abi::PISTE_COMMIT_RECORDS_SHIFT & COMMIT_RECORDS_MASK) as u32
-    }
-
-    /// Whether the word belongs to `lap`, or to one 1024 laps away.
-    pub const fn is_of_lap(self, lap: u64) -> bool {
-        self.0 >> abi::PISTE_COMMIT_LAP_SHIFT & (LAP_TAGS - 1) == Self::tag_of(lap)
-    }
-
-    /// Whether the consumer gave up waiting for a record of the sub-buffer.
-    pub const fn recovered(self) -> bool {
-        self.0 & Self::RECOVERED != 0
-    }
-
-    /// The bit that the consumer sets when it gives up waiting.
-    pub const RECOVERED: u64 = 1 << abi::PISTE_COMMIT_RECOVERED_SHIFT;
-
-    /// Whether every byte of a sub-buffer of `subbuf_bytes` is committed in `lap`, and none was given up.
-    pub const fn is_complete(self, lap: u64, subbuf_bytes: u32) -> bool {
-        self.is_of_lap(lap) && self.bytes() == subbuf_bytes && !self.recovered()
+    /// Units of content when the word is of `sequence`; a sub-buffer without such a word was filled to its end, or is not ended.
+    pub const fn content_units(self, sequence: u64) -> Option<u32> {
+        let units = self.0 as u32 & abi::PISTE_ENDED_UNITS_MASK;
+        if self.0 == Self::new(sequence, units).0 {
+            Some(units)
+        } else {
+            None
+        }
     }
 }
 
@@ -115,43 +83,34 @@ impl ConsumedWord {
     }
 }
 
-/// The mark that a commit in `lap` stores at its record's first unit: 128 or more.
-pub const fn mark_of_lap(lap: u64) -> u8 {
-    (lap % abi::PISTE_MARK_LAPS as u64) as u8 | NO_RECORD_BELOW
+/// The mark of a committed unit of `lap` in which no record starts. A record's first unit has [`HEAD`] as well.
+pub const fn tag_of_lap(lap: u64) -> u8 {
+    (abi::PISTE_MARK_TAG_ALWAYS | (lap as u32 & abi::PISTE_MARK_LAP_MASK)) as u8
 }
 
-/// A mark below this is of no record.
-const NO_RECORD_BELOW: u8 = 128;
+/// The bit in the mark of a record's first unit.
+pub const HEAD: u8 = abi::PISTE_MARK_HEAD as u8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn commit_word_keeps_its_numbers_apart() {
-        let word = CommitWord::new(1022, 8 << 20, abi::PISTE_SUBBUF_BYTES_MAX);
+    fn ended_word_keeps_sequence_and_units_apart() {
+        let word = EndedWord::new(6, abi::PISTE_ENDED_UNITS_MASK);
+        assert_eq!(word.content_units(6), Some(abi::PISTE_ENDED_UNITS_MASK));
+        assert_eq!((word.content_units(5), word.content_units(7)), (None, None));
+        assert_eq!(EndedWord::new(2, 11).0, 3 << 24 | 11);
+    }
+
+    #[test]
+    fn a_zeroed_ended_word_is_of_no_early_sequence() {
+        assert_eq!(EndedWord(0).content_units(0), None);
         assert_eq!(
-            (word.bytes(), word.records(), word.recovered()),
-            (abi::PISTE_SUBBUF_BYTES_MAX, 8 << 20, false)
+            EndedWord(0).content_units((1 << 40) - 1),
+            Some(0),
+            "sequences repeat after 2^40"
         );
-        assert!(word.is_of_lap(1022) && !word.is_of_lap(1021) && !word.is_of_lap(1023));
-        let recovered = CommitWord(word.0 | CommitWord::RECOVERED);
-        assert!(recovered.recovered() && recovered.is_of_lap(1022));
-        assert!(word.is_complete(1022, abi::PISTE_SUBBUF_BYTES_MAX));
-        assert!(!recovered.is_complete(1022, abi::PISTE_SUBBUF_BYTES_MAX));
-    }
-
-    #[test]
-    fn a_zeroed_commit_word_is_of_no_lap_near_zero() {
-        assert!(!CommitWord(0).is_of_lap(0));
-        assert!(!CommitWord(0).is_complete(0, 4096));
-        assert!(CommitWord(0).is_of_lap(1023), "tags repeat after 1024 laps");
-    }
-
-    #[test]
-    fn commits_add_up_to_the_word() {
-        let sum = CommitWord::new(5, 0, 0).0 + CommitWord::increment(1, 88 + 16) + CommitWord::increment(0, 4096 - 104);
-        assert_eq!(CommitWord(sum), CommitWord::new(5, 1, 4096));
     }
 
     #[test]
@@ -171,11 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_128_or_more_and_differ_between_neighbouring_laps() {
+    fn tags_are_never_zero_have_no_head_and_differ_between_neighbouring_laps() {
         for lap in 0..1000 {
-            assert!(mark_of_lap(lap) >= 128);
-            assert_ne!(mark_of_lap(lap), mark_of_lap(lap + 1));
+            assert_ne!(tag_of_lap(lap), 0);
+            assert_eq!(tag_of_lap(lap) & HEAD, 0);
+            assert_ne!(tag_of_lap(lap), tag_of_lap(lap + 1));
         }
-        assert_eq!((mark_of_lap(0), mark_of_lap(127), mark_of_lap(128)), (128, 255, 128));
+        assert_eq!((tag_of_lap(0), tag_of_lap(63), tag_of_lap(64)), (0x40, 0x7f, 0x40));
     }
 }

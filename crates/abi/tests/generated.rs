@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes `src/generated.rs` from the contract headers and compares. `PISTE_REGENERATE=1 cargo test -p piste-abi` writes it.
+//! Makes `src/generated.rs` from the contract headers and compares. After a change of the headers, write it with
+//!
+//!     RUSTFLAGS="--cfg piste_regenerate" cargo test -p piste-abi --test generated
+//!
 //! Needs libclang (Debian: libclang-dev).
 
 use std::path::Path;
 
 const OPENING: &str = "\
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Made from include/piste/abi/*.h by tests/generated.rs. Do not edit; run: PISTE_REGENERATE=1 cargo test -p piste-abi
+// Made from include/piste/abi/*.h by tests/generated.rs, which says how. Do not edit.
 ";
 
 /// Plain data to zerocopy: any bytes are a value, and a value has no byte that is not one of its fields.
@@ -48,12 +51,12 @@ fn generated_rs_is_what_the_headers_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("src/generated.rs");
     let expected = generate(&root.join("../../include/piste/abi"));
-    if std::env::var_os("PISTE_REGENERATE").is_some() {
+    if cfg!(piste_regenerate) {
         std::fs::write(&path, &expected).unwrap();
     }
     let present = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         present == expected,
-        "src/generated.rs is not what include/piste/abi says; run: PISTE_REGENERATE=1 cargo test -p piste-abi"
+        "src/generated.rs is not what include/piste/abi says; tests/generated.rs tells how to make it anew"
     );
 }

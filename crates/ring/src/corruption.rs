@@ -13,12 +13,12 @@ pub enum Corruption {
         next: u64,
     },
     /// The position lies further ahead than the ring is long, though nothing may be overwritten.
-    #[error("the write position is in sub-buffer {position}, further than a ring of {subbuf_count} ahead of {next}")]
+    #[error("the write position is in sub-buffer {position}, further than a ring of {subbuf_count} ahead of {oldest}")]
     PositionAhead {
         /// The sub-buffer of the write position.
         position: u64,
-        /// The next sub-buffer to take.
-        next: u64,
+        /// The oldest sub-buffer that is not consumed.
+        oldest: u64,
         /// Sub-buffers of the ring.
         subbuf_count: u32,
     },
@@ -30,26 +30,18 @@ pub enum Corruption {
         /// What it is.
         found: u64,
     },
-    /// The commit word of an ended sub-buffer belongs to another lap, or counts more than the sub-buffer holds.
-    #[error("the commit word of sub-buffer {sequence} is {found:#x}: another lap, or more than {subbuf_bytes} bytes")]
-    Commit {
-        /// The sub-buffer.
-        sequence: u64,
-        /// What the word is.
-        found: u64,
-        /// Bytes of a sub-buffer.
-        subbuf_bytes: u32,
-    },
-    /// The content of a complete sub-buffer does not start behind its header, end within it, or count in units.
+    /// The content of an ended sub-buffer does not reach behind its header, or goes on behind its end.
     #[error(
-        "sub-buffer {sequence} claims {content_bytes} bytes of content; 88 to {subbuf_bytes} in steps of 8 are possible"
+        "sub-buffer {sequence} claims {content_units} units of content; {header_units} to {subbuf_units} are possible"
     )]
     Content {
         /// The sub-buffer.
         sequence: u64,
         /// What it claims.
-        content_bytes: u64,
-        /// Bytes of a sub-buffer.
-        subbuf_bytes: u32,
+        content_units: u32,
+        /// Units of the packet header.
+        header_units: u32,
+        /// Units of a sub-buffer.
+        subbuf_units: u32,
     },
 }

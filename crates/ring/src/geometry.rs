@@ -145,6 +145,22 @@ impl Geometry {
         Ok(geometry)
     }
 
+    /// Of a ring that `model/tiny_ring.rs` makes: its sizes are those of the ring itself.
+    #[cfg(loom)]
+    pub(crate) fn of_model(loss: LossMode) -> Self {
+        let clock = ClockSource::Monotonic;
+        let shape = Shape {
+            ring_count: 1,
+            subbuf_bytes: 0,
+            subbuf_count: 0,
+            loss,
+            block_timeout_us: 0,
+            clock,
+            contexts: 0,
+        };
+        Self { shape }
+    }
+
     /// The shape that was asked for.
     pub fn shape(&self) -> &Shape {
         &self.shape

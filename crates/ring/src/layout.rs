@@ -5,9 +5,11 @@
 //! generated ones. [`Ring`] is what every algorithm of this crate works on: references to the words of one ring, which
 //! `mapping.rs` takes from a mapping, and the loom models from ordinary memory.
 
-use piste_abi::{PositionWord, generated as abi};
+use std::ops::Range;
 
-use crate::atomic::{AtomicU8, AtomicU32, AtomicU64, Relaxed};
+use piste_abi::{EndedWord, HEAD, PositionWord, generated as abi, tag_of_lap};
+
+use crate::atomic::{Acquire, AtomicU8, AtomicU32, AtomicU64, Relaxed, Release};
 
 /// The words of `piste_channel_header` that stay shared after it was written.
 #[cfg(not(loom))]
@@ -33,20 +35,18 @@ pub(crate) struct RingHeader {
     reserved_1: Reserved<14>,
     pub(crate) discarded_full: AtomicU64,
     pub(crate) discarded_too_large: AtomicU64,
-    pub(crate) discarded_late: AtomicU64,
     pub(crate) overwritten_records: AtomicU64,
     pub(crate) overwritten_packets: AtomicU64,
-    reserved_2: Reserved<27>,
+    reserved_2: Reserved<28>,
 }
 
 /// `piste_subbuf`.
 #[repr(C, align(8))]
 #[cfg_attr(loom, derive(Default))]
 pub(crate) struct Subbuf {
-    pub(crate) commit: AtomicU64,
-    pub(crate) content_bytes: AtomicU64,
+    pub(crate) ended: AtomicU64,
     pub(crate) discarded: AtomicU64,
-    reserved: Reserved<13>,
+    reserved: Reserved<14>,
 }
 
 /// 64-bit words that nobody uses yet.
@@ -68,11 +68,12 @@ macro_rules! mirrors {
 
 mirrors!(ChannelWords is piste_channel_header: active_key reserved_1 touched reserved_2);
 mirrors!(RingHeader is piste_ring_header: position last_time consumed space_futex waiters discarded_full
-    discarded_too_large discarded_late overwritten_records overwritten_packets);
-mirrors!(Subbuf is piste_subbuf: commit content_bytes discarded);
+    discarded_too_large overwritten_records overwritten_packets);
+mirrors!(Subbuf is piste_subbuf: ended discarded);
 
 /// The words of one ring, wherever they are. `subbufs` has a power of two of elements, `data` as many units for each of them,
-/// and `marks` one byte for each unit of `data`.
+/// and `marks` one byte for each unit of
+/// `data`; a sub-buffer's units are a multiple of 8.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a> {
     pub(crate) header: &'a RingHeader,
@@ -90,16 +91,13 @@ impl<'a> Ring<'a> {
         (self.data.len() / self.subbufs.len()) as u64
     }
 
-    pub(crate) fn subbuf_bytes(&self) -> u32 {
-        (self.subbuf_units() * UNIT_BYTES as u64) as u32
-    }
-
     /// The sub-buffer that holds `sequence`. Any number is a sequence.
     pub(crate) fn place(&self, sequence: u64) -> Place<'a> {
         let index = (sequence % self.subbuf_count()) as usize;
         let units = self.subbuf_units() as usize;
         Place {
-            lap: sequence / self.subbuf_count(),
+            sequence,
+            tag: tag_of_lap(sequence / self.subbuf_count()),
             subbuf: &self.subbufs[index],
             marks: &self.marks[index * units..][..units],
             data: &self.data[index * units..][..units],
@@ -118,14 +116,10 @@ impl<'a> Ring<'a> {
     /// Records that were discarded in this ring, whatever the reason. Relaxed: each counter is exact on its own, and a record
     /// that is counted while we look belongs to this sum or to the next.
     pub(crate) fn discarded(&self) -> u64 {
-        let header = self.header;
-        [
-            &header.discarded_full,
-            &header.discarded_too_large,
-            &header.discarded_late,
-        ]
-        .iter()
-        .fold(0, |sum, counter| sum.wrapping_add(counter.load(Relaxed)))
+        self.header
+            .discarded_full
+            .load(Relaxed)
+            .wrapping_add(self.header.discarded_too_large.load(Relaxed))
     }
 }
 
@@ -139,27 +133,83 @@ pub(crate) struct Position {
 /// A sub-buffer as the place of one sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    pub(crate) lap: u64,
+    pub(crate) sequence: u64,
+    /// The mark of every committed unit, but for the head of a record.
+    pub(crate) tag: u8,
     pub(crate) subbuf: &'a Subbuf,
     pub(crate) marks: &'a [AtomicU8],
     pub(crate) data: &'a [AtomicU64],
 }
 
 impl Place<'_> {
-    /// Copies the first `units` units to `buffer`, which then has exactly their bytes. Each unit is read once. Relaxed: what
-    /// orders the copy is the commit word, before it and where need be after it.
-    pub(crate) fn copy_data(&self, units: usize, buffer: &mut Vec<u8>) {
-        buffer.resize(units * UNIT_BYTES, 0);
-        let (words, _) = buffer.as_chunks_mut::<UNIT_BYTES>();
-        for (word, shared) in words.iter_mut().zip(self.data) {
-            *word = shared.load(Relaxed).to_ne_bytes();
+    /// Appends the units of `range` to `packet`. Each is read once. Relaxed: the marks, read before, order the copy (ring.mark).
+    pub(crate) fn copy_data(&self, range: Range<usize>, packet: &mut Vec<u8>) {
+        let start = packet.len();
+        packet.resize(start + range.len() * UNIT_BYTES, 0);
+        let (units, _) = packet[start..].as_chunks_mut::<UNIT_BYTES>();
+        for (unit, shared) in units.iter_mut().zip(&self.data[range]) {
+            *unit = shared.load(Relaxed).to_ne_bytes();
         }
     }
 
-    /// Copies the marks of the first `units` units to `marks`, which then has exactly these. Ordered as [`Self::copy_data`].
-    pub(crate) fn copy_marks(&self, units: usize, marks: &mut Vec<u8>) {
-        marks.clear();
-        marks.extend(self.marks[..units].iter().map(|mark| mark.load(Relaxed)));
+    /// Number of records when every unit is committed in this lap, else `None`.
+    pub(crate) fn complete_records(&self) -> Option<u32> {
+        let tags = u64::from_ne_bytes([self.tag; 8]);
+        let heads = u64::from_ne_bytes([HEAD; 8]);
+        let mut records = 0;
+        for index in 0..self.marks.len() / 8 {
+            let marks = self.load_marks(index);
+            if (marks ^ tags) & !heads != 0 {
+                return None;
+            }
+            records += (marks & heads).count_ones();
+        }
+        Some(records)
+    }
+
+    /// Copies the marks of the first `units` units.
+    pub(crate) fn copy_marks(&self, units: usize) -> Vec<u8> {
+        let mut marks: Vec<u8> = (0..units.div_ceil(8))
+            .flat_map(|index| self.load_marks(index).to_ne_bytes())
+            .collect();
+        marks.truncate(units);
+        marks
+    }
+
+    /// Eight marks at once.
+    ///
+    /// ORDER ring.mark (acquire): the bytes of the units and the other marks of their records are visible, and where there is padding,
+    /// `ended` and `discarded`. Pairs with include/piste/ring.h, runtime/ring.c.
+    #[cfg(not(loom))]
+    fn load_marks(&self, index: usize) -> u64 {
+        crate::mapping::as_words(self.marks)[index].load(Acquire)
+    }
+
+    /// The models load the marks one by one, as programs store them.
+    #[cfg(loom)]
+    fn load_marks(&self, index: usize) -> u64 {
+        u64::from_ne_bytes(std::array::from_fn(|offset| {
+            self.marks[index * 8 + offset].load(Acquire)
+        }))
+    }
+
+    /// Commits the units of `range`, which is not empty: the first mark last.
+    pub(crate) fn mark(&self, range: Range<usize>, first: u8) {
+        for mark in &self.marks[range.start + 1..range.end] {
+            mark.store(first & !HEAD, Relaxed);
+        }
+        // ORDER ring.mark (release): what lies in the units, and their other marks, are visible before. Pairs with `load_marks`.
+        self.marks[range.start].store(first, Release);
+    }
+
+    /// Says where the content ends and marks the padding behind it, as whoever moved the position past the sub-buffer must.
+    pub(crate) fn end(&self, content_units: u64, discarded: u64) {
+        self.subbuf.discarded.store(discarded, Relaxed);
+        // ORDER ring.ended (release): `discarded` is visible before. Pairs with runtime/ring.c and `content_units` in reader.rs.
+        self.subbuf
+            .ended
+            .store(EndedWord::new(self.sequence, content_units as u32).0, Release);
+        self.mark(content_units as usize..self.marks.len(), self.tag);
     }
 }
 
@@ -169,13 +219,13 @@ pub(crate) const UNIT_BYTES: usize = abi::PISTE_UNIT_BYTES as usize;
 #[cfg(not(loom))]
 pub(crate) const HEADER_UNITS: usize = size_of::<abi::piste_packet_header>() / UNIT_BYTES;
 #[cfg(not(loom))]
-const BEGIN_OFFSET_BYTES: usize = std::mem::offset_of!(abi::piste_packet_header, timestamp_begin);
+pub(crate) const BEGIN_OFFSET_BYTES: usize = std::mem::offset_of!(abi::piste_packet_header, timestamp_begin);
 
 /// The models have a header of one unit, which is the time: each unit multiplies what loom has to explore.
 #[cfg(loom)]
 pub(crate) const HEADER_UNITS: usize = 1;
 #[cfg(loom)]
-const BEGIN_OFFSET_BYTES: usize = 0;
+pub(crate) const BEGIN_OFFSET_BYTES: usize = 0;
 
 /// `timestamp_begin` of the private copy of a packet, which has at least its header.
 pub(crate) fn begin_ticks(packet: &[u8]) -> u64 {

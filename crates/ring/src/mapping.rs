@@ -72,7 +72,9 @@ impl Mapping {
     /// `count` values from `offset_bytes` on.
     fn slice<T: Words>(&self, offset_bytes: u64, count: u64) -> &[T] {
         let bytes = count * size_of::<T>() as u64;
-        assert!(offset_bytes % align_of::<T>() as u64 == 0 && offset_bytes + bytes <= self.geometry.total_bytes());
+        assert!(
+            offset_bytes.is_multiple_of(align_of::<T>() as u64) && offset_bytes + bytes <= self.geometry.total_bytes()
+        );
         // SAFETY: the range lies within the mapping and is aligned for `T` (asserted; the mapping starts at a page), it stays
         // mapped while `self` is borrowed (M), and `T` is made of atomics (`Words`), so that any bytes are a value and a
         // concurrent write by anybody is an atomic access.
@@ -91,6 +93,46 @@ impl Drop for Mapping {
         // that the range is not mapped, and nothing is left to do.
         let _ = unsafe { munmap(self.start.as_ptr(), self.geometry.total_bytes() as usize) };
     }
+}
+
+#[cfg(feature = "model")]
+impl Mapping {
+    /// The whole memory.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        self.slice(0, self.geometry.total_bytes() / 8)
+    }
+
+    /// Says that ring `index` is written to.
+    pub(crate) fn touch(&self, index: u32) {
+        let word = &self.channel().touched[index as usize / 64];
+        word.fetch_or(1 << (index % 64), crate::atomic::Release);
+    }
+}
+
+/// Waits while `futex` is `seen`, at most `timeout_us` (`u32::MAX`: for ever). False when the time is over.
+#[cfg(feature = "model")]
+pub(crate) fn futex_wait(futex: &AtomicU32, seen: u32, timeout_us: u32) -> bool {
+    let timeout = rustix::thread::futex::Timespec {
+        tv_sec: i64::from(timeout_us / 1_000_000),
+        tv_nsec: i64::from(timeout_us % 1_000_000) * 1000,
+    };
+    let timeout = (timeout_us != u32::MAX).then_some(&timeout);
+    let waited = rustix::thread::futex::wait(futex, rustix::thread::futex::Flags::empty(), seen, timeout);
+    waited != Err(io::Errno::TIMEDOUT)
+}
+
+/// The same marks, eight at once. For loads: a program stores them one by one, from its own mapping.
+///
+/// # Panics
+/// When the marks do not start and end at a multiple of eight: a sub-buffer's do.
+pub(crate) fn as_words(marks: &[AtomicU8]) -> &[AtomicU64] {
+    // SAFETY: `AtomicU8` and `AtomicU64` are both of any bytes and shared mutable; `align_to` sees to size and alignment.
+    let (before, words, behind) = unsafe { marks.align_to::<AtomicU64>() };
+    assert!(
+        before.is_empty() && behind.is_empty(),
+        "marks of whole sub-buffers are words"
+    );
+    words
 }
 
 /// Wakes every thread, of any process, that waits on `futex`.

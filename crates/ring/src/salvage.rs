@@ -1,114 +1,90 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Giving up on a record that never comes: what is committed in the sub-buffer is taken, and the ring goes on behind it.
+//! Giving up on a record that never comes: the whole records of the sub-buffer are taken, and the reader goes on behind it.
 //!
 //! A program can die, or a thread of it be cancelled, between reserving a record and committing it. The sub-buffer is then never
-//! complete. Its marks tell where committed records start; `crates/ctf` finds them in the copy that is made here.
+//! complete. Its marks tell which records are whole, wherever the hole is: a head, which is stored last, and the tagged units behind
+//! it. What the records say does not matter here.
 //!
 //! ```text
-//! a slow thread of a living program            salvage
-//!   write the record, its mark
-//!   commit: add release          --ring.commit-->  commit: or `recovered`, acq_rel; then copy marks and data
-//!   the sum has `recovered`:
-//!     count the record as late
+//! marks   T T T ... T  H T T  H  . T T  H T  . . . .  H T  | T T T        T tag, H tag and head, . of an earlier lap
+//!         header       record rec hole   rec  hole     rec  | padding
 //! ```
 //!
-//! The two meet in one word, so each commit either is in the final count or counts its record as late. A record whose mark was
-//! stored but whose commit came late is in both places: the copy shows more marked records than [`Salvage::records`], and so many
-//! of `discarded_late` are not losses.
+//! A thread that was only slow may still commit. Its record is whole in the copy, or missing from it; the sub-buffer is never
+//! entered again, because `consumed` stays in front of it.
 
-use piste_abi::{CommitWord, mark_of_lap};
+use piste_abi::HEAD;
 
-use crate::atomic::{AcqRel, Acquire};
 use crate::corruption::Corruption;
-use crate::layout::{HEADER_UNITS, Ring, begin_ticks};
-use crate::reader::{Reader, check_commit};
-
-/// Whether the program can still commit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Finality {
-    /// It may: its sub-buffer is closed for good, and what it commits there from now on counts as discarded.
-    Alive,
-    /// It is dead: nothing changes any more.
-    Dead,
-}
-
-/// What a sub-buffer had when it was given up. Data and marks are in the caller's buffers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Salvage {
-    /// The sub-buffer.
-    pub sequence: u64,
-    /// Ticks: when the program says that it entered the sub-buffer. When it died just then, the time of an earlier lap.
-    pub begin_ticks: u64,
-    /// Records that are committed. Each of them has a mark.
-    pub records: u32,
-    /// The mark of the sub-buffer's lap. Other marks are of earlier laps.
-    pub mark: u8,
-    /// Records that the ring had discarded by now.
-    pub discarded: u64,
-}
+use crate::layout::{HEADER_UNITS, Place, Ring, begin_ticks};
+use crate::packet::Salvage;
+use crate::reader::{Reader, content};
 
 impl Reader {
-    /// Takes what is committed in the next sub-buffer: the one that [`Reader::next`] called incomplete, or the open one, which is
-    /// then ended. `data` has the sub-buffer's bytes afterwards, `marks` one byte for each 8 of them; [`Reader::release`]
-    /// follows once the records are stored. `None` when there is nothing to give up: the sub-buffer is complete by now, or was
-    /// never entered.
+    /// Takes the whole records of the next sub-buffer: the one that [`Reader::next`] called incomplete, or the open one, which is then
+    /// ended. `packet` has the packet header and these records afterwards; [`Reader::release`] follows once they are stored. `None`
+    /// when there is nothing to give up: the sub-buffer is complete by now, overwritten, or was never entered.
     ///
-    /// After `Finality::Alive` the program cannot use the sub-buffer any more; the channel's memory should be replaced.
+    /// The space is not given back to the program, here and from here on: the reader takes what the ring still has, and what finds no
+    /// space is discarded and counted. The memory of a living program should be replaced.
     /// # Errors
     /// [`Corruption`] as for [`Reader::next`].
-    pub fn salvage(
-        &mut self,
-        data: &mut Vec<u8>,
-        marks: &mut Vec<u8>,
-        finality: Finality,
-    ) -> Result<Option<Salvage>, Corruption> {
-        let ended = self.try_end_current()?;
-        let position = self.position(self.ring())?;
-        if position.sequence == self.sequence() {
+    pub fn salvage(&mut self, packet: &mut Vec<u8>) -> Result<Option<Salvage>, Corruption> {
+        if self.position(self.ring())?.sequence == self.sequence() {
+            self.try_end_current()?;
+        }
+        let memory = self.memory();
+        let ring = memory.ring(self.ring_index());
+        let place = ring.place(self.sequence());
+        let is_ended = self.position(ring)?.sequence > self.sequence();
+        if !is_ended || place.complete_records().is_some() || self.claim(ring).is_err() {
             return Ok(None);
         }
-        // Behind the position of an open sub-buffer nobody wrote in this lap.
-        let units = ended
-            .filter(|open| open.sequence == self.sequence())
-            .map(|open| open.offset_units);
-        let salvage = copy_committed(self.ring(), self.sequence(), units, finality, data, marks)?;
-        if salvage.is_some() {
-            self.hand_over();
-        }
-        Ok(salvage)
+        let salvage = copy_whole_records(ring, place, packet)?;
+        self.give_up();
+        Ok(Some(salvage))
     }
 }
 
-/// Copies the first `units` units (all, when `None`) of the incomplete sub-buffer `sequence`, and their marks.
-pub(crate) fn copy_committed(
+/// Copies the packet header and the whole records of the ended sub-buffer at `place` to `packet`.
+pub(crate) fn copy_whole_records(
     ring: Ring<'_>,
-    sequence: u64,
-    units: Option<u64>,
-    finality: Finality,
-    data: &mut Vec<u8>,
-    marks: &mut Vec<u8>,
-) -> Result<Option<Salvage>, Corruption> {
-    let place = ring.place(sequence);
-    // ORDER ring.commit (acquire): the records and marks that the count covers are visible. Pairs with include/piste/ring.h.
-    let mut commit = CommitWord(place.subbuf.commit.load(Acquire));
-    check_commit(ring, sequence, commit)?;
-    if commit.is_complete(place.lap, ring.subbuf_bytes()) {
-        return Ok(None);
+    place: Place<'_>,
+    packet: &mut Vec<u8>,
+) -> Result<Salvage, Corruption> {
+    let (content_units, _) = content(ring, place)?;
+    let marks = place.copy_marks(content_units);
+    packet.clear();
+    place.copy_data(0..HEADER_UNITS, packet);
+    let is_header_written = marks[..HEADER_UNITS].iter().all(|&mark| mark == place.tag);
+    let begin_ticks = is_header_written.then(|| begin_ticks(packet));
+    let is_tagged = |mark: u8| mark & !HEAD == place.tag;
+    let (mut unit, mut records, mut holes) = (HEADER_UNITS, 0, 0);
+    while unit < content_units {
+        let (first, behind) = (marks[unit], &marks[unit + 1..]);
+        let more = behind.iter().take_while(|&&mark| {
+            if is_tagged(first) {
+                mark == place.tag
+            } else {
+                !is_tagged(mark)
+            }
+        });
+        let end = unit + 1 + more.count();
+        if first == place.tag | HEAD {
+            place.copy_data(unit..end, packet);
+            records += 1;
+        } else if !is_tagged(first) {
+            // Tagged units without a head are of a record whose head is still to come: the one that this hole starts with.
+            holes += 1;
+        }
+        unit = end;
     }
-    if finality == Finality::Alive {
-        // ORDER ring.commit (acq_rel): as above, and a commit that comes later sees the bit.
-        commit = CommitWord(place.subbuf.commit.fetch_or(CommitWord::RECOVERED, AcqRel));
-        check_commit(ring, sequence, commit)?;
-    }
-    // No correct program has a position within the packet header; a copy has at least that.
-    let units = (units.unwrap_or(ring.subbuf_units()) as usize).max(HEADER_UNITS);
-    place.copy_marks(units, marks);
-    place.copy_data(units, data);
-    Ok(Some(Salvage {
-        sequence,
-        begin_ticks: begin_ticks(data),
-        records: commit.records(),
-        mark: mark_of_lap(place.lap),
+    Ok(Salvage {
+        sequence: place.sequence,
+        begin_ticks,
+        content_bytes: packet.len() as u32,
+        records,
+        holes,
         discarded: ring.discarded(),
-    }))
+    })
 }
