@@ -48,13 +48,25 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
     if let Some(setting) = preloaded {
         command.env("LD_PRELOAD", setting);
     }
-    let (exit_status, status) = match in_a_session(arguments, &record_id, folder.path(), &guard, &mut command) {
+    let (exit_status, ended) = match in_a_session(arguments, &record_id, folder.path(), &guard, &mut command) {
         Ok(result) => result,
         Err(failure) => {
             folder.abandon();
             return Err(failure);
         }
     };
+    let status = ended.map_err(|error| {
+        let sentence = format!(
+            "the end of the recording failed: {error}; what was recorded is in {:?}",
+            folder.path()
+        );
+        // The command has run: its own failure stays what matters to whoever called.
+        if exit_status == 0 {
+            Failure::new(sentence)
+        } else {
+            Failure::with_status(sentence, exit_status)
+        }
+    })?;
 
     let summary = Summary::new(&status, exit_status);
     if json {
@@ -74,14 +86,17 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
     Ok(if failed_by_loss { LOSS } else { exit_status })
 }
 
-/// Runs the command in a session of its own. Returns its exit status, and the session's status at the end.
+/// Runs the command in a session of its own. Returns its exit status, and the session's status if its end succeeded.
+///
+/// # Errors
+/// The command has not run.
 fn in_a_session(
     arguments: &Record,
     record_id: &str,
     output: &str,
     guard: &Guard,
     command: &mut Command,
-) -> Result<(u8, SessionStatus), Failure> {
+) -> Result<(u8, Result<SessionStatus, Error>), Failure> {
     let places = Places::from_environment()?;
     if let Some(run_folder) = places.setting() {
         // The command and what it starts may change to other folders.
@@ -101,19 +116,7 @@ fn in_a_session(
         None => guard.run(command).map_err(|error| not_started(command, &error)),
     });
     let ended = destroy(&places, &name);
-    let exit_status = ran?;
-    match ended {
-        Ok(status) => Ok((exit_status, status)),
-        Err(error) => {
-            let sentence = format!("the end of the recording failed: {error}; what was recorded is in {output:?}");
-            // The command has run: its own failure stays what matters to whoever called.
-            Err(if exit_status == 0 {
-                Failure::new(sentence)
-            } else {
-                Failure::with_status(sentence, exit_status)
-            })
-        }
-    }
+    Ok((ran?, ended))
 }
 
 /// Sets the session up and starts it. The connection ends here: pisted needs none of ours while the command runs.

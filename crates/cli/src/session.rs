@@ -174,7 +174,7 @@ fn rules(verb: &str, channel: &str, rules: &[EventRule], json: bool) -> Result<(
     }
     let of_channel = match channel {
         DEFAULT_CHANNEL => String::new(),
-        other => format!(" in channel {}", printable(other)),
+        other => format!(", in channel {}", printable(other)),
     };
     let lines: String = rules
         .iter()

@@ -7,10 +7,10 @@ use crate::arguments::OneSession;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::list;
-use crate::quantity::{count, counted, duration, rate, size};
+use crate::quantity::{count, counted, rate, size};
 use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
 use crate::session::{connect, contexts, loss_mode, rings, rule_text};
-use crate::summary::{Total, finding_text, findings};
+use crate::summary::{finding_text, findings, headline};
 
 /// `piste status`
 pub(crate) fn status(arguments: OneSession, json: bool) -> Result<(), Failure> {
@@ -23,20 +23,13 @@ pub(crate) fn show_one(session: &SessionStatus, json: bool) -> Result<(), Failur
 }
 
 fn text(session: &SessionStatus) -> String {
-    let total = Total::of(session);
     let mut text = format!(
         "session {}: {}",
         styled(STRONG, printable(&session.name)),
         list::state(&session.state)
     );
     if session.state != SessionState::inactive {
-        text += &format!(
-            ", {}, {}, {}, {}",
-            duration(session.duration_ns),
-            counted(total.events, "event"),
-            size(total.bytes),
-            total.loss()
-        );
+        text += &format!(", {}", headline(session));
     }
     text += "\n";
     text += &labelled("trace", &trace(session));
@@ -153,7 +146,7 @@ mod tests {
         assert_eq!(
             seen,
             "\
-session web: stopped, 2.00 s, 1,000 events, 64 KiB, 24 events discarded
+session web: stopped, 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events discarded
   trace     /traces/web
   programs  1 attached; took part: shop (3)
   found     a program sent a message of an unknown type (2 times)

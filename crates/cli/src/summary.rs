@@ -111,20 +111,19 @@ pub(crate) fn ended(status: &SessionStatus, verb: &str) -> String {
 }
 
 /// ``1,234,567 events, 52.3 MiB, in 3.21 s (384,000 events/s), nothing lost``
-fn headline(status: &SessionStatus) -> String {
+pub(crate) fn headline(status: &SessionStatus) -> String {
     let total = Total::of(status);
-    let mut line = format!(
-        "{}, {}, in {}",
-        styled(STRONG, counted(total.events, "event")),
-        size(total.bytes),
-        duration(status.duration_ns)
-    );
-    if total.events > 0
-        && let Some(rate) = rate(total.events, status.duration_ns)
-    {
-        line += &format!(" ({rate} events/s)");
+    let time = duration(status.duration_ns);
+    if status.snapshot {
+        let snapshots = styled(STRONG, counted(status.snapshots, "snapshot"));
+        return format!("{snapshots}, recording for {time}, {}", total.loss());
     }
-    line + ", " + &total.loss()
+    let events = styled(STRONG, counted(total.events, "event"));
+    let rate = match rate(total.events, status.duration_ns) {
+        Some(rate) if total.events > 0 => format!(" ({rate} events/s)"),
+        _ => String::new(),
+    };
+    format!("{events}, {}, in {time}{rate}, {}", size(total.bytes), total.loss())
 }
 
 /// The findings of the session, then those of its channels.
@@ -152,12 +151,11 @@ pub(crate) fn finding_text(finding: &Finding) -> String {
 }
 
 fn whereabouts(status: &SessionStatus) -> String {
-    let total = Total::of(status);
     if status.snapshot && status.snapshots == 0 {
         return labelled("trace", "in memory; write it with `piste snapshot record`");
     }
     let mut lines = labelled("trace", &styled(STRONG, printable(&status.output)));
-    if total.events > 0 {
+    if Total::of(status).events > 0 || status.snapshots > 0 {
         lines += &labelled("next", &format!("babeltrace2 {}", quoted(&status.output)));
     }
     lines

@@ -198,13 +198,29 @@ fn the_summary_is_written_as_json() {
 #[test]
 fn a_pisted_that_is_replaced_at_the_end_is_asked_again() {
     let scene = Scene::new();
-    scene.script.die_once();
+    scene.script.die(1);
     let output = scene.run(&[], "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(
         scene.script.asked().iter().filter(|asked| *asked == "destroy").count(),
         2
     );
+}
+
+#[test]
+fn an_end_that_fails_is_told_and_the_trace_is_kept() {
+    for (script, status) in [("exit 0", 125), ("exit 4", 4)] {
+        let scene = Scene::new();
+        scene.script.die(2);
+        let output = scene.run(&[], script);
+        assert_eq!(output.status.code(), Some(status));
+        assert!(
+            said(&output).contains("the end of the recording failed"),
+            "{}",
+            said(&output)
+        );
+        assert!(scene.path("trace").exists());
+    }
 }
 
 #[test]

@@ -65,9 +65,9 @@ impl Script {
     pub(crate) fn refuse_patterns(&self) {
         self.change(|state| state.refused_pattern = true);
     }
-    /// The next call to end a session will not be answered.
-    pub(crate) fn die_once(&self) {
-        self.change(|state| state.deaths = 1);
+    /// The next so many calls to end a session will not be answered.
+    pub(crate) fn die(&self, times: u32) {
+        self.change(|state| state.deaths = times);
     }
     /// Calls to end a session wait from now on, or go on.
     pub(crate) fn hold(&self, held: bool) {
