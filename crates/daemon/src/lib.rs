@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! pisted: the control process and the consumer process, two roles of one executable.
+//!
+//! Control decides and hands over; the consumer writes traces. Both outlive the other's death. In reading order:
+//!
+//! - [`session`]: what control knows and decides, without I/O;
+//! - [`description`], [`message`]: what programs say, from bytes to values;
+//! - [`control`]: the loop that carries out what `session` decides, and everything it talks to;
+//! - [`datagrams`], [`link`]: how programs, control and consumer talk;
+//! - [`consumer`]: reads the rings and writes traces;
+//! - [`fuzzing`]: what strangers can send, as functions that tests call.
 
 pub mod consumer;
+pub mod control;
 pub mod datagrams;
+pub mod description;
+pub mod fuzzing;
 pub mod link;
+pub mod message;
+pub mod rings;
+pub mod session;

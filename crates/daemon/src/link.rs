@@ -141,6 +141,20 @@ pub enum ToConsumer {
     Exit,
 }
 
+impl ToConsumer {
+    /// The request that a `Done` is to answer.
+    pub fn request(&self) -> Option<RequestId> {
+        match *self {
+            ToConsumer::Start { request, .. }
+            | ToConsumer::Stop { request, .. }
+            | ToConsumer::Snapshot { request, .. }
+            | ToConsumer::CloseSession { request, .. }
+            | ToConsumer::Report { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+}
+
 /// Consumer to control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToControl {

@@ -1,13 +1,104 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The executable `pisted`.
+//! The executable `pisted`: arguments, and which of the two processes to be.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
-fn main() -> io::Result<()> {
-    // The consumer inherits its listening socket as standard input.
-    if std::env::args().nth(1).as_deref() == Some("--consumer") {
-        let _ = rustix::process::setsid();
-        return piste_daemon::consumer::run(rustix::io::dup(io::stdin())?);
+use clap::Parser;
+use piste_control::Places;
+use piste_daemon::{consumer, control};
+
+/// The daemon of the Piste tracing suite: keeps the tracing sessions of a user, and writes what traced programs record.
+/// The command `piste` starts it when it is needed.
+///
+/// Everything is in the run folder: $PISTE_RUNDIR, else /run/piste for root, else /run/user/UID/piste (/tmp/piste-UID).
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Leave the terminal: return once programs and people can connect.
+    #[arg(long)]
+    background: bool,
+    /// End after this time without a session and without a client.
+    #[arg(long, value_name = "SECONDS")]
+    exit_when_idle: Option<u32>,
+    /// Be the consumer, on the listening socket that is standard input.
+    #[arg(long, hide = true)]
+    consumer: bool,
+    /// Be the one that `--background` starts: say so on standard output when it is ready.
+    #[arg(long, hide = true)]
+    in_background: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = if arguments.consumer {
+        be_consumer()
+    } else if arguments.background {
+        start_in_background(&arguments)
+    } else {
+        be_control(&arguments)
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pisted: {error}");
+            ExitCode::FAILURE
+        }
     }
-    Ok(())
+}
+
+fn be_consumer() -> io::Result<()> {
+    leave_terminal();
+    consumer::run(rustix::io::dup(io::stdin())?)
+}
+
+fn be_control(arguments: &Arguments) -> io::Result<()> {
+    if arguments.in_background {
+        leave_terminal();
+    }
+    let places = Places::from_environment().map_err(io::Error::other)?;
+    let exit_when_idle = arguments
+        .exit_when_idle
+        .map(|seconds| Duration::from_secs(seconds.into()));
+    control::run(places, exit_when_idle, || {
+        if arguments.in_background {
+            // Whoever started it may be gone.
+            let _ = writeln!(io::stdout(), "ready");
+        }
+    })
+}
+
+/// A session of its own: signals of the terminal do not reach it.
+fn leave_terminal() {
+    // It fails only for the leader of a group, which `start_in_background` and the consumer's parent do not make of it.
+    let _ = rustix::process::setsid();
+}
+
+fn start_in_background(arguments: &Arguments) -> io::Result<()> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("pisted")
+        .arg("--in-background")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    if let Some(seconds) = arguments.exit_when_idle {
+        command.arg("--exit-when-idle").arg(seconds.to_string());
+    }
+    if let Some(setting) = std::env::var_os("PISTE_RUNDIR").filter(|setting| !setting.is_empty()) {
+        // It may be relative to this folder; the daemon's is another.
+        command.env("PISTE_RUNDIR", std::path::absolute(setting)?);
+    }
+    let mut child = command.spawn()?;
+    let mut ready = [0];
+    // It writes when it is ready, or ends and says why on standard error, which it has from here.
+    match child.stdout.take().map(|mut stdout| stdout.read(&mut ready)) {
+        Some(Ok(1)) => Ok(()),
+        _ => {
+            let status = child.wait()?;
+            Err(io::Error::other(format!("could not start in the background: {status}")))
+        }
+    }
 }

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control process: carries out what `session` decides.
+//!
+//! ```text
+//!   programs --app.sock-->  connections --.                       .--> connections --> programs
+//!   people --control.sock-> server, inbox --> daemon --> machine --> daemon --> journal
+//!   consumer --------------> consumer ----'   (one thread)        '--> consumer, rings
+//! ```
+//!
+//! - [`daemon`]: the loop and the effects; start here;
+//! - [`commands`], [`status`], [`server`], [`inbox`]: what people ask, and what they are shown;
+//! - [`waiting`]: answers that have to wait;
+//! - [`connections`]: traced programs;
+//! - [`consumer`]: the other process;
+//! - [`journal`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
+
+pub mod clock;
+pub mod commands;
+pub mod connections;
+pub mod consumer;
+pub mod daemon;
+pub mod host;
+pub mod inbox;
+pub mod journal;
+pub mod poll;
+pub mod server;
+pub mod sockets;
+pub mod state_page;
+pub mod status;
+pub mod waiting;
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use piste_control::Places;
+use rustix::net::{SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use self::clock::TraceClock;
+use self::connections::Connections;
+use self::consumer::Consumer;
+use self::daemon::{Daemon, Parts};
+use self::journal::Journal;
+use self::poll::{Poll, Source};
+use self::sockets::{Access, listen};
+use crate::session::{Host, Machine};
+
+/// The revision that this pisted was built from.
+pub const COMMIT: &str = match option_env!("PISTE_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
+/// Members may control root's pisted.
+const GROUP: &str = "tracing";
+
+/// Runs the control process until it is told to end. `ready` is called once people and programs can connect.
+///
+/// # Errors
+/// Another pisted runs, or the run folder, the sockets or the consumer cannot be had.
+pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce()) -> io::Result<()> {
+    places.make_run_folder().map_err(io::Error::other)?;
+    let _lock = lock(&places)?;
+    let descriptor_count_max = allow_descriptors();
+    let boot_id = host::boot_id()?;
+    let (journal, past) = Journal::open(&places.journal(), &boot_id)?;
+    past.findings.iter().for_each(|finding| eprintln!("pisted: {finding}"));
+
+    let poll = Poll::new()?;
+    let signals = signals(&poll)?;
+    let clock = TraceClock::choose(places.run_folder(), &boot_id);
+    let host = Host {
+        ring_count: host::possible_cpu_count(),
+        clock: clock.source(),
+    };
+    let machine = Machine::new(host, past.sessions, clock::now().boot_ns);
+    let adopted = Consumer::adopt(&places.consumer_socket())?;
+
+    let is_root = rustix::process::geteuid().is_root();
+    let programs_access = if is_root { Access::All } else { Access::Owner };
+    let programs = listen(
+        &places.app_socket(),
+        SocketType::SEQPACKET,
+        SocketFlags::NONBLOCK,
+        programs_access,
+    )?;
+    let people_access = host::group_id(GROUP)
+        .filter(|_| is_root)
+        .map_or(Access::Owner, Access::Group);
+    let people = listen(
+        &places.control_socket(),
+        SocketType::STREAM,
+        SocketFlags::empty(),
+        people_access,
+    )?;
+
+    let connections = Connections::new(programs, descriptor_count_max, &poll)?;
+    let (inbox, commands, clients) = inbox::inbox(&poll)?;
+    let state_page = places.state_page().to_owned();
+    let mut daemon = Daemon::new(Parts {
+        places,
+        machine,
+        clock,
+        poll,
+        journal,
+        connections,
+        commands,
+        clients,
+        exit_when_idle,
+    });
+    daemon.begin(adopted)?;
+    server::serve(people, inbox)?;
+    if let Err(error) = state_page::announce(&state_page) {
+        eprintln!("pisted: programs that run already may not register: {error}");
+    }
+    ready();
+    let ended = daemon.run();
+    drop(signals);
+    ended
+}
+
+/// Makes sure that there is one pisted in a run folder, as long as the file lives.
+fn lock(places: &Places) -> io::Result<File> {
+    let path = places.lock();
+    let mut file = File::options()
+        .create(true)
+        .read(true)
+        .append(true)
+        .mode(0o644)
+        .open(&path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&path).unwrap_or_default();
+            let what = format!("another pisted runs already, with pid {}", pid.trim());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(file)
+}
+
+/// As many open files as the system lets us have: some for each program. Returns how many.
+fn allow_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // It can only fail for a limit above the maximum.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Lets the signals that end a process end the loop.
+fn signals(poll: &Poll) -> io::Result<UnixStream> {
+    let (readable, writable) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, writable.try_clone()?)?;
+    }
+    poll.add(readable.as_fd(), Source::Signal)?;
+    Ok(readable)
+}

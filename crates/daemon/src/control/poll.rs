@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the loop of the control process waits for.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+/// Events taken at once. The rest comes with the next call.
+const EVENT_COUNT_MAX: usize = 64;
+
+/// An epoll instance whose events say what they are about.
+pub struct Poll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+/// Who has something for the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A program wants to connect.
+    Listener,
+    /// A command waits.
+    Commands,
+    /// The consumer.
+    Consumer,
+    /// A signal to end.
+    Signal,
+    /// The connection of this number.
+    Connection(u64),
+    /// The process of this number ended.
+    Process(u64),
+}
+
+impl Source {
+    const KIND_BITS: u32 = 3;
+
+    fn encode(self) -> epoll::EventData {
+        let (kind, number) = match self {
+            Source::Listener => (0, 0),
+            Source::Commands => (1, 0),
+            Source::Consumer => (2, 0),
+            Source::Signal => (3, 0),
+            Source::Connection(number) => (4, number),
+            Source::Process(number) => (5, number),
+        };
+        epoll::EventData::new_u64(number << Source::KIND_BITS | kind)
+    }
+
+    fn decode(data: epoll::EventData) -> Source {
+        let number = data.u64() >> Source::KIND_BITS;
+        match data.u64() & ((1 << Source::KIND_BITS) - 1) {
+            0 => Source::Listener,
+            1 => Source::Commands,
+            2 => Source::Consumer,
+            3 => Source::Signal,
+            4 => Source::Connection(number),
+            _ => Source::Process(number),
+        }
+    }
+}
+
+impl Poll {
+    /// One that waits for nothing yet.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Poll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Poll {
+            epoll,
+            events: Vec::with_capacity(EVENT_COUNT_MAX),
+        })
+    }
+
+    /// Waits for something to read from `descriptor` until it is closed.
+    ///
+    /// # Errors
+    /// The system's limit of watches is reached.
+    pub fn add(&self, descriptor: impl AsFd, source: Source) -> io::Result<()> {
+        Ok(epoll::add(
+            &self.epoll,
+            descriptor,
+            source.encode(),
+            epoll::EventFlags::IN,
+        )?)
+    }
+
+    /// Waits for room to write as well, or no longer.
+    pub fn set_writing(&self, descriptor: impl AsFd, source: Source, writing: bool) {
+        let out = if writing {
+            epoll::EventFlags::OUT
+        } else {
+            epoll::EventFlags::empty()
+        };
+        let modified = epoll::modify(&self.epoll, descriptor, source.encode(), epoll::EventFlags::IN | out);
+        assert_eq!(modified, Ok(()), "the descriptor was added");
+    }
+
+    /// Waits at most `timeout`, and says who has something.
+    ///
+    /// # Errors
+    /// Only for what is a bug here.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Source>> {
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.events.iter().map(|event| Source::decode(event.data)).collect())
+    }
+}

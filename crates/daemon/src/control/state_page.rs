@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state page: the file on which programs without a pisted wait (include/piste/abi/protocol.h).
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Says to all programs that a pisted listens now.
+///
+/// # Errors
+/// The file is somebody else's, or cannot be written; programs that run already will not register then.
+pub fn announce(path: &Path) -> io::Result<()> {
+    let file = open(path)?;
+    let mut generation = [0; 4];
+    // A new file is empty: its generation is 0.
+    if file.read_exact_at(&mut generation, 0).is_err() {
+        generation = [0; 4];
+    }
+    let next = u32::from_ne_bytes(generation).wrapping_add(1).max(1);
+    file.write_all_at(&next.to_ne_bytes(), 0)?;
+    piste_ring::wake_state_page(&file)?;
+    Ok(())
+}
+
+/// Opens the page, or makes it. In /dev/shm anybody could have put anything under its name.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let existing = File::options().read(true).write(true).custom_flags(flags).open(path);
+    let uid = rustix::process::geteuid().as_raw();
+    match existing {
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            if metadata.is_file() && metadata.uid() == uid && metadata.mode() & 0o022 == 0 && metadata.nlink() == 1 {
+                return Ok(file);
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return make(path, flags),
+        // A link, a folder, a file of somebody else: see whether it can be removed.
+        Err(_) => {}
+    }
+    fs::remove_file(path).map_err(|error| {
+        let what = format!(
+            "{} is somebody else's file and cannot be removed: {error}",
+            path.display()
+        );
+        io::Error::new(error.kind(), what)
+    })?;
+    make(path, flags)
+}
+
+fn make(path: &Path, flags: i32) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .custom_flags(flags)
+        .open(path)?;
+    // Whatever the umask is: programs of all users wait for root's pisted.
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn generation(path: &Path) -> u32 {
+        u32::from_ne_bytes(fs::read(path).unwrap().try_into().unwrap())
+    }
+
+    #[test]
+    fn each_announcement_changes_the_generation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        announce(&path).unwrap();
+        assert_eq!(generation(&path), 1);
+        announce(&path).unwrap();
+        assert_eq!(generation(&path), 2);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+        fs::write(&path, u32::MAX.to_ne_bytes()).unwrap();
+        announce(&path).unwrap();
+        assert_eq!(generation(&path), 1);
+    }
+
+    #[test]
+    fn a_link_a_fifo_or_a_file_that_others_can_write_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &path).unwrap();
+        announce(&path).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(generation(&path), 1);
+
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        announce(&path).unwrap();
+        assert_eq!(generation(&path), 1);
+
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&victim, &path).unwrap();
+        announce(&path).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_short_or_empty_page_counts_from_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        make(&path, 0).unwrap();
+        announce(&path).unwrap();
+        assert_eq!(generation(&path), 1);
+    }
+}

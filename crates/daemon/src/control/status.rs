@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state as the control interface shows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use piste_control::interface as shown;
+use piste_ctf::{Base, Element, FieldKind};
+
+use super::host;
+use crate::description::EventDescription;
+use crate::link::{ChannelTotals, Finding, Loss, SessionId};
+use crate::session::machine::Machine;
+use crate::session::programs::Program;
+use crate::session::rules::{Levels, Rule};
+use crate::session::sessions::{Channel, Session};
+use crate::session::{ChannelSettings, Moment, ProgramId, SessionState};
+
+/// Executables that a status names.
+const PARTICIPANT_COUNT_MAX: usize = 256;
+/// Unmatched events that a status names.
+const UNMATCHED_EVENT_COUNT_MAX: usize = 100;
+
+/// A session, with the totals that the consumer stated.
+pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: Moment) -> shown::SessionStatus {
+    let session = machine.session(id);
+    let identity = &session.identity;
+    let notes = machine.notes(id);
+    let channel = |(stream_id, state)| {
+        let none = ChannelTotals {
+            stream_id,
+            ..ChannelTotals::default()
+        };
+        let totals = totals
+            .iter()
+            .find(|totals| totals.stream_id == stream_id)
+            .unwrap_or(&none);
+        channel(state, totals, identity.snapshot)
+    };
+    let ring_sets = machine
+        .sessions()
+        .ring_sets()
+        .filter(|(key, set)| set.session == id && machine.is_alive(*key));
+    let attached: BTreeSet<ProgramId> = ring_sets.map(|(_, ring_set)| ring_set.program).collect();
+    shown::SessionStatus {
+        name: identity.name.clone(),
+        id: host::hex(identity.trace.uuid),
+        state: match session.state {
+            SessionState::Inactive => shown::SessionState::inactive,
+            SessionState::Active => shown::SessionState::active,
+            SessionState::Stopped | SessionState::Closing => shown::SessionState::stopped,
+        },
+        current: machine.sessions().current() == Some(id),
+        output: identity.output.to_string_lossy().into_owned(),
+        snapshot: identity.snapshot,
+        record_id: identity.record_id.map(host::hex),
+        started_ns: session.first_start.map(|moment| count(moment.wall_ns)),
+        duration_ns: count(session.recorded_ns(now)),
+        snapshots: count(session.snapshot_count),
+        channels: (0..).zip(&session.channels).map(channel).collect(),
+        programs: count(attached.len()),
+        participants: notes.map_or_else(Vec::new, |notes| {
+            let list = notes.participants.list(PARTICIPANT_COUNT_MAX);
+            let participant =
+                |(name, path, processes): (&str, &str, crate::session::participants::Processes)| shown::Participant {
+                    name: name.into(),
+                    path: path.into(),
+                    processes: count(processes.count),
+                    matched: count(processes.matched_count),
+                };
+            list.into_iter().map(participant).collect()
+        }),
+        unmatched_events: notes.map_or_else(Vec::new, |notes| {
+            // Rules may have come since an event was seen.
+            let is_matched = |event: &str| session.channels.iter().any(|channel| channel.names(event));
+            let events = notes.participants.unmatched_events().filter(|event| !is_matched(event));
+            events.take(UNMATCHED_EVENT_COUNT_MAX).map(str::to_owned).collect()
+        }),
+        findings: findings(&notes.map_or_else(Vec::new, |notes| notes.findings.list())),
+    }
+}
+
+fn channel(channel: &Channel, totals: &ChannelTotals, snapshot: bool) -> shown::ChannelStatus {
+    let overwritten = if snapshot { 0 } else { totals.overwritten_events };
+    shown::ChannelStatus {
+        settings: settings(&channel.settings),
+        rules: rules(&channel.rules),
+        events: count(totals.events),
+        packets: count(totals.packets),
+        bytes: count(totals.bytes),
+        discarded_events: count(
+            totals.discarded_full + totals.discarded_too_large + totals.discarded_late + overwritten,
+        ),
+        lost_packets: count(totals.lost_packets),
+        losses: shown::Losses {
+            discarded_full: count(totals.discarded_full),
+            discarded_too_large: count(totals.discarded_too_large),
+            discarded_late: count(totals.discarded_late),
+            overwritten: count(totals.overwritten_events),
+            lost_packets: count(totals.lost_packets),
+        },
+        findings: findings(&totals.findings),
+    }
+}
+
+/// A channel's settings.
+pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
+    let geometry = &settings.geometry;
+    shown::ChannelSettings {
+        name: settings.name.clone(),
+        loss: match geometry.loss {
+            Loss::Discard => shown::LossMode::discard,
+            Loss::Overwrite => shown::LossMode::overwrite,
+            Loss::Block => shown::LossMode::block,
+        },
+        block_timeout_us: (geometry.loss == Loss::Block && geometry.block_timeout_us != u32::MAX)
+            .then_some(geometry.block_timeout_us.into()),
+        subbuf_bytes: geometry.subbuf_bytes.into(),
+        subbuf_count: geometry.subbuf_count.into(),
+        context_vtid: geometry.context_vtid,
+        context_cpu_id: geometry.context_cpu_id,
+    }
+}
+
+/// A channel's rules.
+pub fn rules(rules: &[Rule]) -> Vec<shown::EventRule> {
+    let rule = |rule: &Rule| {
+        let (level, level_only) = match rule.levels {
+            Levels::All => (None, false),
+            Levels::AtLeast(level) => (Some(level), false),
+            Levels::Exactly(level) => (Some(level), true),
+        };
+        shown::EventRule {
+            pattern: rule.pattern.clone(),
+            excluded: rule.excluded.clone(),
+            level: level.and_then(shown::Level::from_number),
+            level_only,
+            enabled: rule.enabled,
+        }
+    };
+    rules.iter().map(rule).collect()
+}
+
+/// The connected programs, in the order of their process ids.
+pub fn programs(machine: &Machine) -> Vec<shown::Program> {
+    let mut user_names = BTreeMap::new();
+    machine
+        .programs()
+        .map(|(id, program)| {
+            let user = user_names
+                .entry(program.uid)
+                .or_insert_with(|| host::user_name(program.uid))
+                .clone();
+            self::program(machine, id, program, user)
+        })
+        .collect()
+}
+
+fn program(machine: &Machine, id: ProgramId, program: &Program, user: String) -> shown::Program {
+    let channels = machine.sessions().ring_sets_of(id).map(|(_, ring_set)| {
+        let session: &Session = machine.session(ring_set.session);
+        let channel = &session.channels[ring_set.channel as usize];
+        format!("{}/{}", session.identity.name, channel.settings.name)
+    });
+    shown::Program {
+        pid: id.pid.into(),
+        vpid: program.hello.vpid.into(),
+        name: program.hello.name.clone(),
+        path: program.hello.path.clone(),
+        uid: program.uid.into(),
+        user,
+        record_id: program.hello.record_id.map(host::hex),
+        events: events(program),
+        channels: channels.collect(),
+        findings: findings(&program.findings.list()),
+    }
+}
+
+/// By name; an event that several files of a program have is shown once.
+fn events(program: &Program) -> Vec<shown::Event> {
+    let mut by_name: Vec<&EventDescription> = program.events().collect();
+    by_name.sort_by(|a, b| a.name.cmp(&b.name));
+    by_name.dedup_by(|a, b| a.name == b.name && a.level == b.level && a.fields == b.fields);
+    let event = |event: &EventDescription| shown::Event {
+        name: event.name.clone(),
+        level: shown::Level::from_number(event.level).unwrap_or(shown::Level::debug),
+        fields: event
+            .fields
+            .iter()
+            .map(|field| shown::EventField {
+                name: field.name.clone(),
+                r#type: type_name(&field.kind),
+            })
+            .collect(),
+    };
+    by_name.into_iter().map(event).collect()
+}
+
+fn type_name(kind: &FieldKind) -> String {
+    match kind {
+        FieldKind::Scalar { element, base } => element_name(*element, *base).to_owned(),
+        FieldKind::Enum { labels } => {
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|label| format!("{} = {}", label.name, label.value))
+                .collect();
+            format!("enum {{{}}}", labels.join(", "))
+        }
+        FieldKind::Array { element, base, count } => format!("{}[{count}]", element_name(*element, *base)),
+        FieldKind::Sequence { element, base } => format!("{}[]", element_name(*element, *base)),
+        FieldKind::Text => "text".into(),
+        FieldKind::String => "string".into(),
+    }
+}
+
+fn element_name(element: Element, base: Base) -> &'static str {
+    match (element, base) {
+        (Element::Int8, _) => "int8",
+        (Element::Int16, _) => "int16",
+        (Element::Int32, _) => "int32",
+        (Element::Int64, _) => "int64",
+        (Element::Uint8, Base::Decimal) => "uint8",
+        (Element::Uint16, Base::Decimal) => "uint16",
+        (Element::Uint32, Base::Decimal) => "uint32",
+        (Element::Uint64, Base::Decimal) => "uint64",
+        (Element::Uint8, Base::Hex) => "hex8",
+        (Element::Uint16, Base::Hex) => "hex16",
+        (Element::Uint32, Base::Hex) => "hex32",
+        (Element::Uint64, Base::Hex) => "hex64",
+        (Element::Float32, _) => "float",
+        (Element::Float64, _) => "double",
+    }
+}
+
+fn findings(findings: &[Finding]) -> Vec<shown::Finding> {
+    findings
+        .iter()
+        .map(|finding| shown::Finding {
+            what: finding.what.clone(),
+            count: count(finding.count),
+        })
+        .collect()
+}
+
+/// A count as the interface has it.
+pub fn count(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}

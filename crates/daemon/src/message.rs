@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The messages of include/piste/abi/protocol.h as values. Bytes come in and go out; the socket is programs.rs.
+
+use std::mem::size_of;
+use std::rc::Rc;
+
+use piste_abi::{
+    FromBytes, IntoBytes, PISTE_ABI_MAJOR, PISTE_MESSAGE_BYTES_MAX, PISTE_MESSAGE_MAGIC, piste_enabled_event,
+    piste_message, piste_message_channel, piste_message_enable, piste_message_events, piste_message_hello,
+    piste_message_module_gone, piste_message_refused, piste_message_sync,
+};
+
+use crate::description::{EventBlock, Interner, Malformed, printable};
+use crate::link::RingSetKey;
+
+/// From a program.
+#[derive(Debug, PartialEq)]
+pub enum FromProgram {
+    /// The program says who it is.
+    Hello(Hello),
+    /// Some of a module's events.
+    Events {
+        /// The module.
+        module: u32,
+        /// The events.
+        block: Rc<EventBlock>,
+        /// What they take in the message.
+        bytes: usize,
+    },
+    /// A library was unloaded.
+    ModuleGone {
+        /// The module.
+        module: u32,
+    },
+    /// The program could not attach a channel.
+    Refused {
+        /// The ring set.
+        key: RingSetKey,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The program waits for what it sent to have taken effect.
+    Sync {
+        /// To be repeated in the answer.
+        token: u64,
+    },
+    /// What was sent before that token has taken effect.
+    Synced {
+        /// The token.
+        token: u64,
+    },
+}
+
+/// What a program says about itself. None of it is trusted for more than showing it; the process id comes from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Drawn by the program, once per process.
+    pub instance_id: u64,
+    /// Process id in the program's own pid namespace.
+    pub vpid: i32,
+    /// Rings are indexed by CPU, not by concurrency id.
+    pub indexed_by_cpu: bool,
+    /// Ring sets that it still has from an earlier pisted.
+    pub attached: Vec<RingSetKey>,
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// The executable.
+    pub path: String,
+    /// Of `piste record`.
+    pub record_id: Option<[u8; 16]>,
+}
+
+/// To a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToProgram {
+    /// Attach the memory that comes with the message.
+    Channel {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// Detach it.
+    ChannelGone {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// Record these events.
+    Enable {
+        /// The ring set.
+        key: RingSetKey,
+        /// The events.
+        events: Vec<EnabledEvent>,
+    },
+    /// Record these events no longer.
+    Disable {
+        /// The ring set.
+        key: RingSetKey,
+        /// The events; their class does not matter.
+        events: Vec<EnabledEvent>,
+    },
+    /// Record what is loaded where.
+    StateDump {
+        /// The ring set.
+        key: RingSetKey,
+    },
+    /// Say `Synced` when everything before has taken effect.
+    Sync {
+        /// To be repeated in the answer.
+        token: u64,
+    },
+    /// Everything before that token has taken effect.
+    Synced {
+        /// The token.
+        token: u64,
+    },
+}
+
+/// An event of a program and its class in a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnabledEvent {
+    /// The module.
+    pub module: u32,
+    /// Number of the event in the module.
+    pub index: u32,
+    /// The class.
+    pub class: u32,
+}
+
+/// Checks one datagram and turns it into a value.
+///
+/// # Errors
+/// What is not as protocol.h says.
+pub fn parse(bytes: &[u8], interner: &mut Interner) -> Result<FromProgram, Malformed> {
+    let header: piste_message = take(bytes)?.0;
+    if header.magic != PISTE_MESSAGE_MAGIC {
+        return Err(Malformed(format!(
+            "a message starts with {:#010x}, not with the protocol's magic",
+            header.magic
+        )));
+    }
+    if header.total_bytes as usize != bytes.len() {
+        return Err(Malformed(format!(
+            "a message of {} bytes states {}",
+            bytes.len(),
+            header.total_bytes
+        )));
+    }
+    Ok(match header.type_ {
+        piste_abi::PISTE_MESSAGE_HELLO => FromProgram::Hello(hello(bytes)?),
+        piste_abi::PISTE_MESSAGE_EVENTS => {
+            let (message, descriptions) = take::<piste_message_events>(bytes)?;
+            let block = interner.block(descriptions, message.event_count)?;
+            FromProgram::Events {
+                module: message.module_id,
+                block,
+                bytes: descriptions.len(),
+            }
+        }
+        piste_abi::PISTE_MESSAGE_MODULE_GONE => FromProgram::ModuleGone {
+            module: take::<piste_message_module_gone>(bytes)?.0.module_id,
+        },
+        piste_abi::PISTE_MESSAGE_REFUSED => {
+            let message = take::<piste_message_refused>(bytes)?.0;
+            FromProgram::Refused {
+                key: message.key,
+                reason: refusal(message.reason),
+            }
+        }
+        piste_abi::PISTE_MESSAGE_SYNC => FromProgram::Sync {
+            token: take::<piste_message_sync>(bytes)?.0.token,
+        },
+        piste_abi::PISTE_MESSAGE_SYNCED => FromProgram::Synced {
+            token: take::<piste_message_sync>(bytes)?.0.token,
+        },
+        other => {
+            return Err(Malformed(format!(
+                "a message is of type {other}, which programs do not send"
+            )));
+        }
+    })
+}
+
+fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
+    let (message, _) = take::<piste_message_hello>(bytes)?;
+    if u32::from(message.version_major) != PISTE_ABI_MAJOR {
+        return Err(Malformed(format!(
+            "it speaks version {}.{} of the protocol, this pisted {PISTE_ABI_MAJOR}.x; rebuild it with this release's library",
+            message.version_major, message.version_minor
+        )));
+    }
+    let struct_bytes = message.struct_bytes as usize;
+    let keys_bytes = usize::from(message.attached_count) * size_of::<RingSetKey>();
+    let path_bytes = message.path_bytes as usize;
+    let stated_bytes = struct_bytes.saturating_add(keys_bytes).saturating_add(path_bytes);
+    if struct_bytes < size_of::<piste_message_hello>() || stated_bytes != bytes.len() {
+        return Err(Malformed(format!(
+            "a HELLO of {} bytes states {stated_bytes}",
+            bytes.len()
+        )));
+    }
+    let (keys, path) = bytes[struct_bytes..].split_at(keys_bytes);
+    let name_end = message
+        .process_name
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(message.process_name.len());
+    Ok(Hello {
+        instance_id: message.instance_id,
+        vpid: message.vpid,
+        indexed_by_cpu: u32::from(message.ring_index) == piste_abi::PISTE_RING_INDEX_CPU,
+        attached: keys
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&key| RingSetKey::from_ne_bytes(key))
+            .collect(),
+        name: printable(&message.process_name[..name_end]),
+        path: printable(path),
+        record_id: (message.record_id != [0; 16]).then_some(message.record_id),
+    })
+}
+
+fn refusal(reason: u32) -> String {
+    match reason {
+        piste_abi::PISTE_REFUSED_TOO_MANY_CHANNELS => {
+            format!(
+                "it has {} channels attached, the most that are possible",
+                piste_abi::PISTE_CHANNEL_COUNT_MAX
+            )
+        }
+        piste_abi::PISTE_REFUSED_MAPPING => "it could not map the channel's memory".into(),
+        piste_abi::PISTE_REFUSED_LAYOUT => "its library does not know the channel's layout; rebuild it".into(),
+        other => format!("its library says reason {other}"),
+    }
+}
+
+fn take<Message: FromBytes>(bytes: &[u8]) -> Result<(Message, &[u8]), Malformed> {
+    Message::read_from_prefix(bytes).map_err(|_| Malformed(format!("a message has {} bytes only", bytes.len())))
+}
+
+/// Events that fit into one ENABLE or DISABLE.
+pub const ENABLED_EVENT_COUNT_MAX: usize =
+    (PISTE_MESSAGE_BYTES_MAX as usize - size_of::<piste_message_enable>()) / size_of::<piste_enabled_event>();
+
+impl ToProgram {
+    /// The datagrams of the message: one, or several when it has many events.
+    pub fn encode(&self) -> Vec<Vec<u8>> {
+        match self {
+            ToProgram::Channel { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL, *key)],
+            ToProgram::ChannelGone { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL_GONE, *key)],
+            ToProgram::StateDump { key } => vec![channel(piste_abi::PISTE_MESSAGE_STATEDUMP, *key)],
+            ToProgram::Enable { key, events } => enable(piste_abi::PISTE_MESSAGE_ENABLE, *key, events),
+            ToProgram::Disable { key, events } => enable(piste_abi::PISTE_MESSAGE_DISABLE, *key, events),
+            ToProgram::Sync { token } => vec![sync(piste_abi::PISTE_MESSAGE_SYNC, *token)],
+            ToProgram::Synced { token } => vec![sync(piste_abi::PISTE_MESSAGE_SYNCED, *token)],
+        }
+    }
+}
+
+fn header(type_: u32, total_bytes: usize) -> piste_message {
+    assert!(total_bytes <= PISTE_MESSAGE_BYTES_MAX as usize);
+    piste_message {
+        magic: PISTE_MESSAGE_MAGIC,
+        type_,
+        total_bytes: total_bytes as u32,
+        reserved: 0,
+    }
+}
+
+fn channel(type_: u32, key: RingSetKey) -> Vec<u8> {
+    let message = header(type_, size_of::<piste_message_channel>());
+    piste_message_channel {
+        message,
+        key,
+        reserved: 0,
+    }
+    .as_bytes()
+    .to_vec()
+}
+
+fn sync(type_: u32, token: u64) -> Vec<u8> {
+    piste_message_sync {
+        message: header(type_, size_of::<piste_message_sync>()),
+        token,
+    }
+    .as_bytes()
+    .to_vec()
+}
+
+fn enable(type_: u32, key: RingSetKey, events: &[EnabledEvent]) -> Vec<Vec<u8>> {
+    let datagram = |events: &[EnabledEvent]| {
+        let total_bytes = size_of::<piste_message_enable>() + size_of::<piste_enabled_event>() * events.len();
+        let message = header(type_, total_bytes);
+        let mut bytes = Vec::with_capacity(total_bytes);
+        bytes.extend(
+            piste_message_enable {
+                message,
+                key,
+                event_count: events.len() as u32,
+            }
+            .as_bytes(),
+        );
+        for &EnabledEvent { module, index, class } in events {
+            let event = piste_enabled_event {
+                module_id: module,
+                event_index: index,
+                event_id: class,
+                reserved: 0,
+            };
+            bytes.extend(event.as_bytes());
+        }
+        bytes
+    };
+    events.chunks(ENABLED_EVENT_COUNT_MAX).map(datagram).collect()
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people ask: sessions, channels, rules, start and stop. Each either is refused and changes nothing, or is done.
+//!
+//! Names come in, checked here; the meaning of a missing session name too. Folders are made by the caller, before.
+
+use std::path::PathBuf;
+
+use piste_abi::{
+    PISTE_CHANNEL_COUNT_MAX, PISTE_SUBBUF_BYTES_MAX, PISTE_SUBBUF_BYTES_MIN, PISTE_SUBBUF_COUNT_MAX,
+    PISTE_SUBBUF_COUNT_MIN,
+};
+
+use super::machine::{Machine, Pending};
+use super::refusal::{Refusal, nearest};
+use super::rules::{Levels, Rule, check_pattern};
+use super::sessions::{Change, Channel, ChannelSettings, Moment, Session, SessionIdentity, SessionState};
+use crate::link::{Geometry, Loss, RequestId, SessionId, ToConsumer};
+
+/// The channel of events that were enabled without naming one.
+pub const DEFAULT_CHANNEL: &str = "default";
+const DEFAULT_SUBBUF_BYTES: u32 = 256 << 10;
+const DEFAULT_SUBBUF_COUNT: u32 = 4;
+const NAME_BYTES_MAX: usize = 127;
+
+/// Settings of a channel that is wanted; what is absent gets the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in ChannelSettings and Geometry")]
+pub struct ChannelRequest {
+    pub name: String,
+    pub loss: Option<Loss>,
+    pub block_timeout_us: Option<i64>,
+    pub subbuf_bytes: Option<i64>,
+    pub subbuf_count: Option<i64>,
+    pub context_vtid: Option<bool>,
+    pub context_cpu_id: Option<bool>,
+}
+
+/// Rules that are wanted: one for each pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in Rule")]
+pub struct RulesRequest {
+    pub patterns: Vec<String>,
+    pub excluded: Vec<String>,
+    pub levels: Levels,
+}
+
+impl Machine {
+    /// The session that a command means.
+    ///
+    /// # Errors
+    /// There is none of that name, or no current one.
+    pub fn find_session(&self, name: Option<&str>) -> Result<SessionId, Refusal> {
+        let Some(name) = name else {
+            return self.sessions.current().ok_or(Refusal::NoCurrentSession);
+        };
+        let found = self.open_sessions().find(|(_, session)| session.identity.name == name);
+        found.map(|(id, _)| id).ok_or_else(|| Refusal::NoSession {
+            name: name.to_owned(),
+            nearest: nearest(name, self.open_sessions().map(|(_, session)| &*session.identity.name)),
+        })
+    }
+
+    /// Whether a session can be created under a name.
+    ///
+    /// # Errors
+    /// The name is taken, or cannot be one.
+    pub fn check_session_name(&self, name: &str) -> Result<(), Refusal> {
+        check_name("session name", name)?;
+        // A session that is being destroyed keeps its name until it is gone.
+        if self.sessions.iter().any(|(_, session)| session.identity.name == name) {
+            return Err(Refusal::SessionExists { name: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// See [`Machine::check_session_name`].
+    pub fn create_session(&mut self, identity: SessionIdentity) -> Result<SessionId, Refusal> {
+        self.check_session_name(&identity.name)?;
+        let session = self.sessions.next_session();
+        self.record(Change::SessionCreated { session, identity });
+        self.open_at_consumer(session);
+        Ok(session)
+    }
+
+    /// Makes a session the current one.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn set_current(&mut self, name: &str) -> Result<(), Refusal> {
+        let session = self.find_session(Some(name))?;
+        self.record(Change::CurrentSet { session });
+        Ok(())
+    }
+
+    /// Makes a channel, unless it exists as it is wanted.
+    ///
+    /// # Errors
+    /// It exists otherwise, or cannot be as it is wanted.
+    pub fn enable_channel(&mut self, session: SessionId, wanted: &ChannelRequest) -> Result<ChannelSettings, Refusal> {
+        let state = self.session(session);
+        if let Some(existing) = state
+            .channels
+            .iter()
+            .find(|channel| channel.settings.name == wanted.name)
+        {
+            check_same(&existing.settings, wanted, &state.identity.name)?;
+            return Ok(existing.settings.clone());
+        }
+        check_name("channel name", &wanted.name)?;
+        if state.channels.len() >= PISTE_CHANNEL_COUNT_MAX as usize {
+            return Err(Refusal::TooManyChannels {
+                session: state.identity.name.clone(),
+                limit: PISTE_CHANNEL_COUNT_MAX as usize,
+            });
+        }
+        let settings = self.settle(wanted, state.identity.snapshot)?;
+        self.record(Change::ChannelAdded {
+            session,
+            settings: settings.clone(),
+        });
+        let channel = self.session(session).channels.len() as u32 - 1;
+        self.add_channel_at_consumer(session, channel);
+        Ok(settings)
+    }
+
+    fn settle(&self, wanted: &ChannelRequest, snapshot: bool) -> Result<ChannelSettings, Refusal> {
+        let default_loss = if snapshot { Loss::Overwrite } else { Loss::Discard };
+        let loss = wanted.loss.unwrap_or(default_loss);
+        if snapshot && loss != Loss::Overwrite {
+            return Err(Refusal::InvalidSetting {
+                setting: "loss mode",
+                value: loss.name().into(),
+                allowed: "overwrite, because the session keeps its rings in memory for snapshots".into(),
+            });
+        }
+        let block_timeout_us = match (loss, wanted.block_timeout_us) {
+            (Loss::Block, None) => u32::MAX,
+            (Loss::Block, Some(timeout_us)) => u32::try_from(timeout_us)
+                .ok()
+                .filter(|&timeout_us| timeout_us < u32::MAX)
+                .ok_or_else(|| invalid("block timeout", timeout_us, "0 to 4294967294 microseconds"))?,
+            (_, None) => 0,
+            (_, Some(timeout_us)) => {
+                return Err(invalid(
+                    "block timeout",
+                    timeout_us,
+                    "none, unless the loss mode is block",
+                ));
+            }
+        };
+        let geometry = Geometry {
+            ring_count: self.host.ring_count,
+            subbuf_bytes: power_of_two(
+                "sub-buffer size",
+                wanted.subbuf_bytes.unwrap_or(DEFAULT_SUBBUF_BYTES.into()),
+                PISTE_SUBBUF_BYTES_MIN,
+                PISTE_SUBBUF_BYTES_MAX,
+            )?,
+            subbuf_count: power_of_two(
+                "number of sub-buffers",
+                wanted.subbuf_count.unwrap_or(DEFAULT_SUBBUF_COUNT.into()),
+                PISTE_SUBBUF_COUNT_MIN,
+                PISTE_SUBBUF_COUNT_MAX,
+            )?,
+            loss,
+            block_timeout_us,
+            clock: self.host.clock,
+            context_vtid: wanted.context_vtid.unwrap_or(true),
+            context_cpu_id: wanted.context_cpu_id.unwrap_or(true),
+        };
+        if let Err(error) = geometry.memory() {
+            let value = format!("{} x {}", geometry.subbuf_count, geometry.subbuf_bytes);
+            return Err(invalid("number and size of sub-buffers", value, &error.to_string()));
+        }
+        Ok(ChannelSettings {
+            name: wanted.name.clone(),
+            geometry,
+        })
+    }
+
+    /// Adds a rule for each pattern, or enables it again. The channel's number, and what to wait for.
+    ///
+    /// # Errors
+    /// No such channel, or a pattern is wrong: no rule is added then.
+    pub fn enable_event(
+        &mut self,
+        session: SessionId,
+        channel: Option<&str>,
+        wanted: &RulesRequest,
+    ) -> Result<(u32, Pending), Refusal> {
+        wanted
+            .patterns
+            .iter()
+            .chain(&wanted.excluded)
+            .try_for_each(|pattern| check_pattern(pattern))?;
+        if wanted.patterns.is_empty() {
+            check_pattern("")?;
+        }
+        let channel = match channel {
+            Some(name) => self.find_channel(session, name)?,
+            None => match self.find_channel(session, DEFAULT_CHANNEL) {
+                Ok(channel) => channel,
+                Err(_) => {
+                    let default = ChannelRequest {
+                        name: DEFAULT_CHANNEL.into(),
+                        ..ChannelRequest::default()
+                    };
+                    self.enable_channel(session, &default)?;
+                    self.session(session).channels.len() as u32 - 1
+                }
+            },
+        };
+        let mut rules = self.channel(session, channel).rules.clone();
+        for pattern in &wanted.patterns {
+            let rule = Rule {
+                pattern: pattern.clone(),
+                excluded: wanted.excluded.clone(),
+                levels: wanted.levels,
+                enabled: true,
+            };
+            match rules.iter_mut().find(|known| known.selects_like(&rule)) {
+                Some(known) => known.enabled = true,
+                None => rules.push(rule),
+            }
+        }
+        Ok((channel, self.set_rules(session, channel, rules)))
+    }
+
+    /// Disables the rules with these patterns; with none, all rules.
+    ///
+    /// # Errors
+    /// No such channel or rule: no rule is disabled then.
+    pub fn disable_event(
+        &mut self,
+        session: SessionId,
+        channel: Option<&str>,
+        patterns: &[String],
+    ) -> Result<(u32, Pending), Refusal> {
+        let channel = self.find_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
+        let mut rules = self.channel(session, channel).rules.clone();
+        for pattern in patterns {
+            let mut known = rules.iter_mut().filter(|rule| rule.pattern == *pattern).peekable();
+            if known.peek().is_none() {
+                let state = self.channel(session, channel);
+                return Err(Refusal::NoRule {
+                    pattern: pattern.clone(),
+                    channel: state.settings.name.clone(),
+                    nearest: nearest(pattern, state.rules.iter().map(|rule| &*rule.pattern)),
+                });
+            }
+            known.for_each(|rule| rule.enabled = false);
+        }
+        if patterns.is_empty() {
+            rules.iter_mut().for_each(|rule| rule.enabled = false);
+        }
+        Ok((channel, self.set_rules(session, channel, rules)))
+    }
+
+    fn set_rules(&mut self, session: SessionId, channel: u32, rules: Vec<Rule>) -> Pending {
+        self.forget_told();
+        let earlier = self.channel(session, channel).rules.clone();
+        if rules != earlier {
+            self.record(Change::RulesSet {
+                session,
+                channel,
+                rules,
+            });
+            for program in self.programs_of(session) {
+                self.update(program, session, channel, &earlier);
+            }
+        }
+        self.wait_for_told(None)
+    }
+
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// The session records already, or has no enabled rule.
+    pub fn start(&mut self, session: SessionId, at: Moment) -> Result<Pending, Refusal> {
+        let state = self.session(session);
+        let name = || state.identity.name.clone();
+        if state.state == SessionState::Active {
+            return Err(Refusal::AlreadyActive { session: name() });
+        }
+        if !state
+            .channels
+            .iter()
+            .flat_map(|channel| &channel.rules)
+            .any(|rule| rule.enabled)
+        {
+            return Err(Refusal::NothingEnabled { session: name() });
+        }
+        self.forget_told();
+        self.record(Change::Started { session, at });
+        // Before the ring sets, so that none of them is taken for one of a stopped session.
+        let request = self.ask_consumer(|request| ToConsumer::Start { session, request });
+        for program in self.programs_of(session) {
+            self.attach(program, session);
+        }
+        Ok(self.wait_for_told(Some(request)))
+    }
+
+    /// Stops recording. The consumer's answer has the totals.
+    ///
+    /// # Errors
+    /// The session does not record.
+    pub fn stop(&mut self, session: SessionId, at: Moment) -> Result<RequestId, Refusal> {
+        let state = self.session(session);
+        if state.state != SessionState::Active {
+            return Err(Refusal::NotActive {
+                session: state.identity.name.clone(),
+            });
+        }
+        self.record(Change::Stopped { session, at });
+        Ok(self.ask_consumer(|request| ToConsumer::Stop { session, request }))
+    }
+
+    /// Begins to destroy a session. The consumer's answer has the totals, and then [`Machine::session_ended`] ends it.
+    pub fn destroy(&mut self, session: SessionId, at: Moment) -> RequestId {
+        self.record(Change::Closing { session, at });
+        self.ask_consumer(|request| ToConsumer::CloseSession { session, request })
+    }
+
+    /// Whether a snapshot can be taken, and its number, from 1.
+    ///
+    /// # Errors
+    /// The session takes no snapshots, or never recorded.
+    pub fn next_snapshot(&self, session: SessionId) -> Result<u64, Refusal> {
+        let state = self.session(session);
+        let name = || state.identity.name.clone();
+        if !state.identity.snapshot {
+            return Err(Refusal::NotSnapshot { session: name() });
+        }
+        if state.state == SessionState::Inactive {
+            return Err(Refusal::NotActive { session: name() });
+        }
+        Ok(state.snapshot_count + 1)
+    }
+
+    /// Writes what the rings hold to a folder.
+    pub fn take_snapshot(&mut self, session: SessionId, output: PathBuf) -> RequestId {
+        self.record(Change::SnapshotTaken { session });
+        self.ask_consumer(|request| ToConsumer::Snapshot {
+            session,
+            output,
+            request,
+        })
+    }
+
+    /// Asks for the totals of a session.
+    pub fn report(&mut self, session: SessionId) -> RequestId {
+        self.ask_consumer(|request| ToConsumer::Report { session, request })
+    }
+
+    /// The number of a channel.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn find_channel(&self, session: SessionId, name: &str) -> Result<u32, Refusal> {
+        let state = self.session(session);
+        let mut numbered = (0..).zip(&state.channels);
+        let found = numbered.find(|(_, channel)| channel.settings.name == name);
+        found.map(|(number, _)| number).ok_or_else(|| Refusal::NoChannel {
+            name: name.to_owned(),
+            session: state.identity.name.clone(),
+            nearest: nearest(name, state.channels.iter().map(|channel| &*channel.settings.name)),
+        })
+    }
+
+    /// A session that was found.
+    ///
+    /// # Panics
+    /// When it has ended since.
+    pub fn session(&self, session: SessionId) -> &Session {
+        self.sessions.get(session).expect("callers found it")
+    }
+
+    fn channel(&self, session: SessionId, channel: u32) -> &Channel {
+        &self.session(session).channels[channel as usize]
+    }
+}
+
+impl Loss {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Discard => "discard",
+            Loss::Overwrite => "overwrite",
+            Loss::Block => "block",
+        }
+    }
+}
+
+fn invalid(setting: &'static str, value: impl ToString, allowed: &str) -> Refusal {
+    Refusal::InvalidSetting {
+        setting,
+        value: value.to_string(),
+        allowed: allowed.to_owned(),
+    }
+}
+
+/// Names become names of files and folders.
+fn check_name(setting: &'static str, name: &str) -> Result<(), Refusal> {
+    let possible = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with(['.', '-'])
+        && !name.contains(|character: char| character == '/' || character.is_control());
+    if possible {
+        return Ok(());
+    }
+    let allowed = format!("1 to {NAME_BYTES_MAX} bytes without `/`, not starting with `.` or `-`");
+    Err(invalid(setting, name, &allowed))
+}
+
+fn power_of_two(setting: &'static str, value: i64, least: u32, most: u32) -> Result<u32, Refusal> {
+    u32::try_from(value)
+        .ok()
+        .filter(|number| number.is_power_of_two() && (least..=most).contains(number))
+        .ok_or_else(|| invalid(setting, value, &format!("a power of two from {least} to {most}")))
+}
+
+/// A channel that exists is as wanted when nothing that was said contradicts it.
+fn check_same(existing: &ChannelSettings, wanted: &ChannelRequest, session: &str) -> Result<(), Refusal> {
+    let is = &existing.geometry;
+    let differs = |setting, differs: bool, value: String| match differs {
+        false => Ok(()),
+        true => Err(Refusal::ChannelExists {
+            name: existing.name.clone(),
+            session: session.to_owned(),
+            setting,
+            value,
+        }),
+    };
+    fn other<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
+        wanted.is_some_and(|wanted| wanted != is)
+    }
+    differs("loss mode", other(wanted.loss, is.loss), is.loss.name().into())?;
+    let timeout = match is.block_timeout_us {
+        u32::MAX => "unlimited".into(),
+        timeout_us => format!("{timeout_us} us"),
+    };
+    differs(
+        "block timeout",
+        other(wanted.block_timeout_us, is.block_timeout_us.into()),
+        timeout,
+    )?;
+    differs(
+        "sub-buffer size",
+        other(wanted.subbuf_bytes, is.subbuf_bytes.into()),
+        is.subbuf_bytes.to_string(),
+    )?;
+    differs(
+        "number of sub-buffers",
+        other(wanted.subbuf_count, is.subbuf_count.into()),
+        is.subbuf_count.to_string(),
+    )?;
+    differs(
+        "context vtid",
+        other(wanted.context_vtid, is.context_vtid),
+        is.context_vtid.to_string(),
+    )?;
+    differs(
+        "context cpu_id",
+        other(wanted.context_cpu_id, is.context_cpu_id),
+        is.context_cpu_id.to_string(),
+    )
+}

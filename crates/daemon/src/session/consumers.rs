@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the consumer says, and how a new one, or a new pisted, comes to the common state.
+
+use std::collections::BTreeSet;
+
+use super::machine::Machine;
+use super::sessions::{Change, RingSetLife, SessionState};
+use crate::link::{RequestId, RingSetKey, SessionId, ToConsumer};
+use crate::message::ToProgram;
+
+impl Machine {
+    /// Tells the consumer everything, except of the ring sets that it `has` already.
+    pub fn everything(&mut self, has: &BTreeSet<RingSetKey>) {
+        let sessions: Vec<(SessionId, SessionState, u32)> = self
+            .sessions
+            .iter()
+            .map(|(id, session)| (id, session.state, session.channels.len() as u32))
+            .collect();
+        for &(session, state, channel_count) in &sessions {
+            self.open_at_consumer(session);
+            for channel in 0..channel_count {
+                self.add_channel_at_consumer(session, channel);
+                let classes = self.session(session).channels[channel as usize].classes.clone();
+                for class in classes {
+                    self.tell_consumer(ToConsumer::AddClass {
+                        session,
+                        stream_id: channel,
+                        class,
+                    });
+                }
+            }
+            if state == SessionState::Active {
+                self.ask_consumer(|request| ToConsumer::Start { session, request });
+            }
+        }
+        let ring_sets: Vec<_> = self.sessions.ring_sets().map(|(key, set)| (key, set.clone())).collect();
+        for (key, ring_set) in ring_sets {
+            if !has.contains(&key) {
+                self.tell_consumer(ring_set.announce(key));
+            }
+            if ring_set.life == RingSetLife::Retired {
+                self.tell_consumer(ToConsumer::RetireRingSet { key });
+            } else if self.orphans.contains(&key) {
+                self.tell_consumer(ToConsumer::ProgramGone { key });
+            }
+        }
+    }
+
+    /// What an adopted consumer has and this pisted does not know of: it is to write what is left and forget it.
+    pub fn close_unknown(&mut self, sessions: &BTreeSet<SessionId>, ring_sets: &BTreeSet<RingSetKey>) {
+        for &session in sessions {
+            if self.sessions.get(session).is_none() {
+                self.ask_consumer(|request| ToConsumer::CloseSession { session, request });
+            }
+        }
+        for &key in ring_sets {
+            if self.sessions.ring_set(key).is_none() {
+                self.tell_consumer(ToConsumer::RetireRingSet { key });
+            }
+        }
+    }
+
+    /// The memory of a ring set could not be made, or was lost with an earlier pisted and its consumer.
+    pub fn ring_set_failed(&mut self, key: RingSetKey, why: &str) {
+        let Some(ring_set) = self.sessions.ring_set(key).cloned() else {
+            return;
+        };
+        self.orphans.remove(&key);
+        self.record(Change::RingSetEnded { key });
+        self.tell(ring_set.program, ToProgram::ChannelGone { key });
+        self.add_finding(ring_set.session, format!("a program is not recorded: {why}"));
+    }
+
+    /// The consumer has emptied a ring set.
+    pub fn ring_set_done(&mut self, key: RingSetKey) {
+        self.orphans.remove(&key);
+        if self.sessions.ring_set(key).is_some() {
+            self.record(Change::RingSetEnded { key });
+        }
+        self.drop_rings(key);
+    }
+
+    /// The consumer gave up on a record of a living program.
+    pub fn ring_recovered(&mut self, key: RingSetKey) {
+        self.replace(key);
+    }
+
+    /// The consumer has closed a session.
+    pub fn session_ended(&mut self, session: SessionId) {
+        let ring_sets: Vec<_> = self
+            .sessions
+            .ring_sets()
+            .filter(|(_, ring_set)| ring_set.session == session)
+            .map(|(key, ring_set)| (key, ring_set.program, ring_set.life))
+            .collect();
+        for (key, program, life) in ring_sets {
+            self.orphans.remove(&key);
+            if life == RingSetLife::Live {
+                self.tell(program, ToProgram::ChannelGone { key });
+            }
+            self.drop_rings(key);
+        }
+        if self.sessions.get(session).is_some() {
+            self.record(Change::SessionEnded { session });
+        }
+        self.forget_notes(session);
+    }
+
+    /// Sessions whose end was asked for and not yet answered, asked for again: an earlier pisted's, or a consumer died.
+    pub fn close_again(&mut self) -> Vec<(SessionId, RequestId)> {
+        let closing: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.state == SessionState::Closing)
+            .map(|(id, _)| id)
+            .collect();
+        let ask = |session| {
+            (
+                session,
+                self.ask_consumer(|request| ToConsumer::CloseSession { session, request }),
+            )
+        };
+        closing.into_iter().map(ask).collect()
+    }
+
+    pub(super) fn open_at_consumer(&mut self, session: SessionId) {
+        let identity = self.session(session).identity.clone();
+        self.tell_consumer(ToConsumer::OpenSession {
+            session,
+            output: identity.output,
+            snapshot: identity.snapshot,
+            trace: identity.trace,
+        });
+    }
+
+    pub(super) fn add_channel_at_consumer(&mut self, session: SessionId, channel: u32) {
+        let state = &self.session(session).channels[channel as usize];
+        let (stream, geometry) = (state.stream_class(channel), state.settings.geometry);
+        self.tell_consumer(ToConsumer::AddChannel {
+            session,
+            stream,
+            geometry,
+        });
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of pisted, and what its decisions lead to. Methods for the three kinds of input are in commands.rs, programs.rs
+//! and consumers.rs; each leaves its effects here, in order, for the daemon to carry out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use super::participants::Participants;
+use super::programs::Program;
+use super::sessions::{Change, ProgramId, RingSetLife, Session, SessionState, Sessions};
+use crate::link::{Clock, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
+use crate::message::ToProgram;
+
+/// Something to be done outside, in the order of the effects.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Append it to the journal, before anything that follows.
+    Record(Change),
+    /// Send a message; with `Channel` goes the memory.
+    Tell {
+        /// The program.
+        program: ProgramId,
+        /// The message.
+        message: ToProgram,
+    },
+    /// Send a message; with `AddRingSet` goes the memory.
+    Consumer(ToConsumer),
+    /// Make the memory of a ring set.
+    MakeRings {
+        /// Its key.
+        key: RingSetKey,
+        /// Shown in /proc.
+        name: String,
+        /// Its shape.
+        geometry: Geometry,
+        /// Programs record into it as soon as they have it.
+        recording: bool,
+    },
+    /// The memory is not needed any more here.
+    DropRings {
+        /// Its key.
+        key: RingSetKey,
+    },
+}
+
+/// What an answer has to wait for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Programs that were told something, and the token that they answer with.
+    pub programs: BTreeSet<ProgramId>,
+    /// The token.
+    pub token: u64,
+    /// The consumer's answer.
+    pub request: Option<RequestId>,
+}
+
+/// What the machine needs to know about the computer.
+#[derive(Debug, Clone, Copy)]
+pub struct Host {
+    /// CPUs that there can be.
+    pub ring_count: u32,
+    /// The clock of the records.
+    pub clock: Clock,
+}
+
+/// The whole state of pisted.
+#[derive(Debug)]
+pub struct Machine {
+    pub(super) host: Host,
+    pub(super) sessions: Sessions,
+    /// The connected ones.
+    pub(super) programs: BTreeMap<ProgramId, Program>,
+    /// Ring sets of programs that are dead, which the consumer empties.
+    pub(super) orphans: BTreeSet<RingSetKey>,
+    /// What is known about a session beyond its state.
+    notes: BTreeMap<SessionId, Notes>,
+    effects: Vec<Effect>,
+    /// Programs that were told something since the last `wait_for_told`.
+    told: BTreeSet<ProgramId>,
+    last_token: u64,
+    last_request: RequestId,
+}
+
+/// What is known about a session beyond its state. It is lost with pisted.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Who took part.
+    pub participants: Participants,
+    /// What people should know.
+    pub findings: Findings,
+}
+
+/// Findings with their counts.
+#[derive(Debug, Default)]
+pub struct Findings(BTreeMap<String, u64>);
+
+/// Different findings that are kept of one session or program; more are counted as one.
+const FINDING_COUNT_MAX: usize = 64;
+
+impl Findings {
+    /// Counts a finding.
+    pub fn add(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if self.0.len() < FINDING_COUNT_MAX || self.0.contains_key(&what) {
+            *self.0.entry(what).or_default() += 1;
+        } else {
+            *self.0.entry("further findings".into()).or_default() += 1;
+        }
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<Finding> {
+        self.0
+            .iter()
+            .map(|(what, &count)| Finding {
+                what: what.clone(),
+                count,
+            })
+            .collect()
+    }
+}
+
+impl Machine {
+    /// A machine that goes on where an earlier one's changes led to. Requests and tokens of this one start after `epoch`, so
+    /// that late answers to an earlier pisted's fit nothing.
+    pub fn new(host: Host, sessions: Sessions, epoch: u64) -> Machine {
+        Machine {
+            host,
+            sessions,
+            programs: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            notes: BTreeMap::new(),
+            effects: Vec::new(),
+            told: BTreeSet::new(),
+            last_token: epoch,
+            last_request: epoch,
+        }
+    }
+
+    /// What is to be done, in order. The machine assumes that it is done.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        mem::take(&mut self.effects)
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The connected programs.
+    pub fn programs(&self) -> impl Iterator<Item = (ProgramId, &Program)> {
+        self.programs.iter().map(|(&id, program)| (id, program))
+    }
+
+    /// What is known about a session beyond its state.
+    pub fn notes(&self, session: SessionId) -> Option<&Notes> {
+        self.notes.get(&session)
+    }
+
+    pub(super) fn notes_mut(&mut self, session: SessionId) -> &mut Notes {
+        self.notes.entry(session).or_default()
+    }
+
+    pub(super) fn forget_notes(&mut self, session: SessionId) {
+        self.notes.remove(&session);
+    }
+
+    /// Counts a finding of a session.
+    pub fn add_finding(&mut self, session: SessionId, what: impl Into<String>) {
+        if self.sessions.get(session).is_some() {
+            self.notes_mut(session).findings.add(what);
+        }
+    }
+
+    pub(super) fn record(&mut self, change: Change) {
+        let applied = self.sessions.apply(change.clone());
+        assert_eq!(applied, Ok(()), "the machine makes changes that fit");
+        self.effects.push(Effect::Record(change));
+    }
+
+    pub(super) fn tell(&mut self, program: ProgramId, message: ToProgram) {
+        if self.programs.contains_key(&program) {
+            self.told.insert(program);
+            self.effects.push(Effect::Tell { program, message });
+        }
+    }
+
+    pub(super) fn tell_consumer(&mut self, message: ToConsumer) {
+        self.effects.push(Effect::Consumer(message));
+    }
+
+    pub(super) fn ask_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
+        self.last_request += 1;
+        self.tell_consumer(question(self.last_request));
+        self.last_request
+    }
+
+    pub(super) fn make_rings(&mut self, key: RingSetKey, name: String, geometry: Geometry, recording: bool) {
+        self.effects.push(Effect::MakeRings {
+            key,
+            name,
+            geometry,
+            recording,
+        });
+    }
+
+    pub(super) fn drop_rings(&mut self, key: RingSetKey) {
+        self.effects.push(Effect::DropRings { key });
+    }
+
+    /// Asks the programs that were told something to confirm it.
+    pub(super) fn wait_for_told(&mut self, request: Option<RequestId>) -> Pending {
+        self.last_token += 1;
+        let token = self.last_token;
+        let programs = mem::take(&mut self.told);
+        for &program in &programs {
+            self.effects.push(Effect::Tell {
+                program,
+                message: ToProgram::Sync { token },
+            });
+        }
+        Pending {
+            programs,
+            token,
+            request,
+        }
+    }
+
+    /// What was told so far needs no confirmation.
+    pub(super) fn forget_told(&mut self) {
+        self.told.clear();
+    }
+
+    /// Numbers of the sessions that people can name, in the order of their creation.
+    pub fn open_session_ids(&self) -> Vec<SessionId> {
+        self.open_sessions().map(|(id, _)| id).collect()
+    }
+
+    /// Whether a ring set's program lives and writes to it.
+    pub fn is_alive(&self, key: RingSetKey) -> bool {
+        let ring_set = self.sessions.ring_set(key);
+        ring_set.is_some_and(|ring_set| ring_set.life == RingSetLife::Live) && !self.orphans.contains(&key)
+    }
+
+    /// Sessions that people can name.
+    pub(super) fn open_sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.sessions
+            .iter()
+            .filter(|(_, session)| session.state != SessionState::Closing)
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules: which events a channel records. A pattern with `*` for any text, exclusions, levels.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest pattern in bytes: that of the longest event name, with room for stars.
+pub const PATTERN_BYTES_MAX: usize = 512;
+
+/// One rule of a channel. A channel records an event when one of its enabled rules matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Matches the event's name, `provider:event`.
+    pub pattern: String,
+    /// Patterns of names that this rule does not match.
+    pub excluded: Vec<String>,
+    /// Levels that the rule matches.
+    pub levels: Levels,
+    /// A disabled rule matches nothing, and stays listed.
+    pub enabled: bool,
+}
+
+/// A range of event levels. A smaller number is graver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Levels {
+    /// Every level.
+    All,
+    /// This level and the graver ones.
+    AtLeast(u8),
+    /// This level only.
+    Exactly(u8),
+}
+
+/// Why a text is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidPattern {
+    /// The text.
+    pub pattern: String,
+    /// Byte where it goes wrong.
+    pub position: usize,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+impl Rule {
+    /// Whether the rule is enabled and matches an event.
+    pub fn matches(&self, name: &str, level: u8) -> bool {
+        self.levels.contain(level) && self.names(name)
+    }
+
+    /// Whether the rule is enabled and matches events of a name, of some level.
+    pub fn names(&self, name: &str) -> bool {
+        self.enabled && matches(&self.pattern, name) && !self.excluded.iter().any(|excluded| matches(excluded, name))
+    }
+
+    /// Whether the two select the same events when enabled.
+    pub fn selects_like(&self, other: &Rule) -> bool {
+        self.pattern == other.pattern && self.excluded == other.excluded && self.levels == other.levels
+    }
+}
+
+impl Levels {
+    fn contain(self, level: u8) -> bool {
+        match self {
+            Levels::All => true,
+            Levels::AtLeast(limit) => level <= limit,
+            Levels::Exactly(only) => level == only,
+        }
+    }
+}
+
+/// Checks a pattern before it becomes part of a rule.
+///
+/// # Errors
+/// Where and why no event can have such a name.
+pub fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
+    let invalid = |position, reason| {
+        Err(InvalidPattern {
+            pattern: pattern.to_owned(),
+            position,
+            reason,
+        })
+    };
+    if pattern.is_empty() {
+        return invalid(0, "it is empty");
+    }
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return invalid(PATTERN_BYTES_MAX, "it is longer than 512 bytes");
+    }
+    if let Some(position) = pattern.find(char::is_control) {
+        return invalid(position, "event names hold no control characters");
+    }
+    if !pattern.contains([':', '*']) {
+        return invalid(
+            pattern.len(),
+            "an event is named `provider:event`, and there is neither a `:` nor a `*`",
+        );
+    }
+    Ok(())
+}
+
+/// Whether `text` is like `pattern`, in which each `*` stands for any text.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t) = (0, 0);
+    // After the last star seen, and the text it stands for so far: only the last one needs to be tried again.
+    let mut retry = None;
+    while t < text.len() {
+        if p < pattern.len() && pattern[p] == b'*' {
+            p += 1;
+            retry = Some((p, t));
+        } else if p < pattern.len() && pattern[p] == text[t] {
+            p += 1;
+            t += 1;
+        } else if let Some((after_star, start)) = retry {
+            p = after_star;
+            t = start + 1;
+            retry = Some((after_star, t));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text_anywhere() {
+        for (pattern, text, expected) in [
+            ("*", "shop:order", true),
+            ("shop:*", "shop:order", true),
+            ("shop:*", "shopper:order", false),
+            ("*:order", "shop:order", true),
+            ("*o*r*", "shop:order", true),
+            ("shop:order", "shop:order", true),
+            ("shop:order*", "shop:order", true),
+            ("shop:orde", "shop:order", false),
+            ("shop:order", "shop:orde", false),
+            ("*ab*ab", "abcabab", true),
+            ("*ab*abc", "abcabab", false),
+            ("a*b*c*d", "a__b__c__", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_many_stars_takes_no_exponential_time() {
+        assert!(!matches(&"*a".repeat(250), &"a".repeat(249)));
+        assert!(!matches(&format!("{}b", "*a".repeat(100)), &"a".repeat(10_000)));
+    }
+
+    #[test]
+    fn exclusions_and_levels_narrow_a_rule() {
+        let rule = Rule {
+            pattern: "shop:*".into(),
+            excluded: vec!["*debug*".into()],
+            levels: Levels::AtLeast(6),
+            enabled: true,
+        };
+        assert!(rule.matches("shop:order", 6));
+        assert!(rule.matches("shop:order", 0));
+        assert!(!rule.matches("shop:order", 7));
+        assert!(!rule.matches("shop:debug_order", 6));
+        assert!(
+            !Rule {
+                enabled: false,
+                ..rule.clone()
+            }
+            .matches("shop:order", 6)
+        );
+        assert!(
+            !Rule {
+                levels: Levels::Exactly(6),
+                ..rule
+            }
+            .matches("shop:order", 5)
+        );
+    }
+
+    #[test]
+    fn what_no_event_can_be_named_is_refused_with_its_place() {
+        let position = |pattern: &str| check_pattern(pattern).map_err(|invalid| invalid.position);
+        assert_eq!(position("shop:*"), Ok(()));
+        assert_eq!(position("*"), Ok(()));
+        assert_eq!(position(""), Err(0));
+        assert_eq!(position("order"), Err(5));
+        assert_eq!(position("shop:\n"), Err(5));
+        assert_eq!(position(&"*".repeat(513)), Err(512));
+    }
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sessions, channels, rules, start, stop.
+
+use super::*;
+use crate::link::Loss;
+use crate::session::Refusal;
+
+#[test]
+fn a_session_that_starts_takes_the_programs_that_run() {
+    let mut machine = machine();
+    register(&mut machine, ADA, &["shop:order", "lttng_ust_statedump:start!"]);
+    register(&mut machine, BOB, &["other:thing"]);
+    let session = machine.create_session(identity("web")).unwrap();
+    machine
+        .enable_event(session, None, &rules(&["shop:*", "lttng_ust_statedump:*"]))
+        .unwrap();
+    check(&mut machine, &["consumer: open 1", "consumer: channel 1/0 default"]);
+    let pending = machine.start(session, at(0)).unwrap();
+    check(
+        &mut machine,
+        &[
+            "consumer: start 1 #1",
+            "consumer: class 1/0 0 shop:order",
+            "consumer: class 1/0 1 lttng_ust_statedump:start",
+            "make 1 piste:web:default recording",
+            "consumer: rings 1/0 1 of 7 from 0",
+            "7: channel 1",
+            "7: enable 1 1.0=0 1.1=1",
+            "7: dump 1",
+            "7: sync 2",
+        ],
+    );
+    assert_eq!(pending.programs.into_iter().collect::<Vec<_>>(), [ADA]);
+    assert_eq!((pending.token, pending.request), (2, Some(1)));
+}
+
+#[test]
+fn stop_and_start_again_tell_programs_nothing() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.stop(session, at(10)).unwrap();
+    check(&mut machine, &["consumer: stop 1 #2"]);
+    // While it is stopped, new programs get nothing, and known ones are kept up to date.
+    register(&mut machine, BOB, &["shop:pay"]);
+    assert_eq!(machine.sessions().ring_sets().count(), 1);
+    machine.events(ADA, 2, block(&["shop:pay"]), 100);
+    check(&mut machine, &["consumer: class 1/0 1 shop:pay", "7: enable 1 2.0=1"]);
+    machine.start(session, at(30)).unwrap();
+    check(
+        &mut machine,
+        &[
+            "consumer: start 1 #3",
+            "make 2 piste:web:default recording",
+            "consumer: rings 1/0 2 of 8 from 2",
+            "8: channel 2",
+            "8: enable 2 1.0=1",
+            "8: sync 3",
+        ],
+    );
+    assert_eq!(machine.session(session).recorded_ns(at(45)), 25);
+}
+
+#[test]
+fn rules_that_change_take_effect_at_once() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order", "other:thing"]);
+    register(&mut machine, BOB, &["other:thing"]);
+    let (_, pending) = machine
+        .enable_event(session, None, &rules(&["other:*", "*:thing"]))
+        .unwrap();
+    check(
+        &mut machine,
+        &[
+            "consumer: class 1/0 1 other:thing",
+            "7: enable 1 1.1=1",
+            "make 2 piste:web:default recording",
+            "consumer: rings 1/0 2 of 8 from 2",
+            "8: channel 2",
+            "8: enable 2 1.0=1",
+            "7: sync 3",
+            "8: sync 3",
+        ],
+    );
+    assert_eq!(pending.programs.len(), 2);
+    // Another rule still wants it.
+    machine.disable_event(session, None, &["other:*".into()]).unwrap();
+    check(&mut machine, &[]);
+    machine.disable_event(session, None, &["*:thing".into()]).unwrap();
+    check(
+        &mut machine,
+        &["7: disable 1 1.1=0", "8: disable 2 1.0=0", "7: sync 5", "8: sync 5"],
+    );
+    // A disabled rule is listed, and can be enabled again.
+    assert_eq!(machine.session(session).channels[0].rules.len(), 3);
+    machine.enable_event(session, None, &rules(&["*:thing"])).unwrap();
+    assert_eq!(machine.session(session).channels[0].rules.len(), 3);
+    check(
+        &mut machine,
+        &["7: enable 1 1.1=1", "8: enable 2 1.0=1", "7: sync 6", "8: sync 6"],
+    );
+}
+
+#[test]
+fn a_first_ring_set_gets_what_earlier_rules_want_too() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    machine.enable_event(session, None, &rules(&["shop:*"])).unwrap();
+    machine.enable_channel(session, &channel("second")).unwrap();
+    machine.start(session, at(0)).unwrap();
+    register(&mut machine, ADA, &["shop:order"]);
+    machine
+        .enable_event(session, Some("second"), &rules(&["shop:order"]))
+        .unwrap();
+    check(
+        &mut machine,
+        &[
+            "consumer: class 1/1 0 shop:order",
+            "make 2 piste:web:second recording",
+            "consumer: rings 1/1 2 of 7 from 2",
+            "7: channel 2",
+            "7: enable 2 1.0=0",
+            "7: sync 3",
+        ],
+    );
+}
+
+#[test]
+fn a_level_means_this_and_graver() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    let levels = |levels| RulesRequest {
+        levels,
+        ..rules(&["shop:*"])
+    };
+    // The test's events are of level 13.
+    machine
+        .enable_event(session, None, &levels(Levels::AtLeast(12)))
+        .unwrap();
+    machine.start(session, at(0)).unwrap();
+    register(&mut machine, ADA, &["shop:order"]);
+    assert_eq!(machine.sessions().ring_sets().count(), 0);
+    machine
+        .enable_event(session, None, &levels(Levels::Exactly(13)))
+        .unwrap();
+    assert_eq!(machine.sessions().ring_sets().count(), 1);
+}
+
+#[test]
+fn a_session_is_destroyed_when_the_consumer_has_closed_it() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.destroy(session, at(5));
+    check(&mut machine, &["consumer: close 1 #2"]);
+    assert_eq!(machine.find_session(Some("web")).unwrap_err(), no_session("web", &[]));
+    assert_eq!(
+        machine.create_session(identity("web")).unwrap_err(),
+        Refusal::SessionExists { name: "web".into() }
+    );
+    // Programs that come meanwhile do not become part of it.
+    register(&mut machine, BOB, &["shop:order"]);
+    machine.session_ended(session);
+    check(&mut machine, &["7: gone 1", "drop 1"]);
+    assert!(machine.sessions().epitaph().is_some());
+    assert_eq!(machine.create_session(identity("web")), Ok(2));
+}
+
+fn no_session(name: &str, nearest: &[&str]) -> Refusal {
+    Refusal::NoSession {
+        name: name.into(),
+        nearest: nearest.iter().map(|&name| name.into()).collect(),
+    }
+}
+
+#[test]
+fn the_current_session_is_the_newest_that_is_left() {
+    let mut machine = machine();
+    assert_eq!(machine.find_session(None), Err(Refusal::NoCurrentSession));
+    let web = machine.create_session(identity("web")).unwrap();
+    let mail = machine.create_session(identity("mail")).unwrap();
+    let mut recorded = identity("recorded");
+    recorded.record_id = Some([1; 16]);
+    machine.create_session(recorded).unwrap();
+    assert_eq!(machine.find_session(None), Ok(mail));
+    machine.set_current("web").unwrap();
+    assert_eq!(machine.find_session(None), Ok(web));
+    machine.destroy(web, at(0));
+    assert_eq!(machine.find_session(None), Ok(mail));
+    machine.destroy(mail, at(0));
+    assert_eq!(machine.find_session(None), Err(Refusal::NoCurrentSession));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    machine.take_effects();
+    assert_eq!(machine.find_session(Some("wbe")), Err(no_session("wbe", &["web"])));
+    let web = || "web".to_owned();
+    assert_eq!(
+        machine.create_session(identity("web")),
+        Err(Refusal::SessionExists { name: web() })
+    );
+    for name in ["", "a/b", ".hidden", "-o", &"x".repeat(128), "new\nline"] {
+        let refusal = machine.create_session(identity(name)).unwrap_err();
+        assert!(
+            matches!(
+                refusal,
+                Refusal::InvalidSetting {
+                    setting: "session name",
+                    ..
+                }
+            ),
+            "{name:?}"
+        );
+    }
+    assert_eq!(
+        machine.start(session, at(0)),
+        Err(Refusal::NothingEnabled { session: web() })
+    );
+    assert_eq!(machine.stop(session, at(0)), Err(Refusal::NotActive { session: web() }));
+    assert_eq!(
+        machine.next_snapshot(session),
+        Err(Refusal::NotSnapshot { session: web() })
+    );
+    assert!(
+        machine
+            .enable_event(session, None, &rules(&["shop:*", "order"]))
+            .is_err()
+    );
+    assert!(machine.enable_event(session, None, &rules(&[])).is_err());
+    let refusal = machine.enable_event(session, Some("fast"), &rules(&["*"])).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoChannel { .. }));
+    assert_eq!(machine.take_effects(), []);
+
+    machine.enable_event(session, None, &rules(&["shop:*"])).unwrap();
+    let refusal = machine
+        .disable_event(session, None, &["shop:*".into(), "shp:*".into()])
+        .unwrap_err();
+    let nearest = vec!["shop:*".to_owned()];
+    assert_eq!(
+        refusal,
+        Refusal::NoRule {
+            pattern: "shp:*".into(),
+            channel: "default".into(),
+            nearest
+        }
+    );
+    assert!(machine.session(session).channels[0].rules[0].enabled);
+    machine.start(session, at(0)).unwrap();
+    assert_eq!(
+        machine.start(session, at(0)),
+        Err(Refusal::AlreadyActive { session: web() })
+    );
+    machine.stop(session, at(1)).unwrap();
+    machine.disable_event(session, None, &[]).unwrap();
+    assert_eq!(
+        machine.start(session, at(0)),
+        Err(Refusal::NothingEnabled { session: web() })
+    );
+}
+
+#[test]
+fn channels_have_settings_within_limits_that_do_not_change() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    let settings = machine.enable_channel(session, &channel("fast")).unwrap();
+    assert_eq!(
+        (settings.geometry.subbuf_bytes, settings.geometry.subbuf_count),
+        (262_144, 4)
+    );
+    assert_eq!(settings.geometry.loss, Loss::Discard);
+    assert_eq!(machine.enable_channel(session, &channel("fast")).unwrap(), settings);
+    let other = ChannelRequest {
+        subbuf_count: Some(8),
+        ..channel("fast")
+    };
+    let refusal = machine.enable_channel(session, &other).unwrap_err();
+    assert!(matches!(
+        refusal,
+        Refusal::ChannelExists {
+            setting: "number of sub-buffers",
+            ..
+        }
+    ));
+
+    let setting_of = |machine: &mut Machine, request: ChannelRequest| match machine.enable_channel(session, &request) {
+        Err(Refusal::InvalidSetting { setting, .. }) => setting,
+        other => panic!("{other:?}"),
+    };
+    for (request, setting) in [
+        (
+            ChannelRequest {
+                subbuf_bytes: Some(4095),
+                ..channel("x")
+            },
+            "sub-buffer size",
+        ),
+        (
+            ChannelRequest {
+                subbuf_bytes: Some(-4096),
+                ..channel("x")
+            },
+            "sub-buffer size",
+        ),
+        (
+            ChannelRequest {
+                subbuf_bytes: Some(1 << 27),
+                ..channel("x")
+            },
+            "sub-buffer size",
+        ),
+        (
+            ChannelRequest {
+                subbuf_count: Some(3),
+                ..channel("x")
+            },
+            "number of sub-buffers",
+        ),
+        (
+            ChannelRequest {
+                subbuf_count: Some(1),
+                ..channel("x")
+            },
+            "number of sub-buffers",
+        ),
+        (
+            ChannelRequest {
+                subbuf_bytes: Some(1 << 26),
+                subbuf_count: Some(4096),
+                ..channel("x")
+            },
+            "number and size of sub-buffers",
+        ),
+        (
+            ChannelRequest {
+                block_timeout_us: Some(5),
+                ..channel("x")
+            },
+            "block timeout",
+        ),
+        (
+            ChannelRequest {
+                loss: Some(Loss::Block),
+                block_timeout_us: Some(-1),
+                ..channel("x")
+            },
+            "block timeout",
+        ),
+        (channel("a/b"), "channel name"),
+    ] {
+        assert_eq!(setting_of(&mut machine, request), setting);
+    }
+    let blocking = ChannelRequest {
+        loss: Some(Loss::Block),
+        ..channel("blocking")
+    };
+    assert_eq!(
+        machine
+            .enable_channel(session, &blocking)
+            .unwrap()
+            .geometry
+            .block_timeout_us,
+        u32::MAX
+    );
+    for number in 3..=8 {
+        machine
+            .enable_channel(session, &channel(&format!("c{number}")))
+            .unwrap();
+    }
+    let refusal = machine.enable_channel(session, &channel("ninth")).unwrap_err();
+    assert_eq!(
+        refusal,
+        Refusal::TooManyChannels {
+            session: "web".into(),
+            limit: 8
+        }
+    );
+}
+
+#[test]
+fn snapshots_are_of_overwriting_rings() {
+    let mut machine = machine();
+    let flight = SessionIdentity {
+        snapshot: true,
+        ..identity("flight")
+    };
+    let session = machine.create_session(flight).unwrap();
+    let discarding = ChannelRequest {
+        loss: Some(Loss::Discard),
+        ..channel("x")
+    };
+    let refusal = machine.enable_channel(session, &discarding).unwrap_err();
+    assert!(matches!(
+        refusal,
+        Refusal::InvalidSetting {
+            setting: "loss mode",
+            ..
+        }
+    ));
+    assert_eq!(
+        machine.enable_channel(session, &channel("x")).unwrap().geometry.loss,
+        Loss::Overwrite
+    );
+    machine.enable_event(session, Some("x"), &rules(&["*"])).unwrap();
+    assert_eq!(
+        machine.next_snapshot(session),
+        Err(Refusal::NotActive {
+            session: "flight".into()
+        })
+    );
+    machine.start(session, at(0)).unwrap();
+    machine.take_effects();
+    assert_eq!(machine.next_snapshot(session), Ok(1));
+    machine.take_snapshot(session, "/t/flight/snapshot-1".into());
+    check(&mut machine, &["consumer: snapshot 1 /t/flight/snapshot-1 #2"]);
+    assert_eq!(machine.next_snapshot(session), Ok(2));
+}

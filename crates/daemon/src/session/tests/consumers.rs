@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! New consumers, new pisteds.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn a_new_consumer_is_told_everything() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    register(&mut machine, BOB, &["shop:order"]);
+    machine.dead(BOB);
+    machine.ring_recovered(1);
+    machine.take_effects();
+    machine.everything(&BTreeSet::new());
+    check(
+        &mut machine,
+        &[
+            "consumer: open 1",
+            "consumer: channel 1/0 default",
+            "consumer: class 1/0 0 shop:order",
+            "consumer: start 1 #2",
+            "consumer: rings 1/0 1 of 7 from 0",
+            "consumer: retire 1",
+            "consumer: rings 1/0 2 of 8 from 2",
+            "consumer: program gone 2",
+            "consumer: rings 1/0 3 of 7 from 4",
+        ],
+    );
+    machine.stop(session, at(9)).unwrap();
+    machine.take_effects();
+    machine.everything(&BTreeSet::from([1, 2, 3]));
+    check(
+        &mut machine,
+        &[
+            "consumer: open 1",
+            "consumer: channel 1/0 default",
+            "consumer: class 1/0 0 shop:order",
+            "consumer: retire 1",
+            "consumer: program gone 2",
+        ],
+    );
+}
+
+#[test]
+fn a_new_pisted_knows_what_the_journal_says() {
+    let mut machine = machine();
+    let web = machine.create_session(identity("web")).unwrap();
+    let mut recorded = identity("recorded");
+    recorded.record_id = Some([3; 16]);
+    machine.create_session(recorded).unwrap();
+    machine.enable_channel(web, &channel("fast")).unwrap();
+    machine.enable_event(web, Some("fast"), &rules(&["shop:*"])).unwrap();
+    machine.start(web, at(100)).unwrap();
+    let mut journal = changes(machine.take_effects());
+    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.events(ADA, 1, block(&["shop:order"]), 100);
+    machine.ring_recovered(1);
+    journal.extend(changes(machine.take_effects()));
+
+    let mut next = machine_after(replay(&journal));
+    assert_eq!(next.find_session(None), Ok(web));
+    assert!(next.is_active(web));
+    assert_eq!(next.session(web).recorded_ns(at(150)), 50);
+    assert_eq!(next.session(web).channels[0].rules.len(), 1);
+    assert!(!next.is_alive(1));
+    // The program comes back with both ring sets; the new one is still its own, and its event the same class.
+    next.hello(ADA, 1000, 1, hello(&[1, 2]));
+    check(&mut next, &["7: gone 1"]);
+    next.events(ADA, 1, block(&["shop:order", "shop:pay"]), 100);
+    check(
+        &mut next,
+        &["consumer: class 1/0 1 shop:pay", "7: enable 2 1.0=0 1.1=1"],
+    );
+    // Numbers go on.
+    register(&mut next, BOB, &["shop:order"]);
+    assert_eq!(next.sessions().ring_sets().last().unwrap().0, 3);
+    assert_eq!(next.sessions().ring_sets().last().unwrap().1.stream_instance_base, 4);
+}
+
+#[test]
+fn what_a_consumer_has_and_nobody_knows_is_closed() {
+    let mut machine = machine();
+    recording(&mut machine, "web", &["*"]);
+    machine.close_unknown(&BTreeSet::from([1, 9]), &BTreeSet::from([4]));
+    check(&mut machine, &["consumer: close 9 #2", "consumer: retire 4"]);
+    machine.ring_set_done(4);
+    check(&mut machine, &["drop 4"]);
+}
+
+#[test]
+fn a_session_whose_end_was_asked_for_ends_with_the_next_pisted() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    machine.enable_event(session, None, &rules(&["*"])).unwrap();
+    machine.start(session, at(0)).unwrap();
+    machine.destroy(session, at(1));
+    let mut next = machine_after(replay(&changes(machine.take_effects())));
+    next.everything(&BTreeSet::new());
+    check(&mut next, &["consumer: open 1", "consumer: channel 1/0 default"]);
+    assert_eq!(next.close_again(), [(1, 1)]);
+    next.session_ended(1);
+    assert_eq!(next.sessions().iter().count(), 0);
+}
+
+#[test]
+fn rings_that_could_not_be_made_are_a_finding_and_tried_again_by_the_next_rule() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.ring_set_failed(1, "no memory");
+    check(&mut machine, &["7: gone 1"]);
+    assert_eq!(
+        machine.notes(session).unwrap().findings.list()[0].what,
+        "a program is not recorded: no memory"
+    );
+    machine.ring_set_failed(1, "no memory");
+    check(&mut machine, &[]);
+    machine.enable_event(session, None, &rules(&["*:order"])).unwrap();
+    assert!(machine.is_alive(2));
+}
+
+#[test]
+fn numbers_are_not_used_again_after_the_last_session() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    assert_eq!(machine.sessions().epitaph(), None);
+    machine.destroy(session, at(1));
+    machine.session_ended(session);
+    let epitaph = machine.sessions().epitaph().unwrap();
+    let sessions = replay(&[epitaph]);
+    assert_eq!(sessions.next_session(), 2);
+    assert_eq!(sessions.next_key(), Some(2));
+}
+
+#[test]
+fn a_change_that_does_not_fit_is_refused() {
+    let mut sessions = Sessions::default();
+    for change in [
+        Change::CurrentSet { session: 1 },
+        Change::Started { session: 1, at: at(0) },
+        Change::RingSetEnded { key: 1 },
+        Change::RingSetRetired { key: 1 },
+        Change::SessionEnded { session: 1 },
+    ] {
+        assert!(sessions.apply(change.clone()).is_err(), "{change:?}");
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine as text: inputs are method calls, the expected effects one short line each.
+
+mod commands;
+mod consumers;
+mod programs;
+
+use std::rc::Rc;
+
+use piste_ctf::{Base, Clock as CtfClock, Element, Field, FieldKind, Trace};
+
+use super::commands::{ChannelRequest, RulesRequest};
+use super::machine::{Effect, Host, Machine};
+use super::rules::Levels;
+use super::sessions::{Change, Moment, ProgramId, SessionIdentity, Sessions};
+use crate::description::{EventBlock, EventDescription};
+use crate::link::{Clock, RingSetKey, SessionId, ToConsumer};
+use crate::message::{EnabledEvent, Hello, ToProgram};
+
+const ADA: ProgramId = ProgramId {
+    pid: 7,
+    instance_id: 70,
+};
+const BOB: ProgramId = ProgramId {
+    pid: 8,
+    instance_id: 80,
+};
+
+fn machine() -> Machine {
+    machine_after(Sessions::default())
+}
+
+fn machine_after(sessions: Sessions) -> Machine {
+    Machine::new(
+        Host {
+            ring_count: 2,
+            clock: Clock::Monotonic,
+        },
+        sessions,
+        0,
+    )
+}
+
+fn identity(name: &str) -> SessionIdentity {
+    let clock = CtfClock {
+        name: "monotonic".into(),
+        uuid: [0; 16],
+        frequency_hz: 1_000_000_000,
+        offset_seconds: 0,
+        offset_ticks: 0,
+        description: String::new(),
+    };
+    let trace = Trace {
+        uuid: [1; 16],
+        clock,
+        environment: vec![],
+    };
+    SessionIdentity {
+        name: name.into(),
+        output: format!("/t/{name}").into(),
+        snapshot: false,
+        record_id: None,
+        trace,
+    }
+}
+
+fn rules(patterns: &[&str]) -> RulesRequest {
+    let patterns = patterns.iter().map(|&pattern| pattern.into()).collect();
+    RulesRequest {
+        patterns,
+        excluded: vec![],
+        levels: Levels::All,
+    }
+}
+
+fn at(ns: u64) -> Moment {
+    Moment {
+        wall_ns: 1_000 + ns,
+        boot_ns: ns,
+    }
+}
+
+fn channel(name: &str) -> ChannelRequest {
+    ChannelRequest {
+        name: name.into(),
+        ..ChannelRequest::default()
+    }
+}
+
+fn hello(attached: &[RingSetKey]) -> Hello {
+    Hello {
+        instance_id: 0,
+        vpid: 5,
+        indexed_by_cpu: false,
+        attached: attached.to_vec(),
+        name: "shop".into(),
+        path: "/usr/bin/shop".into(),
+        record_id: None,
+    }
+}
+
+/// Events of level 13 with one field, an int32, or with none when the name ends with `!`.
+fn block(names: &[&str]) -> Rc<EventBlock> {
+    let field = Field {
+        name: "id".into(),
+        kind: FieldKind::Scalar {
+            element: Element::Int32,
+            base: Base::Decimal,
+        },
+    };
+    let event = |(index, name): (u32, &&str)| EventDescription {
+        index,
+        name: name.trim_end_matches('!').into(),
+        level: 13,
+        fields: if name.ends_with('!') {
+            vec![]
+        } else {
+            vec![field.clone()]
+        },
+    };
+    Rc::new(EventBlock {
+        events: (0..).zip(names).map(event).collect(),
+    })
+}
+
+/// A session that records what the patterns match into the channel `default`. Its effects are taken.
+fn recording(machine: &mut Machine, name: &str, patterns: &[&str]) -> SessionId {
+    let session = machine.create_session(identity(name)).unwrap();
+    machine.enable_event(session, None, &rules(patterns)).unwrap();
+    machine.start(session, at(0)).unwrap();
+    machine.take_effects();
+    session
+}
+
+/// A program that registers with one module, number 1. Its effects are taken.
+fn register(machine: &mut Machine, id: ProgramId, events: &[&str]) {
+    machine.hello(id, 1000, 1, hello(&[]));
+    machine.events(id, 1, block(events), 100);
+    machine.sync(id, 1);
+    machine.take_effects();
+}
+
+/// Takes the effects and compares them, the journal's left out.
+fn check(machine: &mut Machine, expected: &[&str]) {
+    let effects = machine.take_effects();
+    let shown: Vec<String> = effects
+        .iter()
+        .filter(|effect| !matches!(effect, Effect::Record(_)))
+        .map(show)
+        .collect();
+    assert_eq!(shown, expected);
+}
+
+/// What the journal holds so far, replayed from the effects.
+fn replay(changes: &[Change]) -> Sessions {
+    let mut sessions = Sessions::default();
+    for change in changes {
+        let line = serde_json::to_string(change).unwrap();
+        sessions.apply(serde_json::from_str(&line).unwrap()).unwrap();
+    }
+    sessions
+}
+
+fn changes(effects: Vec<Effect>) -> Vec<Change> {
+    let change = |effect| {
+        if let Effect::Record(change) = effect {
+            Some(change)
+        } else {
+            None
+        }
+    };
+    effects.into_iter().filter_map(change).collect()
+}
+
+fn show(effect: &Effect) -> String {
+    match effect {
+        Effect::Record(change) => format!("record {change:?}"),
+        Effect::Tell { program, message } => format!("{}: {}", program.pid, show_message(message)),
+        Effect::Consumer(message) => format!("consumer: {}", show_consumer(message)),
+        Effect::MakeRings {
+            key, name, recording, ..
+        } => {
+            format!("make {key} {name}{}", if *recording { " recording" } else { "" })
+        }
+        Effect::DropRings { key } => format!("drop {key}"),
+    }
+}
+
+fn show_message(message: &ToProgram) -> String {
+    let events = |events: &[EnabledEvent]| {
+        let shown: Vec<String> = events
+            .iter()
+            .map(|event| format!("{}.{}={}", event.module, event.index, event.class))
+            .collect();
+        shown.join(" ")
+    };
+    match message {
+        ToProgram::Channel { key } => format!("channel {key}"),
+        ToProgram::ChannelGone { key } => format!("gone {key}"),
+        ToProgram::Enable { key, events: list } => format!("enable {key} {}", events(list)),
+        ToProgram::Disable { key, events: list } => format!("disable {key} {}", events(list)),
+        ToProgram::StateDump { key } => format!("dump {key}"),
+        ToProgram::Sync { token } => format!("sync {token}"),
+        ToProgram::Synced { token } => format!("synced {token}"),
+    }
+}
+
+fn show_consumer(message: &ToConsumer) -> String {
+    match message {
+        ToConsumer::Adopt => "adopt".into(),
+        ToConsumer::OpenSession { session, .. } => format!("open {session}"),
+        ToConsumer::AddChannel { session, stream, .. } => format!("channel {session}/{} {}", stream.id, stream.channel),
+        ToConsumer::AddClass {
+            session,
+            stream_id,
+            class,
+        } => {
+            format!("class {session}/{stream_id} {} {}", class.id, class.name)
+        }
+        ToConsumer::AddRingSet {
+            session,
+            stream_id,
+            key,
+            stream_instance_base,
+            pid,
+            ..
+        } => {
+            format!("rings {session}/{stream_id} {key} of {pid} from {stream_instance_base}")
+        }
+        ToConsumer::ProgramGone { key } => format!("program gone {key}"),
+        ToConsumer::RetireRingSet { key } => format!("retire {key}"),
+        ToConsumer::Start { session, request } => format!("start {session} #{request}"),
+        ToConsumer::Stop { session, request } => format!("stop {session} #{request}"),
+        ToConsumer::Snapshot {
+            session,
+            output,
+            request,
+        } => {
+            format!("snapshot {session} {} #{request}", output.display())
+        }
+        ToConsumer::CloseSession { session, request } => format!("close {session} #{request}"),
+        ToConsumer::Report { session, request } => format!("report {session} #{request}"),
+        ToConsumer::Exit => "exit".into(),
+    }
+}
