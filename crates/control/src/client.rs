@@ -145,9 +145,12 @@ fn wait_until_it_listens(places: &Places, child: &mut Child) -> Result<Client, E
                 return Err(Error::NoDaemon { run_folder });
             }
             Err(Error::NoDaemon { .. }) => {}
-            result => return result,
+            result => {
+                reap(child);
+                return result;
+            }
         }
-        // With success it ends when it left another process behind.
+        // With success it ends once it has left another process behind.
         if !ended && let Ok(Some(status)) = child.try_wait() {
             ended = true;
             if !status.success() {
@@ -156,6 +159,16 @@ fn wait_until_it_listens(places: &Places, child: &mut Child) -> Result<Client, E
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// The process that left pisted behind ends at about the time when that listens. Nobody else waits for it while this program runs.
+fn reap(child: &mut Child) {
+    for _ in 0..50 {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
