@@ -4,9 +4,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -273,7 +276,7 @@ fn ctrl_c_reaches_the_command_once_and_again_while_the_trace_is_written_loses_no
     let (mut keyboard, child) = on_a_terminal(&scene, script);
     keyboard.write_all(b"\x03").unwrap();
     while !scene.path("count").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
     }
     keyboard.write_all(b"\x03").unwrap();
     scene.script.wait_for("destroy");
@@ -283,6 +286,32 @@ fn ctrl_c_reaches_the_command_once_and_again_while_the_trace_is_written_loses_no
     assert_eq!(output.status.code(), Some(9), "{}", said(&output));
     assert!(said(&output).contains("nothing lost"));
     assert_eq!(fs::read_to_string(scene.path("count")).unwrap(), "1\n2\n");
+}
+
+#[test]
+fn a_pisted_that_hangs_can_be_left_before_the_command_has_run() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody accepts: connecting succeeds, and no call is ever answered.
+    let _listener = UnixListener::bind(folder.path().join("control.sock")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_piste"))
+        .args(["record", "--", "touch", "ran"])
+        .current_dir(folder.path())
+        .env("PISTE_RUNDIR", folder.path())
+        .spawn()
+        .unwrap();
+    // The folder for the trace is made when signals are taken over.
+    while fs::read_dir(folder.path()).unwrap().count() < 2 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let status = loop {
+        send(&child, Signal::INT);
+        thread::sleep(Duration::from_millis(2));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert_eq!(status.code(), Some(130));
+    assert!(!folder.path().join("ran").exists());
 }
 
 #[test]
