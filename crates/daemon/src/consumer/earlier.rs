@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an earlier consumer wrote to the trace, counted: the index files say the packets, the packets say the events.
+//!
+//! A consumer that takes over from one that was killed knows nothing of the rings that were done before. Their streams are
+//! found in the folder; those of rings that are still there are claimed when the ring is first read (rings.rs). Counting reads
+//! the streams from start to end, so it waits until totals are asked for, and is done once for each stream.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use piste_ctf::index;
+use piste_ctf::packet::Header;
+use piste_ctf::{Layouts, packet::HEADER_BYTES};
+
+use super::storage::{At, StorageError};
+use super::stream::{End, Paths};
+
+/// The streams of a trace that this consumer did not write.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// By the path of the index file.
+    streams: BTreeMap<PathBuf, Option<Counted>>,
+}
+
+/// What a stream has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted {
+    pub(super) stream_id: u32,
+    pub(super) events: u64,
+    pub(super) end: End,
+}
+
+impl Earlier {
+    /// Finds the streams that are in the trace's folder already.
+    ///
+    /// # Errors
+    /// The folder that could not be read.
+    pub(super) fn find(folder: &Path) -> Result<Earlier, StorageError> {
+        let folder = folder.join("index");
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Earlier::default()),
+            entries => entries.at(&folder)?,
+        };
+        let mut streams = BTreeMap::new();
+        for entry in entries {
+            let path = entry.at(&folder)?.path();
+            if path.extension().is_some_and(|extension| extension == "idx") {
+                streams.insert(path, None);
+            }
+        }
+        Ok(Earlier { streams })
+    }
+
+    /// The stream has a ring here; whoever reads the ring counts it.
+    pub(super) fn claim(&mut self, paths: &Paths) {
+        self.streams.remove(&paths.index);
+    }
+
+    /// The streams that were not claimed, counted. A stream that cannot be read is left out.
+    pub(super) fn count<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<Counted> {
+        let count = |(path, known): (&PathBuf, &mut Option<Counted>)| {
+            if known.is_none() {
+                *known = count_stream(path, &layouts);
+            }
+            *known
+        };
+        self.streams.iter_mut().filter_map(count).collect()
+    }
+}
+
+fn count_stream<'a>(index_path: &Path, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
+    let entries = index::decode(&fs::read(index_path).ok()?)?;
+    let stream_id = u32::try_from(entries.first()?.stream_id).ok()?;
+    let data = index_path.parent()?.parent()?.join(index_path.file_stem()?);
+    let paths = Paths {
+        data,
+        index: index_path.into(),
+    };
+    let events = count_events(&paths, entries.len() as u64, layouts(stream_id)?).ok()?;
+    Some(Counted {
+        stream_id,
+        events,
+        end: End::of(&entries)?,
+    })
+}
+
+/// Counts the events in the first `packets` packets of a stream.
+///
+/// # Errors
+/// The file that could not be read.
+pub(super) fn count_events(paths: &Paths, packets: u64, layouts: &Layouts) -> Result<u64, StorageError> {
+    let not_an_index = || io::Error::from(io::ErrorKind::InvalidData);
+    let entries = fs::read(&paths.index).and_then(|file| index::decode(&file).ok_or_else(not_an_index));
+    let data = File::open(&paths.data).at(&paths.data)?;
+    let mut packet = Vec::new();
+    let mut events = 0;
+    for entry in entries
+        .at(&paths.index)?
+        .iter()
+        .take(usize::try_from(packets).unwrap_or(usize::MAX))
+    {
+        // Sub-buffers have at most 2^26 bytes; content that claims more is no packet of ours.
+        let content_bytes = u32::try_from(entry.content_bits / 8).unwrap_or(0);
+        if content_bytes as usize > HEADER_BYTES {
+            packet.resize(content_bytes as usize, 0);
+            data.read_exact_at(&mut packet, entry.offset_bytes).at(&paths.data)?;
+            let begin_ticks = Header::decode(&packet).map_or(0, |header| header.timestamp_begin);
+            events += u64::from(layouts.check(&packet, content_bytes, begin_ticks, u64::MAX).records);
+        }
+    }
+    Ok(events)
+}

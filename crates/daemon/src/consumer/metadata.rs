@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metadata file of a trace: collects what control says about the trace, and writes the file before a packet needs it.
+//!
+//! The file is written as a whole beside the old one and then renamed, so that a reader and a killed consumer find the old or
+//! the new one, never a part. The text is made in crates/ctf.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use piste_ctf::{EventClass, StreamClass, Trace, metadata};
+
+use super::storage::{At, StorageError};
+
+/// What is known of a trace, and whether the file says it.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    trace: Trace,
+    streams: BTreeMap<u32, Described>,
+    written: bool,
+}
+
+#[derive(Debug)]
+struct Described {
+    stream: StreamClass,
+    classes: BTreeMap<u32, EventClass>,
+}
+
+impl Metadata {
+    pub(super) fn new(trace: Trace) -> Self {
+        Self {
+            trace,
+            streams: BTreeMap::new(),
+            written: false,
+        }
+    }
+
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Adds a channel; one that is known stays as it is.
+    pub(super) fn add_stream(&mut self, stream: StreamClass) {
+        self.streams.entry(stream.id).or_insert_with(|| {
+            self.written = false;
+            Described {
+                stream,
+                classes: BTreeMap::new(),
+            }
+        });
+    }
+
+    /// Adds an event class; one that is known stays as it is, as does a channel that is not known.
+    pub(super) fn add_class(&mut self, stream_id: u32, class: EventClass) {
+        if let Some(described) = self.streams.get_mut(&stream_id) {
+            described.classes.entry(class.id).or_insert_with(|| {
+                self.written = false;
+                class
+            });
+        }
+    }
+
+    /// Writes the file, unless it says everything already.
+    ///
+    /// # Errors
+    /// The file that could not be written.
+    pub(super) fn write(&mut self, folder: &Path) -> Result<(), StorageError> {
+        if !self.written {
+            self.write_to(folder)?;
+            self.written = true;
+        }
+        Ok(())
+    }
+
+    /// Writes the file to any folder, as for a snapshot.
+    ///
+    /// # Errors
+    /// The file that could not be written.
+    pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
+        fs::create_dir_all(folder).at(folder)?;
+        let part = folder.join(".metadata.part");
+        fs::write(&part, self.text()).at(&part)?;
+        let path = folder.join("metadata");
+        fs::rename(&part, &path).at(&path)
+    }
+
+    fn text(&self) -> String {
+        let mut text = metadata::opening(&self.trace);
+        for Described { stream, classes } in self.streams.values() {
+            text += &metadata::stream_class(stream);
+            for class in classes.values() {
+                text += &metadata::event_class(stream, class);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One ring and the stream that it is written to: takes packets, checks them, writes them, gives the space back.
+//!
+//! ```text
+//!   copy the sub-buffer  ->  check its records  ->  append the packet  ->  its index entry  ->  release the sub-buffer
+//! ```
+//!
+//! The order lets the consumer die anywhere: before the entry, the next consumer takes the sub-buffer again; after it, the next
+//! consumer goes on behind it. A failed write leaves the sub-buffer in the ring.
+//!
+//! What a program wrote wrong is discarded and counted, and the stream goes on. The ring itself is crates/ring, the check
+//! crates/ctf, the files are stream.rs.
+
+use std::time::{Duration, Instant};
+
+use piste_ctf::{Fault, Wrong};
+use piste_ring::{ChannelMemory, Next, Packet, Reader};
+
+use super::channel::{Channel, add_losses, add_stream};
+use super::clock;
+use super::earlier::count_events;
+use super::outbox::Outbox;
+use super::ring_set::Source;
+use super::storage::StorageError;
+use super::stream::Stream;
+use super::trace::TraceFolder;
+use super::verdict::Found;
+use crate::link::{ChannelTotals, SessionId, ToControl};
+
+/// How long a living program may leave a record unfinished.
+pub(super) const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
+
+/// No ring holds more; a program that writes on and on is not followed further.
+const PACKETS_MAX: u32 = piste_abi::PISTE_SUBBUF_COUNT_MAX + 1;
+
+/// A ring that somebody wrote to.
+pub(super) struct Ring {
+    reader: Reader,
+    stream: Stream,
+    unfinished: Option<Unfinished>,
+    /// Records that could not be written as the program left them.
+    damaged_events: u64,
+    /// Records that the living program did not finish in time.
+    given_up_events: u64,
+    /// Events in the packets of an earlier consumer, once somebody asked.
+    earlier_events: Option<u64>,
+    corrupt: bool,
+    /// A record was given up: the program needs other memory.
+    recovered: bool,
+    /// While the ring is emptied: packets that it can still have from before.
+    left: Option<u32>,
+}
+
+/// The sub-buffer that waits.
+#[derive(Clone, Copy)]
+struct Unfinished {
+    sequence: u64,
+    since: Instant,
+}
+
+/// How long to wait for a record that was begun.
+#[derive(Clone, Copy)]
+pub(super) enum Patience {
+    /// The program runs: [`GIVE_UP_AFTER`], not counting the time that it is stopped.
+    Living,
+    /// The program runs, but the ring is to be emptied: until then.
+    Until(Instant),
+    /// The program is dead: nothing more comes.
+    Dead,
+}
+
+/// What [`Ring::take`] came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Everything that is complete.
+    All,
+    /// As many packets as were asked for; there may be more.
+    Some,
+    /// A record is not finished yet, or of an event that is not known yet.
+    Unfinished,
+}
+
+/// What a ring needs to be written.
+pub(super) struct Desk<'a> {
+    pub(super) session: SessionId,
+    pub(super) trace: &'a mut TraceFolder,
+    pub(super) channel: &'a mut Channel,
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) now: Instant,
+}
+
+/// Memory for the packet in hand, used again and again.
+#[derive(Default)]
+pub(super) struct Buffers {
+    pub(super) packet: Vec<u8>,
+}
+
+impl Desk<'_> {
+    /// Notes something that people should know about the channel, and tells control when it is new.
+    pub(super) fn find(&mut self, what: String) {
+        if self.channel.findings.note(&what) {
+            self.outbox.send(&ToControl::Finding {
+                session: self.session,
+                what,
+            });
+        }
+    }
+}
+
+impl Ring {
+    /// Goes on with ring `ring_index` behind the last packet that its stream has.
+    ///
+    /// # Errors
+    /// As [`Stream::open`].
+    pub(super) fn open(
+        memory: &ChannelMemory,
+        ring_index: u32,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<Ring, StorageError> {
+        let identity = desk
+            .channel
+            .identity(desk.trace.metadata.trace().uuid, source.instance(ring_index));
+        let stream = desk.trace.open_stream(&desk.channel.name, identity)?;
+        Ok(Ring {
+            reader: memory.reader(ring_index, stream.end().next_sequence),
+            stream,
+            unfinished: None,
+            damaged_events: 0,
+            given_up_events: 0,
+            earlier_events: None,
+            corrupt: false,
+            recovered: false,
+            left: None,
+        })
+    }
+
+    pub(super) fn is_recovered(&self) -> bool {
+        self.recovered
+    }
+
+    /// Bytes that wait to be taken.
+    pub(super) fn fill(&self) -> u64 {
+        self.reader.fill()
+    }
+
+    /// Takes and writes what is complete, at most `*most` packets, and counts `*most` down.
+    ///
+    /// # Errors
+    /// The file that could not be written. The packet stays in the ring.
+    pub(super) fn take(
+        &mut self,
+        most: &mut u32,
+        patience: Patience,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<Taken, StorageError> {
+        while !self.corrupt {
+            if *most == 0 {
+                return Ok(Taken::Some);
+            }
+            match self.reader.next(&mut desk.buffers.packet) {
+                Next::Empty => break,
+                // The gap in the sequence numbers tells.
+                Next::Lost { .. } => {}
+                Next::Packet(packet) => {
+                    if !self.deliver(&packet, patience, source, desk)? {
+                        return Ok(Taken::Unfinished);
+                    }
+                }
+                Next::Incomplete { sequence } if self.is_waiting(sequence, patience, source, desk.now) => {
+                    return Ok(Taken::Unfinished);
+                }
+                Next::Incomplete { .. } => self.rescue(patience, source, desk)?,
+                Next::Corrupt(corruption) => self.close(corruption, source, desk),
+            }
+            *most -= 1;
+        }
+        Ok(Taken::All)
+    }
+
+    /// Empties the ring: ends its open sub-buffer once, takes everything up to there, and writes the final loss. True when all
+    /// of that is done; else to be called again. What a program writes meanwhile may stay behind.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn finish(
+        &mut self,
+        patience: Patience,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<bool, StorageError> {
+        let mut left = self.left.unwrap_or_else(|| {
+            self.reader.end_current();
+            // One more step for packets that were overwritten.
+            desk.channel.geometry.subbuf_count() + 1
+        });
+        let taken = self.take(&mut left, patience, source, desk);
+        self.left = Some(left);
+        if taken? == Taken::Unfinished {
+            return Ok(false);
+        }
+        desk.trace.write_metadata()?;
+        let discarded = self.discarded(self.reader.losses().discarded(), self.damaged_events, desk);
+        let now_ticks = clock::now_ticks(desk.channel.clock());
+        self.stream.settle(discarded, now_ticks)?;
+        Ok(true)
+    }
+
+    /// The ring fills again after `finish`.
+    pub(super) fn resume(&mut self) {
+        self.left = None;
+    }
+
+    /// Gives up what is in the ring, and returns how many events that are: the trace cannot be written.
+    pub(super) fn abandon(&mut self, buffers: &mut Buffers) -> u64 {
+        let events = abandon(&mut self.reader, buffers);
+        self.damaged_events += events;
+        events
+    }
+
+    /// Adds what the ring wrote and lost.
+    pub(super) fn add_to(&mut self, totals: &mut ChannelTotals, channel: &Channel) {
+        let end = *self.stream.end();
+        let earlier_events = *self.earlier_events.get_or_insert_with(|| match end.earlier_packets {
+            0 => 0,
+            // A stream that cannot be read back has no events that anybody can see.
+            packets => count_events(self.stream.paths(), packets, &channel.layouts).unwrap_or(0),
+        });
+        add_stream(totals, &end, earlier_events);
+        totals.lost_packets += self.reader.sequence().saturating_sub(end.next_sequence);
+        totals.discarded_late += self.damaged_events + self.given_up_events;
+        add_losses(totals, &self.reader.losses());
+    }
+
+    /// Writes a complete packet. False when it has to wait: an event of a class that control has yet to tell us about.
+    fn deliver(
+        &mut self,
+        packet: &Packet,
+        patience: Patience,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<bool, StorageError> {
+        let checked = desk
+            .channel
+            .check(&desk.buffers.packet, packet.content_bytes, packet.begin_ticks);
+        let is_unknown = |fault: Fault| matches!(fault.what, Wrong::UnknownEvent { .. });
+        let (sequence, begin_ticks, committed) = (packet.sequence, packet.begin_ticks, packet.records);
+        if checked.fault.is_some_and(is_unknown) && self.is_waiting(sequence, patience, source, desk.now) {
+            return Ok(false);
+        }
+        self.write(
+            Found {
+                sequence,
+                begin_ticks,
+                checked,
+                committed,
+            },
+            packet.discarded,
+            source,
+            desk,
+        )?;
+        Ok(true)
+    }
+
+    /// Takes the whole records of a sub-buffer with an unfinished one.
+    fn rescue(&mut self, patience: Patience, source: &Source, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        let salvage = match self.reader.salvage(&mut desk.buffers.packet) {
+            Ok(Some(salvage)) => salvage,
+            Ok(None) => return Ok(()),
+            Err(corruption) => {
+                self.close(corruption, source, desk);
+                return Ok(());
+            }
+        };
+        let is_dead = matches!(patience, Patience::Dead);
+        if !is_dead {
+            // Before the packet is on disk: a consumer that dies in between finds the record unfinished again and says it
+            // again, whereas one that has the packet does not look back.
+            self.recovered = true;
+            desk.outbox.send(&ToControl::RingRecovered { key: source.key });
+            // The calls may return yet.
+            self.given_up_events += u64::from(salvage.holes);
+        }
+        let begin_ticks = salvage.begin_ticks.unwrap_or(self.stream.end().end_ticks);
+        let checked = desk
+            .channel
+            .check(&desk.buffers.packet, salvage.content_bytes, begin_ticks);
+        let (sequence, committed) = (salvage.sequence, salvage.records);
+        let written = self.write(
+            Found {
+                sequence,
+                begin_ticks,
+                checked,
+                committed,
+            },
+            salvage.discarded,
+            source,
+            desk,
+        );
+        if written.is_err() && !is_dead {
+            self.given_up_events -= u64::from(salvage.holes);
+        }
+        written?;
+        if salvage.holes > 0 {
+            let records = if salvage.holes == 1 { "record" } else { "records" };
+            let end = if is_dead { "" } else { ", given up" };
+            desk.find(format!(
+                "{} unfinished {records} of {}{end}",
+                salvage.holes, source.program
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes the good part of a packet and releases the sub-buffer. `discarded` is what the ring counted until then.
+    fn write(
+        &mut self,
+        found: Found,
+        discarded: u64,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<(), StorageError> {
+        let mut verdict = found.judge(self.stream.end().end_ticks);
+        let damaged_events = self.damaged_events + u64::from(verdict.missing);
+        verdict.facts.discarded = self.discarded(discarded, damaged_events, desk);
+        desk.trace.write_metadata()?;
+        self.stream.append(&mut desk.buffers.packet, &verdict.facts)?;
+        self.reader.release();
+        self.damaged_events = damaged_events;
+        if let Some(fault) = verdict.fault {
+            desk.find(source.damaged(verdict.missing, self.reader.ring_index(), found.sequence, &fault));
+        }
+        Ok(())
+    }
+
+    /// `events_discarded` of a packet: what the ring counted, and what was damaged or overwritten. Never less than before.
+    fn discarded(&self, by_ring: u64, damaged_events: u64, desk: &Desk<'_>) -> u64 {
+        let overwritten = if desk.channel.overwrites() {
+            self.reader.losses().overwritten_records
+        } else {
+            0
+        };
+        let by_us = damaged_events + self.given_up_events;
+        by_ring
+            .saturating_add(by_us)
+            .saturating_add(overwritten)
+            .max(self.stream.end().discarded)
+    }
+
+    /// There is reason to wait for something in the packet `sequence`.
+    fn is_waiting(&mut self, sequence: u64, patience: Patience, source: &Source, now: Instant) -> bool {
+        let begun = Unfinished { sequence, since: now };
+        let unfinished = *self.unfinished.get_or_insert(begun);
+        if unfinished.sequence != sequence {
+            self.unfinished = Some(begun);
+        }
+        match patience {
+            Patience::Dead => false,
+            Patience::Until(deadline) => now < deadline,
+            Patience::Living if unfinished.sequence != sequence || now < unfinished.since + GIVE_UP_AFTER => true,
+            Patience::Living if source.program.is_stopped() => {
+                self.unfinished = Some(begun);
+                true
+            }
+            Patience::Living => false,
+        }
+    }
+
+    fn close(&mut self, corruption: piste_ring::Corruption, source: &Source, desk: &mut Desk<'_>) {
+        self.corrupt = true;
+        let (program, ring_index) = (&source.program, self.reader.ring_index());
+        desk.find(format!(
+            "ring {ring_index} of {program} closed, its memory is corrupt: {corruption}"
+        ));
+    }
+}
+
+/// Gives up what is in a ring, and returns how many events that are.
+pub(super) fn abandon(reader: &mut Reader, buffers: &mut Buffers) -> u64 {
+    reader.end_current();
+    let mut events = 0;
+    for _ in 0..PACKETS_MAX {
+        events += match reader.next(&mut buffers.packet) {
+            Next::Packet(packet) => u64::from(packet.records),
+            Next::Lost { .. } => continue,
+            Next::Incomplete { .. } => match reader.salvage(&mut buffers.packet) {
+                Ok(Some(salvage)) => u64::from(salvage.records),
+                Ok(None) => continue,
+                Err(_) => break,
+            },
+            Next::Empty | Next::Corrupt(_) => break,
+        };
+        reader.release();
+    }
+    events
+}

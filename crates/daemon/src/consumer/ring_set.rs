@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A ring set: the memory of one program and channel, and the rings of it that were written to.
+//!
+//! A ring set records until its program dies or gets other memory; then it is emptied and done. There may be thousands; only
+//! touched rings are looked at, and only they have a stream.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use piste_ring::{ChannelMemory, Losses};
+
+use super::channel::{Channel, Instance, add_losses};
+use super::program::Program;
+use super::ring::{self, Buffers, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
+use super::storage::StorageError;
+use crate::link::{ChannelTotals, RingSetKey};
+
+pub(super) struct RingSet {
+    pub(super) source: Source,
+    pub(super) memory: ChannelMemory,
+    pub(super) descriptor: Arc<OwnedFd>,
+    pub(super) life: Life,
+    rings: BTreeMap<u32, Ring>,
+    touched: Vec<u32>,
+}
+
+/// Where the events of a ring set come from.
+pub(super) struct Source {
+    pub(super) key: RingSetKey,
+    pub(super) stream_id: u32,
+    pub(super) program: Program,
+    pub(super) stream_instance_base: u64,
+    pub(super) indexed_by_cpu: bool,
+}
+
+/// What becomes of a ring set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The program writes to it while the session records.
+    Current,
+    /// The program has other memory since then.
+    Retired(Instant),
+    /// The program is dead.
+    Gone,
+}
+
+/// How full the fullest ring was found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fullest {
+    pub(super) fill_bytes: u64,
+    pub(super) ring_bytes: u64,
+}
+
+impl RingSet {
+    pub(super) fn new(source: Source, memory: ChannelMemory, descriptor: Arc<OwnedFd>) -> Self {
+        Self {
+            source,
+            memory,
+            descriptor,
+            life: Life::Current,
+            rings: BTreeMap::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Lets the program record, or stops it. Only the program that has this memory records into it.
+    pub(super) fn set_recording(&mut self, recording: bool) {
+        self.memory.set_recording(recording && self.life == Life::Current);
+        if recording {
+            self.rings.values_mut().for_each(Ring::resume);
+        }
+    }
+
+    /// Writes what is complete in each ring, at most a ring's worth, so that one program does not hold up the others.
+    ///
+    /// # Errors
+    /// The file that could not be written.
+    pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        let ring_bytes = self.memory.geometry().ring_bytes();
+        self.for_each_touched(desk, |ring, source, desk| {
+            fullest.observe(ring.fill(), ring_bytes);
+            let mut most = desk.channel.geometry.subbuf_count();
+            ring.take(&mut most, Patience::Living, source, desk)
+                .map(|_: Taken| true)
+        })?;
+        Ok(())
+    }
+
+    /// Empties every ring, as [`Ring::finish`] does one. A living program's unfinished records are given up at `deadline`.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn finish(&mut self, deadline: Instant, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        let patience = match self.life {
+            Life::Current => Patience::Until(deadline),
+            Life::Retired(since) => Patience::Until(deadline.min(since + GIVE_UP_AFTER)),
+            Life::Gone => Patience::Dead,
+        };
+        self.for_each_touched(desk, |ring, source, desk| ring.finish(patience, source, desk))
+    }
+
+    /// Gives up what is in the rings, because the trace cannot be written; returns how many events that are.
+    pub(super) fn abandon(&mut self, channel: &mut Channel, buffers: &mut Buffers) -> u64 {
+        let mut all_events = 0;
+        for ring_index in self.memory.touched() {
+            all_events += match self.rings.get_mut(&ring_index) {
+                Some(ring) => ring.abandon(buffers),
+                None => {
+                    let events = ring::abandon(&mut self.memory.reader(ring_index, 0), buffers);
+                    channel.past.discarded_late += events;
+                    events
+                }
+            };
+        }
+        all_events
+    }
+
+    /// Adds what the rings wrote and lost.
+    pub(super) fn add_to(&mut self, totals: &mut ChannelTotals, channel: &Channel) {
+        for ring in self.rings.values_mut() {
+            ring.add_to(totals, channel);
+        }
+    }
+
+    /// Adds what the rings lost, where nobody takes anything out of them.
+    pub(super) fn add_losses_to(&self, totals: &mut ChannelTotals) {
+        for ring_index in self.memory.touched() {
+            let losses = self.memory.reader(ring_index, 0).losses();
+            // What a flight recorder overwrites is not lost to the snapshot that nobody asked for.
+            add_losses(
+                totals,
+                &Losses {
+                    overwritten_records: 0,
+                    ..losses
+                },
+            );
+        }
+    }
+
+    /// A record of the living program was given up.
+    pub(super) fn is_recovered(&self) -> bool {
+        self.rings.values().any(Ring::is_recovered)
+    }
+
+    /// Records that found no space, in all rings.
+    pub(super) fn discarded_full(&self) -> u64 {
+        let discarded = |ring_index| self.memory.reader(ring_index, 0).losses().discarded_full;
+        self.memory.touched().map(discarded).fold(0, u64::saturating_add)
+    }
+
+    /// The program wrote something, ever.
+    pub(super) fn is_touched(&self) -> bool {
+        self.memory.touched().next().is_some()
+    }
+
+    /// Calls `visit` for every touched ring; true when all calls returned true.
+    fn for_each_touched<'a>(
+        &mut self,
+        desk: &mut Desk<'a>,
+        mut visit: impl FnMut(&mut Ring, &Source, &mut Desk<'a>) -> Result<bool, StorageError>,
+    ) -> Result<bool, StorageError> {
+        let mut all = true;
+        self.touched.clear();
+        self.touched.extend(self.memory.touched());
+        for &ring_index in &self.touched {
+            let ring = match self.rings.entry(ring_index) {
+                Entry::Occupied(ring) => ring.into_mut(),
+                Entry::Vacant(place) => place.insert(Ring::open(&self.memory, ring_index, &self.source, desk)?),
+            };
+            all &= visit(ring, &self.source, desk)?;
+        }
+        Ok(all)
+    }
+}
+
+impl Source {
+    pub(super) fn instance(&self, ring_index: u32) -> Instance {
+        Instance {
+            stream_instance_base: self.stream_instance_base,
+            ring_index,
+            indexed_by_cpu: self.indexed_by_cpu,
+            vpid: self.program.vpid,
+        }
+    }
+
+    /// The finding for a packet that was not as it should be.
+    pub(super) fn damaged(&self, missing: u32, ring_index: u32, sequence: u64, fault: &str) -> String {
+        let (program, events) = (&self.program, if missing == 1 { "event" } else { "events" });
+        format!("{missing} {events} of {program} discarded as damaged: packet {sequence} of ring {ring_index}: {fault}")
+    }
+}
+
+impl Fullest {
+    fn observe(&mut self, fill_bytes: u64, ring_bytes: u64) {
+        // fill / ring > the fullest's, without dividing.
+        let fuller = u128::from(fill_bytes) * u128::from(self.ring_bytes.max(1));
+        if self.ring_bytes == 0 || fuller > u128::from(self.fill_bytes) * u128::from(ring_bytes) {
+            *self = Self { fill_bytes, ring_bytes };
+        }
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tracing session as the consumer has it: its channels and ring sets, and what state they are in.
+//!
+//! ```text
+//!              start                 stop, close              everything is written
+//!   Stopped  -------->  Started  ------------------>  Ending  ----------------------->  Stopped, or closed
+//!      |                   ^                            ^
+//!      +---- start again --+        close of a stopped -+
+//! ```
+//!
+//! A session either streams its events to a trace (streaming.rs) or is a flight recorder (recorder.rs). The loop (mod.rs) calls `work` again and again; what is done with one ring is ring.rs.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use piste_ctf::{EventClass, StreamClass, Trace};
+use piste_ring::{ChannelMemory, Key};
+
+use super::channel::{Channel, add_stream};
+use super::metadata::Metadata;
+use super::outbox::Outbox;
+use super::recorder::{GONE_MAX, Recorder};
+use super::ring::Buffers;
+use super::ring_set::{Fullest, Life, RingSet, Source};
+use super::snapshot::SnapshotJob;
+use super::storage::Storage;
+use super::trace::TraceFolder;
+use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, SessionId, ToControl};
+
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) trace: TraceFolder,
+    pub(super) channels: BTreeMap<u32, Channel>,
+    pub(super) ring_sets: BTreeMap<RingSetKey, RingSet>,
+    pub(super) state: State,
+    pub(super) storage: Storage,
+    mode: Mode,
+}
+
+/// What becomes of the events.
+enum Mode {
+    /// They are written at once.
+    Streaming,
+    /// They stay in the rings.
+    Recorder(Recorder),
+}
+
+pub(super) enum State {
+    Stopped,
+    Started,
+    Ending(Ending),
+}
+
+pub(super) struct Ending {
+    pub(super) since: Instant,
+    requests: Vec<RequestId>,
+    close: bool,
+}
+
+/// When the loop has to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// When control says something.
+    Never,
+    /// At the pace of the rings.
+    AtPace,
+    /// After this time.
+    After(Duration),
+    /// The session is closed and can be dropped.
+    Closed,
+}
+
+impl Again {
+    /// The sooner of two; `pace` is what [`Again::AtPace`] means.
+    pub(super) fn sooner(self, other: Again, pace: Option<Duration>) -> Again {
+        let after = |again| match again {
+            Again::Never | Again::Closed => Duration::MAX,
+            Again::AtPace => pace.unwrap_or(Duration::MAX),
+            Again::After(duration) => duration,
+        };
+        if after(other) < after(self) { other } else { self }
+    }
+}
+
+/// What all sessions share.
+pub(super) struct Shared<'a> {
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) fullest: &'a mut Fullest,
+    pub(super) now: Instant,
+}
+
+impl Session {
+    pub(super) fn new(id: SessionId, output: &Path, snapshot: bool, trace: Trace, outbox: &mut Outbox) -> Self {
+        let (trace, error) = TraceFolder::open(output, Metadata::new(trace));
+        if let Some(error) = error {
+            outbox.send(&ToControl::Finding {
+                session: id,
+                what: format!("what the trace has already is not counted: {error}"),
+            });
+        }
+        let mode = if snapshot {
+            Mode::Recorder(Recorder::default())
+        } else {
+            Mode::Streaming
+        };
+        Self {
+            id,
+            trace,
+            channels: BTreeMap::new(),
+            ring_sets: BTreeMap::new(),
+            state: State::Stopped,
+            storage: Storage::default(),
+            mode,
+        }
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        matches!(self.state, State::Started)
+    }
+
+    /// # Errors
+    /// Why there can be no such channel, as a sentence.
+    pub(super) fn add_channel(&mut self, stream: StreamClass, geometry: &link::Geometry) -> Result<(), String> {
+        if let Entry::Vacant(place) = self.channels.entry(stream.id) {
+            let channel = Channel::new(&stream, geometry);
+            place.insert(channel.map_err(|error| format!("channel {}: {error}", stream.channel))?);
+            self.trace.metadata.add_stream(stream);
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Why there can be no such class, as a sentence.
+    pub(super) fn add_class(&mut self, stream_id: u32, class: EventClass) -> Result<(), String> {
+        let channel = self.channels.get_mut(&stream_id);
+        let channel = channel.ok_or_else(|| format!("event {}: no channel has number {stream_id}", class.name))?;
+        channel.add_class(&class)?;
+        self.trace.metadata.add_class(stream_id, class);
+        Ok(())
+    }
+
+    /// # Errors
+    /// Why the memory cannot be read, as a sentence.
+    pub(super) fn add_ring_set(&mut self, source: Source, descriptor: OwnedFd) -> Result<(), String> {
+        let key = source.key;
+        if self.ring_sets.contains_key(&key) {
+            return Ok(());
+        }
+        let refuse = |why: &dyn std::fmt::Display| format!("ring set {key} of {}: {why}", source.program);
+        let channel = self.channels.get(&source.stream_id);
+        let channel = channel.ok_or_else(|| refuse(&format!("no channel has number {}", source.stream_id)))?;
+        let ring_key = Key::new(key).ok_or_else(|| refuse(&"0 is no key"))?;
+        let memory = ChannelMemory::open(&descriptor, channel.geometry, ring_key).map_err(|error| refuse(&error))?;
+        let mut ring_set = RingSet::new(source, memory, Arc::new(descriptor));
+        if self.is_started() {
+            ring_set.set_recording(true);
+        }
+        self.ring_sets.insert(key, ring_set);
+        Ok(())
+    }
+
+    /// The program is dead, or has other memory: what is in the ring set is the last of it.
+    pub(super) fn end_ring_set(&mut self, key: RingSetKey, life: Life, outbox: &mut Outbox) {
+        let Some(ring_set) = self.ring_sets.get_mut(&key) else {
+            return;
+        };
+        let was_current = ring_set.life == Life::Current;
+        if ring_set.life != Life::Gone {
+            ring_set.life = life;
+        }
+        ring_set.set_recording(false);
+        if let Mode::Recorder(recorder) = &mut self.mode
+            && was_current
+            && let Some(dropped) = recorder.keep(key, ring_set)
+        {
+            if dropped != key {
+                self.find_dropped(dropped, outbox);
+            }
+            self.drop_ring_set(dropped, outbox);
+        }
+    }
+
+    /// Lets the programs record.
+    ///
+    /// # Errors
+    /// The trace cannot be begun.
+    pub(super) fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+        if matches!(self.mode, Mode::Streaming)
+            && let Err(error) = self.trace.write_metadata()
+            && !self.trace.exists()
+        {
+            return Err(error.failure());
+        }
+        if let State::Ending(ending) = std::mem::replace(&mut self.state, State::Started) {
+            self.answer(ending.requests, outbox);
+        }
+        self.ring_sets
+            .values_mut()
+            .for_each(|ring_set| ring_set.set_recording(true));
+        Ok(())
+    }
+
+    /// Ends recording, and has everything written; `request` is answered then. To `close` is to drop everything as well.
+    pub(super) fn end(&mut self, request: RequestId, close: bool, now: Instant) {
+        self.ring_sets
+            .values_mut()
+            .for_each(|ring_set| ring_set.set_recording(false));
+        if let State::Ending(ending) = &mut self.state {
+            ending.close |= close;
+            ending.requests.push(request);
+        } else {
+            self.state = State::Ending(Ending {
+                since: now,
+                requests: vec![request],
+                close,
+            });
+        }
+    }
+
+    /// Has a snapshot written to `output`; `request` is answered then. A session that streams has nothing to take one of.
+    pub(super) fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
+        match &mut self.mode {
+            Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
+            Mode::Streaming => {
+                let what = "the session writes everything to its trace and keeps nothing for a snapshot".into();
+                outbox.send(&ToControl::Done {
+                    request,
+                    outcome: Err(Failure::Other { what }),
+                });
+            }
+        }
+    }
+
+    /// Does what there is to do with the rings.
+    pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
+        let Mode::Recorder(recorder) = &mut self.mode else {
+            return self.stream(shared);
+        };
+        if recorder.write_snapshot(&self.trace.metadata, &mut self.channels, &self.ring_sets, shared) {
+            return Again::After(Duration::ZERO);
+        }
+        let has_programs = self.ring_sets.values().any(|ring_set| ring_set.life == Life::Current);
+        match self.state {
+            State::Started if has_programs => Again::After(recorder.look(&self.ring_sets, shared)),
+            State::Started | State::Stopped => Again::Never,
+            State::Ending(_) => self.ended(shared),
+        }
+    }
+
+    /// What the channels recorded and lost.
+    pub(super) fn totals(&mut self) -> Vec<ChannelTotals> {
+        let mut totals: BTreeMap<u32, ChannelTotals> = self
+            .channels
+            .iter()
+            .map(|(stream_id, channel)| (*stream_id, channel.past.clone()))
+            .collect();
+        for ring_set in self.ring_sets.values_mut() {
+            let channel = &self.channels[&ring_set.source.stream_id];
+            let totals = totals.entry(channel.stream_id).or_default();
+            match self.mode {
+                Mode::Streaming => ring_set.add_to(totals, channel),
+                Mode::Recorder(_) => ring_set.add_losses_to(totals),
+            }
+        }
+        let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
+        for counted in self.trace.earlier.count(layouts) {
+            if let Some(totals) = totals.get_mut(&counted.stream_id) {
+                add_stream(totals, &counted.end, counted.events);
+                let overwrites = self.channels[&counted.stream_id].overwrites();
+                // The stream tells the sum only.
+                let lost = if overwrites {
+                    &mut totals.overwritten_events
+                } else {
+                    &mut totals.discarded_full
+                };
+                *lost = lost.saturating_add(counted.end.discarded);
+            }
+        }
+        for (stream_id, totals) in &mut totals {
+            totals.findings = self.channels[stream_id].findings.list().to_vec();
+        }
+        totals.into_values().collect()
+    }
+
+    /// Nothing more is written: answers, and is stopped or closed.
+    pub(super) fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
+        let State::Ending(ending) = std::mem::replace(&mut self.state, State::Stopped) else {
+            return Again::Never;
+        };
+        self.answer(ending.requests, shared.outbox);
+        if ending.close { Again::Closed } else { Again::Never }
+    }
+
+    /// Whether the session is dropped once it has ended.
+    pub(super) fn is_closing(&self) -> bool {
+        matches!(&self.state, State::Ending(ending) if ending.close)
+    }
+
+    /// The ring set is done; what it wrote and lost stays in the totals.
+    pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &mut Outbox) {
+        if let Some(mut ring_set) = self.ring_sets.remove(&key)
+            && let Some(channel) = self.channels.get_mut(&ring_set.source.stream_id)
+        {
+            let mut past = std::mem::take(&mut channel.past);
+            match self.mode {
+                Mode::Streaming => ring_set.add_to(&mut past, channel),
+                Mode::Recorder(_) => ring_set.add_losses_to(&mut past),
+            }
+            channel.past = past;
+        }
+        outbox.send(&ToControl::RingSetDone { key });
+    }
+
+    fn answer(&mut self, requests: Vec<RequestId>, outbox: &mut Outbox) {
+        let totals = self.totals();
+        for request in requests {
+            outbox.send(&ToControl::Done {
+                request,
+                outcome: Ok(totals.clone()),
+            });
+        }
+    }
+
+    /// Memory is bounded: the programs that died first go first.
+    fn find_dropped(&mut self, key: RingSetKey, outbox: &mut Outbox) {
+        if let Some(RingSet { source, .. }) = self.ring_sets.get(&key) {
+            let why = format!("it is dead, and {GONE_MAX} programs died after it");
+            let what = format!("the events of {} are not kept: {why}", source.program);
+            self.find(source.stream_id, what, outbox);
+        }
+    }
+
+    /// Notes something that people should know about a channel, and tells control when it is new.
+    pub(super) fn find(&mut self, stream_id: u32, what: String, outbox: &mut Outbox) {
+        if self
+            .channels
+            .get_mut(&stream_id)
+            .is_some_and(|channel| channel.findings.note(&what))
+        {
+            outbox.send(&ToControl::Finding { session: self.id, what });
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the consumer as a whole must do, shown with programs that can be stopped, killed and made to lie, and read back with
+//! babeltrace2. rig.rs drives, writer.rs is the program.
+
+mod process;
+mod rig;
+mod snapshots;
+mod streams;
+mod trouble;
+mod writer;
