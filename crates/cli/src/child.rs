@@ -6,8 +6,8 @@
 //!
 //!   before the command   the first signal is noted: the caller asks `interrupted` and gives up; the second ends piste
 //!   while it runs        nothing from the terminal, everything else is passed on
-//!   after it             the first changes nothing (it may be the one that ended the command), the second says what piste
-//!                        is doing, the third leaves that to pisted
+//!   after it             for a moment nothing: that signal was meant for the command; then the first says what piste is
+//!                        doing, and the second leaves that to pisted
 
 use std::fs;
 use std::io;
@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, exit};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -25,6 +26,9 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::failure::KILLED;
 use crate::screen;
+
+/// A signal so soon after the command's end was meant for the command, and may have been what ended it.
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// From its creation on, piste survives the signals that end a command.
 pub(crate) struct Guard {
@@ -38,7 +42,8 @@ enum Phase {
     /// A descriptor of the process, not its id: that may be another's by the time a signal is passed on.
     Running(OwnedFd),
     After {
-        signals: u32,
+        end: Instant,
+        told: bool,
     },
 }
 
@@ -85,7 +90,10 @@ impl Guard {
             child
         };
         let status = child.wait()?;
-        *lock(&self.phase) = Phase::After { signals: 0 };
+        *lock(&self.phase) = Phase::After {
+            end: Instant::now(),
+            told: false,
+        };
         Ok(match (status.code(), status.signal()) {
             (Some(code), _) => code as u8,
             (None, signal) => killed_by(signal.unwrap_or(0)),
@@ -113,14 +121,12 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
                 let _ = pidfd_send_signal(process, signal);
             }
         }
-        Phase::After { signals } => {
-            *signals += 1;
-            match signals {
-                1 => {}
-                2 => screen::tell_sentence("pisted is writing the rest of the trace; once more, and it goes on alone"),
-                _ => exit(killed_by(origin.signal).into()),
-            }
+        Phase::After { end, .. } if end.elapsed() < MOMENT => {}
+        Phase::After { told: told @ false, .. } => {
+            *told = true;
+            screen::tell_sentence("pisted is writing the rest of the trace; once more, and it goes on alone");
         }
+        Phase::After { .. } => exit(killed_by(origin.signal).into()),
     }
 }
 

@@ -3,10 +3,10 @@
 //! stand-in; recording itself is tested with the real one, in the whole suite's tests.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -80,6 +80,16 @@ fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
 
 fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn interrupted_until_it_ends(child: &mut Child) -> ExitStatus {
+    loop {
+        send(child, Signal::INT);
+        thread::sleep(Duration::from_millis(5));
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+    }
 }
 
 #[test]
@@ -303,15 +313,27 @@ fn a_pisted_that_hangs_can_be_left_before_the_command_has_run() {
     while fs::read_dir(folder.path()).unwrap().count() < 2 {
         thread::sleep(Duration::from_millis(1));
     }
-    let status = loop {
-        send(&child, Signal::INT);
-        thread::sleep(Duration::from_millis(2));
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-    };
+    let status = interrupted_until_it_ends(&mut child);
     assert_eq!(status.code(), Some(130));
     assert!(!folder.path().join("ran").exists());
+}
+
+#[test]
+fn a_trace_that_takes_long_to_write_can_be_left_to_pisted() {
+    let scene = Scene::new();
+    scene.script.hold(true);
+    let mut child = scene.shell(&[], "exit 0").spawn().unwrap();
+    scene.script.wait_for("destroy");
+    let status = interrupted_until_it_ends(&mut child);
+    scene.script.hold(false);
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(
+        told,
+        "piste: pisted is writing the rest of the trace; once more, and it goes on alone\n"
+    );
+    assert_eq!(status.code(), Some(130));
+    assert!(scene.path("trace").exists());
 }
 
 #[test]
