@@ -9,14 +9,15 @@
 //! The program is never trusted. Whatever it writes, at whatever time, a call here returns soon, stays within the mapping
 //! (which cannot shrink: it is sealed) and at worst reports a [`Corruption`] of that ring.
 //!
-//! Reading order: `geometry.rs` (sizes and offsets), `layout.rs` (the shared words), `reader.rs` (the heart), then `salvage.rs`
-//! and `snapshot.rs`. unsafe code is in `mapping.rs`, and in `state_page.rs`, which is no part of the ring.
+//! Reading order: `geometry.rs` (sizes and offsets), `layout.rs` (the shared words), `reader.rs` (the heart), then `consumed.rs`,
+//! `salvage.rs` and `snapshot.rs`. unsafe code is in `mapping.rs`, and in `state_page.rs`, which is no part of the ring.
 
 #![deny(unsafe_code)]
 
 mod atomic;
 #[cfg(not(loom))]
 mod channel;
+mod consumed;
 mod corruption;
 #[cfg(all(feature = "model", not(loom)))]
 pub mod fuzzing;

@@ -30,13 +30,14 @@
 //! | `snapshot`            | yes                 | yes: seen after the copy    | yes                       |
 //! | `losses`, `fill`      | yes                 | yes                         | yes                       |
 //!
-//! Giving up on a record that never comes is `salvage.rs`, looking without taking is `snapshot.rs`.
+//! The consumed word is `consumed.rs`, giving up on a record that never comes `salvage.rs`, looking without taking is `snapshot.rs`.
 
 use std::sync::Arc;
 
 use piste_abi::{ConsumedWord, EndedWord, PositionWord};
 
-use crate::atomic::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::atomic::{AcqRel, Acquire, Relaxed};
+use crate::consumed::Consumed;
 use crate::corruption::Corruption;
 use crate::geometry::LossMode;
 use crate::layout::{HEADER_UNITS, Place, Position, Ring, UNIT_BYTES, begin_ticks};
@@ -46,19 +47,14 @@ use crate::packet::{Losses, Next, Packet};
 /// A correct program moves the position between our load and our swap now and then; one that does so this often does it on purpose.
 const POSITION_ATTEMPTS: u32 = 1000;
 
-/// `consumed` moves once in a sub-buffer only.
-const CONSUMED_ATTEMPTS: u32 = 10;
-
 /// The reader of one ring. There is one at a time. After it dies, [`crate::ChannelMemory::reader`] makes the next one.
 pub struct Reader {
     memory: Arc<Mapping>,
     ring_index: u32,
     /// The next sub-buffer to take.
     sequence: u64,
-    /// What this reader left in the shared word. Its sequence is ours unless `held`.
-    consumed: ConsumedWord,
-    /// `consumed` stays at an incomplete sub-buffer that was given up.
-    held: bool,
+    /// What it left of the ring to the program.
+    consumed: Consumed,
     /// The caller has the packet at `sequence`, and `release` is due.
     taken: bool,
     /// The `discarded` of the last packet.
@@ -71,17 +67,15 @@ impl Reader {
             next_sequence <= ConsumedWord::SEQUENCE_MAX,
             "no ring has {next_sequence} packets"
         );
-        let mut reader = Self {
+        let consumed = Consumed::take_over(memory.ring(ring_index), memory.geometry().loss(), next_sequence);
+        Self {
             memory,
             ring_index,
             sequence: next_sequence,
-            consumed: ConsumedWord::new(next_sequence),
-            held: false,
+            consumed,
             taken: false,
             discarded: 0,
-        };
-        reader.take_over();
-        reader
+        }
     }
 
     /// The ring that this reads.
@@ -111,19 +105,7 @@ impl Reader {
             self.sequence
         );
         (self.sequence, self.taken) = (self.sequence + 1, false);
-        if self.held {
-            return;
-        }
-        let ring = self.memory.ring(self.ring_index);
-        let next = ConsumedWord::new(self.sequence);
-        // ORDER ring.consumed (release): our copy is done before the program enters the sub-buffer. Pairs with runtime/ring.c.
-        // When a program meddled with the word, the swap fails and the next call of `next` says so.
-        let _ = ring
-            .header
-            .consumed
-            .compare_exchange(self.consumed.0, next.0, Release, Relaxed);
-        self.consumed = next;
-        self.wake(ring);
+        self.consumed.move_to(self.memory.ring(self.ring_index), self.sequence);
     }
 
     /// Ends the sub-buffer that is being written, so that [`Reader::next`] returns what it has: the flush. Does nothing when
@@ -157,19 +139,18 @@ impl Reader {
     fn try_next(&mut self, buffer: &mut Vec<u8>) -> Result<Next, Corruption> {
         let memory = self.memory.clone();
         let ring = memory.ring(self.ring_index);
-        let found = ConsumedWord(ring.header.consumed.load(Acquire));
-        if found != self.consumed {
+        if let Err(found) = self.consumed.check(ring) {
             return self.overtaken(ring, found);
         }
         if self.position(ring)?.sequence == self.sequence {
             return Ok(Next::Empty);
         }
-        if let Err(found) = self.claim(ring) {
+        if let Err(found) = self.consumed.claim(ring) {
             return self.overtaken(ring, found);
         }
         let place = ring.place(self.sequence);
         let Some(records) = place.complete_records() else {
-            self.unclaim(ring)?;
+            self.consumed.unclaim(ring)?;
             return Ok(Next::Incomplete {
                 sequence: self.sequence,
             });
@@ -185,57 +166,13 @@ impl Reader {
     }
 
     /// `found` is not what this reader left in `consumed`: either an overwriting program moved on, or a hostile one meddled.
-    pub(crate) fn overtaken(&mut self, ring: Ring<'_>, found: ConsumedWord) -> Result<Next, Corruption> {
-        let may_overwrite = self.overwrites() && !self.consumed.claimed();
+    fn overtaken(&mut self, ring: Ring<'_>, found: ConsumedWord) -> Result<Next, Corruption> {
         // Loaded after `found` was: a correct program never moves `consumed` past the position.
         let position = self.position(ring)?;
-        let sequence = found.sequence();
-        if !may_overwrite || found.claimed() || sequence <= self.sequence || sequence > position.sequence {
-            return Err(Corruption::Consumed {
-                expected: self.consumed.0,
-                found: found.0,
-            });
-        }
-        let packets = sequence - self.sequence;
-        (self.sequence, self.consumed) = (sequence, found);
+        self.consumed.accept(found, self.sequence..=position.sequence)?;
+        let packets = found.sequence() - self.sequence;
+        self.sequence = found.sequence();
         Ok(Next::Lost { packets })
-    }
-
-    /// Keeps an overwriting program from what is at `consumed`. `Err` is what the program made of the word.
-    pub(crate) fn claim(&mut self, ring: Ring<'_>) -> Result<(), ConsumedWord> {
-        if !self.overwrites() || self.consumed.claimed() {
-            return Ok(());
-        }
-        let claimed = self.consumed.claim();
-        // ORDER ring.consumed (acq_rel): from here on the program does not overwrite the sub-buffer. Pairs with runtime/ring.c.
-        ring.header
-            .consumed
-            .compare_exchange(self.consumed.0, claimed.0, AcqRel, Acquire)
-            .map_err(ConsumedWord)?;
-        self.consumed = claimed;
-        Ok(())
-    }
-
-    fn unclaim(&mut self, ring: Ring<'_>) -> Result<(), Corruption> {
-        if !self.consumed.claimed() || self.held {
-            return Ok(());
-        }
-        let (claimed, unclaimed) = (self.consumed, ConsumedWord::new(self.sequence));
-        // ORDER ring.consumed (release): as in `release`, though nothing was copied.
-        match ring
-            .header
-            .consumed
-            .compare_exchange(claimed.0, unclaimed.0, Release, Relaxed)
-        {
-            Ok(_) => self.consumed = unclaimed,
-            Err(found) => {
-                return Err(Corruption::Consumed {
-                    expected: claimed.0,
-                    found,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Ends the open sub-buffer as the program ends one that it does not fit into.
@@ -264,66 +201,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Goes on where a reader that died left the ring: what is before `sequence` was stored, and its claim is void. Where it gave
-    /// a sub-buffer up, `consumed` stays.
-    fn take_over(&mut self) {
-        let memory = self.memory.clone();
-        let ring = memory.ring(self.ring_index);
-        for _ in 0..CONSUMED_ATTEMPTS {
-            let found = ConsumedWord(ring.header.consumed.load(Acquire));
-            let behind = self.sequence.min(found.sequence().saturating_add(ring.subbuf_count()));
-            let incomplete =
-                (found.sequence()..behind).find(|&sequence| ring.place(sequence).complete_records().is_none());
-            let reached = incomplete.unwrap_or(found.sequence().max(behind));
-            self.held = reached < self.sequence;
-            let wanted = ConsumedWord::new(reached);
-            let wanted = if self.held && self.overwrites() {
-                wanted.claim()
-            } else {
-                wanted
-            };
-            // ORDER ring.consumed (release): as in `release`.
-            if ring
-                .header
-                .consumed
-                .compare_exchange(found.0, wanted.0, AcqRel, Relaxed)
-                .is_ok()
-            {
-                // What lies before `sequence` was stored; anything else there is overwritten, or nonsense: `next` says which.
-                self.consumed = if self.held {
-                    wanted
-                } else {
-                    ConsumedWord::new(self.sequence)
-                };
-                break;
-            }
-        }
-        self.wake(ring);
-    }
-
-    /// Wakes the program's threads that wait for space.
-    fn wake(&self, ring: Ring<'_>) {
-        if self.memory.geometry().loss() != LossMode::Block {
-            return;
-        }
-        // ORDER ring.space (sequentially consistent): a waiter adds to `waiters`, and then FUTEX_WAIT looks at `space_futex`; we add to
-        // `space_futex` and then look at `waiters`. One of the two sees the other. Pairs with runtime/ring.c.
-        ring.header.space_futex.fetch_add(1, SeqCst);
-        if ring.header.waiters.load(SeqCst) > 0 {
-            crate::mapping::futex_wake_all(&ring.header.space_futex);
-        }
-    }
-
     pub(crate) fn memory(&self) -> Arc<Mapping> {
         self.memory.clone()
     }
 
     pub(crate) fn ring(&self) -> Ring<'_> {
         self.memory.ring(self.ring_index)
-    }
-
-    fn overwrites(&self) -> bool {
-        self.memory.geometry().loss() == LossMode::Overwrite
     }
 
     /// The write position, checked against what was taken.
@@ -342,7 +225,7 @@ impl Reader {
         // A sub-buffer is entered when the one that had its place is consumed; a full ring ends at the boundary behind the last.
         let oldest = self.consumed.sequence();
         let ahead = position.sequence - oldest + u64::from(position.offset_units > 0);
-        if !self.overwrites() && ahead > ring.subbuf_count() {
+        if self.memory.geometry().loss() != LossMode::Overwrite && ahead > ring.subbuf_count() {
             let subbuf_count = ring.subbuf_count() as u32;
             return Err(Corruption::PositionAhead {
                 position: position.sequence,
@@ -353,9 +236,11 @@ impl Reader {
         Ok(position)
     }
 
-    /// The sub-buffer at `sequence` is given up: the caller has its records, and `consumed` stays.
-    pub(crate) fn give_up(&mut self) {
-        (self.held, self.taken) = (true, true);
+    /// Keeps the sub-buffer at `sequence` from the program for good; the caller copies it. False when the program overwrote it.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let is_ours = self.consumed.hold(self.memory.ring(self.ring_index));
+        self.taken |= is_ours;
+        is_ours
     }
 }
 

@@ -37,12 +37,10 @@ impl Reader {
         let ring = memory.ring(self.ring_index());
         let place = ring.place(self.sequence());
         let is_ended = self.position(ring)?.sequence > self.sequence();
-        if !is_ended || place.complete_records().is_some() || self.claim(ring).is_err() {
+        if !is_ended || place.complete_records().is_some() || !self.give_up() {
             return Ok(None);
         }
-        let salvage = copy_whole_records(ring, place, packet)?;
-        self.give_up();
-        Ok(Some(salvage))
+        copy_whole_records(ring, place, packet).map(Some)
     }
 }
 

@@ -107,7 +107,7 @@ fn nonsense_in_a_ring_is_named() {
         "the write position is in sub-buffer 0, but sub-buffers before 1 were already taken"
     );
     assert_eq!(
-        says(position, 6 * 512 << 12),
+        says(position, (6 * 512) << 12),
         "the write position is in sub-buffer 6, further than a ring of 4 ahead of 1"
     );
     assert_eq!(says(consumed, 6), "the consumed word is 0x6 where 0x2 was left");
