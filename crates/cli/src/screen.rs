@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shown to a person: colours, and texts that came from traced programs. `anstream` removes the colours where
-//! nobody can see them (no terminal, NO_COLOR).
+//! What is shown to a person: colours, where somebody can see them (a terminal, not NO_COLOR), and texts that came from traced
+//! programs.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use anstream::adapter::strip_str;
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
@@ -41,10 +44,10 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes `text` to stdout at once.
+/// Writes `text` to stdout.
 pub(crate) fn show(text: &str) -> Result<(), Failure> {
-    let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(for_stream(&stdout, text).as_bytes())?;
     Ok(stdout.flush()?)
 }
 
@@ -58,7 +61,16 @@ pub(crate) fn show_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes `text` to stderr. Whether anybody can read it there (a terminal may be gone) does not change what piste does.
 pub(crate) fn tell(text: &str) {
-    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(for_stream(&stderr, text).as_bytes());
+}
+
+/// `text` as the stream shows it, in one piece: what others write at the same time does not get between.
+fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
+    match AutoStream::choice(stream) {
+        ColorChoice::Never => strip_str(text).to_string().into(),
+        _ => text.into(),
+    }
 }
 
 /// Tells a sentence as this command's own: `piste: ...`.
