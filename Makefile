@@ -62,10 +62,12 @@ $(BUILD)/include/piste/tracepoint.h: $(HEADERS)
 	rm -rf $(BUILD)/include/piste
 	cp -r include/piste $(BUILD)/include/
 
+$(BUILD)/lib/piste/libpiste-dl.so: runtime/preload/dl_search.c runtime/preload/dl_objects.c
+
 $(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
 	@mkdir -p $(@D)
-	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs -Wl,-rpath,'$$ORIGIN/..' -o $@ $< \
-		-L$(BUILD)/lib -lpiste -ldl -lpthread
+	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -fno-instrument-functions -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs \
+		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.c,$^) -L$(BUILD)/lib -lpiste -ldl -lpthread
 
 # ---- piste and pisted, in Rust ----
 
