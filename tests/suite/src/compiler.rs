@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compiles test programs as a user would: with pkg-config's flags for the staged build, and every warning an error.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::build_tree::{build, programs};
+use crate::process::{self, Finished};
+
+/// The warnings that the headers are clean of.
+pub const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// One run of a compiler.
+#[derive(Clone)]
+pub struct Compilation {
+    compiler: String,
+    arguments: Vec<OsString>,
+    sources: Vec<PathBuf>,
+    static_link: bool,
+}
+
+impl Compilation {
+    /// Of sources in the folder of the test programs, by `cc`, or by `c++` if the first one is C++.
+    pub fn of(sources: &[&str]) -> Compilation {
+        let cpp = sources[0].ends_with(".cc");
+        let (compiler, standard) = if cpp {
+            ("c++", "-std=gnu++17")
+        } else {
+            ("cc", "-std=gnu11")
+        };
+        let mut arguments = vec!["-O2".into(), "-g".into(), standard.into()];
+        arguments.extend(WARNINGS.map(OsString::from));
+        Compilation {
+            compiler: compiler.into(),
+            arguments,
+            sources: sources.iter().map(|source| programs().join(source)).collect(),
+            static_link: false,
+        }
+    }
+
+    /// By that compiler, with these arguments only.
+    pub fn by(compiler: &str, arguments: &[&str], source: &Path) -> Compilation {
+        Compilation {
+            compiler: compiler.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            sources: vec![source.to_owned()],
+            static_link: false,
+        }
+    }
+
+    /// With one more argument.
+    #[must_use]
+    pub fn with(mut self, argument: impl Into<OsString>) -> Compilation {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// A shared library.
+    #[must_use]
+    pub fn shared(self) -> Compilation {
+        self.with("-fPIC").with("-shared")
+    }
+
+    /// Linked with `-static`.
+    #[must_use]
+    pub fn linked_statically(mut self) -> Compilation {
+        self.static_link = true;
+        self.with("-static")
+    }
+
+    /// Compiles and links to `output`; what the compiler says is the result.
+    pub fn try_link(&self, output: &Path) -> Finished {
+        let mut command = self.command();
+        command
+            .arg("-o")
+            .arg(output)
+            .args(pkg_config("--libs", self.static_link))
+            .arg("-lpthread")
+            .arg("-ldl");
+        process::run(&mut command)
+    }
+
+    /// Compiles only, to nothing; what the compiler says is the result.
+    pub fn try_compile(&self) -> Finished {
+        process::run(self.command().args(["-c", "-o", "/dev/null"]))
+    }
+
+    /// Only looks at the source; what the compiler says is the result.
+    pub fn try_check(&self) -> Finished {
+        process::run(self.command().arg("-fsyntax-only"))
+    }
+
+    /// Compiles and links.
+    ///
+    /// # Panics
+    /// The compiler complained.
+    pub fn link(&self, output: &Path) {
+        self.try_link(output).expect_silent_success();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.compiler);
+        command
+            .args(pkg_config("--cflags", self.static_link))
+            .args(&self.arguments)
+            .args(&self.sources)
+            .env("LC_ALL", "C");
+        command
+    }
+}
+
+fn pkg_config(what: &str, static_link: bool) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    if static_link {
+        command.arg("--static");
+    }
+    command
+        .args([what, "piste"])
+        .env("PKG_CONFIG_PATH", build().join("lib/pkgconfig"));
+    let finished = process::run(&mut command);
+    finished.expect_silent_success();
+    finished.stdout.split_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A test's own folder, with a run folder and thereby a pisted of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::build_tree::{binary, build};
+use crate::compiler::Compilation;
+use crate::process::{self, Finished, Running, exists, send, wait_until};
+use crate::recording::Recording;
+
+/// A temporary folder. Ends everything that runs in it when it is dropped: the processes that have its run folder in their
+/// environment, which pisted, the consumer and all recorded programs inherit.
+pub struct Workplace {
+    folder: TempDir,
+}
+
+impl Workplace {
+    /// A new one. No pisted runs in it; the first command that needs one starts it.
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
+    pub fn new() -> Workplace {
+        let folder = tempfile::Builder::new()
+            .prefix("piste-")
+            .tempdir()
+            .expect("a temporary folder");
+        fs::create_dir(folder.path().join("run")).expect("a folder can be made there");
+        Workplace { folder }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// $PISTE_RUNDIR of everything that runs here.
+    pub fn run_folder(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    /// Compiles a test program, named after its source.
+    pub fn program(&self, source: &str) -> PathBuf {
+        let name = Path::new(source)
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .expect("a plain name");
+        self.compile(&Compilation::of(&[source]), name)
+    }
+
+    /// Compiles and links to that name.
+    pub fn compile(&self, compilation: &Compilation, name: &str) -> PathBuf {
+        let output = self.path(name);
+        compilation.link(&output);
+        output
+    }
+
+    /// A command that runs here, and finds libpiste and the folder's own libraries.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .current_dir(self.folder.path())
+            .env("PISTE_RUNDIR", self.run_folder())
+            .env(
+                "LD_LIBRARY_PATH",
+                format!("{}:{}", build().join("lib").display(), self.folder.path().display()),
+            )
+            .env_remove("LD_PRELOAD")
+            .env_remove("PISTE_RECORD")
+            .env_remove("PISTE_LIBDIR")
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    /// Runs a program to its end.
+    pub fn run(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Finished {
+        process::run(self.command(program).args(arguments))
+    }
+
+    /// Starts a program.
+    pub fn start(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Running {
+        Running::start(
+            self.command(program)
+                .args(arguments)
+                .stdin(std::process::Stdio::piped()),
+        )
+    }
+
+    /// Runs `piste`.
+    pub fn piste(&self, arguments: &[&str]) -> Finished {
+        self.run(binary("piste"), arguments)
+    }
+
+    /// Runs `piste`, which must succeed.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn piste_succeeds(&self, arguments: &[&str]) -> String {
+        self.piste(arguments).expect_success().stdout.clone()
+    }
+
+    /// What `piste ... --json` prints.
+    ///
+    /// # Panics
+    /// It fails, or prints anything else.
+    pub fn piste_json(&self, arguments: &[&str]) -> Value {
+        let finished = self.piste(&[&["--json"], arguments].concat());
+        finished.expect_success();
+        serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished}"))
+    }
+
+    /// Records a program with `piste record`, options first, and returns what it left behind.
+    pub fn record(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Recording {
+        self.start_recording(options, program, arguments).finish()
+    }
+
+    /// Starts `piste record`.
+    pub fn start_recording(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Recorder {
+        let number = fs::read_dir(self.folder.path()).expect("the folder is there").count();
+        let (output, summary) = (
+            self.path(&format!("trace-{number}")),
+            self.path(&format!("summary-{number}.json")),
+        );
+        // Taken, so that the next recording gets another.
+        fs::write(&summary, "").expect("the folder can be written to");
+        let mut command = self.command(binary("piste"));
+        command
+            .arg("record")
+            .args(options)
+            .arg("-o")
+            .arg(&output)
+            .arg("--summary")
+            .arg(&summary)
+            .arg("--");
+        command
+            .arg(program.as_ref())
+            .args(arguments)
+            .stdin(std::process::Stdio::piped());
+        Recorder {
+            running: Running::start(&mut command),
+            summary,
+        }
+    }
+
+    /// Makes sure that a pisted runs.
+    pub fn start_pisted(&self) {
+        self.piste_succeeds(&["list"]);
+    }
+
+    /// The pid of the pisted that runs here.
+    pub fn pisted(&self) -> i32 {
+        let version = self.piste_json(&["version"]);
+        let pid = version["pisted"]["pid"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("no pisted runs: {version}"));
+        i32::try_from(pid).expect("a pid")
+    }
+
+    /// The pid of the consumer that runs here.
+    pub fn consumer(&self) -> i32 {
+        let mut found = vec![];
+        wait_until("a consumer runs", || {
+            found = self.consumers();
+            !found.is_empty()
+        });
+        assert_eq!(found.len(), 1, "consumers: {found:?}");
+        found[0]
+    }
+
+    fn consumers(&self) -> Vec<i32> {
+        let is_consumer = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.split(|&byte| byte == 0).any(|word| word == b"--consumer"))
+        };
+        self.processes()
+            .into_iter()
+            .filter(is_consumer)
+            .filter(|&pid| exists(pid))
+            .collect()
+    }
+
+    /// Kills pisted and waits for its end.
+    pub fn kill_pisted(&self) {
+        let pid = self.pisted();
+        send(pid, Signal::KILL);
+        wait_until("pisted is dead", || !exists(pid));
+    }
+
+    /// All processes with this run folder in their environment.
+    fn processes(&self) -> Vec<i32> {
+        let setting = format!("PISTE_RUNDIR={}", self.run_folder().display());
+        let has_setting = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| {
+                text.split(|&byte| byte == 0)
+                    .any(|variable| variable == setting.as_bytes())
+            })
+        };
+        fs::read_dir("/proc")
+            .expect("/proc is mounted")
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(has_setting)
+            .collect()
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for log in ["run/pisted.log"] {
+                if let Ok(text) = fs::read_to_string(self.path(log)) {
+                    eprintln!("---- {log} ----\n{text}");
+                }
+            }
+        }
+        // Some may be starting others meanwhile.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            let left: Vec<i32> = self.processes().into_iter().filter(|&pid| exists(pid)).collect();
+            if left.is_empty() {
+                break;
+            }
+            left.into_iter().for_each(|pid| send(pid, Signal::KILL));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A `piste record` that runs.
+pub struct Recorder {
+    /// `piste`; its standard input and output are the program's.
+    pub running: Running,
+    summary: PathBuf,
+}
+
+impl Recorder {
+    /// Closes the program's standard input, and waits for the end of the recording.
+    pub fn finish(mut self) -> Recording {
+        let finished = self.running.finish();
+        let summary = fs::read_to_string(&self.summary).unwrap_or_default();
+        Recording::new(finished, &summary)
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table and the invariants of ARCHITECTURE.md that a file's text shows: who may use whom, where `unsafe` stands, what the
+//! contract headers may hold. Needs no build.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use piste_suite::build_tree::repository;
+
+/// Which crates of ours each crate may use.
+const MAY_USE: [(&str, &[&str]); 9] = [
+    ("abi", &[]),
+    ("ring", &["abi"]),
+    ("ctf", &[]),
+    ("control", &[]),
+    ("kernel", &["ctf"]),
+    ("daemon", &["ring", "kernel", "ctf", "control", "abi"]),
+    ("analysis", &["ctf"]),
+    ("cli", &["control", "analysis", "ctf"]),
+    ("python", &["control", "analysis", "ctf"]),
+];
+
+/// Crates that may hold `unsafe`.
+const MAY_BE_UNSAFE: [&str; 4] = ["abi", "ring", "kernel", "python"];
+
+/// Where each folder of C may include from, relative to include/piste.
+const MAY_INCLUDE: [(&str, &[&str]); 3] = [
+    ("include/piste/abi", &["abi/"]),
+    ("include/piste", &["abi/", ""]),
+    ("runtime", &["abi/", ""]),
+];
+
+#[test]
+fn crates_use_only_what_the_table_allows() {
+    for folder in crates() {
+        let name = file_name(&folder);
+        let allowed = MAY_USE.iter().find(|(known, _)| *known == name);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("crates/{name} is not in the table of ARCHITECTURE.md"));
+        let manifest = read(&folder.join("Cargo.toml"));
+        for used in own_dependencies(&manifest) {
+            assert!(
+                used == name || allowed.contains(&used.as_str()),
+                "crates/{name} uses crates/{used}; it may use {allowed:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_uses_the_tests_and_the_benchmarks() {
+    for folder in crates() {
+        let manifest = read(&folder.join("Cargo.toml"));
+        for forbidden in ["piste-suite", "tests/", "bench/"] {
+            assert!(!manifest.contains(forbidden), "{folder:?} uses {forbidden}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_stands_only_where_memory_is_shared() {
+    for folder in crates() {
+        let name = file_name(&folder);
+        let unsafe_lines = lines_with_unsafe(&folder);
+        if !MAY_BE_UNSAFE.contains(&name.as_str()) {
+            assert_eq!(unsafe_lines, Vec::<String>::new(), "`unsafe` in crates/{name}");
+        }
+    }
+    // So that the search finds what it looks for.
+    assert!(!lines_with_unsafe(&repository().join("crates/ring")).is_empty());
+}
+
+#[test]
+fn c_files_include_only_what_the_table_allows() {
+    for (folder, allowed) in MAY_INCLUDE {
+        for file in files(&repository().join(folder), &["h", "c"], folder == "runtime") {
+            for included in own_includes(&file) {
+                assert!(
+                    allowed
+                        .iter()
+                        .any(|prefix| included.starts_with(prefix) && (!prefix.is_empty() || !included.contains('/'))),
+                    "{} includes {included}",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn contract_headers_hold_data_only() {
+    let mut declarations = 0;
+    for file in files(&repository().join("include/piste/abi"), &["h"], false) {
+        let text = without_comments(&read(&file));
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            declarations += usize::from(line.ends_with(';'));
+            for word in words(line) {
+                let forbidden = [
+                    "long",
+                    "_Atomic",
+                    "size_t",
+                    "uintptr_t",
+                    "void",
+                    "wchar_t",
+                    "double",
+                    "float",
+                    "bool",
+                ];
+                assert!(!forbidden.contains(&word), "{}: {word}: {line}", file.display());
+            }
+            assert!(!line.contains('*'), "{}: a pointer: {line}", file.display());
+            let bit_field = line.contains(':') && line.ends_with(';');
+            assert!(
+                !bit_field || line.contains("PISTE_ABI_SIZE"),
+                "{}: a bit-field: {line}",
+                file.display()
+            );
+            let plain = words(line)
+                .next()
+                .is_some_and(|word| ["int", "unsigned", "char", "short"].contains(&word));
+            assert!(!plain, "{}: a type without a fixed width: {line}", file.display());
+        }
+    }
+    assert!(declarations > 50, "only {declarations} declarations were found");
+}
+
+#[test]
+fn each_contract_struct_is_followed_by_its_size() {
+    for file in files(&repository().join("include/piste/abi"), &["h"], false) {
+        let text = without_comments(&read(&file));
+        for (position, _) in text.match_indices("\nstruct piste_") {
+            let declaration = &text[position + 1..];
+            let name = words(declaration).nth(1).expect("a struct has a name");
+            assert!(
+                text.contains(&format!("PISTE_ABI_SIZE(struct {name},")),
+                "{}: no PISTE_ABI_SIZE(struct {name}, ...)",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn ctf_does_no_input_or_output() {
+    for file in files(&repository().join("crates/ctf/src"), &["rs"], true) {
+        for forbidden in ["std::fs", "std::net", "std::io", "std::process", "std::os", "std::env"] {
+            assert!(!read(&file).contains(forbidden), "{} uses {forbidden}", file.display());
+        }
+    }
+}
+
+#[test]
+fn source_files_open_with_their_licence() {
+    let mut checked = 0;
+    for folder in ["include", "runtime", "crates", "tests"] {
+        let licence = if ["include", "runtime"].contains(&folder) {
+            "MIT"
+        } else {
+            "MIT OR Apache-2.0"
+        };
+        for file in files(&repository().join(folder), &["h", "c", "cc", "rs"], true) {
+            // Their first line says what the compiler must say.
+            if file.starts_with(repository().join("tests/programs/wrong")) {
+                continue;
+            }
+            let text = read(&file);
+            let first = text.lines().next().unwrap_or_default();
+            let stated = first
+                .trim_start_matches("/* ")
+                .trim_start_matches("// ")
+                .trim_end_matches(" */");
+            assert_eq!(
+                stated,
+                format!("SPDX-License-Identifier: {licence}"),
+                "{}",
+                file.display()
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "only {checked} files were found");
+}
+
+fn crates() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(repository().join("crates"))
+        .expect("crates/ exists")
+        .map(|entry| entry.expect("crates/ is readable").path())
+        .filter(|path| path.join("Cargo.toml").is_file())
+        .collect();
+    folders.sort();
+    assert!(folders.len() >= 6, "{folders:?}");
+    folders
+}
+
+/// The crates of ours in a manifest, by the names of their folders.
+fn own_dependencies(manifest: &str) -> BTreeSet<String> {
+    let mut section = "";
+    let mut found = BTreeSet::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        }
+        if section.ends_with("dependencies") {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            found.extend(name.strip_prefix("piste-").map(str::to_owned));
+            if name == "pisted" || name == "piste" {
+                found.insert(if name == "piste" { "cli" } else { "daemon" }.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// What a C file includes of include/piste, relative to it.
+fn own_includes(file: &Path) -> Vec<String> {
+    let root = repository().join("include/piste");
+    let folder = file.parent().expect("a file has a folder");
+    let text = read(file);
+    let included = text.lines().filter_map(|line| line.trim().strip_prefix("#include "));
+    included
+        .filter_map(|name| {
+            let name = name.trim_matches(['<', '>', '"', ' ']);
+            let beside = folder.join(name);
+            match name.strip_prefix("piste/") {
+                Some(own) => Some(own.to_owned()),
+                None if beside.is_file() => beside.strip_prefix(&root).ok().map(|own| own.display().to_string()),
+                None => None,
+            }
+        })
+        .collect()
+}
+
+fn lines_with_unsafe(folder: &Path) -> Vec<String> {
+    let mut found = vec![];
+    for file in files(folder, &["rs"], true) {
+        for line in read(&file).lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            let is_unsafe = [
+                "unsafe {",
+                "unsafe fn",
+                "unsafe impl",
+                "unsafe extern",
+                "allow(unsafe_code",
+            ];
+            if is_unsafe.iter().any(|text| code.contains(text)) {
+                found.push(format!("{}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn without_comments(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, behind)) = rest.split_once("/*") {
+        kept += before;
+        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    kept + rest
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+}
+
+fn files(folder: &Path, endings: &[&str], deep: bool) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("the folder is readable").path();
+        if path.is_dir() && deep {
+            found.extend(files(&path, endings, deep));
+        } else if path
+            .extension()
+            .is_some_and(|ending| endings.iter().any(|known| ending == *known))
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .expect("a path with a name")
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
