@@ -43,7 +43,7 @@ impl Daemon {
     /// Creates a session and its folder.
     pub fn create_session(&mut self, wanted: SessionRequest, answer: Answer<shown::SessionStatus>) {
         let created = self.try_create_session(wanted);
-        answer.give(created.map(|session| self.status_of(session)));
+        self.reply(answer, created.map(|session| self.status_of(session)));
     }
 
     fn try_create_session(&mut self, wanted: SessionRequest) -> Result<SessionId, Refusal> {
@@ -117,7 +117,7 @@ impl Daemon {
     pub fn destroy_session(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
         let session = match self.machine.find_session(session.as_deref()) {
             Ok(session) => session,
-            Err(refusal) => return answer.give(Err(refusal)),
+            Err(refusal) => return self.reply(answer, Err(refusal)),
         };
         let request = self.machine.destroy(session, clock::now());
         self.wait_for_consumer(session, request, move |daemon, outcome| {
@@ -127,13 +127,14 @@ impl Daemon {
             daemon.totals.remove(&session);
             // Nothing was recorded: an empty folder is of no use. One that is not empty stays.
             let _ = fs::remove_dir(output);
-            answer.give(ended);
+            daemon.reply(answer, ended);
         });
     }
 
     /// Makes a session the current one.
     pub fn set_current(&mut self, session: &str, answer: Answer<()>) {
-        answer.give(self.machine.set_current(session));
+        let set = self.machine.set_current(session);
+        self.reply(answer, set);
     }
 
     /// Makes a channel.
@@ -145,7 +146,7 @@ impl Daemon {
     ) {
         let session = self.machine.find_session(session.as_deref());
         let enabled = session.and_then(|session| self.machine.enable_channel(session, wanted));
-        answer.give(enabled.map(|settings| status::settings(&settings)));
+        self.reply(answer, enabled.map(|settings| status::settings(&settings)));
     }
 
     /// Adds rules; answers when the programs follow them.
@@ -181,13 +182,13 @@ impl Daemon {
     fn answer_rules(&mut self, changed: Result<(SessionId, u32, Pending), Refusal>, answer: Answer<ChannelRules>) {
         let (session, channel, pending) = match changed {
             Ok(changed) => changed,
-            Err(refusal) => return answer.give(Err(refusal)),
+            Err(refusal) => return self.reply(answer, Err(refusal)),
         };
         let state = &self.machine.session(session).channels[channel as usize];
         let rules = (state.settings.name.clone(), status::rules(&state.rules));
         let then = move |daemon: &mut Daemon, ended: Ended| {
             daemon.note_silent(session, &ended);
-            answer.give(Ok(rules));
+            daemon.reply(answer, Ok(rules));
         };
         self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }
@@ -198,11 +199,12 @@ impl Daemon {
         let started = found.and_then(|session| Ok((session, self.machine.start(session, clock::now())?)));
         let (session, pending) = match started {
             Ok(started) => started,
-            Err(refusal) => return answer.give(Err(refusal)),
+            Err(refusal) => return self.reply(answer, Err(refusal)),
         };
         let then = move |daemon: &mut Daemon, ended: Ended| {
             daemon.note_silent(session, &ended);
-            answer.give(daemon.status_after(session, only(ended)));
+            let status = daemon.status_after(session, only(ended));
+            daemon.reply(answer, status);
         };
         self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }
@@ -212,9 +214,10 @@ impl Daemon {
         let found = self.machine.find_session(session.as_deref());
         let stopped = found.and_then(|session| Ok((session, self.machine.stop(session, clock::now())?)));
         match stopped {
-            Err(refusal) => answer.give(Err(refusal)),
+            Err(refusal) => self.reply(answer, Err(refusal)),
             Ok((session, request)) => self.wait_for_consumer(session, request, move |daemon, outcome| {
-                answer.give(daemon.status_after(session, outcome));
+                let status = daemon.status_after(session, outcome);
+                daemon.reply(answer, status);
             }),
         }
     }
@@ -223,19 +226,22 @@ impl Daemon {
     pub fn snapshot_record(&mut self, session: Option<String>, output: Option<String>, answer: Answer<SnapshotTaken>) {
         let (session, output) = match self.prepare_snapshot(session, output) {
             Ok(prepared) => prepared,
-            Err(refusal) => return answer.give(Err(refusal)),
+            Err(refusal) => return self.reply(answer, Err(refusal)),
         };
         let request = self.machine.take_snapshot(session, output.clone());
-        self.wait_for_consumer(session, request, move |_, outcome| {
-            answer.give(outcome.map_err(refusal_of).map(|totals| {
-                let sum = |of: fn(&ChannelTotals) -> u64| status::count(totals.iter().map(of).sum::<u64>());
-                SnapshotTaken {
-                    output: output.to_string_lossy().into_owned(),
-                    events: sum(|totals| totals.events),
-                    bytes: sum(|totals| totals.bytes),
-                    packets: sum(|totals| totals.packets),
-                }
-            }));
+        self.wait_for_consumer(session, request, move |daemon, outcome| {
+            daemon.reply(
+                answer,
+                outcome.map_err(refusal_of).map(|totals| {
+                    let sum = |of: fn(&ChannelTotals) -> u64| status::count(totals.iter().map(of).sum::<u64>());
+                    SnapshotTaken {
+                        output: output.to_string_lossy().into_owned(),
+                        events: sum(|totals| totals.events),
+                        bytes: sum(|totals| totals.bytes),
+                        packets: sum(|totals| totals.packets),
+                    }
+                }),
+            );
         });
     }
 
@@ -261,18 +267,21 @@ impl Daemon {
     pub fn status(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
         let session = match self.machine.find_session(session.as_deref()) {
             Ok(session) => session,
-            Err(refusal) => return answer.give(Err(refusal)),
+            Err(refusal) => return self.reply(answer, Err(refusal)),
         };
         self.report(vec![session], move |daemon| {
             let known = daemon.machine.sessions().get(session).is_some();
             let ended = Refusal::Internal {
                 reason: "the session was destroyed meanwhile".into(),
             };
-            answer.give(if known {
-                Ok(daemon.status_of(session))
-            } else {
-                Err(ended)
-            });
+            daemon.reply(
+                answer,
+                if known {
+                    Ok(daemon.status_of(session))
+                } else {
+                    Err(ended)
+                },
+            );
         });
     }
 
@@ -281,16 +290,16 @@ impl Daemon {
         let sessions = self.machine.open_session_ids();
         self.report(sessions, move |daemon| {
             let sessions = daemon.machine.open_session_ids();
-            answer.give(Ok(sessions
-                .into_iter()
-                .map(|session| daemon.status_of(session))
-                .collect()));
+            daemon.reply(
+                answer,
+                Ok(sessions.into_iter().map(|session| daemon.status_of(session)).collect()),
+            );
         });
     }
 
     /// Answers with the connected programs.
     pub fn list_programs(&mut self, answer: Answer<Vec<shown::Program>>) {
-        answer.give(Ok(status::programs(&self.machine)));
+        self.reply(answer, Ok(status::programs(&self.machine)));
     }
 
     /// Ends pisted, once no session is left.
@@ -298,9 +307,12 @@ impl Daemon {
         let sessions = self.machine.open_session_ids();
         if !force && !sessions.is_empty() {
             let name = |&session: &SessionId| self.machine.session(session).identity.name.clone();
-            return answer.give(Err(Refusal::SessionsExist {
-                names: sessions.iter().map(name).collect(),
-            }));
+            return self.reply(
+                answer,
+                Err(Refusal::SessionsExist {
+                    names: sessions.iter().map(name).collect(),
+                }),
+            );
         }
         let now = clock::now();
         let requests: Vec<RequestId> = sessions
@@ -312,7 +324,7 @@ impl Daemon {
                 .into_iter()
                 .for_each(|session| daemon.machine.session_ended(session));
             daemon.ending = true;
-            answer.give(Ok(()));
+            daemon.reply(answer, Ok(()));
         };
         self.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
     }

@@ -14,14 +14,14 @@ use piste_control::Places;
 use super::clock::TraceClock;
 use super::connections::Connections;
 use super::consumer::{Belongings, Consumer};
-use super::inbox::{Clients, Command};
+use super::inbox::{Answer, Clients, Command};
 use super::journal::Journal;
 use super::poll::{Poll, Source};
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::message::ToProgram;
 use crate::rings;
-use crate::session::{Change, Effect, Machine, Pending};
+use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
 
 /// How long the consumer may take to write what is asked of it.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -241,6 +241,12 @@ impl Daemon {
             .add(pending, requests, consumer_timeout, Instant::now(), then);
     }
 
+    /// Answers, after what the answer is about has been carried out.
+    pub fn reply<T>(&mut self, answer: Answer<T>, value: Result<T, Refusal>) {
+        self.carry_out();
+        answer.give(value);
+    }
+
     fn end_waits(&mut self) {
         loop {
             for (program, token) in self.connections.take_confirmed() {
@@ -325,7 +331,7 @@ impl Daemon {
         }
     }
 
-    fn tell(&mut self, program: crate::session::ProgramId, message: &ToProgram) {
+    fn tell(&mut self, program: ProgramId, message: &ToProgram) {
         let memory = match message {
             ToProgram::Channel { key } => match self.rings.get(key) {
                 Some(memory) => Some(memory.clone()),

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The built pisted with programs and people, from outside: registration, commands, accidents.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use piste_control::interface::{ErrorKind, SessionState, VarlinkClientInterface};
+use rustix::process::{Pid, Signal, kill_process};
+use support::program::{Process, Program, Told, names};
+use support::{Pisted, channel_request, wait_until, wire};
+
+#[test]
+fn registers_and_waits() {
+    support::program::registers_and_waits();
+}
+
+#[test]
+fn a_program_that_registers_with_an_active_session_records_at_once() {
+    let pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let (_program, told) = Program::register(pisted.run_folder(), 1, &[]);
+    assert_eq!(names(&told), ["channel 1", "enable 1 1.0=0 1.1=1"]);
+    let Told::Channel(_, memory) = &told[0] else { panic!() };
+    let key_offset = std::mem::offset_of!(piste_abi::piste_channel_header, active_key) as u64;
+    let mut active_key = [0; 4];
+    rustix::io::pread(memory, &mut active_key, key_offset).unwrap();
+    assert_eq!(u32::from_ne_bytes(active_key), 1);
+    let status = pisted.status("web");
+    assert_eq!((status.programs, status.participants[0].matched), (1, 1));
+}
+
+#[test]
+fn a_start_waits_until_the_programs_follow() {
+    let pisted = Pisted::start();
+    let (program, told) = Program::register(pisted.run_folder(), 1, &[]);
+    assert_eq!(names(&told), [""; 0]);
+    pisted.create("web", "shop:order");
+    let started = std::thread::scope(|scope| {
+        let start = scope.spawn(|| pisted.client().start(None).call().unwrap().session);
+        assert_eq!(names(&program.until_sync()), ["channel 1", "enable 1 1.0=0"]);
+        start.join().unwrap()
+    });
+    assert!(matches!(started.state, SessionState::active));
+    assert_eq!(started.findings, []);
+    // A rule that changes, likewise.
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            let patterns = vec!["shop:*".to_owned()];
+            pisted
+                .client()
+                .enable_event(None, None, patterns, vec![], None, false)
+                .call()
+                .unwrap()
+        });
+        assert_eq!(names(&program.until_sync()), ["enable 1 1.1=1"]);
+        assert_eq!(change.join().unwrap().rules.len(), 2);
+    });
+}
+
+#[test]
+fn a_program_that_is_silent_is_named_and_holds_nobody_up() {
+    let pisted = Pisted::start();
+    let _silent = Program::register(pisted.run_folder(), 1, &[]);
+    pisted.create("web", "shop:*");
+    let status = pisted.client().start(None).call().unwrap().session;
+    assert!(
+        status.findings[0].what.starts_with("shop (pid "),
+        "{:?}",
+        status.findings
+    );
+    // It is not waited for again.
+    pisted.client().stop(None).call().unwrap();
+}
+
+#[test]
+fn refusals_come_with_their_parameters() {
+    let pisted = Pisted::start();
+    let mut client = pisted.client();
+    let error = client.start(None).call().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoCurrentSession(_)), "{error:?}");
+    pisted.create("web", "shop:*");
+    let error = client.start(Some("wbe".into())).call().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::NoSession(Some(e)) if e.nearest == ["web"]),
+        "{error:?}"
+    );
+    let output = pisted.output("web").to_str().unwrap().to_owned();
+    fs::write(pisted.output("web").join("mine"), "").unwrap();
+    let error = client
+        .create_session(Some("mail".into()), Some(output), false, None)
+        .call()
+        .unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::OutputExists(Some(_))), "{error:?}");
+    let error = client
+        .create_session(Some("mail".into()), Some("here".into()), false, None)
+        .call()
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidSetting(Some(e)) if e.setting == "output"),
+        "{error:?}"
+    );
+    let error = client
+        .create_session(None, Some("/proc/x".into()), false, None)
+        .call()
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::OutputFailed(Some(e)) if !e.reason.contains("os error")),
+        "{error:?}"
+    );
+    let mut channel = channel_request("fast");
+    channel.subbuf_bytes = Some(5000);
+    let error = client.enable_channel(None, channel).call().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidSetting(Some(e)) if e.value == "5000"),
+        "{error:?}"
+    );
+    let error = client.shutdown(false).call().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::SessionsExist(Some(e)) if e.names == ["web"]),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn programs_are_listed_with_their_events() {
+    let pisted = Pisted::start();
+    let program = Program::connect(pisted.run_folder());
+    program.send(&wire::hello(1, &[], [7; 16]));
+    let order = wire::event(
+        0,
+        "shop",
+        "order",
+        &[wire::int32("id"), wire::enumeration("state", &[("OPEN", 1)])],
+    );
+    program.send(&wire::events(1, &[order]));
+    program.send(&wire::sync(1));
+    program.until_synced(1);
+    let programs = pisted.client().list_programs().call().unwrap().programs;
+    let listed = &programs[0];
+    assert_eq!((listed.pid, listed.vpid), (std::process::id().into(), 4711));
+    assert_eq!(
+        (&*listed.name, listed.record_id.as_deref()),
+        ("shop", Some(&*"07".repeat(16)))
+    );
+    let fields: Vec<String> = listed.events[0]
+        .fields
+        .iter()
+        .map(|field| format!("{} {}", field.r#type, field.name))
+        .collect();
+    assert_eq!(
+        (&*listed.events[0].name, fields.join(", ").as_str()),
+        ("shop:order", "int32 id, enum {OPEN = 1} state")
+    );
+    drop(program);
+    wait_until("the program left", || {
+        pisted.client().list_programs().call().unwrap().programs.is_empty()
+    });
+}
+
+#[test]
+fn the_rings_of_a_killed_program_are_emptied_and_given_back() {
+    let pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let process = Process::start(pisted.run_folder());
+    assert_eq!(pisted.status("web").programs, 1);
+    process.kill();
+    wait_until("the program's rings are gone", || {
+        let journal = fs::read_to_string(pisted.run_folder().join("journal")).unwrap();
+        journal.contains("ring_set_ended")
+    });
+    assert_eq!(pisted.status("web").programs, 0);
+}
+
+#[test]
+fn a_killed_pisted_is_followed_by_one_that_knows_everything() {
+    let mut pisted = Pisted::start();
+    pisted.create("web", "shop:order");
+    pisted.start_session("web");
+    let (program, told) = Program::register(pisted.run_folder(), 1, &[]);
+    assert_eq!(names(&told), ["channel 1", "enable 1 1.0=0"]);
+    let dies_meanwhile = Process::start(pisted.run_folder());
+    let id = pisted.status("web").id;
+    let consumers = pisted.consumers();
+    pisted.kill();
+    assert!(program.is_closed());
+    dies_meanwhile.kill();
+
+    pisted.start_again(&[]);
+    assert_eq!(pisted.consumers(), consumers);
+    let status = pisted.status("web");
+    assert!(matches!(status.state, SessionState::active));
+    assert_eq!((status.id, status.programs, status.current), (id, 1, true));
+    // The program comes back with what it has; what it has not is gone.
+    let (_program, told) = Program::register(pisted.run_folder(), 1, &[1, 99]);
+    assert_eq!(names(&told), ["gone 99", "enable 1 1.0=0", "disable 1 1.1=0"]);
+    let (_other, told) = Program::register(pisted.run_folder(), 2, &[]);
+    assert_eq!(names(&told), ["channel 3", "enable 3 1.0=0"]);
+    let ended = pisted.client().destroy_session(None).call().unwrap().session;
+    assert!(matches!(ended.state, SessionState::stopped));
+    assert_eq!(
+        fs::read_to_string(pisted.run_folder().join("journal"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn a_killed_consumer_is_replaced_and_gets_everything_again() {
+    let pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let (_program, _) = Program::register(pisted.run_folder(), 1, &[]);
+    let before = pisted.consumers();
+    assert_eq!(before.len(), 1);
+    support::kill(before[0]);
+    wait_until("there is another consumer", || {
+        let now = pisted.consumers();
+        now.len() == 1 && now != before
+    });
+    pisted.client().stop(None).call().unwrap();
+    assert_eq!(
+        pisted.client().destroy_session(None).call().unwrap().session.programs,
+        1
+    );
+}
+
+#[test]
+fn both_killed_lose_rings_but_no_session() {
+    let mut pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let (_program, _) = Program::register(pisted.run_folder(), 1, &[]);
+    let consumer = pisted.consumers()[0];
+    pisted.kill();
+    support::kill(consumer);
+    wait_until("the consumer is gone", || pisted.consumers().is_empty());
+    pisted.start_again(&[]);
+    let status = pisted.status("web");
+    assert!(matches!(status.state, SessionState::active));
+    assert!(
+        status.findings[0].what.contains("its memory was lost"),
+        "{:?}",
+        status.findings
+    );
+    let (_program, told) = Program::register(pisted.run_folder(), 1, &[1]);
+    assert_eq!(names(&told), ["gone 1", "channel 2", "enable 2 1.0=0 1.1=1"]);
+}
+
+#[test]
+fn hostile_programs_are_disconnected_and_disturb_nobody() {
+    let pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let (good, _) = Program::register(pisted.run_folder(), 1, &[]);
+    let hello = |instance_id| wire::hello(instance_id, &[], [0; 16]);
+    let cases: [&[Vec<u8>]; 7] = [
+        &[vec![0]],
+        &[vec![0xff; 65536]],
+        &[wire::sync(1)],
+        &[hello(2), hello(2)],
+        &[
+            hello(3),
+            wire::events(1, &[wire::event(0, "shop", "order", &[wire::int32("")])]),
+        ],
+        &[hello(4), wire::hello(4, &[], [0; 16])[..40].to_vec()],
+        &[hello(5), vec![0; 65537]],
+    ];
+    for messages in cases {
+        let bad = Program::connect(pisted.run_folder());
+        // Pisted may close the connection before the last one.
+        let _ = messages.iter().all(|message| bad.try_send(message));
+        assert!(bad.is_closed(), "{messages:02x?}");
+    }
+    good.send(&wire::sync(9));
+    assert_eq!(names(&good.until_synced(9)), [""; 0]);
+    let status = pisted.status("web");
+    assert!(
+        status
+            .findings
+            .iter()
+            .any(|finding| finding.what.contains("was disconnected")),
+        "{:?}",
+        status.findings
+    );
+}
+
+#[test]
+fn a_program_that_does_not_read_is_dropped() {
+    let pisted = Pisted::start();
+    let program = Program::connect(pisted.run_folder());
+    program.send(&wire::hello(1, &[], [0; 16]));
+    // Each SYNC has an answer, which stays unread. Its own queue fills, then pisted's.
+    let mut sent = 0u64;
+    while program.try_send(&wire::sync(sent)) {
+        sent += 1;
+        assert!(sent < 10_000_000, "pisted keeps answers without limit");
+    }
+    assert!(pisted.log().contains("does not read"), "{}", pisted.log());
+    assert_eq!(pisted.client().list_programs().call().unwrap().programs.len(), 0);
+}
+
+#[test]
+fn there_is_one_pisted_in_a_run_folder() {
+    let pisted = Pisted::start();
+    let second = pisted.command(&[]).output().unwrap();
+    assert!(!second.status.success());
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        said.starts_with("pisted: another pisted runs already, with pid "),
+        "{said}"
+    );
+    pisted.client().version().call().unwrap();
+}
+
+#[test]
+fn nobody_else_may_use_the_sockets() {
+    let pisted = Pisted::start();
+    let mode = |name| {
+        fs::metadata(pisted.run_folder().join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode("consumer.sock"), 0o600);
+    assert_eq!(mode("journal"), 0o600);
+    // Root's is for the group `tracing`, where there is one.
+    assert!([0o600, 0o660].contains(&mode("control.sock")));
+    assert!([0o600, 0o666].contains(&mode("app.sock")));
+    assert_eq!(mode("state"), 0o644);
+}
+
+#[test]
+fn it_ends_by_itself_when_idle_and_takes_the_consumer_along() {
+    let mut pisted = Pisted::start_with(&["--exit-when-idle", "1"]);
+    pisted.create("web", "shop:*");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    pisted.client().destroy_session(None).call().unwrap();
+    wait_until("it ended", || pisted.child().try_wait().unwrap().is_some());
+    wait_until("the consumer ended", || pisted.consumers().is_empty());
+    assert!(pisted.child().wait().unwrap().success());
+}
+
+#[test]
+fn told_to_end_with_a_session_it_leaves_the_consumer_recording() {
+    let mut pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    pisted.start_session("web");
+    let consumers = pisted.consumers();
+    kill_process(Pid::from_child(pisted.child()), Signal::TERM).unwrap();
+    assert!(pisted.child().wait().unwrap().success());
+    assert_eq!(pisted.consumers(), consumers);
+    pisted.start_again(&[]);
+    assert!(matches!(pisted.status("web").state, SessionState::active));
+    let mut client = pisted.client();
+    client.shutdown(true).call().unwrap();
+    drop(client);
+    assert!(pisted.child().wait().unwrap().success());
+    wait_until("the consumer ended", || pisted.consumers().is_empty());
+}
+
+#[test]
+fn in_the_background_it_returns_when_it_can_be_used() {
+    let pisted = Pisted::start();
+    pisted.client().shutdown(false).call().unwrap();
+    wait_until("the first one ended", || pisted.try_client().is_err());
+    let status = pisted
+        .command(&["--background", "--exit-when-idle", "1"])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let pid = pisted.client().version().call().unwrap().pid;
+    let session = rustix::process::getsid(Pid::from_raw(pid as i32)).unwrap();
+    assert_eq!(session.as_raw_nonzero().get(), pid as i32);
+    let second = pisted.command(&["--background"]).output().unwrap();
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another pisted runs already"));
+    wait_until("it ended", || pisted.try_client().is_err());
+}
+
+#[test]
+fn many_programs_cost_little_memory() {
+    let mut pisted = Pisted::start();
+    let resident_kb = |pid: u32| -> u64 {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let pid = pisted.child().id();
+    // What the first one needs is needed once.
+    let _first = Program::register(pisted.run_folder(), 1000, &[]);
+    let before = resident_kb(pid);
+    let programs: Vec<_> = (1..=300)
+        .map(|id| Program::register(pisted.run_folder(), id, &[]))
+        .collect();
+    let each = (resident_kb(pid) - before) / 300;
+    assert!(each < 8, "{each} kB for each program");
+    assert_eq!(pisted.client().list_programs().call().unwrap().programs.len(), 301);
+    drop(programs);
+    let consumer = pisted.consumers()[0];
+    let total = resident_kb(pid) + resident_kb(consumer as u32);
+    println!("pisted and consumer: {total} kB; each of 300 programs: {each} kB");
+}
