@@ -14,12 +14,11 @@ use piste_ring::{LossMode, Next, Packet, Reader};
 
 const UNIT_BYTES: usize = 8;
 const SUBBUF_UNITS: u64 = 8;
-const PREEMPTIONS: usize = 3;
 
-/// Runs `model` in every order of accesses with at most `PREEMPTIONS` forced switches of thread.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
+/// Runs `model` in every order of accesses with at most `preemptions` forced switches of thread.
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
@@ -84,7 +83,7 @@ fn take_the_rest(reader: &mut Reader) -> u64 {
 
 #[test]
 fn two_writers_and_a_reader_lose_nothing_uncounted() {
-    explore(|| {
+    explore(2, || {
         let ring = ring(LossMode::Discard);
         // Two records of three units end a sub-buffer with one unit of padding.
         let writers = [2, 1].map(|count| {
@@ -101,7 +100,7 @@ fn two_writers_and_a_reader_lose_nothing_uncounted() {
 
 #[test]
 fn a_full_ring_is_entered_again_only_behind_the_copy() {
-    explore(|| {
+    explore(3, || {
         let ring = ring(LossMode::Discard);
         let writer = ring.writer();
         // Records of seven units fill a sub-buffer to its end: nobody says where it ends.
@@ -117,7 +116,7 @@ fn a_full_ring_is_entered_again_only_behind_the_copy() {
 
 #[test]
 fn a_record_is_overwritten_or_taken_never_both() {
-    explore(|| {
+    explore(3, || {
         let ring = ring(LossMode::Overwrite);
         let writer = ring.writer();
         assert_eq!(write::<6>(&writer, 2), 2);
@@ -133,7 +132,7 @@ fn a_record_is_overwritten_or_taken_never_both() {
 
 #[test]
 fn two_overwriting_writers_count_each_record_once() {
-    explore(|| {
+    explore(2, || {
         let ring = ring(LossMode::Overwrite);
         assert_eq!(write::<6>(&ring.writer(), 2), 2);
         let writers = [1, 1].map(|count| {
@@ -151,7 +150,7 @@ fn two_overwriting_writers_count_each_record_once() {
 
 #[test]
 fn a_flush_and_a_writer_end_a_sub_buffer_once() {
-    explore(|| {
+    explore(3, || {
         let ring = ring(LossMode::Discard);
         let writer = ring.writer();
         assert_eq!(write::<4>(&writer, 1), 1);
@@ -168,7 +167,7 @@ fn a_flush_and_a_writer_end_a_sub_buffer_once() {
 
 #[test]
 fn a_late_record_is_whole_in_the_salvage_or_missing() {
-    explore(|| {
+    explore(3, || {
         let ring = ring(LossMode::Discard);
         let writer = ring.writer();
         let slow = [2, 3].map(|units| writer.reserve(units, &|| 7).unwrap());
@@ -208,7 +207,7 @@ fn a_late_record_is_whole_in_the_salvage_or_missing() {
 
 #[test]
 fn a_snapshot_never_mixes_laps() {
-    explore(|| {
+    explore(3, || {
         let ring = ring(LossMode::Overwrite);
         let writer = ring.writer();
         assert_eq!(write::<6>(&writer, 2), 2);
