@@ -29,7 +29,7 @@ pub mod state_page;
 pub mod status;
 pub mod waiting;
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,6 +37,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use piste_control::Places;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -133,14 +135,14 @@ fn lock(places: &Places) -> io::Result<File> {
         .append(true)
         .mode(0o644)
         .open(&path)?;
-    match file.try_lock() {
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
+        Err(Errno::WOULDBLOCK) => {
             let pid = fs::read_to_string(&path).unwrap_or_default();
             let what = format!("another pisted runs already, with pid {}", pid.trim());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        Err(TryLockError::Error(error)) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())?;

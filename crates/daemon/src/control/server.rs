@@ -62,7 +62,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox) {
         }
         let (service, connected) = (service.clone(), inbox.connect());
         let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
-        if let Err(error) = thread.spawn(move || converse(&stream, &*service, connected)) {
+        if let Err(error) = thread.spawn(move || converse(&stream, &service, connected)) {
             eprintln!("pisted: a control connection could not be served: {error}");
         }
     }
