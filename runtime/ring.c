@@ -178,6 +178,7 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 		if (offset != 0 && offset + units <= subbuf_units)
 			return 1;
 		sequence = (unit >> channel->subbuf_log2) + (offset != 0);
+		piste_tell_space_taken(ring);
 		if (entrance(channel, ring, sequence) == ENTRANCE_FULL) {
 			/* Another one may have entered, and even filled, the sub-buffer meanwhile. */
 			if (piste_load_acquire(&ring->position) != position)

@@ -194,7 +194,7 @@ static inline __attribute__((always_inline)) void piste_mark(uint8_t *marks, uin
 {
 	uint8_t tag = first & PISTE_MARK_TAG_MASK;
 
-	if (piste_likely(units <= 8)) {
+	if (piste_likely(units <= 8) || !PISTE_PLAIN_STORES) {
 		for (uint64_t unit = 1; unit < units; unit++)
 			piste_store_relaxed(marks + unit, tag);
 	} else {
@@ -211,6 +211,7 @@ static inline __attribute__((always_inline)) void piste_commit(struct piste_reco
 	uint8_t *marks = (uint8_t *)record.ring + channel->marks_offset_bytes + unit;
 	uint8_t tag = (uint8_t)(PISTE_MARK_TAG_ALWAYS | (lap & PISTE_MARK_LAP_MASK));
 
+	piste_tell_space_given(record.ring);
 	piste_mark(marks, record.units, (uint8_t)(tag | PISTE_MARK_HEAD));
 	/* After the commit (R3). Relaxed: an older value only makes a later header extended. */
 	piste_store_relaxed(&record.ring->last_time, record.time);

@@ -11,6 +11,7 @@
 #include "real.h"
 
 #include <piste/tracepoint.h>
+#include <unistd.h>
 
 PISTE_EVENT(lttng_ust_dl, dlopen, (void *, baddr), (uint64_t, memsz), (int, flags), (const char *, path),
             (uint8_t, has_build_id), (uint8_t, has_debug_link))
@@ -57,6 +58,18 @@ static struct link_map *map_of(void *handle)
 	return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
 }
 
+/* The program itself has no name in the linker's list. `text` is a buffer. */
+static const char *path_of(const struct link_map *map, char text[PATH_MAX])
+{
+	ssize_t length;
+
+	if (map->l_name[0])
+		return map->l_name;
+	length = readlink("/proc/self/exe", text, PATH_MAX - 1);
+	text[length > 0 ? length : 0] = 0;
+	return text;
+}
+
 static void record_build_id(const struct dl_object *object)
 {
 	if (object->build_id)
@@ -82,7 +95,7 @@ void *dlopen(const char *name, int flags)
 		const struct link_map *map = map_of(handle);
 		struct dl_object object = dl_object_of(map);
 
-		piste(lttng_ust_dl, dlopen, (void *)object.base, object.bytes, flags, map->l_name,
+		piste(lttng_ust_dl, dlopen, (void *)object.base, object.bytes, flags, path_of(map, path),
 		      object.build_id != NULL, 0);
 		record_build_id(&object);
 	}
@@ -105,7 +118,7 @@ void *dlmopen(Lmid_t nsid, const char *name, int flags)
 		struct dl_object object = dl_object_of(map);
 
 		dlinfo(handle, RTLD_DI_LMID, &nsid);
-		piste(lttng_ust_dl, dlmopen, (void *)object.base, object.bytes, nsid, flags, map->l_name,
+		piste(lttng_ust_dl, dlmopen, (void *)object.base, object.bytes, nsid, flags, path_of(map, path),
 		      object.build_id != NULL, 0);
 		record_build_id(&object);
 	}

@@ -85,7 +85,7 @@ struct dl_object dl_object_of(const struct link_map *map)
 struct known {
 	uintptr_t base;
 	uint64_t bytes;
-	bool seen;
+	bool seen; /* During a look. */
 };
 
 static struct known *known;
@@ -103,7 +103,7 @@ static struct known *find_known(const struct dl_object *object)
 /* Pages of our own: the heap may be what is traced. Without memory the object is reported again at the next look. */
 static void add_known(const struct dl_object *object)
 {
-	struct known added = {object->base, object->bytes, true};
+	struct known added = {object->base, object->bytes, false};
 
 	if (known_count == known_capacity) {
 		size_t capacity = known_capacity ? 2 * known_capacity : 512;
