@@ -42,8 +42,12 @@ pub struct Malformed(pub String);
 #[derive(Debug, Default)]
 pub struct Interner {
     blocks: HashMap<Box<[u8]>, Weak<EventBlock>>,
+    bytes: usize,
     sweep_at_count: usize,
 }
+
+/// Bytes of different descriptions that all programs together can make pisted keep.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Interner {
     /// The block that `bytes` describe, `event_count` descriptions.
@@ -58,12 +62,25 @@ impl Interner {
             return Ok(block);
         }
         let block = Rc::new(parse(bytes, event_count)?);
-        if self.blocks.len() >= self.sweep_at_count {
-            self.blocks.retain(|_, block| block.strong_count() > 0);
-            self.sweep_at_count = 2 * self.blocks.len() + 64;
+        if self.blocks.len() >= self.sweep_at_count || self.bytes + bytes.len() > KEPT_BYTES_MAX {
+            self.sweep();
         }
-        self.blocks.insert(bytes.into(), Rc::downgrade(&block));
+        if self.bytes + bytes.len() > KEPT_BYTES_MAX {
+            return malformed(format!(
+                "all programs together describe events with more than {KEPT_BYTES_MAX} bytes"
+            ));
+        }
+        if self.blocks.insert(bytes.into(), Rc::downgrade(&block)).is_none() {
+            self.bytes += bytes.len();
+        }
         Ok(block)
+    }
+
+    /// Forgets what no program has any more.
+    fn sweep(&mut self) {
+        self.blocks.retain(|_, block| block.strong_count() > 0);
+        self.bytes = self.blocks.keys().map(|bytes| bytes.len()).sum();
+        self.sweep_at_count = 2 * self.blocks.len() + 64;
     }
 }
 

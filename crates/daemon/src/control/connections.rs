@@ -4,10 +4,12 @@
 //! Nothing here waits for a program. One that sends what it must not, or does not read, is disconnected, and goes on recording
 //! into what it has.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use piste_abi::PISTE_MESSAGE_BYTES_MAX;
 use rustix::net::{self, SocketFlags};
@@ -42,6 +44,14 @@ pub struct Connections {
     interner: Interner,
     buffer: Vec<u8>,
     confirmed: Vec<(ProgramId, u64)>,
+    complaints: Complaints,
+}
+
+/// Says what programs do wrong, as often as a log can bear: a program can do wrong all day.
+#[derive(Debug, Default)]
+struct Complaints {
+    since: Option<Instant>,
+    count: u32,
 }
 
 #[derive(Debug)]
@@ -92,22 +102,24 @@ impl Connections {
             interner: Interner::default(),
             buffer: Vec::new(),
             confirmed: Vec::new(),
+            complaints: Complaints::default(),
         })
     }
 
-    /// Takes the connections that wait.
-    pub fn accept(&mut self, poll: &Poll) {
+    /// Takes the connections that wait, and what was sent over them: a program that connects has much to say at once.
+    pub fn accept(&mut self, poll: &Poll, machine: &mut Machine) {
         for _ in 0..TURN_COUNT_MAX {
             let Ok(socket) = net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
                 return;
             };
-            if let Err(reason) = self.admit(socket, poll) {
-                eprintln!("pisted: a program could not register: {reason}");
+            match self.admit(socket, poll) {
+                Ok(number) => self.serve(number, poll, machine),
+                Err(reason) => self.complaints.add(&format!("a program could not register: {reason}")),
             }
         }
     }
 
-    fn admit(&mut self, socket: OwnedFd, poll: &Poll) -> io::Result<()> {
+    fn admit(&mut self, socket: OwnedFd, poll: &Poll) -> io::Result<u64> {
         let peer = net::sockopt::socket_peercred(&socket)?;
         let uid = peer.uid.as_raw();
         if self.connections.len() >= self.connection_count_max {
@@ -140,7 +152,7 @@ impl Connections {
                 polled_for_writing: false,
             },
         );
-        Ok(())
+        Ok(number)
     }
 
     fn next_number(&mut self) -> u64 {
@@ -343,10 +355,9 @@ impl Connections {
             None => "a program".into(),
         };
         if let End::Misbehaved(what) = &end {
-            eprintln!(
-                "pisted: {who} (pid {}, user {}) was disconnected: {what}",
-                connection.pid, connection.uid
-            );
+            let (pid, uid) = (connection.pid, connection.uid);
+            self.complaints
+                .add(&format!("{who} (pid {pid}, user {uid}) was disconnected: {what}"));
         }
         let Some(id) = connection.program else { return };
         if self.by_program.get(&id) != Some(&number) {
@@ -360,6 +371,27 @@ impl Connections {
         // Without ring sets its end is of no interest.
         if machine.sessions().ring_sets_of(id).next().is_none() {
             self.unwatch(id);
+        }
+    }
+}
+
+impl Complaints {
+    const PERIOD: Duration = Duration::from_secs(60);
+    const COUNT_MAX: u32 = 20;
+
+    fn add(&mut self, what: &str) {
+        let now = Instant::now();
+        if self.since.is_none_or(|since| now >= since + Complaints::PERIOD) {
+            *self = Complaints {
+                since: Some(now),
+                count: 0,
+            };
+        }
+        self.count += 1;
+        match self.count.cmp(&Complaints::COUNT_MAX) {
+            Ordering::Less => eprintln!("pisted: {what}"),
+            Ordering::Equal => eprintln!("pisted: {what}; more of this kind is not said within the minute"),
+            Ordering::Greater => {}
         }
     }
 }

@@ -173,7 +173,7 @@ impl Daemon {
                 .map(|deadline| deadline.saturating_duration_since(Instant::now()));
             for source in self.poll.wait(timeout)? {
                 match source {
-                    Source::Listener => self.connections.accept(&self.poll),
+                    Source::Listener => self.connections.accept(&self.poll, &mut self.machine),
                     Source::Commands => self.obey(),
                     Source::Consumer => self.serve_consumer(),
                     Source::Signal => self.ending = true,
@@ -207,7 +207,11 @@ impl Daemon {
 
     /// A command that left does not wake the loop: it looks again when it would end.
     fn is_busy(&self) -> bool {
-        self.machine.sessions().iter().next().is_some() || self.clients.count() > 0
+        !self.is_without_session() || self.clients.count() > 0
+    }
+
+    fn is_without_session(&self) -> bool {
+        self.machine.sessions().iter().next().is_none()
     }
 
     fn look_idle(&mut self) {
@@ -313,12 +317,10 @@ impl Daemon {
         if changes.is_empty() {
             return;
         }
-        let ended = changes
-            .iter()
-            .any(|change| matches!(change, Change::SessionEnded { .. }));
-        let written = match self.machine.sessions().epitaph().filter(|_| ended) {
-            Some(epitaph) => self.journal.begin_again(&epitaph),
-            None => self.journal.append(&changes),
+        let none_left = matches!(changes.last(), Some(Change::SessionEnded { .. })) && self.is_without_session();
+        let written = match none_left || self.journal.is_long() {
+            true => self.journal.begin_again(&self.machine.sessions().summary()),
+            false => self.journal.append(&changes),
         };
         if let Err(error) = written {
             let what =
@@ -441,7 +443,7 @@ impl Daemon {
     /// With no session left, the consumer ends too. Else it records on, and a new pisted will find both.
     fn take_leave(&mut self) {
         self.clients.wait_until_answered();
-        if self.machine.sessions().iter().next().is_none()
+        if self.is_without_session()
             && let Some(consumer) = &mut self.consumer
         {
             // One that is gone needs not be told.

@@ -8,7 +8,7 @@
 //! {"started":{"session":1,"at":{...}}}
 //! ```
 //!
-//! It holds for one boot: ring memory and processes are gone after that. When no session is left it starts anew.
+//! It holds for one boot: ring memory and processes are gone after that. Once it has grown, it starts anew with a summary.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::session::{Change, Sessions};
 
 const FORMAT: u32 = 1;
+/// Smaller journals are not worth a summary.
+const SUMMARY_BYTES_MIN: u64 = 1 << 20;
 
 /// An open journal.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Journal {
     boot: String,
     file: File,
     bytes: u64,
+    /// When it was begun.
+    first_bytes: u64,
 }
 
 /// What a journal said.
@@ -66,7 +70,7 @@ impl Journal {
                 .push(format!("a copy of the damaged journal is at {}", copy.display()));
         }
         if good_bytes == 0 {
-            let journal = Journal::begin(path, boot, None)?;
+            let journal = Journal::begin(path, boot, &[])?;
             return Ok((journal, past));
         }
         let file = OpenOptions::new().append(true).open(path)?;
@@ -77,18 +81,19 @@ impl Journal {
                 boot: boot.into(),
                 file,
                 bytes: good_bytes as u64,
+                first_bytes: good_bytes as u64,
             },
             past,
         ))
     }
 
     /// Puts a new journal in the place of an old one, at once.
-    fn begin(path: &Path, boot: &str, first: Option<&Change>) -> io::Result<Journal> {
+    fn begin(path: &Path, boot: &str, first: &[Change]) -> io::Result<Journal> {
         let mut text = line(&Header {
             journal: FORMAT,
             boot: boot.into(),
         });
-        text.extend(first.map(line).unwrap_or_default());
+        text.extend(first.iter().flat_map(line));
         let new_path = path.with_extension("new");
         let mut file = OpenOptions::new()
             .create(true)
@@ -104,6 +109,7 @@ impl Journal {
             boot: boot.into(),
             file,
             bytes: text.len() as u64,
+            first_bytes: text.len() as u64,
         })
     }
 
@@ -121,12 +127,17 @@ impl Journal {
         Ok(())
     }
 
-    /// Starts anew with one change, which says all that there is to say.
+    /// Whether most of it is likely to be of the past.
+    pub fn is_long(&self) -> bool {
+        self.bytes > SUMMARY_BYTES_MIN.max(4 * self.first_bytes)
+    }
+
+    /// Starts anew with these changes, which say all that there is to say.
     ///
     /// # Errors
     /// The new file could not be written. The old one is still there then.
-    pub fn begin_again(&mut self, first: &Change) -> io::Result<()> {
-        *self = Journal::begin(&self.path, &self.boot, Some(first))?;
+    pub fn begin_again(&mut self, summary: &[Change]) -> io::Result<()> {
+        *self = Journal::begin(&self.path, &self.boot, summary)?;
         Ok(())
     }
 }
@@ -216,9 +227,12 @@ mod tests {
         let (mut journal, past) = Journal::open(&path, BOOT).unwrap();
         assert_eq!(past.sessions.next_session(), 8);
         assert!(past.findings.is_empty());
-        journal.begin_again(&numbers(9)).unwrap();
+        assert!(!journal.is_long());
+        journal.begin_again(&[numbers(9)]).unwrap();
         journal.append(&[numbers(10)]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 3);
+        journal.append(&vec![numbers(10); 30_000]).unwrap();
+        assert!(journal.is_long());
         assert_eq!(Journal::open(&path, BOOT).unwrap().1.sessions.next_session(), 11);
     }
 

@@ -24,6 +24,8 @@ pub const EVENT_COUNT_MAX: usize = 65_536;
 pub const DESCRIPTION_BYTES_MAX: usize = 16 << 20;
 /// Classes that a channel can have: what all programs together can make it remember.
 pub const CLASS_COUNT_MAX: usize = 65_536;
+/// Bytes that a channel's classes can have.
+pub const CLASS_BYTES_MAX: usize = 64 << 20;
 
 /// The events with which a program describes what it has loaded where.
 pub const STATE_DUMP_PROVIDER: &str = "lttng_ust_statedump:";
@@ -400,7 +402,9 @@ impl Machine {
             events.retain(|event| event.class != NO_CLASS);
             self.add_finding(
                 session,
-                format!("a channel has {CLASS_COUNT_MAX} different events, more are not recorded"),
+                format!(
+                    "a channel has {CLASS_COUNT_MAX} different events or {CLASS_BYTES_MAX} bytes of their descriptions, more are not recorded"
+                ),
             );
         }
     }
@@ -410,7 +414,7 @@ impl Machine {
         if let Some(id) = classes.class_of(&event.name, &event.fields) {
             return Some(id);
         }
-        if classes.classes.len() >= CLASS_COUNT_MAX {
+        if classes.classes.len() >= CLASS_COUNT_MAX || classes.class_bytes >= CLASS_BYTES_MAX {
             return None;
         }
         let id = classes.classes.len() as u32;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
-use piste_ctf::{Contexts, EventClass, Field, StreamClass, Trace};
+use piste_ctf::{Contexts, EventClass, Field, FieldKind, Label, StreamClass, Trace};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Rule;
@@ -71,6 +71,11 @@ pub enum Change {
     },
     SessionEnded {
         session: SessionId,
+    },
+    /// Stream instance ids before `next` are not used again in the session.
+    StreamInstancesUsed {
+        session: SessionId,
+        next: u64,
     },
     /// These numbers and those before are not used again.
     NumbersUsed {
@@ -152,6 +157,8 @@ pub struct Channel {
     pub rules: Vec<Rule>,
     /// The index is the class's id.
     pub classes: Vec<EventClass>,
+    /// What the classes take, roughly.
+    pub class_bytes: usize,
     classes_by_name: HashMap<String, Vec<u32>>,
 }
 
@@ -261,6 +268,7 @@ impl Sessions {
                     self.current = self.newest_shared();
                 }
             }
+            Change::StreamInstancesUsed { session, next } => self.find(session)?.next_stream_instance = next,
             Change::NumbersUsed { last_session, last_key } => {
                 self.last_session = self.last_session.max(last_session);
                 self.last_key = self.last_key.max(last_key);
@@ -335,12 +343,24 @@ impl Sessions {
             .filter(|(_, ring_set)| ring_set.life == RingSetLife::Live)
     }
 
-    /// What is left to say about the past when no session exists: the numbers that were used.
-    pub fn epitaph(&self) -> Option<Change> {
+    /// The shortest way from nothing to this state. Replayed, it leads to the same answers as all changes so far.
+    pub fn summary(&self) -> Vec<Change> {
         let (last_session, last_key) = (self.last_session, self.last_key);
-        self.sessions
-            .is_empty()
-            .then_some(Change::NumbersUsed { last_session, last_key })
+        let mut changes = vec![Change::NumbersUsed { last_session, last_key }];
+        for (&session, state) in &self.sessions {
+            state.summarize(session, &mut changes);
+        }
+        changes.extend(self.current.map(|session| Change::CurrentSet { session }));
+        for (&key, ring_set) in &self.ring_sets {
+            let ring_set = ring_set.clone();
+            changes.push(Change::RingSetAdded { key, ring_set });
+        }
+        // After the ring sets, which count from the lowest number up.
+        for (&session, state) in &self.sessions {
+            let next = state.next_stream_instance;
+            changes.push(Change::StreamInstancesUsed { session, next });
+        }
+        changes
     }
 }
 
@@ -397,6 +417,48 @@ impl Session {
     pub fn next_stream_instance(&self) -> u64 {
         self.next_stream_instance
     }
+
+    fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
+        let identity = self.identity.clone();
+        changes.push(Change::SessionCreated { session, identity });
+        for (channel, state) in (0..).zip(&self.channels) {
+            let (settings, rules) = (state.settings.clone(), state.rules.clone());
+            changes.push(Change::ChannelAdded { session, settings });
+            changes.push(Change::RulesSet {
+                session,
+                channel,
+                rules,
+            });
+            let classes = state.classes.iter().cloned();
+            changes.extend(classes.map(|class| Change::ClassAdded {
+                session,
+                channel,
+                class,
+            }));
+        }
+        if let Some(first_start) = self.first_start {
+            // One stop stands for all those before.
+            let boot_ns = first_start.boot_ns + self.recorded_ns;
+            let at = Moment { boot_ns, ..first_start };
+            changes.push(Change::Started {
+                session,
+                at: first_start,
+            });
+            changes.push(Change::Stopped { session, at });
+        }
+        changes.extend((0..self.snapshot_count).map(|_| Change::SnapshotTaken { session }));
+        match self.state {
+            SessionState::Active => changes.push(Change::Started {
+                session,
+                at: self.started,
+            }),
+            SessionState::Closing => changes.push(Change::Closing {
+                session,
+                at: self.started,
+            }),
+            SessionState::Inactive | SessionState::Stopped => {}
+        }
+    }
 }
 
 impl Channel {
@@ -405,6 +467,7 @@ impl Channel {
             settings,
             rules: Vec::new(),
             classes: Vec::new(),
+            class_bytes: 0,
             classes_by_name: HashMap::new(),
         }
     }
@@ -449,6 +512,7 @@ impl Channel {
                 self.classes.len()
             ));
         }
+        self.class_bytes += bytes_of(&class);
         self.classes_by_name
             .entry(class.name.clone())
             .or_default()
@@ -456,4 +520,17 @@ impl Channel {
         self.classes.push(class);
         Ok(())
     }
+}
+
+/// What a class takes, roughly.
+fn bytes_of(class: &EventClass) -> usize {
+    let labels = |field: &Field| match &field.kind {
+        FieldKind::Enum { labels } => labels.iter().map(|label| size_of::<Label>() + label.name.len()).sum(),
+        _ => 0,
+    };
+    let fields = class
+        .fields
+        .iter()
+        .map(|field| size_of::<Field>() + field.name.len() + labels(field));
+    size_of::<EventClass>() + class.name.len() + fields.sum::<usize>()
 }

@@ -81,6 +81,61 @@ fn a_new_pisted_knows_what_the_journal_says() {
 }
 
 #[test]
+fn a_summary_says_what_all_changes_said() {
+    let mut machine = machine();
+    let flight = machine
+        .create_session(SessionIdentity {
+            snapshot: true,
+            ..identity("flight")
+        })
+        .unwrap();
+    let web = recording(&mut machine, "web", &["shop:*"]);
+    machine.enable_event(flight, None, &rules(&["*"])).unwrap();
+    machine.start(flight, at(10)).unwrap();
+    register(&mut machine, ADA, &["shop:order", "shop:pay"]);
+    register(&mut machine, BOB, &["shop:order"]);
+    machine.dead(BOB);
+    machine.ring_set_done(3);
+    machine.ring_set_done(4);
+    machine.ring_recovered(1);
+    machine.ring_set_done(1);
+    machine.take_snapshot(flight, "/t/flight/snapshot-1".into());
+    machine.stop(web, at(100)).unwrap();
+    machine.start(web, at(200)).unwrap();
+    machine.set_current("flight").unwrap();
+    let gone = machine.create_session(identity("gone")).unwrap();
+    machine.destroy(gone, at(250));
+
+    let summary = machine.sessions().summary();
+    let again = replay(&summary);
+    assert_eq!(again.summary(), summary);
+    assert_eq!((again.current(), machine.sessions().current()), (Some(web), Some(web)));
+    assert_eq!((again.next_session(), again.next_key()), (4, Some(6)));
+    let both = |look: fn(&Sessions) -> Vec<u64>| assert_eq!(look(&again), look(machine.sessions()));
+    both(|sessions| {
+        sessions
+            .iter()
+            .map(|(_, session)| session.recorded_ns(at(300)))
+            .collect()
+    });
+    both(|sessions| {
+        sessions
+            .iter()
+            .map(|(_, session)| session.first_start.map_or(0, |start| start.boot_ns))
+            .collect()
+    });
+    both(|sessions| {
+        sessions
+            .iter()
+            .map(|(_, session)| session.next_stream_instance())
+            .collect()
+    });
+    both(|sessions| sessions.iter().map(|(_, session)| session.state as u64).collect());
+    both(|sessions| sessions.iter().map(|(_, session)| session.snapshot_count).collect());
+    both(|sessions| sessions.ring_sets().map(|(key, _)| key.into()).collect());
+}
+
+#[test]
 fn what_a_consumer_has_and_nobody_knows_is_closed() {
     let mut machine = machine();
     recording(&mut machine, "web", &["*"]);
@@ -127,11 +182,11 @@ fn numbers_are_not_used_again_after_the_last_session() {
     let mut machine = machine();
     let session = recording(&mut machine, "web", &["*"]);
     register(&mut machine, ADA, &["shop:order"]);
-    assert_eq!(machine.sessions().epitaph(), None);
     machine.destroy(session, at(1));
     machine.session_ended(session);
-    let epitaph = machine.sessions().epitaph().unwrap();
-    let sessions = replay(&[epitaph]);
+    let summary = machine.sessions().summary();
+    assert_eq!(summary.len(), 1);
+    let sessions = replay(&summary);
     assert_eq!(sessions.next_session(), 2);
     assert_eq!(sessions.next_key(), Some(2));
 }
