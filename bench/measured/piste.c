@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Piste's events. Which session and channel records an event goes by its name: see bench/tracers.py. Beside it: lttng.c, the
+ * same with LTTng-UST.
+ */
+#include "rounds.h"
+
+#include <piste/tracepoint.h>
+
+PISTE_EVENT(bench, disabled, (int32_t, v))
+PISTE_EVENT(bench, plain, (int32_t, v))
+PISTE_EVENT(bench, contexts, (int32_t, v))
+PISTE_EVENT(bench, disk, (int32_t, v))
+PISTE_EVENT(bench, array, PISTE_ARRAY(uint64_t, words, 8))
+PISTE_EVENT(bench, fields, (uint64_t, a), (uint64_t, b), (uint64_t, c), (uint64_t, d), (uint64_t, e), (uint64_t, f),
+            (uint64_t, g), (uint64_t, h))
+
+static const uint64_t words[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+VARIANT(record_disabled, piste(bench, disabled, (int32_t)event))
+VARIANT(record_plain, piste(bench, plain, (int32_t)event))
+VARIANT(record_contexts, piste(bench, contexts, (int32_t)event))
+VARIANT(record_disk, piste(bench, disk, (int32_t)event))
+VARIANT(record_array, piste(bench, array, words))
+VARIANT(record_fields, piste(bench, fields, event, event, event, event, event, event, event, event))
+VARIANT(record_formatted, piste_printf("v %d", (int)event))
+
+static const struct variant variants[] = {
+        {"disabled", record_disabled},   {"plain", record_plain}, {"contexts", record_contexts},
+        {"disk", record_disk},           {"array", record_array}, {"fields", record_fields},
+        {"formatted", record_formatted},
+};
+
+SERVE_ROUNDS(variants)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The measured programs, in C: building them, and asking them for rounds (measured/rounds.h)."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+from dataclasses import dataclass
+
+import processes
+
+SOURCES = pathlib.Path(__file__).resolve().parent / "measured"
+CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """Paths of the programs. `events` and `tiny` are for each tracer by its name; the untraced tiny program's name is "untraced"."""
+
+    floor: pathlib.Path
+    start: pathlib.Path
+    events: dict[str, pathlib.Path]
+    tiny: dict[str, pathlib.Path]
+
+
+def build(tree: pathlib.Path, tracers: list[str]) -> Built:
+    """Builds the programs of those tracers into the build tree `tree`."""
+    flags = {
+        "Piste": [f"-I{tree}/include", f"-L{tree}/lib", f"-Wl,-rpath,{tree}/lib", "-lpiste"],
+        "LTTng-UST": [f"-I{SOURCES}", "-llttng-ust", "-llttng-ust-common", "-ldl"],
+    }
+    sources = {"Piste": ["piste.c"], "LTTng-UST": ["lttng.c", "lttng-formatted.c"]}
+    define = {"Piste": ["-DPISTE"], "LTTng-UST": ["-DLTTNG"]}
+    folder = tree / "bench"
+    folder.mkdir(exist_ok=True)
+    return Built(
+        floor=compile_program(folder / "floor", ["floor.c", "rounds.c"], ["-lpthread"]),
+        start=compile_program(folder / "start", ["start.c"], []),
+        events={
+            tracer: compile_program(folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"])
+            for tracer in tracers
+        },
+        tiny={"untraced": compile_program(folder / "tiny-untraced", ["tiny.c"], [])}
+        | {
+            tracer: compile_program(folder / f"tiny-{tracer}", ["tiny.c"], [*define[tracer], *flags[tracer]]) for tracer in tracers
+        },
+    )
+
+
+def compile_program(program: pathlib.Path, sources: list[str], flags: list[str]) -> pathlib.Path:
+    compiler = os.environ.get("CC", "cc")
+    processes.command([compiler, *CFLAGS, "-o", program, *(SOURCES / source for source in sources), *flags])
+    return program
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """How long a round took, for each event."""
+
+    cpu_ns: float
+    wall_ns: float
+
+
+class Program:
+    """A running program that answers lines; a context that ends it."""
+
+    def __init__(self, arguments: list, environment: dict[str, str] | None = None) -> None:
+        self.arguments = arguments
+        self.process = subprocess.Popen(
+            arguments, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def ask(self, line: str) -> str:
+        try:
+            self.process.stdin.write(line + "\n")
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise processes.Failed(f"{self.arguments[0]} ended when it was asked for '{line}'")
+        return answer
+
+    def round(self, variant: str, count: int, warm_up: int = 0) -> Elapsed:
+        cpu_ns, wall_ns = self.ask(f"{variant} {warm_up} {count}").split()
+        return Elapsed(int(cpu_ns) / count, int(wall_ns) / count)
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_) -> None:
+        """It ends by itself when nobody asks any more."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(processes.PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            processes.end(self.process)
+        self.process.stdout.close()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How much is measured: enough for figures, or just enough to see that everything runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    shows_only: bool  # That everything runs: the figures say nothing.
+    rounds: int  # Of each event.
+    round_ms: float  # How long a round is meant to take.
+    starts: int  # Of each program, in each situation.
+    programs: int  # Registered at once.
+    traced_events: int  # Under strace; the second run has twice as many.
+    disk_rounds: int
+    disk_events: int  # In each round.
+
+
+FULL = Scale(
+    shows_only=False,
+    rounds=101,
+    round_ms=8,
+    starts=200,
+    programs=300,
+    traced_events=200_000,
+    disk_rounds=7,
+    disk_events=5_000_000,
+)
+QUICK = Scale(
+    shows_only=True,
+    rounds=3,
+    round_ms=0.2,
+    starts=3,
+    programs=5,
+    traced_events=1_000,
+    disk_rounds=1,
+    disk_events=20_000,
+)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The benchmarks run, every row comes out, nothing stays behind; and what the verdicts stand on computes right. No time is asserted.
+
+python3 -m unittest bench/test_bench.py, after `make build`. PISTE_BUILD names another build tree.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+BENCH = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(BENCH))
+
+import event_cost
+import system_calls
+from results import Bar, Figure, Results
+from scale import FULL, QUICK
+
+
+class QuickRun(unittest.TestCase):
+    """One `bench/run --quick`, looked at from several sides."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "bench.json"
+            environment = os.environ | {"TMPDIR": folder}
+            build = os.environ.get("PISTE_BUILD", BENCH.parent / "build")
+            command = [BENCH / "run", "--quick", "--build", build, "--output", output]
+            cls.done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            cls.document = json.loads(output.read_text()) if output.exists() else {}
+            output.unlink(missing_ok=True)
+            cls.left_behind = [path.name for path in pathlib.Path(folder).iterdir()]
+
+    def test_it_succeeds(self) -> None:
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+
+    def test_every_event_has_a_figure(self) -> None:
+        left_out = {left["what"] for left in self.document["left_out"]}
+        expected = {row.name for row in event_cost.ROWS if row.program not in left_out}
+        self.assertLessEqual(expected, {figure["name"] for figure in self.document["figures"]})
+
+    def test_every_benchmark_has_a_comparison(self) -> None:
+        left_out = {left["what"] for left in self.document["left_out"]}
+        expected = {"event-cost", "start-up", "memory"} | ({"system-calls"} if "system calls" not in left_out else set())
+        self.assertLessEqual(expected, {comparison["benchmark"] for comparison in self.document["comparisons"]})
+
+    def test_the_recording_thread_makes_no_system_call_for_an_event(self) -> None:
+        if "strace" in str(self.document["left_out"]):
+            self.skipTest("no strace here")
+        calls = [each["value"] for each in self.document["comparisons"] if each["name"].startswith("Piste: system calls")]
+        self.assertEqual(calls, [0])
+
+    def test_it_gives_no_verdict(self) -> None:
+        self.assertEqual({comparison["met"] for comparison in self.document["comparisons"]}, {None})
+
+    def test_it_leaves_no_file(self) -> None:
+        self.assertEqual(self.left_behind, [])
+
+
+class Verdicts(unittest.TestCase):
+    def test_a_bar_holds_for_what_is_shown(self) -> None:
+        self.assertTrue(Bar(at_most=1).met(1.004))
+        self.assertFalse(Bar(at_most=1).met(1.006))
+        self.assertTrue(Bar(at_least=6).met(5.996))
+        self.assertFalse(Bar(at_least=6).met(5.99))
+
+    def test_a_missed_bar_is_marked(self) -> None:
+        results = Results(FULL)
+        results.hold("any", "too much", "", 2, Bar(at_most=1))
+        results.hold("any", "little enough", "", 0.5, Bar(at_most=1))
+        lines = [line for line in results.table().splitlines() if "much" in line or "enough" in line]
+        self.assertEqual([line.split()[-1] for line in lines], ["MISSED", "met"])
+
+    def test_quick_figures_are_not_judged(self) -> None:
+        results = Results(QUICK)
+        results.hold("any", "too much", "", 2, Bar(at_most=1))
+        self.assertNotIn("MISSED", results.table())
+
+    def test_a_ratio_of_something_left_out_is_left_out(self) -> None:
+        results = Results(FULL)
+        results.ratio("ratio", Figure("any", "one", "ns", [1, 2, 6]), None)
+        results.ratio("ratio", Figure("any", "one", "ns", [1, 2, 6]), Figure("any", "two", "ns", [4, 4, 5]))
+        self.assertEqual([comparison.value for comparison in results.comparisons], [0.5])
+
+    def test_percentiles(self) -> None:
+        figure = Figure("any", "hundred and one", "ns", [float(number) for number in range(100, -1, -1)])
+        self.assertEqual((figure.median, figure.percentile(0), figure.percentile(95)), (50, 0, 95))
+
+
+class SystemCalls(unittest.TestCase):
+    def test_calls_count_from_answer_to_answer(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "strace"
+            pathlib.Path(f"{output}.1").write_text("read(9, ...) = 1\n")
+            pathlib.Path(f"{output}.2").write_text(
+                'execve("program")\nwrite(1, "1")\nread(0)\n--- SIGCHLD ---\nwrite(1, "2")\nread(0)\nfutex()\nwrite(1, "3")\n+++ exited +++\n'
+            )
+            self.assertEqual(system_calls.calls_between_answers(output), [2, 2, 3, 0])
+
+
+if __name__ == "__main__":
+    unittest.main()
