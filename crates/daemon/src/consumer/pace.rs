@@ -11,10 +11,13 @@ use std::time::Duration;
 /// events without a pause. With several such programs the fill tells.
 const BURST_BYTES_PER_SECOND: u64 = 128 << 20;
 
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(5);
+/// While rings are nearly empty: small rings are looked at this often, and large ones this rarely.
+const IDLE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(5));
 
-/// The interval between looks, between 1 ms and 5 ms.
+/// While rings are found nearly full.
+const SHORTEST: Duration = Duration::from_micros(200);
+
+/// The interval between looks.
 #[derive(Debug)]
 pub(super) struct Pace {
     ceiling: Duration,
@@ -37,8 +40,9 @@ impl Pace {
         self.interval = self.interval.min(self.ceiling);
     }
 
-    /// Takes note of how full the fullest ring was: over a third, the next look comes in half the time; under a sixth, it
-    /// comes a quarter later. The gap between the two keeps a steady load at a steady interval.
+    /// Takes note of how much of the fullest ring was complete sub-buffers: over a third, the next look comes in half the time;
+    /// under a sixth, it comes a quarter later. The gap between the two keeps a steady load at a steady interval. An open
+    /// sub-buffer does not count: it stays when the program rests.
     pub(super) fn observe(&mut self, fill_bytes: u64, ring_bytes: u64) {
         if fill_bytes > ring_bytes / 3 {
             self.interval = (self.interval / 2).max(SHORTEST);
@@ -55,7 +59,7 @@ impl Pace {
 /// Half the time in which a burst fills the ring: one look may come late by as much without loss.
 fn ceiling(ring_bytes: u64) -> Duration {
     let nanoseconds = u128::from(ring_bytes) * 500_000_000 / u128::from(BURST_BYTES_PER_SECOND);
-    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)).clamp(SHORTEST, LONGEST)
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)).clamp(IDLE.0, IDLE.1)
 }
 
 #[cfg(test)]
@@ -64,13 +68,16 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Bytes of a ring that a program filling it at `bytes_per_second` has written by the time of each look.
+    /// Most bytes that a ring of four sub-buffers has at a look, while a program fills it at `bytes_per_second`.
     fn fullest_after(pace: &mut Pace, ring_bytes: u64, bytes_per_second: u64, looks: u32) -> u64 {
-        let mut fullest = 0;
+        let subbuf_bytes = ring_bytes / 4;
+        let (mut open, mut fullest) = (0, 0);
         for _ in 0..looks {
-            let fill = (pace.interval().as_nanos() * u128::from(bytes_per_second) / 1_000_000_000) as u64;
+            let written = (pace.interval().as_nanos() * u128::from(bytes_per_second) / 1_000_000_000) as u64;
+            let fill = open + written;
             fullest = fullest.max(fill);
-            pace.observe(fill.min(ring_bytes), ring_bytes);
+            open = fill % subbuf_bytes;
+            pace.observe((fill - open).min(ring_bytes), ring_bytes);
         }
         fullest
     }
@@ -82,23 +89,29 @@ mod tests {
     }
 
     #[test]
+    fn ring_of_1_mib_filled_at_700_mb_per_second_is_emptied_in_time_once_that_is_seen() {
+        let mut pace = Pace::new(MIB);
+        fullest_after(&mut pace, MIB, 700_000_000, 10);
+        assert!(fullest_after(&mut pace, MIB, 700_000_000, 1000) < MIB * 2 / 3);
+    }
+
+    #[test]
     fn idle_rings_are_looked_at_rarely() {
         let mut pace = Pace::new(MIB);
         pace.observe(MIB, MIB);
-        assert!(pace.interval() < LONGEST / 2);
+        assert!(pace.interval() < ceiling(MIB));
         fullest_after(&mut pace, MIB, 1000, 20);
         assert_eq!(pace.interval(), ceiling(MIB));
     }
 
     #[test]
-    fn small_rings_and_full_rings_give_the_shortest_interval() {
-        assert_eq!(Pace::new(16 << 10).interval(), SHORTEST);
+    fn smallest_ring_and_fullest_ring_set_the_pace() {
+        assert_eq!(Pace::new(16 << 10).interval(), IDLE.0);
         let mut pace = Pace::new(64 * MIB);
-        assert_eq!(pace.interval(), LONGEST);
+        assert_eq!(pace.interval(), IDLE.1);
         pace.admit(16 << 10);
-        assert_eq!(pace.interval(), SHORTEST);
-        let mut pace = Pace::new(64 * MIB);
-        for _ in 0..5 {
+        assert_eq!(pace.interval(), IDLE.0);
+        for _ in 0..10 {
             pace.observe(64 * MIB, 64 * MIB);
         }
         assert_eq!(pace.interval(), SHORTEST);

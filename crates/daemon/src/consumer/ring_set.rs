@@ -47,7 +47,7 @@ pub(super) enum Life {
     Gone,
 }
 
-/// How full the fullest ring was found.
+/// How much of the fullest ring was found to be complete sub-buffers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fullest {
     pub(super) fill_bytes: u64,
@@ -81,7 +81,7 @@ impl RingSet {
     pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<(), StorageError> {
         let ring_bytes = self.memory.geometry().ring_bytes();
         self.for_each_touched(desk, |ring, source, desk| {
-            fullest.observe(ring.fill(), ring_bytes);
+            fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
             let mut most = desk.channel.geometry.subbuf_count();
             ring.take(&mut most, Patience::Living, source, desk)
                 .map(|_: Taken| true)
@@ -194,7 +194,8 @@ impl Source {
 }
 
 impl Fullest {
-    fn observe(&mut self, fill_bytes: u64, ring_bytes: u64) {
+    fn observe(&mut self, fill_bytes: u64, subbuf_bytes: u64, ring_bytes: u64) {
+        let fill_bytes = fill_bytes - fill_bytes % subbuf_bytes;
         // fill / ring > the fullest's, without dividing.
         let fuller = u128::from(fill_bytes) * u128::from(self.ring_bytes.max(1));
         if self.ring_bytes == 0 || fuller > u128::from(self.fill_bytes) * u128::from(ring_bytes) {
