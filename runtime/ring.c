@@ -154,6 +154,12 @@ static void begin_subbuf(struct piste_channel *channel, struct piste_ring_header
 	piste_mark(marks_of(channel, ring, sequence), PISTE_HEADER_UNITS, tag_of(channel, sequence));
 }
 
+/* Tells the consumer to look at the ring. */
+static void touch(struct piste_channel_header *header, uint32_t index)
+{
+	piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
+}
+
 int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units)
 {
 	struct piste_ring_header *ring = piste_channel_ring(channel, index);
@@ -169,6 +175,7 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 			return 0;
 		if (units > subbuf_units - PISTE_HEADER_UNITS) {
 			piste_add_relaxed(&ring->discarded_too_large, 1);
+			touch(header, index);
 			return 0;
 		}
 		/* ORDER ring.position (acquire): as in reserve. */
@@ -190,7 +197,7 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 			return 0;
 		}
 		if (sequence == 0)
-			piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
+			touch(header, index);
 		time = piste_clock_ticks(channel->clock, 1);
 		cpu = piste_thread_cpu_slow();
 		/* ORDER ring.position (acquire and release): who writes to the sub-buffer has seen that it may. */
