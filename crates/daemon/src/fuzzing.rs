@@ -5,8 +5,9 @@
 use crate::description::Interner;
 use crate::link::Clock;
 use crate::message::{self, FromProgram};
-use crate::session::commands::{ChannelRequest, RulesRequest};
+use crate::session::commands::RulesRequest;
 use crate::session::rules::{Levels, matches};
+use crate::session::settings::ChannelRequest;
 use crate::session::{Host, Machine, Moment, ProgramId, SessionIdentity, Sessions};
 
 /// One message of a program.

@@ -15,7 +15,8 @@ use super::inbox::Answer;
 use super::waiting::{Ended, Outcome};
 use super::{host, status};
 use crate::link::{ChannelTotals, Failure, RequestId, SessionId};
-use crate::session::commands::{ChannelRequest, RulesRequest};
+use crate::session::commands::RulesRequest;
+use crate::session::settings::ChannelRequest;
 use crate::session::{Pending, Refusal, SessionIdentity};
 
 /// A session that is wanted.

@@ -4,17 +4,16 @@
 //! Nothing here waits for a program. One that sends what it must not, or does not read, is disconnected, and goes on recording
 //! into what it has.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use piste_abi::PISTE_MESSAGE_BYTES_MAX;
 use rustix::net::{self, SocketFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::complaints::Complaints;
 use super::host;
 use super::poll::{Poll, Source};
 use crate::datagrams::{Datagrams, Descriptors, Received};
@@ -45,13 +44,6 @@ pub struct Connections {
     buffer: Vec<u8>,
     confirmed: Vec<(ProgramId, u64)>,
     complaints: Complaints,
-}
-
-/// Says what programs do wrong, as often as a log can bear: a program can do wrong all day.
-#[derive(Debug, Default)]
-struct Complaints {
-    since: Option<Instant>,
-    count: u32,
 }
 
 #[derive(Debug)]
@@ -371,27 +363,6 @@ impl Connections {
         // Without ring sets its end is of no interest.
         if machine.sessions().ring_sets_of(id).next().is_none() {
             self.unwatch(id);
-        }
-    }
-}
-
-impl Complaints {
-    const PERIOD: Duration = Duration::from_secs(60);
-    const COUNT_MAX: u32 = 20;
-
-    fn add(&mut self, what: &str) {
-        let now = Instant::now();
-        if self.since.is_none_or(|since| now >= since + Complaints::PERIOD) {
-            *self = Complaints {
-                since: Some(now),
-                count: 0,
-            };
-        }
-        self.count += 1;
-        match self.count.cmp(&Complaints::COUNT_MAX) {
-            Ordering::Less => eprintln!("pisted: {what}"),
-            Ordering::Equal => eprintln!("pisted: {what}; more of this kind is not said within the minute"),
-            Ordering::Greater => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The control process: one thread that waits for programs, people, the consumer and time, hands what they say to the machine,
 //! and carries out what the machine decides. All state is here; no lock guards it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use piste_control::Places;
 
 use super::clock::TraceClock;
 use super::connections::Connections;
-use super::consumer::{Belongings, Consumer};
+use super::consumer::Consumer;
 use super::inbox::{Answer, Clients, Command};
 use super::journal::Journal;
 use super::poll::{Poll, Source};
+use super::upkeep::CONSUMER_RESTART_PAUSE;
 use super::waiting::{Ended, Waiting};
-use crate::link::{ChannelTotals, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
+use crate::link::{ChannelTotals, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 use crate::rings;
 use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
@@ -27,8 +28,6 @@ use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long the consumer may take to say how much there is.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two starts of a consumer that dies at once.
-const CONSUMER_RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// What to do when a wait is over.
 pub type Then = Box<dyn FnOnce(&mut Daemon, Ended)>;
@@ -47,16 +46,16 @@ pub struct Daemon {
     pub totals: HashMap<SessionId, Vec<ChannelTotals>>,
     /// Set when it is time to end.
     pub ending: bool,
-    poll: Poll,
+    pub(super) poll: Poll,
     journal: Journal,
-    connections: Connections,
-    consumer: Option<Consumer>,
-    consumer_started: Instant,
-    consumer_polled_for_writing: bool,
+    pub(super) connections: Connections,
+    pub(super) consumer: Option<Consumer>,
+    pub(super) consumer_started: Instant,
+    pub(super) consumer_polled_for_writing: bool,
     /// Requests without an answer, to be repeated to a new consumer.
-    unanswered: BTreeMap<RequestId, ToConsumer>,
-    rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
-    waiting: Waiting<Then>,
+    pub(super) unanswered: BTreeMap<RequestId, ToConsumer>,
+    pub(super) rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
+    pub(super) waiting: Waiting<Then>,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -102,64 +101,6 @@ impl Daemon {
             exit_when_idle: parts.exit_when_idle,
             busy_until: now,
         }
-    }
-
-    /// Takes over what an earlier pisted left: its consumer, its sessions, its programs. Before programs can connect.
-    ///
-    /// # Errors
-    /// There is a consumer that does not answer, or none can be started.
-    pub fn begin(&mut self, adopted: Option<(Consumer, Belongings)>) -> io::Result<()> {
-        let belongings = match adopted {
-            Some((consumer, belongings)) => {
-                self.poll.add(consumer.descriptor(), Source::Consumer)?;
-                self.consumer = Some(consumer);
-                belongings
-            }
-            None => {
-                self.start_consumer()?;
-                Belongings::default()
-            }
-        };
-        self.rings = belongings.ring_sets;
-        let has: BTreeSet<RingSetKey> = self.rings.keys().copied().collect();
-        let known: Vec<_> = self
-            .machine
-            .sessions()
-            .ring_sets()
-            .map(|(key, set)| (key, set.clone()))
-            .collect();
-        for (key, ring_set) in known {
-            if !has.contains(&key) {
-                self.machine
-                    .ring_set_failed(key, "its memory was lost when pisted and its consumer both ended");
-                continue;
-            }
-            let same_process = super::host::process_start(ring_set.program.pid) == Some(ring_set.program_start);
-            if !same_process || !self.connections.watch(ring_set.program, &self.poll) {
-                self.machine.dead(ring_set.program);
-            }
-        }
-        // The messages of `dead` are among those of `everything` as well; the consumer takes both.
-        self.machine.everything(&has);
-        self.machine.close_unknown(&belongings.sessions, &has);
-        for (session, request) in self.machine.close_again() {
-            self.end_when_closed(session, request);
-        }
-        self.carry_out();
-        for message in belongings.messages {
-            self.hear(message);
-        }
-        self.carry_out();
-        Ok(())
-    }
-
-    fn end_when_closed(&mut self, session: SessionId, request: RequestId) {
-        self.wait(
-            Pending::default(),
-            [request],
-            WRITE_TIMEOUT,
-            Box::new(move |daemon, _| daemon.machine.session_ended(session)),
-        );
     }
 
     /// Serves until it is time to end.
@@ -271,7 +212,7 @@ impl Daemon {
     }
 
     /// Carries out what the machine decided.
-    fn carry_out(&mut self) {
+    pub(super) fn carry_out(&mut self) {
         loop {
             let effects = self.machine.take_effects();
             if effects.is_empty() {
@@ -345,99 +286,6 @@ impl Daemon {
         };
         self.connections
             .tell(program, message, memory, &self.poll, &mut self.machine);
-    }
-
-    fn tell_consumer(&mut self, message: ToConsumer) {
-        if let Some(request) = message.request() {
-            self.unanswered.insert(request, message.clone());
-        }
-        let memory = match &message {
-            ToConsumer::AddRingSet { key, .. } => match self.rings.get(key) {
-                Some(memory) => Some(memory.clone()),
-                None => return,
-            },
-            _ => None,
-        };
-        // A new consumer is told everything.
-        let Some(consumer) = &mut self.consumer else { return };
-        match consumer.send(&message, memory) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
-            Err(_) => self.lose_consumer(),
-        }
-    }
-
-    fn poll_consumer_for_writing(&mut self) {
-        let Some(consumer) = &self.consumer else { return };
-        let wants_write = consumer.wants_write();
-        if wants_write != self.consumer_polled_for_writing {
-            self.consumer_polled_for_writing = wants_write;
-            self.poll
-                .set_writing(consumer.descriptor(), Source::Consumer, wants_write);
-        }
-    }
-
-    fn serve_consumer(&mut self) {
-        while let Some(consumer) = &mut self.consumer {
-            match consumer.flush().and_then(|()| consumer.receive()) {
-                Ok(Some(message)) => self.hear(message),
-                Ok(None) => return,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    eprintln!("pisted: the consumer said something that makes no sense: {error}");
-                }
-                Err(_) => self.lose_consumer(),
-            }
-        }
-    }
-
-    fn hear(&mut self, message: ToControl) {
-        match message {
-            ToControl::Done { request, outcome } => {
-                self.unanswered.remove(&request);
-                self.waiting.done(request, outcome);
-            }
-            ToControl::RingSetDone { key } => self.machine.ring_set_done(key),
-            ToControl::RingRecovered { key } => self.machine.ring_recovered(key),
-            ToControl::Finding { session, what } => self.machine.add_finding(session, what),
-            ToControl::AdoptedSession { .. } | ToControl::AdoptedRingSet { .. } | ToControl::Adopted { .. } => {}
-        }
-    }
-
-    fn lose_consumer(&mut self) {
-        if let Some(consumer) = self.consumer.take() {
-            eprintln!("pisted: the consumer is gone; starting a new one");
-            consumer.bury();
-        }
-    }
-
-    /// Starts a new consumer, tells it everything, and asks again what had no answer.
-    fn replace_consumer(&mut self) {
-        if let Err(error) = self.start_consumer() {
-            eprintln!("pisted: no consumer can be started, trying again: {error}");
-            return;
-        }
-        let active: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();
-        for session in active {
-            self.machine.add_finding(
-                session,
-                "the consumer ended unexpectedly and was replaced; nothing was lost by it",
-            );
-        }
-        let unanswered: Vec<ToConsumer> = std::mem::take(&mut self.unanswered).into_values().collect();
-        self.machine.everything(&BTreeSet::new());
-        self.carry_out();
-        for message in unanswered {
-            self.tell_consumer(message);
-        }
-    }
-
-    fn start_consumer(&mut self) -> io::Result<()> {
-        self.consumer_started = Instant::now();
-        let consumer = Consumer::start(&self.places.consumer_socket())?;
-        self.poll.add(consumer.descriptor(), Source::Consumer)?;
-        self.consumer_polled_for_writing = false;
-        self.consumer = Some(consumer);
-        Ok(())
     }
 
     /// With no session left, the consumer ends too. Else it records on, and a new pisted will find both.

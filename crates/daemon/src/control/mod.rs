@@ -10,12 +10,13 @@
 //! - [`daemon`]: the loop and the effects; start here;
 //! - [`commands`], [`status`], [`server`], [`inbox`]: what people ask, and what they are shown;
 //! - [`waiting`]: answers that have to wait;
-//! - [`connections`]: traced programs;
-//! - [`consumer`]: the other process;
+//! - [`connections`], [`complaints`]: traced programs;
+//! - [`consumer`], [`upkeep`]: the other process;
 //! - [`journal`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
 
 pub mod clock;
 pub mod commands;
+pub mod complaints;
 pub mod connections;
 pub mod consumer;
 pub mod daemon;
@@ -27,6 +28,7 @@ pub mod server;
 pub mod sockets;
 pub mod state_page;
 pub mod status;
+pub mod upkeep;
 pub mod waiting;
 
 use std::fs::{self, File};

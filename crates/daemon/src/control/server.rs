@@ -20,8 +20,9 @@ use super::inbox::{Connected, Inbox};
 use super::status::count;
 use crate::link::Loss;
 use crate::session::Refusal;
-use crate::session::commands::{self, RulesRequest};
+use crate::session::commands::RulesRequest;
 use crate::session::rules::Levels;
+use crate::session::settings;
 
 /// Clients served at once.
 const CONNECTION_COUNT_MAX: usize = 256;
@@ -137,7 +138,7 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         channel: ChannelRequest,
     ) -> varlink::Result<()> {
-        let wanted = commands::ChannelRequest {
+        let wanted = settings::ChannelRequest {
             name: channel.name,
             loss: channel.loss.map(|loss| match loss {
                 LossMode::discard => Loss::Discard,

@@ -9,10 +9,11 @@ use piste_ctf::{Base, Element, FieldKind};
 use super::host;
 use crate::description::EventDescription;
 use crate::link::{ChannelTotals, Finding, Loss, SessionId};
+use crate::session::channel::Channel;
 use crate::session::machine::Machine;
 use crate::session::programs::Program;
 use crate::session::rules::{Levels, Rule};
-use crate::session::sessions::{Channel, Session};
+use crate::session::tracing_session::Session;
 use crate::session::{ChannelSettings, Moment, ProgramId, SessionState};
 
 /// Executables that a status names.

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::machine::Machine;
-use super::sessions::{Change, RingSetLife, SessionState};
+use super::sessions::{Change, RingSetLife};
+use super::tracing_session::SessionState;
 use crate::link::{RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 

@@ -7,7 +7,8 @@ use std::mem;
 
 use super::participants::Participants;
 use super::programs::Program;
-use super::sessions::{Change, ProgramId, RingSetLife, Session, SessionState, Sessions};
+use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
+use super::tracing_session::{Session, SessionState};
 use crate::link::{Clock, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 

@@ -4,14 +4,15 @@
 //!
 //! The decisions that lead to changes are made in machine.rs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
-use piste_ctf::{Contexts, EventClass, Field, FieldKind, Label, StreamClass, Trace};
+use piste_ctf::EventClass;
 use serde::{Deserialize, Serialize};
 
+use super::channel::{Channel, ChannelSettings};
 use super::rules::Rule;
-use crate::link::{Geometry, RingSetKey, SessionId};
+use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
+use crate::link::{RingSetKey, SessionId};
 
 /// One step of the state. A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,84 +83,6 @@ pub enum Change {
         last_session: SessionId,
         last_key: RingSetKey,
     },
-}
-
-/// When something happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
-    /// Since 1970.
-    pub wall_ns: u64,
-    /// On a clock that never jumps, and counts while the machine sleeps.
-    pub boot_ns: u64,
-}
-
-/// What a session is from its creation on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SessionIdentity {
-    /// Unique among the sessions that exist.
-    pub name: String,
-    /// Folder of the trace, absolute.
-    pub output: PathBuf,
-    /// Rings overwrite, and are written when a snapshot is taken.
-    pub snapshot: bool,
-    /// Only programs that said this take part.
-    pub record_id: Option<[u8; 16]>,
-    /// What the trace says about itself.
-    pub trace: Trace,
-}
-
-/// A channel's name and shape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChannelSettings {
-    /// Unique in the session.
-    pub name: String,
-    /// Of its rings.
-    pub geometry: Geometry,
-}
-
-/// A tracing session.
-#[derive(Debug)]
-pub struct Session {
-    /// What does not change.
-    pub identity: SessionIdentity,
-    /// Where it is in its life.
-    pub state: SessionState,
-    /// The index is the channel's number, and the id of its stream class.
-    pub channels: Vec<Channel>,
-    /// When it started first.
-    pub first_start: Option<Moment>,
-    /// Snapshots taken.
-    pub snapshot_count: u64,
-    started: Moment,
-    recorded_ns: u64,
-    next_stream_instance: u64,
-}
-
-/// Where a session is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionState {
-    /// Never started.
-    Inactive,
-    /// Records.
-    Active,
-    /// Was started and stopped.
-    Stopped,
-    /// Being destroyed: the consumer writes what is left.
-    Closing,
-}
-
-/// A channel of a session.
-#[derive(Debug)]
-pub struct Channel {
-    /// Name and shape.
-    pub settings: ChannelSettings,
-    /// Which events it records.
-    pub rules: Vec<Rule>,
-    /// The index is the class's id.
-    pub classes: Vec<EventClass>,
-    /// What the classes take, roughly.
-    pub class_bytes: usize,
-    classes_by_name: HashMap<String, Vec<u32>>,
 }
 
 /// The rings of one program in one channel.
@@ -370,167 +293,4 @@ fn no_session(session: SessionId) -> String {
 
 fn no_ring_set(key: RingSetKey) -> String {
     format!("there is no ring set of key {key}")
-}
-
-impl Session {
-    fn new(identity: SessionIdentity) -> Session {
-        Session {
-            identity,
-            state: SessionState::Inactive,
-            channels: Vec::new(),
-            first_start: None,
-            snapshot_count: 0,
-            started: Moment::default(),
-            recorded_ns: 0,
-            next_stream_instance: 0,
-        }
-    }
-
-    fn find(&mut self, channel: u32) -> Result<&mut Channel, String> {
-        self.channels
-            .get_mut(channel as usize)
-            .ok_or_else(|| format!("there is no channel of number {channel}"))
-    }
-
-    fn start(&mut self, at: Moment) {
-        self.first_start.get_or_insert(at);
-        self.started = at;
-        self.state = SessionState::Active;
-    }
-
-    fn stop(&mut self, at: Moment) {
-        if self.state == SessionState::Active {
-            self.recorded_ns += at.boot_ns.saturating_sub(self.started.boot_ns);
-            self.state = SessionState::Stopped;
-        }
-    }
-
-    /// Time spent active until now.
-    pub fn recorded_ns(&self, now: Moment) -> u64 {
-        match self.state {
-            SessionState::Active => self.recorded_ns + now.boot_ns.saturating_sub(self.started.boot_ns),
-            _ => self.recorded_ns,
-        }
-    }
-
-    /// Stream instance id of the next ring set's ring 0.
-    pub fn next_stream_instance(&self) -> u64 {
-        self.next_stream_instance
-    }
-
-    fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
-        let identity = self.identity.clone();
-        changes.push(Change::SessionCreated { session, identity });
-        for (channel, state) in (0..).zip(&self.channels) {
-            let (settings, rules) = (state.settings.clone(), state.rules.clone());
-            changes.push(Change::ChannelAdded { session, settings });
-            changes.push(Change::RulesSet {
-                session,
-                channel,
-                rules,
-            });
-            let classes = state.classes.iter().cloned();
-            changes.extend(classes.map(|class| Change::ClassAdded {
-                session,
-                channel,
-                class,
-            }));
-        }
-        if let Some(first_start) = self.first_start {
-            // One stop stands for all those before.
-            let boot_ns = first_start.boot_ns + self.recorded_ns;
-            let at = Moment { boot_ns, ..first_start };
-            changes.push(Change::Started {
-                session,
-                at: first_start,
-            });
-            changes.push(Change::Stopped { session, at });
-        }
-        changes.extend((0..self.snapshot_count).map(|_| Change::SnapshotTaken { session }));
-        match self.state {
-            SessionState::Active => changes.push(Change::Started {
-                session,
-                at: self.started,
-            }),
-            SessionState::Closing => changes.push(Change::Closing {
-                session,
-                at: self.started,
-            }),
-            SessionState::Inactive | SessionState::Stopped => {}
-        }
-    }
-}
-
-impl Channel {
-    fn new(settings: ChannelSettings) -> Channel {
-        Channel {
-            settings,
-            rules: Vec::new(),
-            classes: Vec::new(),
-            class_bytes: 0,
-            classes_by_name: HashMap::new(),
-        }
-    }
-
-    /// What the trace says about the channel's streams.
-    pub fn stream_class(&self, id: u32) -> StreamClass {
-        let Geometry {
-            context_vtid: vtid,
-            context_cpu_id: cpu_id,
-            ..
-        } = self.settings.geometry;
-        StreamClass {
-            id,
-            channel: self.settings.name.clone(),
-            contexts: Contexts { vtid, cpu_id },
-        }
-    }
-
-    /// Whether an enabled rule wants an event.
-    pub fn wants(&self, name: &str, level: u8) -> bool {
-        self.rules.iter().any(|rule| rule.matches(name, level))
-    }
-
-    /// Whether an enabled rule wants events of a name, of some level.
-    pub fn names(&self, name: &str) -> bool {
-        self.rules.iter().any(|rule| rule.names(name))
-    }
-
-    /// The class of an event, by name and fields: two programs that agree on both have the same.
-    pub fn class_of(&self, name: &str, fields: &[Field]) -> Option<u32> {
-        let ids = self.classes_by_name.get(name)?;
-        ids.iter()
-            .copied()
-            .find(|&id| self.classes[id as usize].fields == fields)
-    }
-
-    fn add(&mut self, class: EventClass) -> Result<(), String> {
-        if class.id as usize != self.classes.len() {
-            return Err(format!(
-                "event class {} follows {} others",
-                class.id,
-                self.classes.len()
-            ));
-        }
-        self.class_bytes += bytes_of(&class);
-        self.classes_by_name
-            .entry(class.name.clone())
-            .or_default()
-            .push(class.id);
-        self.classes.push(class);
-        Ok(())
-    }
-}
-
-/// What a class takes, roughly.
-fn bytes_of(class: &EventClass) -> usize {
-    let labels = |field: &Field| match &field.kind {
-        FieldKind::Enum { labels } => labels.iter().map(|label| size_of::<Label>() + label.name.len()).sum(),
-        _ => 0,
-    };
-    let fields = class
-        .fields
-        .iter()
-        .map(|field| size_of::<Field>() + field.name.len() + labels(field));
-    size_of::<EventClass>() + class.name.len() + fields.sum::<usize>()
 }

@@ -9,10 +9,12 @@ use std::rc::Rc;
 
 use piste_ctf::{Base, Clock as CtfClock, Element, Field, FieldKind, Trace};
 
-use super::commands::{ChannelRequest, RulesRequest};
+use super::commands::RulesRequest;
 use super::machine::{Effect, Host, Machine};
 use super::rules::Levels;
-use super::sessions::{Change, Moment, ProgramId, SessionIdentity, Sessions};
+use super::sessions::{Change, ProgramId, Sessions};
+use super::settings::ChannelRequest;
+use super::tracing_session::{Moment, SessionIdentity};
 use crate::description::{EventBlock, EventDescription};
 use crate::link::{Clock, RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, Hello, ToProgram};

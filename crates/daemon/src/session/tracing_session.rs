@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One tracing session and its life.
+
+use std::path::PathBuf;
+
+use piste_ctf::Trace;
+use serde::{Deserialize, Serialize};
+
+use super::channel::Channel;
+use super::sessions::Change;
+use crate::link::SessionId;
+
+/// A tracing session.
+#[derive(Debug)]
+pub struct Session {
+    /// What does not change.
+    pub identity: SessionIdentity,
+    /// Where it is in its life.
+    pub state: SessionState,
+    /// The index is the channel's number, and the id of its stream class.
+    pub channels: Vec<Channel>,
+    /// When it started first.
+    pub first_start: Option<Moment>,
+    /// Snapshots taken.
+    pub snapshot_count: u64,
+    started: Moment,
+    recorded_ns: u64,
+    pub(super) next_stream_instance: u64,
+}
+
+/// Where a session is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// Never started.
+    Inactive,
+    /// Records.
+    Active,
+    /// Was started and stopped.
+    Stopped,
+    /// Being destroyed: the consumer writes what is left.
+    Closing,
+}
+
+/// When something happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Since 1970.
+    pub wall_ns: u64,
+    /// On a clock that never jumps, and counts while the machine sleeps.
+    pub boot_ns: u64,
+}
+
+/// What a session is from its creation on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionIdentity {
+    /// Unique among the sessions that exist.
+    pub name: String,
+    /// Folder of the trace, absolute.
+    pub output: PathBuf,
+    /// Rings overwrite, and are written when a snapshot is taken.
+    pub snapshot: bool,
+    /// Only programs that said this take part.
+    pub record_id: Option<[u8; 16]>,
+    /// What the trace says about itself.
+    pub trace: Trace,
+}
+
+impl Session {
+    pub(super) fn new(identity: SessionIdentity) -> Session {
+        Session {
+            identity,
+            state: SessionState::Inactive,
+            channels: Vec::new(),
+            first_start: None,
+            snapshot_count: 0,
+            started: Moment::default(),
+            recorded_ns: 0,
+            next_stream_instance: 0,
+        }
+    }
+
+    pub(super) fn find(&mut self, channel: u32) -> Result<&mut Channel, String> {
+        self.channels
+            .get_mut(channel as usize)
+            .ok_or_else(|| format!("there is no channel of number {channel}"))
+    }
+
+    pub(super) fn start(&mut self, at: Moment) {
+        self.first_start.get_or_insert(at);
+        self.started = at;
+        self.state = SessionState::Active;
+    }
+
+    pub(super) fn stop(&mut self, at: Moment) {
+        if self.state == SessionState::Active {
+            self.recorded_ns += at.boot_ns.saturating_sub(self.started.boot_ns);
+            self.state = SessionState::Stopped;
+        }
+    }
+
+    /// Time spent active until now.
+    pub fn recorded_ns(&self, now: Moment) -> u64 {
+        match self.state {
+            SessionState::Active => self.recorded_ns + now.boot_ns.saturating_sub(self.started.boot_ns),
+            _ => self.recorded_ns,
+        }
+    }
+
+    /// Stream instance id of the next ring set's ring 0.
+    pub fn next_stream_instance(&self) -> u64 {
+        self.next_stream_instance
+    }
+
+    pub(super) fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
+        let identity = self.identity.clone();
+        changes.push(Change::SessionCreated { session, identity });
+        for (channel, state) in (0..).zip(&self.channels) {
+            let (settings, rules) = (state.settings.clone(), state.rules.clone());
+            changes.push(Change::ChannelAdded { session, settings });
+            changes.push(Change::RulesSet {
+                session,
+                channel,
+                rules,
+            });
+            let classes = state.classes.iter().cloned();
+            changes.extend(classes.map(|class| Change::ClassAdded {
+                session,
+                channel,
+                class,
+            }));
+        }
+        if let Some(first_start) = self.first_start {
+            // One stop stands for all those before.
+            let boot_ns = first_start.boot_ns + self.recorded_ns;
+            let at = Moment { boot_ns, ..first_start };
+            changes.push(Change::Started {
+                session,
+                at: first_start,
+            });
+            changes.push(Change::Stopped { session, at });
+        }
+        changes.extend((0..self.snapshot_count).map(|_| Change::SnapshotTaken { session }));
+        match self.state {
+            SessionState::Active => changes.push(Change::Started {
+                session,
+                at: self.started,
+            }),
+            SessionState::Closing => changes.push(Change::Closing {
+                session,
+                at: self.started,
+            }),
+            SessionState::Inactive | SessionState::Stopped => {}
+        }
+    }
+}
