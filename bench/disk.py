@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Recording to disk: the bytes that an event takes there, and how many events a second get there when none may be lost."""
+"""Recording to disk: the bytes that an event takes, and how many events a second get there when none may be lost."""
 
 import contextlib
 import pathlib

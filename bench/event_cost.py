@@ -28,22 +28,24 @@ FLOOR_WORDS = Row("floor: clock, 72-byte store", "floor", "floor_words", 10)
 SURVEY = Row("survey's lower bound: clock_gettime, copy", "floor", "survey", 20)
 FPRINTF = Row("fprintf to /dev/null", "floor", "fprintf", 40)
 
-# Of each tracer: label, variant, expected ns of Piste and of LTTng-UST, threads.
+# Of each tracer. Expected: ns of Piste, ns of LTTng-UST.
 EVENTS = [
-    ("disabled event", "disabled", 0.3, 0.3, 1),
-    ("event of 4 bytes", "plain", 10, 100, 1),
-    ("event of 4 bytes, 2 threads", "plain", 10, 100, 2),
-    ("event of 4 bytes, contexts", "contexts", 11, 110, 1),
-    ("event of 4 bytes, contexts, 2 threads", "contexts", 11, 110, 2),
-    ("event of 64 bytes, array", "array", 12, 110, 1),
-    ("event of 64 bytes, 8 fields", "fields", 13, 150, 1),
-    ("formatted event", "formatted", 50, 200, 1),
+    ("disabled event", "disabled", 1, (0.3, 0.3)),
+    ("event of 4 bytes", "plain", 1, (10, 100)),
+    ("event of 4 bytes, 2 threads", "plain", 2, (10, 100)),
+    ("event of 4 bytes, contexts", "contexts", 1, (11, 110)),
+    ("event of 4 bytes, contexts, 2 threads", "contexts", 2, (11, 110)),
+    ("event of 64 bytes, array", "array", 1, (12, 110)),
+    ("event of 64 bytes, 8 fields", "fields", 1, (13, 150)),
+    ("formatted event", "formatted", 1, (50, 200)),
 ]
-PISTE = {(variant, threads): Row(f"Piste: {label}", "Piste", variant, ns, threads) for label, variant, ns, _, threads in EVENTS}
-LTTNG = {
-    (variant, threads): Row(f"LTTng-UST: {label}", "LTTng-UST", variant, ns, threads) for label, variant, _, ns, threads in EVENTS
-}
-ROWS = [CLOCK, FLOOR, FLOOR_WORDS, SURVEY, FPRINTF, *(row for pair in zip(PISTE.values(), LTTNG.values()) for row in pair)]
+PISTE: dict[tuple[str, int], Row] = {}
+LTTNG: dict[tuple[str, int], Row] = {}
+for label, variant, threads, (piste_ns, lttng_ns) in EVENTS:
+    PISTE[variant, threads] = Row(f"Piste: {label}", "Piste", variant, piste_ns, threads)
+    LTTNG[variant, threads] = Row(f"LTTng-UST: {label}", "LTTng-UST", variant, lttng_ns, threads)
+ROWS = [CLOCK, FLOOR, FLOOR_WORDS, SURVEY, FPRINTF]
+ROWS += [row for pair in zip(PISTE.values(), LTTNG.values(), strict=True) for row in pair]
 
 
 def run(results: Results, tracers: list[Tracer], built: Built, _folder: pathlib.Path) -> None:

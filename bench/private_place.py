@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs root's benchmarks where they meet no other daemon: with a /run and a /dev/shm of their own.
 
-LTTng's session daemon has fixed places there when it is root's; anybody else's are below LTTNG_HOME. Piste has PISTE_RUNDIR.
+LTTng's session daemon has fixed places there when it is root's; anybody else's are below LTTNG_HOME. Piste has
+PISTE_RUNDIR.
 """
 
 import os

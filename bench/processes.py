@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Processes: running commands, reading about processes, and ending every process that was started, by its id."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 10
@@ -17,7 +19,8 @@ class Failed(Exception):
 
 
 def adopt_orphans() -> None:
-    """Makes the daemons that a child leaves behind children of this process, so that end_all() finds them. SIGTERM ends like Ctrl-C."""
+    """Makes daemons that a child leaves behind children of this process, so that end_all() finds them. SIGTERM ends as
+    Ctrl-C does."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -25,10 +28,8 @@ def adopt_orphans() -> None:
 def children(pid: int) -> list[int]:
     listed: list[int] = []
     for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
+        with contextlib.suppress(OSError):  # It has ended meanwhile.
             listed += [int(child) for child in thread.read_text().split()]
-        except OSError:
-            pass  # It has ended meanwhile.
     return listed
 
 
@@ -64,7 +65,7 @@ def reap() -> bool:
         return False
 
 
-def end(process: subprocess.Popen) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     if process.poll() is not None:
         return
     process.terminate()
@@ -76,7 +77,8 @@ def end(process: subprocess.Popen) -> None:
 
 
 def kill_orphan(pid: int) -> None:
-    """Kills a process that has come to this one (adopt_orphans), unless it has ended: its id is not used again before it is reaped."""
+    """Kills a process that has come to this one (adopt_orphans), unless it has ended. Its id is not used again
+    before it is reaped."""
     if pid in children(os.getpid()):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -91,7 +93,7 @@ def command(arguments: list, environment: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
-def wait_until(what: str, condition) -> None:
+def wait_until(what: str, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 
 @dataclass(frozen=True)
 class Built:
-    """Paths of the programs. `events` and `tiny` are for each tracer by its name; the untraced tiny program's name is "untraced"."""
+    """Paths of the programs. `events` and `tiny` have one for each tracer, by its name; tiny["untraced"] has none."""
 
     floor: pathlib.Path
     start: pathlib.Path
@@ -37,12 +37,15 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
         floor=compile_program(folder / "floor", ["floor.c", "rounds.c"], ["-lpthread"]),
         start=compile_program(folder / "start", ["start.c"], []),
         events={
-            tracer: compile_program(folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"])
+            tracer: compile_program(
+                folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"]
+            )
             for tracer in tracers
         },
         tiny={"untraced": compile_program(folder / "tiny-untraced", ["tiny.c"], [])}
         | {
-            tracer: compile_program(folder / f"tiny-{tracer}", ["tiny.c"], [*define[tracer], *flags[tracer]]) for tracer in tracers
+            tracer: compile_program(folder / f"tiny-{tracer}", ["tiny.c"], [*define[tracer], *flags[tracer]])
+            for tracer in tracers
         },
     )
 

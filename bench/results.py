@@ -94,7 +94,8 @@ class Results:
 
     def line_of(self, comparison: Comparison) -> str:
         verdict = {True: "met", False: "MISSED", None: ""}[self.met(comparison)]
-        return f"{comparison.name:52}{comparison.value:10.2f} {comparison.unit:4} {comparison.bar or ''}  {verdict}".rstrip()
+        value = f"{comparison.value:10.2f} {comparison.unit:4}"
+        return f"{comparison.name:52}{value} {comparison.bar or ''}  {verdict}".rstrip()
 
     def met(self, comparison: Comparison) -> bool | None:
         """None: there is nothing to meet, or too little was measured to say."""

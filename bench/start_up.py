@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much longer a program takes from fork to exit because it has an event: without a daemon, with one, and while it is recorded."""
+"""How much longer a program takes from fork to exit because it has an event.
+
+That is measured without a daemon, with one, and while the program is recorded to disk.
+"""
 
 import contextlib
 import pathlib

@@ -26,7 +26,7 @@ def run(results: Results, tracers: list[Tracer], built: Built, folder: pathlib.P
 
 
 def count_calls(tracer: Tracer, program: pathlib.Path, output: pathlib.Path, counts: list[int]) -> list[int]:
-    """Of the recording thread in rounds of so many events, from answer to answer. Those of asking and answering are among them."""
+    """Of the recording thread in rounds of so many events, those of asking and answering included."""
     strace = ["strace", "-ff", "-o", output, program, "1"]
     with tracer:
         tracer.record_on_disk("discard")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The benchmarks run, every row comes out, nothing stays behind; and what the verdicts stand on computes right. No time is asserted.
+"""The benchmarks run, every row comes out, nothing stays behind, and verdicts are computed right. No time is asserted.
 
 python3 -m unittest bench/test_bench.py, after `make build`. PISTE_BUILD names another build tree.
 """
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Any
 
 sys.dont_write_bytecode = True
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -25,13 +26,17 @@ from scale import FULL, QUICK
 class QuickRun(unittest.TestCase):
     """One `bench/run --quick`, looked at from several sides."""
 
+    done: subprocess.CompletedProcess[str]
+    document: dict[str, Any]
+    left_behind: list[str]
+
     @classmethod
     def setUpClass(cls) -> None:
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(folder) / "bench.json"
             environment = os.environ | {"TMPDIR": folder}
-            build = os.environ.get("PISTE_BUILD", BENCH.parent / "build")
-            command = [BENCH / "run", "--quick", "--build", build, "--output", output]
+            build = os.environ.get("PISTE_BUILD", str(BENCH.parent / "build"))
+            command = [str(BENCH / "run"), "--quick", "--build", build, "--output", str(output)]
             cls.done = subprocess.run(command, env=environment, capture_output=True, text=True)
             cls.document = json.loads(output.read_text()) if output.exists() else {}
             output.unlink(missing_ok=True)
@@ -47,13 +52,17 @@ class QuickRun(unittest.TestCase):
 
     def test_every_benchmark_has_a_comparison(self) -> None:
         left_out = {left["what"] for left in self.document["left_out"]}
-        expected = {"event-cost", "start-up", "memory"} | ({"system-calls"} if "system calls" not in left_out else set())
+        expected = {"event-cost", "start-up", "memory"} | (
+            {"system-calls"} if "system calls" not in left_out else set()
+        )
         self.assertLessEqual(expected, {comparison["benchmark"] for comparison in self.document["comparisons"]})
 
     def test_the_recording_thread_makes_no_system_call_for_an_event(self) -> None:
         if "strace" in str(self.document["left_out"]):
             self.skipTest("no strace here")
-        calls = [each["value"] for each in self.document["comparisons"] if each["name"].startswith("Piste: system calls")]
+        calls = [
+            each["value"] for each in self.document["comparisons"] if each["name"].startswith("Piste: system calls")
+        ]
         self.assertEqual(calls, [0])
 
     def test_it_gives_no_verdict(self) -> None:
@@ -99,7 +108,8 @@ class SystemCalls(unittest.TestCase):
             output = pathlib.Path(folder) / "strace"
             pathlib.Path(f"{output}.1").write_text("read(9, ...) = 1\n")
             pathlib.Path(f"{output}.2").write_text(
-                'execve("program")\nwrite(1, "1")\nread(0)\n--- SIGCHLD ---\nwrite(1, "2")\nread(0)\nfutex()\nwrite(1, "3")\n+++ exited +++\n'
+                'execve("program")\nwrite(1, "1")\nread(0)\n--- SIGCHLD ---\nwrite(1, "2")\n'
+                'read(0)\nfutex()\nwrite(1, "3")\n+++ exited +++\n'
             )
             self.assertEqual(system_calls.calls_between_answers(output), [2, 2, 3, 0])
 

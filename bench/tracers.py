@@ -83,7 +83,11 @@ class Tracer:
 
     def run_daemon(self, arguments: list) -> None:
         self.daemon = subprocess.Popen(
-            arguments, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            arguments,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
 
@@ -143,9 +147,7 @@ class Lttng(Tracer):
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
-        self.environment.update(
-            HOME=str(self.folder), LTTNG_HOME=str(self.folder), LTTNG_UST_ALLOW_BLOCKING="1"
-        )
+        self.environment.update(HOME=str(self.folder), LTTNG_HOME=str(self.folder), LTTNG_UST_ALLOW_BLOCKING="1")
 
     @staticmethod
     def missing() -> str | None:
