@@ -25,6 +25,8 @@ use crate::session::{Machine, ProgramId};
 const WAITING_BYTES_MAX: usize = 2 << 20;
 /// Datagrams taken from one program before others have their turn.
 const TURN_COUNT_MAX: usize = 64;
+/// Descriptors that are kept for everything but programs.
+const DESCRIPTOR_RESERVE_COUNT: u64 = 128;
 /// Connections of one user who is not root and not pisted's own.
 const USER_CONNECTION_COUNT_MAX: usize = 4096;
 
@@ -77,7 +79,8 @@ impl From<Malformed> for End {
 }
 
 impl Connections {
-    /// Accepts connections from a listening socket, as many as the descriptors allow when each program takes five.
+    /// Accepts connections from a listening socket, as many as the descriptors allow when each program has
+    /// one channel: a socket, a process, a ring set.
     ///
     /// # Errors
     /// The socket cannot be polled.
@@ -90,7 +93,7 @@ impl Connections {
             watches: HashMap::new(),
             watched: HashMap::new(),
             last_number: 0,
-            connection_count_max: (descriptor_count_max / 5).max(16) as usize,
+            connection_count_max: (descriptor_count_max.saturating_sub(DESCRIPTOR_RESERVE_COUNT) / 3) as usize,
             interner: Interner::default(),
             buffer: Vec::new(),
             confirmed: Vec::new(),

@@ -2,7 +2,7 @@
 //! What /proc, /sys and /etc say about this computer, its processes and its users.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 
 /// Identifies this boot of the machine: 36 characters, a uuid.
 ///
@@ -44,7 +44,13 @@ fn highest_cpu(list: &str) -> Option<u32> {
 
 /// When a process started, in clock ticks since boot: two processes of one number differ in it.
 pub fn process_start(pid: i32) -> Option<u64> {
-    start_of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    // Longer than the line can be up to that field; one read makes it all at one moment.
+    let mut buffer = [0; 1024];
+    let count = fs::File::open(format!("/proc/{pid}/stat"))
+        .ok()?
+        .read(&mut buffer)
+        .ok()?;
+    start_of_stat(&String::from_utf8_lossy(&buffer[..count]))
 }
 
 /// Field 22; the second one, in brackets, may hold anything.
