@@ -4,7 +4,7 @@
  * cancelled; a timer signal whose handler records; children by fork that record; libraries with events of their own, opened and closed
  * meanwhile; formatted events. Checks no values (other tests do): it must end well, and every event must be counted.
  *
- *     stress SECONDS PLUGIN.so
+ *     stress MILLISECONDS PLUGIN.so [without-children]
  *
  * Prints how often it called piste(), in itself and in its children.
  */
@@ -47,6 +47,9 @@ static char long_text[LONG_TEXT_BYTES + 1];
 static uint64_t *emitted;
 static int stopping;
 
+/* Held while a thread allocates, and over fork: a sanitizer's allocator does not survive a fork that finds it locked. */
+static pthread_mutex_t allocation = PTHREAD_MUTEX_INITIALIZER;
+
 static void count(uint64_t calls)
 {
 	__atomic_fetch_add(emitted, calls, __ATOMIC_RELAXED);
@@ -55,6 +58,14 @@ static void count(uint64_t calls)
 static bool stops(void)
 {
 	return __atomic_load_n(&stopping, __ATOMIC_RELAXED);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static void handle(int signal)
@@ -118,20 +129,28 @@ static void *start_and_cancel_threads(void *unused)
 	while (!stops()) {
 		pthread_t thread;
 
+		pthread_mutex_lock(&allocation);
 		if (pthread_create(&thread, NULL, record_until_cancelled, NULL) != 0)
 			abort();
 		nanosleep(&a_while, NULL);
 		pthread_cancel(thread);
 		pthread_join(thread, NULL);
+		pthread_mutex_unlock(&allocation);
+		nanosleep(&a_while, NULL);
 	}
 	return NULL;
 }
 
 static void *open_and_close_plugin(void *path)
 {
+	const struct timespec a_while = {0, 1000000};
+
 	while (!stops()) {
-		void *plugin = dlopen(path, RTLD_NOW);
 		uint64_t (*record)(void);
+		void *plugin;
+
+		pthread_mutex_lock(&allocation);
+		plugin = dlopen(path, RTLD_NOW);
 
 		if (!plugin) {
 			fprintf(stderr, "stress: %s\n", dlerror());
@@ -140,6 +159,8 @@ static void *open_and_close_plugin(void *path)
 		*(void **)&record = dlsym(plugin, "plugin_record");
 		count(record());
 		dlclose(plugin);
+		pthread_mutex_unlock(&allocation);
+		nanosleep(&a_while, NULL);
 	}
 	return NULL;
 }
@@ -147,8 +168,12 @@ static void *open_and_close_plugin(void *path)
 /* A child is a program of its own, with the handler and without the other threads. */
 static void record_in_a_child(void)
 {
-	pid_t child = fork();
+	pid_t child;
 
+	pthread_mutex_lock(&allocation);
+	child = fork();
+	if (child != 0)
+		pthread_mutex_unlock(&allocation);
 	if (child < 0)
 		abort();
 	if (child == 0) {
@@ -177,10 +202,12 @@ int main(int argument_count, char **arguments)
 	struct itimerval storm = {{0, SIGNAL_INTERVAL_US}, {0, SIGNAL_INTERVAL_US}}, calm = {{0, 0}, {0, 0}};
 	struct sigaction action;
 	pthread_t threads[THREAD_COUNT], canceller, loader;
-	time_t end;
+	const struct timespec a_while = {0, 1000000};
+	bool with_children = argument_count == 3;
+	uint64_t end_ms;
 
-	if (argument_count != 3) {
-		fprintf(stderr, "usage: stress SECONDS PLUGIN.so\n");
+	if (argument_count < 3) {
+		fprintf(stderr, "usage: stress MILLISECONDS PLUGIN.so [without-children]\n");
 		return 2;
 	}
 	emitted = mmap(NULL, sizeof(*emitted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -198,8 +225,12 @@ int main(int argument_count, char **arguments)
 	    pthread_create(&loader, NULL, open_and_close_plugin, arguments[2]) != 0)
 		abort();
 	setitimer(ITIMER_REAL, &storm, NULL);
-	for (end = time(NULL) + atoi(arguments[1]); time(NULL) < end;)
-		record_in_a_child();
+	for (end_ms = now_ms() + strtoul(arguments[1], NULL, 10); now_ms() < end_ms;) {
+		if (with_children)
+			record_in_a_child();
+		else
+			nanosleep(&a_while, NULL);
+	}
 	setitimer(ITIMER_REAL, &calm, NULL);
 	__atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
 	for (int index = 0; index < THREAD_COUNT; index++)
