@@ -65,6 +65,11 @@ static inline const char *piste_string_of(const char *text)
 {
 	return text;
 }
+/* Of its own, because the template fits `char *` better than the function above. */
+static inline const char *piste_string_of(char *text)
+{
+	return text;
+}
 template <typename Type> static inline const char *piste_string_of(const Type &)
 {
 	return nullptr;

@@ -281,7 +281,7 @@ pub struct piste_packet_header {
     pub packet_bits: u64,
     pub packet_seq_num: u64,
     pub events_discarded: u64,
-    pub cpu_id: u32,
+    pub ring_index: u32,
     pub vpid: i32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -323,8 +323,8 @@ const _: () = {
         "Offset of field: piste_packet_header::events_discarded",
     ][::core::mem::offset_of!(piste_packet_header, events_discarded) - 72usize];
     [
-        "Offset of field: piste_packet_header::cpu_id",
-    ][::core::mem::offset_of!(piste_packet_header, cpu_id) - 80usize];
+        "Offset of field: piste_packet_header::ring_index",
+    ][::core::mem::offset_of!(piste_packet_header, ring_index) - 80usize];
     [
         "Offset of field: piste_packet_header::vpid",
     ][::core::mem::offset_of!(piste_packet_header, vpid) - 84usize];

@@ -80,7 +80,7 @@ struct packet_context {{
 	uint64_t packet_size;
 	uint64_t packet_seq_num;
 	uint64_t events_discarded;
-	uint32_t cpu_id;
+	uint32_t ring_index;
 	int32_t  vpid;
 }};
 

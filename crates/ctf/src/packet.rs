@@ -10,8 +10,6 @@ pub const MAGIC: u32 = 0xc1fc_1fc1;
 pub const HEADER_BYTES: usize = 88;
 /// Records start at multiples of this many bytes.
 pub const UNIT_BYTES: usize = 8;
-/// `cpu_id` of a packet whose events come from more than one CPU.
-pub const NO_CPU: u32 = u32::MAX;
 
 /// What a packet says about itself.
 ///
@@ -41,8 +39,8 @@ pub struct Header {
     pub packet_seq_num: u64,
     /// Events discarded since the start of the stream.
     pub events_discarded: u64,
-    /// CPU of all events, or [`NO_CPU`].
-    pub cpu_id: u32,
+    /// Ring of the program. Its events may come from any CPU.
+    pub ring_index: u32,
     /// Process id in the program's own pid namespace.
     pub vpid: i32,
 }
@@ -67,7 +65,7 @@ impl Header {
         put(&self.packet_bits.to_le_bytes());
         put(&self.packet_seq_num.to_le_bytes());
         put(&self.events_discarded.to_le_bytes());
-        put(&self.cpu_id.to_le_bytes());
+        put(&self.ring_index.to_le_bytes());
         put(&self.vpid.to_le_bytes());
         assert!(rest.is_empty());
         bytes
@@ -88,7 +86,7 @@ impl Header {
             packet_bits: long(56),
             packet_seq_num: long(64),
             events_discarded: long(72),
-            cpu_id: word(80),
+            ring_index: word(80),
             vpid: word(84) as i32,
         })
     }
@@ -124,7 +122,7 @@ mod tests {
             packet_bits: 0x66666666_66666666,
             packet_seq_num: 0x77777777_77777777,
             events_discarded: 0x88888888_88888888,
-            cpu_id: 0x99999999,
+            ring_index: 0x99999999,
             vpid: 0x12345678,
         };
         let bytes = header.encode();

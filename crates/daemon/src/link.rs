@@ -87,8 +87,6 @@ pub enum ToConsumer {
         vpid: i32,
         /// Process id here.
         pid: i32,
-        /// Whether ring i is CPU i (else a concurrency id, and the packet header says no CPU).
-        indexed_by_cpu: bool,
     },
     /// The program is dead: drain what it committed, then drop the ring set and say `RingSetDone`.
     ProgramGone {

@@ -58,8 +58,6 @@ pub struct Hello {
     pub instance_id: u64,
     /// Process id in the program's own pid namespace.
     pub vpid: i32,
-    /// Rings are indexed by CPU, not by concurrency id.
-    pub indexed_by_cpu: bool,
     /// Ring sets that it still has from an earlier pisted.
     pub attached: Vec<RingSetKey>,
     /// As in /proc/PID/comm.
@@ -206,7 +204,6 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
     Ok(Hello {
         instance_id: message.instance_id,
         vpid: message.vpid,
-        indexed_by_cpu: u32::from(message.ring_index) == piste_abi::PISTE_RING_INDEX_CPU,
         attached: keys
             .as_chunks()
             .0

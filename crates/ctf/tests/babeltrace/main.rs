@@ -78,5 +78,5 @@ fn fields(class: EventClass, bytes: &[u8]) -> String {
 /// A line of babeltrace2's text. The clock's offset is 5 ticks, a tick is a nanosecond.
 fn line(ticks: u64, event: &str, rest: &str) -> String {
     let (seconds, nanoseconds) = (1_700_000_000 + (ticks + 5) / 1_000_000_000, (ticks + 5) % 1_000_000_000);
-    format!("[{seconds}.{nanoseconds:09}] {event}: {{ cpu_id = 4294967295, vpid = 4321 }}, {rest}\n")
+    format!("[{seconds}.{nanoseconds:09}] {event}: {{ ring_index = 0, vpid = 4321 }}, {rest}\n")
 }

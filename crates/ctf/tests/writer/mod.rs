@@ -2,7 +2,7 @@
 //! Writes packets as a traced program and the consumer do, and descriptions for them.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-use piste_ctf::packet::{HEADER_BYTES, Header, NO_CPU, UNIT_BYTES};
+use piste_ctf::packet::{HEADER_BYTES, Header, UNIT_BYTES};
 use piste_ctf::{Base, Clock, Contexts, Element, EnvironmentValue, EventClass, Field, FieldKind, StreamClass, Trace};
 
 pub const TRACE_UUID: [u8; 16] = *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff";
@@ -183,7 +183,7 @@ pub fn store(
         packet_bits: 8 * packet_bytes as u64,
         packet_seq_num,
         events_discarded,
-        cpu_id: NO_CPU,
+        ring_index: 0,
         vpid: 4321,
     };
     let mut stored = header.encode().to_vec();

@@ -2,7 +2,6 @@
 //! A channel of a session: how its records are checked, and what is known of it beyond the rings that are there.
 
 use piste_ctf::layout::CLASS_COUNT_MAX;
-use piste_ctf::packet::NO_CPU;
 use piste_ctf::{Checked, EventClass, Layouts, StreamClass};
 use piste_ring::{ClockSource, Geometry, GeometryError, LossMode, Losses};
 
@@ -76,11 +75,7 @@ impl Channel {
             trace_uuid,
             stream_id: self.stream_id,
             stream_instance_id: instance.stream_instance_base + u64::from(instance.ring_index),
-            cpu_id: if instance.indexed_by_cpu {
-                instance.ring_index
-            } else {
-                NO_CPU
-            },
+            ring_index: instance.ring_index,
             vpid: instance.vpid,
         }
     }
@@ -91,7 +86,6 @@ impl Channel {
 pub(super) struct Instance {
     pub(super) stream_instance_base: u64,
     pub(super) ring_index: u32,
-    pub(super) indexed_by_cpu: bool,
     pub(super) vpid: i32,
 }
 

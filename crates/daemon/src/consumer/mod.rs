@@ -213,7 +213,6 @@ impl Consumer {
                 stream_instance_base,
                 vpid,
                 pid,
-                indexed_by_cpu,
             } => {
                 let program = Program::new(pid, vpid);
                 let source = Source {
@@ -221,7 +220,6 @@ impl Consumer {
                     stream_id,
                     program,
                     stream_instance_base,
-                    indexed_by_cpu,
                 };
                 self.change(session, |session| {
                     let descriptor = descriptor.ok_or(format!("ring set {key} came without its memory"))?;

@@ -33,7 +33,6 @@ pub(super) struct Source {
     pub(super) stream_id: u32,
     pub(super) program: Program,
     pub(super) stream_instance_base: u64,
-    pub(super) indexed_by_cpu: bool,
 }
 
 /// What becomes of a ring set.
@@ -181,7 +180,6 @@ impl Source {
         Instance {
             stream_instance_base: self.stream_instance_base,
             ring_index,
-            indexed_by_cpu: self.indexed_by_cpu,
             vpid: self.program.vpid,
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct Identity {
     pub(super) trace_uuid: [u8; 16],
     pub(super) stream_id: u32,
     pub(super) stream_instance_id: u64,
-    pub(super) cpu_id: u32,
+    pub(super) ring_index: u32,
     pub(super) vpid: i32,
 }
 
@@ -243,7 +243,7 @@ impl Identity {
             packet_bits: 8 * packet_bytes as u64,
             packet_seq_num: facts.sequence,
             events_discarded: facts.discarded,
-            cpu_id: self.cpu_id,
+            ring_index: self.ring_index,
             vpid: self.vpid,
         }
     }
@@ -332,7 +332,7 @@ mod tests {
         trace_uuid: [7; 16],
         stream_id: 3,
         stream_instance_id: 40,
-        cpu_id: u32::MAX,
+        ring_index: 1,
         vpid: 12,
     };
 

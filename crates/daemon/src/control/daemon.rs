@@ -17,7 +17,6 @@ use super::consumer::Consumer;
 use super::inbox::{Answer, Clients, Command};
 use super::journal::Journal;
 use super::poll::{Poll, Source};
-use super::upkeep::CONSUMER_RESTART_PAUSE;
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
@@ -51,6 +50,10 @@ pub struct Daemon {
     pub(super) connections: Connections,
     pub(super) consumer: Option<Consumer>,
     pub(super) consumer_started: Instant,
+    /// When the next consumer is started, while there is none.
+    pub(super) consumer_planned: Instant,
+    /// Consumers that lived only shortly, in a row.
+    pub(super) early_death_count: u32,
     pub(super) consumer_polled_for_writing: bool,
     /// Requests without an answer, to be repeated to a new consumer.
     pub(super) unanswered: BTreeMap<RequestId, ToConsumer>,
@@ -91,7 +94,9 @@ impl Daemon {
             journal: parts.journal,
             connections: parts.connections,
             consumer: None,
-            consumer_started: now - CONSUMER_RESTART_PAUSE,
+            consumer_started: now,
+            consumer_planned: now,
+            early_death_count: 0,
             consumer_polled_for_writing: false,
             unanswered: BTreeMap::new(),
             rings: BTreeMap::new(),
@@ -123,7 +128,7 @@ impl Daemon {
                 }
                 self.carry_out();
             }
-            if self.consumer.is_none() && Instant::now() >= self.consumer_started + CONSUMER_RESTART_PAUSE {
+            if self.consumer.is_none() && Instant::now() >= self.consumer_planned {
                 self.replace_consumer();
                 self.carry_out();
             }
@@ -135,10 +140,7 @@ impl Daemon {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let restart = self
-            .consumer
-            .is_none()
-            .then_some(self.consumer_started + CONSUMER_RESTART_PAUSE);
+        let restart = self.consumer.is_none().then_some(self.consumer_planned);
         let idle = self
             .exit_when_idle
             .filter(|_| !self.is_busy())

@@ -81,6 +81,8 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
 }
 
 fn channel(channel: &Channel, totals: &ChannelTotals, snapshot: bool) -> shown::ChannelStatus {
+    // At least one packet of each: how many there were, nobody knows.
+    let lost_packets = totals.lost_packets + channel.lost_ring_set_count;
     let overwritten = if snapshot { 0 } else { totals.overwritten_events };
     shown::ChannelStatus {
         settings: settings(&channel.settings),
@@ -91,13 +93,13 @@ fn channel(channel: &Channel, totals: &ChannelTotals, snapshot: bool) -> shown::
         discarded_events: count(
             totals.discarded_full + totals.discarded_too_large + totals.discarded_late + overwritten,
         ),
-        lost_packets: count(totals.lost_packets),
+        lost_packets: count(lost_packets),
         losses: shown::Losses {
             discarded_full: count(totals.discarded_full),
             discarded_too_large: count(totals.discarded_too_large),
             discarded_late: count(totals.discarded_late),
             overwritten: count(totals.overwritten_events),
-            lost_packets: count(totals.lost_packets),
+            lost_packets: count(lost_packets),
         },
         findings: findings(&totals.findings),
     }

@@ -12,8 +12,12 @@ use super::poll::Source;
 use crate::link::{RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::session::Pending;
 
-/// Between two starts of a consumer that dies at once.
-pub(super) const CONSUMER_RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// A consumer that lives shorter than this died of something that its successor may die of too.
+const LIFE_MIN: Duration = Duration::from_secs(1);
+/// Those that died young in a row before there is a pause. Until then nobody else has the rings but this process.
+const EARLY_DEATH_COUNT_MAX: u32 = 5;
+/// Before the next one is started then.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 impl Daemon {
     /// Takes over what an earlier pisted left: its consumer, its sessions, its programs. Before programs can connect.
@@ -42,8 +46,7 @@ impl Daemon {
             .collect();
         for (key, ring_set) in known {
             if !has.contains(&key) {
-                self.machine
-                    .ring_set_failed(key, "its memory was lost when pisted and its consumer both ended");
+                self.machine.ring_set_lost(key);
                 continue;
             }
             let same_process = host::process_start(ring_set.program.pid) == Some(ring_set.program_start);
@@ -134,13 +137,23 @@ impl Daemon {
         if let Some(consumer) = self.consumer.take() {
             eprintln!("pisted: the consumer is gone; starting a new one");
             consumer.bury();
+            let died_young = self.consumer_started.elapsed() < LIFE_MIN;
+            self.early_death_count = if died_young { self.early_death_count + 1 } else { 0 };
+            self.plan_consumer();
         }
+    }
+
+    fn plan_consumer(&mut self) {
+        let in_a_row = self.early_death_count >= EARLY_DEATH_COUNT_MAX;
+        let pause = if in_a_row { RESTART_PAUSE } else { Duration::ZERO };
+        self.consumer_planned = Instant::now() + pause;
     }
 
     /// Starts a new consumer, tells it everything, and asks again what had no answer.
     pub(super) fn replace_consumer(&mut self) {
         if let Err(error) = self.start_consumer() {
             eprintln!("pisted: no consumer can be started, trying again: {error}");
+            self.consumer_planned = Instant::now() + RESTART_PAUSE;
             return;
         }
         let active: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();

@@ -20,6 +20,8 @@ pub struct Channel {
     pub classes: Vec<EventClass>,
     /// What the classes take, roughly.
     pub class_bytes: usize,
+    /// Ring sets whose memory was lost with what was in it.
+    pub lost_ring_set_count: u64,
     classes_by_name: HashMap<String, Vec<u32>>,
 }
 
@@ -39,6 +41,7 @@ impl Channel {
             rules: Vec::new(),
             classes: Vec::new(),
             class_bytes: 0,
+            lost_ring_set_count: 0,
             classes_by_name: HashMap::new(),
         }
     }

@@ -61,15 +61,35 @@ impl Machine {
         }
     }
 
-    /// The memory of a ring set could not be made, or was lost with an earlier pisted and its consumer.
+    /// The memory of a ring set could not be made.
     pub fn ring_set_failed(&mut self, key: RingSetKey, why: &str) {
+        self.abandon(key, &format!("a program is not recorded: {why}"));
+    }
+
+    /// The memory of a ring set is gone, and nobody knows what was in it.
+    pub fn ring_set_lost(&mut self, key: RingSetKey) {
+        let Some(ring_set) = self.sessions.ring_set(key) else {
+            return;
+        };
+        let (session, channel) = (ring_set.session, ring_set.channel);
+        let count = 1;
+        self.record(Change::RingSetsLost {
+            session,
+            channel,
+            count,
+        });
+        let finding = "pisted and its consumer ended at the same time: what was in the rings of a program is lost";
+        self.abandon(key, finding);
+    }
+
+    fn abandon(&mut self, key: RingSetKey, finding: &str) {
         let Some(ring_set) = self.sessions.ring_set(key).cloned() else {
             return;
         };
         self.orphans.remove(&key);
         self.record(Change::RingSetEnded { key });
         self.tell(ring_set.program, ToProgram::ChannelGone { key });
-        self.add_finding(ring_set.session, format!("a program is not recorded: {why}"));
+        self.add_finding(ring_set.session, finding);
     }
 
     /// The consumer has emptied a ring set.

@@ -237,7 +237,6 @@ impl Machine {
             program: id,
             program_start: program.start,
             vpid: program.hello.vpid,
-            indexed_by_cpu: program.hello.indexed_by_cpu,
             life: RingSetLife::Live,
         };
         let message = ring_set.announce(key);
@@ -299,7 +298,6 @@ impl RingSet {
             stream_instance_base: self.stream_instance_base,
             vpid: self.vpid,
             pid: self.program.pid,
-            indexed_by_cpu: self.indexed_by_cpu,
         }
     }
 }

@@ -32,6 +32,12 @@ pub enum Change {
         session: SessionId,
         settings: ChannelSettings,
     },
+    /// The memory of as many ring sets of the channel was lost with what programs had recorded there.
+    RingSetsLost {
+        session: SessionId,
+        channel: u32,
+        count: u64,
+    },
     /// The channel's rules are these now.
     RulesSet {
         session: SessionId,
@@ -100,8 +106,6 @@ pub struct RingSet {
     pub program_start: u64,
     /// Process id in the program's own pid namespace.
     pub vpid: i32,
-    /// Rings are indexed by CPU.
-    pub indexed_by_cpu: bool,
     /// Where it is in its life.
     pub life: RingSetLife,
 }
@@ -160,6 +164,11 @@ impl Sessions {
                 channel,
                 rules,
             } => self.find(session)?.find(channel)?.rules = rules,
+            Change::RingSetsLost {
+                session,
+                channel,
+                count,
+            } => self.find(session)?.find(channel)?.lost_ring_set_count += count,
             Change::ClassAdded {
                 session,
                 channel,

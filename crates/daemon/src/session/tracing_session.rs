@@ -122,6 +122,14 @@ impl Session {
                 channel,
                 rules,
             });
+            if state.lost_ring_set_count > 0 {
+                let count = state.lost_ring_set_count;
+                changes.push(Change::RingSetsLost {
+                    session,
+                    channel,
+                    count,
+                });
+            }
             let classes = state.classes.iter().cloned();
             changes.extend(classes.map(|class| Change::ClassAdded {
                 session,

@@ -112,7 +112,6 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
         stream_instance_base: 0,
         vpid: 1,
         pid: std::process::id() as i32,
-        indexed_by_cpu: false,
     };
     link.send(&add, Some(std::sync::Arc::new(memory.try_clone().unwrap())))
         .unwrap();

@@ -366,6 +366,5 @@ fn source(key: u32) -> Source {
         stream_id: STREAM_ID,
         program,
         stream_instance_base,
-        indexed_by_cpu: false,
     }
 }

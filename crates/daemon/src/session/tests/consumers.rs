@@ -102,6 +102,8 @@ fn a_summary_says_what_all_changes_said() {
     machine.take_snapshot(flight, "/t/flight/snapshot-1".into());
     machine.stop(web, at(100)).unwrap();
     machine.start(web, at(200)).unwrap();
+    register(&mut machine, ProgramId { pid: 9, ..BOB }, &["shop:order"]);
+    machine.ring_set_lost(6);
     machine.set_current("flight").unwrap();
     let gone = machine.create_session(identity("gone")).unwrap();
     machine.destroy(gone, at(250));
@@ -110,7 +112,7 @@ fn a_summary_says_what_all_changes_said() {
     let again = replay(&summary);
     assert_eq!(again.summary(), summary);
     assert_eq!((again.current(), machine.sessions().current()), (Some(web), Some(web)));
-    assert_eq!((again.next_session(), again.next_key()), (4, Some(6)));
+    assert_eq!((again.next_session(), again.next_key()), (4, Some(8)));
     let both = |look: fn(&Sessions) -> Vec<u64>| assert_eq!(look(&again), look(machine.sessions()));
     both(|sessions| {
         sessions
@@ -132,6 +134,11 @@ fn a_summary_says_what_all_changes_said() {
     });
     both(|sessions| sessions.iter().map(|(_, session)| session.state as u64).collect());
     both(|sessions| sessions.iter().map(|(_, session)| session.snapshot_count).collect());
+    both(|sessions| {
+        let channels = sessions.iter().flat_map(|(_, session)| &session.channels);
+        channels.map(|channel| channel.lost_ring_set_count).collect()
+    });
+    assert_eq!(again.get(flight).unwrap().channels[0].lost_ring_set_count, 1);
     both(|sessions| sessions.ring_sets().map(|(key, _)| key.into()).collect());
 }
 

@@ -93,7 +93,6 @@ fn hello(attached: &[RingSetKey]) -> Hello {
     Hello {
         instance_id: 0,
         vpid: 5,
-        indexed_by_cpu: false,
         attached: attached.to_vec(),
         name: "shop".into(),
         path: "/usr/bin/shop".into(),
