@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 /// Bytes per second that one ring may receive before the consumer has seen anything of it: a program that writes small
-/// events without a pause. With several such programs the fill tells.
-const BURST_BYTES_PER_SECOND: u64 = 128 << 20;
+/// events (16 bytes, each 30 ns) without a pause. With more, or several such programs, the fill tells.
+const BURST_BYTES_PER_SECOND: u64 = 512 << 20;
 
 /// While rings are nearly empty: small rings are looked at this often, and large ones this rarely.
 const IDLE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(5));
@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn ring_of_1_mib_filled_at_110_mb_per_second_never_gets_full() {
+    fn ring_of_1_mib_filled_at_400_mb_per_second_never_gets_full() {
         let mut pace = Pace::new(MIB);
-        assert!(fullest_after(&mut pace, MIB, 110_000_000, 1000) < MIB * 2 / 3);
+        assert!(fullest_after(&mut pace, MIB, 400_000_000, 1000) < MIB * 2 / 3);
     }
 
     #[test]
