@@ -3,8 +3,8 @@
  * Preload helper `libc`: the memory that a program takes from and gives back to its heap, whichever library provides the heap.
  *
  * One event for each call from outside of the heap: a function that is built upon another one here is recorded once, as what was
- * called. glibc's own reallocarray, strdup, getline and so on call our realloc and malloc, and are seen as those. A program that
- * brings its own malloc is not seen, because the dynamic linker takes the program's.
+ * called. strdup, getline and so on of the C library, and C++'s operator new, call our malloc and are seen as that. A program that
+ * has a malloc in itself is not seen, because the dynamic linker takes the program's.
  *
  * Takes no lock, and allocates nothing but what it is asked for. Safe wherever the heap itself is.
  */
@@ -219,6 +219,14 @@ void *realloc(void *in_ptr, size_t size)
 	if (--depth == 0)
 		piste(lttng_ust_libc, realloc, in_ptr, size, ptr);
 	return ptr;
+}
+
+/* As the C library does it. Other heaps have one of their own that does not call realloc by its name. */
+void *reallocarray(void *in_ptr, size_t count, size_t size)
+{
+	size_t bytes;
+
+	return realloc(in_ptr, __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes);
 }
 
 /* Recorded before it is done: afterwards another thread may have been given the same address, and recorded that. */
