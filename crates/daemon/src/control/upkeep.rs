@@ -45,12 +45,12 @@ impl Daemon {
             .map(|(key, set)| (key, set.clone()))
             .collect();
         for (key, ring_set) in known {
-            if !has.contains(&key) {
-                self.machine.ring_set_lost(key);
-                continue;
-            }
             let same_process = host::process_start(ring_set.program.pid) == Some(ring_set.program_start);
-            if !same_process || !self.connections.watch(ring_set.program, &self.poll) {
+            let lives = same_process && self.connections.watch(ring_set.program, &self.poll);
+            if !has.contains(&key) {
+                let consumer_lived = belongings.sessions.contains(&ring_set.session);
+                self.machine.ring_set_missing(key, lives, consumer_lived);
+            } else if !lives {
                 self.machine.dead(ring_set.program);
             }
         }

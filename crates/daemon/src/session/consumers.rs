@@ -66,8 +66,22 @@ impl Machine {
         self.abandon(key, &format!("a program is not recorded: {why}"));
     }
 
+    /// A new pisted finds that its consumer has not a ring set. One that lived on while there was no pisted has emptied it, if
+    /// there was a reason to: the program died, or has another one. A new consumer never had it.
+    pub fn ring_set_missing(&mut self, key: RingSetKey, program_lives: bool, consumer_lived: bool) {
+        let Some(ring_set) = self.sessions.ring_set(key) else {
+            return;
+        };
+        let is_wanted = program_lives && ring_set.life == RingSetLife::Live;
+        if consumer_lived && !is_wanted {
+            self.ring_set_done(key);
+        } else {
+            self.ring_set_lost(key);
+        }
+    }
+
     /// The memory of a ring set is gone, and nobody knows what was in it.
-    pub fn ring_set_lost(&mut self, key: RingSetKey) {
+    fn ring_set_lost(&mut self, key: RingSetKey) {
         let Some(ring_set) = self.sessions.ring_set(key) else {
             return;
         };

@@ -103,7 +103,7 @@ fn a_summary_says_what_all_changes_said() {
     machine.stop(web, at(100)).unwrap();
     machine.start(web, at(200)).unwrap();
     register(&mut machine, ProgramId { pid: 9, ..BOB }, &["shop:order"]);
-    machine.ring_set_lost(6);
+    machine.ring_set_missing(6, true, false);
     machine.set_current("flight").unwrap();
     let gone = machine.create_session(identity("gone")).unwrap();
     machine.destroy(gone, at(250));
@@ -140,6 +140,29 @@ fn a_summary_says_what_all_changes_said() {
     });
     assert_eq!(again.get(flight).unwrap().channels[0].lost_ring_set_count, 1);
     both(|sessions| sessions.ring_sets().map(|(key, _)| key.into()).collect());
+}
+
+#[test]
+fn a_ring_set_that_a_living_consumer_has_not_was_emptied_or_lost() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.ring_recovered(1);
+    register(&mut machine, BOB, &["shop:order"]);
+    machine.take_effects();
+    let lost = |machine: &Machine| machine.session(session).channels[0].lost_ring_set_count;
+    // Retired, and emptied meanwhile.
+    machine.ring_set_missing(1, true, true);
+    check(&mut machine, &["drop 1"]);
+    // Its program died, and it was emptied meanwhile.
+    machine.ring_set_missing(3, false, true);
+    check(&mut machine, &["drop 3"]);
+    assert_eq!(lost(&machine), 0);
+    // Its program lives: no consumer gives that up.
+    machine.ring_set_missing(2, true, true);
+    check(&mut machine, &["7: gone 2"]);
+    assert_eq!(lost(&machine), 1);
+    assert_eq!(machine.sessions().ring_sets().count(), 0);
 }
 
 #[test]
