@@ -47,7 +47,9 @@ static char long_text[LONG_TEXT_BYTES + 1];
 static uint64_t *emitted;
 static int stopping;
 
-/* Held while a thread allocates, and over fork: a sanitizer's allocator does not survive a fork that finds it locked. */
+/* A sanitizer's allocator does not survive a fork that finds it locked. So nobody forks before every thread has begun, and the lock is
+ * held while a thread allocates, and over fork. */
+static pthread_barrier_t begun;
 static pthread_mutex_t allocation = PTHREAD_MUTEX_INITIALIZER;
 
 static void count(uint64_t calls)
@@ -99,6 +101,7 @@ static void *record_until_stopped(void *unused)
 	const struct timespec a_while = {0, 1000000};
 
 	(void)unused;
+	pthread_barrier_wait(&begun);
 	for (uint64_t round = 0; !stops(); round++) {
 		record_every_kind(round);
 		if (round % BURST_ROUNDS == 0)
@@ -126,6 +129,7 @@ static void *start_and_cancel_threads(void *unused)
 	const struct timespec a_while = {0, 2000000};
 
 	(void)unused;
+	pthread_barrier_wait(&begun);
 	while (!stops()) {
 		pthread_t thread;
 
@@ -145,6 +149,7 @@ static void *open_and_close_plugin(void *path)
 {
 	const struct timespec a_while = {0, 1000000};
 
+	pthread_barrier_wait(&begun);
 	while (!stops()) {
 		uint64_t (*record)(void);
 		void *plugin;
@@ -218,12 +223,14 @@ int main(int argument_count, char **arguments)
 	action.sa_handler = handle;
 	action.sa_flags = SA_RESTART;
 	sigaction(SIGALRM, &action, NULL);
+	pthread_barrier_init(&begun, NULL, THREAD_COUNT + 3);
 	for (int index = 0; index < THREAD_COUNT; index++)
 		if (pthread_create(&threads[index], NULL, record_until_stopped, NULL) != 0)
 			abort();
 	if (pthread_create(&canceller, NULL, start_and_cancel_threads, NULL) != 0 ||
 	    pthread_create(&loader, NULL, open_and_close_plugin, arguments[2]) != 0)
 		abort();
+	pthread_barrier_wait(&begun);
 	setitimer(ITIMER_REAL, &storm, NULL);
 	for (end_ms = now_ms() + strtoul(arguments[1], NULL, 10); now_ms() < end_ms;) {
 		if (with_children)
