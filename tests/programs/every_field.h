@@ -31,6 +31,8 @@ PISTE_EVENT(field, arrays, PISTE_ARRAY(uint8_t, bytes, 4), PISTE_ARRAY(int64_t, 
             PISTE_ARRAY(char, letters, 2))
 PISTE_EVENT(field, sequences, PISTE_SEQUENCE(uint32_t, numbers), PISTE_SEQUENCE(float, reals))
 PISTE_EVENT(field, texts, PISTE_TEXT(text))
+/* Of their own: where a text is empty, babeltrace2 2.0 shows that of an earlier event. */
+PISTE_EVENT(field, empty_texts, PISTE_TEXT(text))
 PISTE_EVENT(field, labels, PISTE_ENUM(state, (OPEN, 0), (CLOSED, 7), (LOWEST, INT32_MIN), (HIGHEST, INT32_MAX)))
 PISTE_EVENT(field, mixed, (const char *, before), (int32_t, middle), PISTE_TEXT(text), (const char *, after),
             PISTE_SEQUENCE(uint16_t, numbers), (uint8_t, last))
@@ -101,8 +103,8 @@ static inline void record_strings(void)
 	piste(field, texts, "cut here", 3);
 	piste(field, texts, "two\nlines", 9);
 	piste(field, texts, "zero\0inside", 11);
-	piste(field, texts, "", 0);
-	piste(field, texts, NULL, 100);
+	piste(field, empty_texts, "", 0);
+	piste(field, empty_texts, NULL, 100);
 }
 
 static inline void record_arrays(void)

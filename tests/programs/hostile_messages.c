@@ -73,10 +73,10 @@ static size_t good_hello(uint8_t *bytes)
 static size_t good_events(uint8_t *bytes)
 {
 	struct piste_message_events events;
-	struct piste_event_description event = {64, 0, PISTE_LEVEL_INFO, 0, 1, 4, 4};
+	struct piste_event_description event = {48, 0, PISTE_LEVEL_INFO, 0, 1, 4, 4};
 	struct piste_field_description field = {
-	        32, PISTE_FIELD_SCALAR, PISTE_ELEMENT_INT32, PISTE_BASE_DECIMAL, 0, 2, 0, 0};
-	size_t total = sizeof(events) + 64;
+	        24, PISTE_FIELD_SCALAR, PISTE_ELEMENT_INT32, PISTE_BASE_DECIMAL, 0, 2, 0, 0};
+	size_t total = sizeof(events) + 48;
 
 	memset(bytes, 0, total);
 	memset(&events, 0, sizeof(events));
@@ -84,9 +84,9 @@ static size_t good_events(uint8_t *bytes)
 	events.event_count = 1;
 	memcpy(bytes, &events, sizeof(events));
 	memcpy(bytes + sizeof(events), &event, sizeof(event));
-	memcpy(bytes + sizeof(events) + 16, "evilevil", 8);
-	memcpy(bytes + sizeof(events) + 24, &field, sizeof(field));
-	memcpy(bytes + sizeof(events) + 40, "id", 2);
+	memcpy(bytes + sizeof(events) + sizeof(event), "evilevil", 8);
+	memcpy(bytes + sizeof(events) + sizeof(event) + 8, &field, sizeof(field));
+	memcpy(bytes + sizeof(events) + sizeof(event) + 8 + sizeof(field), "id", 2);
 	set_header(bytes, PISTE_MESSAGE_EVENTS, (uint32_t)total);
 	return total;
 }

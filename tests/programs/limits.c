@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "strings") == 0) {
 		/* 8 MiB, then what only just fits and does not fit into the sub-buffer that the test has chosen, then small ones. */
 		size_t limit = strtoul(argv[2], NULL, 10);
-		size_t sizes[] = {8 << 20, limit, limit + 8, 1, 100};
+		size_t sizes[] = {8 << 20, limit, limit + 16, 1, 100};
 
 		for (; recorded < sizeof(sizes) / sizeof(sizes[0]); recorded++) {
 			char *text = text_of(sizes[recorded]);

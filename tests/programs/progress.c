@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * progress FILE THREADS EVENTS: records numbered events, and after each one says so in FILE, which holds a uint64 for each thread: how
- * many of its calls have returned. Whoever kills this program reads there what the trace must have. EVENTS 0 is endless.
+ * progress FILE THREADS EVENTS IDLE: records numbered events, and after each one says so in FILE, which holds a uint64 for each thread:
+ * how many of its calls have returned. Whoever kills this program reads there what the trace must have. EVENTS 0 is endless; IDLE
+ * turns of an empty loop between two events make room for the rest of the computer.
  */
 #include <fcntl.h>
 #include <piste/tracepoint.h>
@@ -14,7 +15,7 @@
 PISTE_EVENT(progress, tick, (uint32_t, thread), (uint64_t, number), (const char *, text))
 
 static uint64_t *returned;
-static uint64_t events;
+static uint64_t events, idle_turns;
 
 static void *work(void *argument)
 {
@@ -24,21 +25,24 @@ static void *work(void *argument)
 	for (uint64_t number = 0; events == 0 || number < events; number++) {
 		piste(progress, tick, thread, number, texts[number % 3]);
 		__atomic_store_n(&returned[thread], number + 1, __ATOMIC_RELEASE);
+		for (volatile uint64_t turn = 0; turn < idle_turns; turn = turn + 1)
+			;
 	}
 	return NULL;
 }
 
 int main(int argc, char **argv)
 {
-	uintptr_t threads = argc > 3 ? strtoul(argv[2], NULL, 10) : 0;
+	uintptr_t threads = argc > 4 ? strtoul(argv[2], NULL, 10) : 0;
 	pthread_t started[64];
 	int file;
 
 	if (threads == 0 || threads > 64) {
-		fprintf(stderr, "progress FILE THREADS EVENTS\n");
+		fprintf(stderr, "progress FILE THREADS EVENTS IDLE\n");
 		return 2;
 	}
 	events = strtoull(argv[3], NULL, 10);
+	idle_turns = strtoull(argv[4], NULL, 10);
 	file = open(argv[1], O_RDWR | O_CREAT, 0600);
 	if (file < 0 || ftruncate(file, 64 * sizeof(*returned)) != 0)
 		return 1;

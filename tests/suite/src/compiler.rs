@@ -17,6 +17,7 @@ pub struct Compilation {
     compiler: String,
     arguments: Vec<OsString>,
     sources: Vec<PathBuf>,
+    libraries: Vec<String>,
     static_link: bool,
 }
 
@@ -35,6 +36,7 @@ impl Compilation {
             compiler: compiler.into(),
             arguments,
             sources: sources.iter().map(|source| programs().join(source)).collect(),
+            libraries: vec![],
             static_link: false,
         }
     }
@@ -45,6 +47,7 @@ impl Compilation {
             compiler: compiler.into(),
             arguments: arguments.iter().map(OsString::from).collect(),
             sources: vec![source.to_owned()],
+            libraries: vec![],
             static_link: false,
         }
     }
@@ -53,6 +56,13 @@ impl Compilation {
     #[must_use]
     pub fn with(mut self, argument: impl Into<OsString>) -> Compilation {
         self.arguments.push(argument.into());
+        self
+    }
+
+    /// Linked with `-lLIBRARY` too.
+    #[must_use]
+    pub fn linking(mut self, library: &str) -> Compilation {
+        self.libraries.push(format!("-l{library}"));
         self
     }
 
@@ -75,6 +85,7 @@ impl Compilation {
         command
             .arg("-o")
             .arg(output)
+            .args(&self.libraries)
             .args(pkg_config("--libs", self.static_link))
             .arg("-lpthread")
             .arg("-ldl");

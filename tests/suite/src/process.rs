@@ -7,11 +7,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Far more than anything here takes on a busy computer.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -24,7 +24,7 @@ pub struct Finished {
     pub command: String,
     /// Exit status, or 128 + signal.
     pub status: i32,
-    /// Its standard output.
+    /// Its standard output, but for the lines that were taken while it ran.
     pub stdout: String,
     /// Its standard error.
     pub stderr: String,
@@ -92,7 +92,6 @@ pub struct Running {
     command: String,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    stdout: String,
     stderr: Option<thread::JoinHandle<String>>,
 }
 
@@ -120,7 +119,6 @@ impl Running {
             command: shown,
             stdin,
             lines,
-            stdout: String::new(),
             stderr: Some(stderr),
         }
     }
@@ -141,17 +139,19 @@ impl Running {
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {line:?}: {error}", self.command));
     }
 
+    /// The next line of its standard output; `None` at the end.
+    pub fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => panic!("{} says nothing for {PATIENCE:?}", self.command),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
     /// The next line of its standard output.
     pub fn line(&mut self) -> String {
-        match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => {
-                self.stdout += &line;
-                self.stdout.push('\n');
-                line
-            }
-            Err(RecvTimeoutError::Timeout) => panic!("{} says nothing for {PATIENCE:?}", self.command),
-            Err(RecvTimeoutError::Disconnected) => panic!("no more lines: {}", self.finish()),
-        }
+        self.next_line()
+            .unwrap_or_else(|| panic!("no more lines: {}", self.finish()))
     }
 
     /// Says a line and returns the answer to it, a line too.
@@ -169,31 +169,33 @@ impl Running {
     pub fn finish(&mut self) -> Finished {
         self.stdin = None;
         let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
-                break status;
+        let mut stdout = String::new();
+        // The output ends when nobody has it open any more; that may be later than the process.
+        loop {
+            match self
+                .lines
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) => {
+                    stdout += &line;
+                    stdout.push('\n');
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.child.kill();
+                    panic!("{} still runs after {PATIENCE:?}; it said {stdout}", self.command);
+                }
             }
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                panic!("{} still runs after {PATIENCE:?}", self.command);
-            }
-            thread::sleep(LOOK_AGAIN);
-        };
-        // Whoever it left behind may still have its output open.
-        while let Ok(line) = self
-            .lines
-            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
-        {
-            self.stdout += &line;
-            self.stdout.push('\n');
         }
+        wait_until(&format!("{} ends", self.command), || !self.runs());
+        let status = self.child.wait().expect("it is our child");
         Finished {
             command: self.command.clone(),
             status: status
                 .code()
                 .or(status.signal().map(|signal| 128 + signal))
                 .unwrap_or(-1),
-            stdout: std::mem::take(&mut self.stdout),
+            stdout,
             stderr: self
                 .stderr
                 .take()
@@ -216,7 +218,8 @@ fn shown(command: &Command) -> String {
 }
 
 fn lines_of(output: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = channel();
+    // Bounded, so that a process that says much waits for who listens.
+    let (sender, receiver) = sync_channel(1 << 16);
     thread::spawn(move || {
         let mut reader = BufReader::new(output);
         let mut line = vec![];
@@ -238,11 +241,16 @@ pub fn send(pid: i32, signal: Signal) {
     }
 }
 
-/// Whether a process exists, and is no zombie.
+/// Whether any thread of a process still runs. Until the last one has ended, its descriptors are open.
 pub fn exists(pid: i32) -> bool {
-    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
-        && fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.starts_with(" Z")))
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    threads.filter_map(Result::ok).any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        state.is_some_and(|state| !"ZX".contains(state))
+    })
 }
 
 /// Waits until something is so.

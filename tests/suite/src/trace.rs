@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::process::{self, Finished};
+use crate::process::{self, Running};
 
 /// A folder with a trace.
 pub struct Trace {
@@ -56,8 +56,8 @@ impl Event {
     fn parse(line: &str) -> Event {
         let parsed = || {
             let (ticks, rest) = line.strip_prefix('[')?.split_once("] ")?;
-            let (name, rest) = rest.split_once(": loglevel = ")?;
-            let (level, rest) = rest.split_once(", {")?;
+            let (level, rest) = rest.strip_prefix("TRACE_")?.split_once(") ")?;
+            let (name, rest) = rest.split_once(": {")?;
             // Contexts are plain numbers; the last group are the fields, which may hold anything.
             let mut contexts = vec![];
             let mut rest = rest;
@@ -72,7 +72,7 @@ impl Event {
             Some(Event {
                 ticks: ticks.parse().ok()?,
                 name: name.to_owned(),
-                level: level.to_owned(),
+                level: format!("{level})"),
                 contexts,
                 fields: format!("{{{rest}"),
             })
@@ -92,32 +92,45 @@ impl Trace {
         &self.path
     }
 
+    /// Looks at every event of every stream, in the order of time.
+    pub fn for_each(&self, mut look: impl FnMut(Event)) {
+        let mut running = Running::start(self.as_text().stdin(Stdio::null()));
+        while let Some(line) = running.next_line() {
+            look(Event::parse(&line));
+        }
+        running.finish().expect_silent_success();
+    }
+
     /// Every event of every stream, in the order of time.
     pub fn events(&self) -> Vec<Event> {
-        let finished = self.babeltrace2(&[]);
-        finished.expect_silent_success();
-        events_of(&finished)
+        let mut events = vec![];
+        self.for_each(|event| events.push(event));
+        events
     }
 
     /// The events, and how many of them babeltrace2 says are missing.
     pub fn events_and_loss(&self) -> (Vec<Event>, u64) {
-        let finished = self.babeltrace2(&[]);
+        let finished = process::run(&mut self.as_text());
         finished.expect_success();
-        (events_of(&finished), finished.stderr.lines().map(discarded).sum())
+        let events = finished.stdout.lines().map(Event::parse).collect();
+        // A hostile program may have written any number.
+        let sum = finished.stderr.lines().map(discarded).fold(0, u64::saturating_add);
+        (events, sum)
     }
 
     /// How often each event occurs.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
-        for event in self.events() {
-            *counts.entry(event.name).or_default() += 1;
-        }
+        self.for_each(|event| *counts.entry(event.name).or_default() += 1);
         counts
     }
 
     /// Number of events, without their text: for large traces.
     pub fn event_count(&self) -> u64 {
-        let finished = self.babeltrace2(&["--component=sink.utils.counter", "--params=step=+0"]);
+        let finished = process::run(
+            self.babeltrace2()
+                .args(["--component=sink.utils.counter", "--params=step=+0"]),
+        );
         finished.expect_silent_success();
         let line = finished.stdout.lines().find(|line| line.contains("Event message"));
         let count = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
@@ -134,38 +147,47 @@ impl Trace {
         names
     }
 
-    /// The events of one stream file, in the order of the file: one that reads a single stream sorts nothing.
-    pub fn events_of_stream(&self, stream: &str) -> Vec<Event> {
+    /// Looks at the events of one stream file, in the order of the file: one that reads a single stream sorts nothing.
+    pub fn for_each_of_stream(&self, stream: &str, look: impl FnMut(Event)) {
         let alone = tempfile::tempdir().expect("a temporary folder");
         for file in ["metadata", stream] {
             fs::copy(self.path.join("user").join(file), alone.path().join(file)).expect("the file is copied");
         }
-        Trace::at(alone.path()).events()
+        Trace::at(alone.path()).for_each(look);
     }
 
-    fn babeltrace2(&self, arguments: &[&str]) -> Finished {
+    /// The text of the metadata.
+    pub fn metadata(&self) -> String {
+        let path = self.path.join("user/metadata");
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+    }
+
+    fn babeltrace2(&self) -> Command {
         let mut command = Command::new("babeltrace2");
         command.arg(&self.path).env("LC_ALL", "C.UTF-8");
-        if arguments.is_empty() {
-            command.args(["--clock-cycles", "--no-delta", "--fields=loglevel"]);
-        }
-        process::run(command.args(arguments))
+        command
+    }
+
+    fn as_text(&self) -> Command {
+        let mut command = self.babeltrace2();
+        command.args(["--clock-cycles", "--no-delta", "--fields=loglevel"]);
+        command
     }
 }
 
-fn events_of(finished: &Finished) -> Vec<Event> {
-    finished.stdout.lines().map(Event::parse).collect()
-}
-
-/// `[warning] Tracer discarded 24 events between ...`
+/// Events in `WARNING: Tracer discarded 24 events between ...`. That packets were overwritten is said too, in a sentence of its own.
 fn discarded(line: &str) -> u64 {
-    if line.trim().is_empty() {
-        return 0;
+    let counted = |what: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(3).find_map(|window| {
+            let [verb, count, noun] = window else { return None };
+            (["discarded", "lost"].contains(verb) && noun.starts_with(what)).then(|| count.parse().ok())?
+        })
+    };
+    match (counted("event"), counted("packet")) {
+        (Some(events), _) => events,
+        (None, Some(0..)) => 0,
+        (None, None) if line.trim().is_empty() => 0,
+        (None, None) => panic!("babeltrace2 complains: {line}"),
     }
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let of_events = words.windows(3).find_map(|window| match window {
-        ["discarded", count, "events" | "event"] => count.parse().ok(),
-        _ => None,
-    });
-    of_events.unwrap_or_else(|| panic!("babeltrace2 complains: {line}"))
 }

@@ -15,6 +15,9 @@ use crate::compiler::Compilation;
 use crate::process::{self, Finished, Running, exists, send, wait_until};
 use crate::recording::Recording;
 
+/// Of pisted's log, when a test fails.
+const LOG_LINES_SHOWN: usize = 20;
+
 /// A temporary folder. Ends everything that runs in it when it is dropped: the processes that have its run folder in their
 /// environment, which pisted, the consumer and all recorded programs inherit.
 pub struct Workplace {
@@ -209,12 +212,12 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            for log in ["run/pisted.log"] {
-                if let Ok(text) = fs::read_to_string(self.path(log)) {
-                    eprintln!("---- {log} ----\n{text}");
-                }
-            }
+        if std::thread::panicking()
+            && let Ok(log) = fs::read_to_string(self.path("run/pisted.log"))
+        {
+            let lines: Vec<&str> = log.lines().rev().take(LOG_LINES_SHOWN).collect();
+            eprintln!("the end of pisted.log:");
+            lines.iter().rev().for_each(|line| eprintln!("    {line}"));
         }
         // Some may be starting others meanwhile.
         let deadline = Instant::now() + Duration::from_secs(10);
