@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The executable `pisted`: arguments, and which of the two processes to be.
 
+use std::ffi::CStr;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
@@ -50,11 +51,13 @@ fn main() -> ExitCode {
 }
 
 fn be_consumer() -> io::Result<()> {
+    name_process(c"pisted-consumer");
     leave_terminal();
     consumer::run(rustix::io::dup(io::stdin())?)
 }
 
 fn be_control(arguments: &Arguments) -> io::Result<()> {
+    name_process(c"pisted");
     if arguments.in_background {
         leave_terminal();
     }
@@ -68,6 +71,12 @@ fn be_control(arguments: &Arguments) -> io::Result<()> {
             let _ = writeln!(io::stdout(), "ready");
         }
     })
+}
+
+/// What `ps` and `top` show: both processes are started as /proc/self/exe.
+fn name_process(name: &CStr) {
+    // It fails for no name that fits.
+    let _ = rustix::thread::set_name(name);
 }
 
 /// A session of its own: signals of the terminal do not reach it.
@@ -91,6 +100,8 @@ fn start_in_background(arguments: &Arguments) -> io::Result<()> {
         // It may be relative to this folder; the daemon's is another.
         command.env("PISTE_RUNDIR", std::path::absolute(setting)?);
     }
+    // A descriptor that some ancestor left open, such as a pipe that somebody reads to its end, is not pisted's.
+    close_fds::set_fds_cloexec(3, &[]);
     let mut child = command.spawn()?;
     let mut ready = [0];
     // It writes when it is ready, or ends and says why on standard error, which it has from here.

@@ -37,10 +37,11 @@ pub fn listen(path: &Path, kind: SocketType, flags: SocketFlags, access: Access)
     // Nobody can connect before it listens.
     let mode = match access {
         Access::Owner => 0o600,
-        Access::Group(group) => {
-            chown(path, None, Some(group))?;
-            0o660
-        }
+        // A user namespace may not have the group: then the socket is the owner's.
+        Access::Group(group) => match chown(path, None, Some(group)) {
+            Ok(()) => 0o660,
+            Err(_) => 0o600,
+        },
         Access::All => 0o666,
     };
     fs::set_permissions(path, Permissions::from_mode(mode))?;
