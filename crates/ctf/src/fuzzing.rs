@@ -3,20 +3,18 @@
 
 use crate::description::{Base, Contexts, Element, EventClass, Field, FieldKind};
 use crate::layout::{Checked, Layouts};
-use crate::packet::{self, HEADER_BYTES};
-use crate::recovery::Recovered;
+use crate::packet::{HEADER_BYTES, Header};
 
-/// Checks and recovers a packet made of `bytes`, and asserts what holds for any packet.
+/// Checks a packet made of `bytes`, and asserts what holds for any packet.
 ///
-/// The first bytes choose times and sizes, then follow the marks of the first units and the packet.
+/// The first byte chooses the latest time allowed, the second the time that the packet begins with when its header does not say
+/// it; then follows the packet.
 pub fn packet(bytes: &[u8]) {
-    let Some((&[limit, base, mark, mark_count], rest)) = bytes.split_first_chunk() else {
+    let Some((&[limit, begin], packet)) = bytes.split_first_chunk() else {
         return;
     };
-    let (marks, packet) = rest.split_at(rest.len().min(mark_count.into()));
     let limit_ticks = u64::MAX >> (limit % 64);
-    let base_ticks = u64::MAX >> (base % 64);
-    let begin_ticks = packet::timestamp_begin(packet).unwrap_or(base_ticks);
+    let begin_ticks = Header::decode(packet).map_or(u64::MAX >> (begin % 64), |header| header.timestamp_begin);
     for contexts in [
         Contexts::default(),
         Contexts {
@@ -25,31 +23,15 @@ pub fn packet(bytes: &[u8]) {
         },
     ] {
         let layouts = layouts(contexts);
-        let content_bytes = packet.len() as u32;
-        let checked = layouts.check(packet, content_bytes, begin_ticks, limit_ticks);
+        let checked = layouts.check(packet, packet.len() as u32, begin_ticks, limit_ticks);
         bounded(&checked, packet.len(), begin_ticks, limit_ticks);
-        let again = layouts.check(packet, checked.content_bytes, begin_ticks, limit_ticks);
         if packet.len() >= HEADER_BYTES && begin_ticks <= limit_ticks {
+            let again = layouts.check(packet, checked.content_bytes, begin_ticks, limit_ticks);
             assert_eq!(
                 again,
                 Checked { fault: None, ..checked },
                 "what precedes a fault is good"
             );
-        }
-
-        let mut recovered_packet = packet.to_vec();
-        let recovered = layouts.recover(&mut recovered_packet, marks, mark, base_ticks, limit_ticks);
-        let Recovered {
-            checked,
-            begin_ticks,
-            holes,
-        } = recovered;
-        bounded(&checked, packet.len(), base_ticks, limit_ticks);
-        assert!(begin_ticks >= base_ticks && begin_ticks <= checked.last_ticks);
-        assert!(u64::from(holes) * 8 <= packet.len() as u64);
-        if packet.len() >= HEADER_BYTES && base_ticks <= limit_ticks {
-            let again = layouts.check(&recovered_packet, checked.content_bytes, begin_ticks, limit_ticks);
-            assert_eq!(again, Checked { fault: None, ..checked }, "what was recovered is good");
         }
     }
 }

@@ -9,8 +9,10 @@
 //! record tells. Programs record the same event many times in a row, so a run of records of one fixed size is passed in a loop
 //! that compares and adds, without looking the class up and without waiting for the size of the record before.
 //!
-//! The form of records is described in `include/piste/abi/ring.h` and `event.h`. Next: [`recovery`](crate::recovery), for packets
-//! with holes.
+//! Of a sub-buffer that a program never finished, `crates/ring` puts the whole records one behind the other. That packet is
+//! checked like any other: by R3 of `include/piste/abi/ring.h` each time follows from that of the committed record before it.
+//!
+//! The form of records is described there and in `event.h`. Next: `layout/header.rs`, then `layout/plan.rs`.
 
 mod fault;
 mod header;
@@ -81,7 +83,7 @@ impl Layouts {
     pub fn check(&self, packet: &[u8], content_bytes: u32, begin_ticks: u64, limit_ticks: u64) -> Checked {
         let content = &packet[..packet.len().min(content_bytes as usize)];
         let mut walk = Walk::new(content, begin_ticks);
-        let fault = check_start(content, begin_ticks, 0, limit_ticks).and_then(|()| {
+        let fault = check_start(content, begin_ticks, limit_ticks).and_then(|()| {
             while walk.next < content.len() {
                 let record = self.record(content, walk.next, walk.ticks, limit_ticks);
                 let record = record.map_err(|what| Fault {
@@ -105,13 +107,7 @@ impl Layouts {
 
     /// Reads the record that starts at `start`, inside `content`. `previous_ticks` is at most `limit_ticks`.
     #[inline]
-    pub(crate) fn record(
-        &self,
-        content: &[u8],
-        start: usize,
-        previous_ticks: u64,
-        limit_ticks: u64,
-    ) -> Result<Record, Wrong> {
+    fn record(&self, content: &[u8], start: usize, previous_ticks: u64, limit_ticks: u64) -> Result<Record, Wrong> {
         let bytes = &content[start..];
         let header = Header::read(bytes, previous_ticks, limit_ticks)?;
         let plan = self.plans.get(header.id as usize).and_then(Option::as_ref);
@@ -132,10 +128,10 @@ impl Layouts {
 
 /// A record that was read.
 #[derive(Clone, Copy)]
-pub(crate) struct Record {
+struct Record {
     /// Exact end, counted from the start of the packet.
-    pub(crate) end: usize,
-    pub(crate) ticks: u64,
+    end: usize,
+    ticks: u64,
     run: Option<Run>,
 }
 
@@ -200,31 +196,20 @@ impl Walk {
 }
 
 /// Checks what precedes the records: that the header is there, and the time that the packet begins with.
-pub(crate) fn check_start(packet: &[u8], begin_ticks: u64, earliest_ticks: u64, limit_ticks: u64) -> Result<(), Fault> {
-    let begins = |what| {
-        Err(Fault {
-            offset: TIMESTAMP_BEGIN_OFFSET as u32,
-            what,
-        })
-    };
-    if packet.len() < HEADER_BYTES {
-        Err(Fault {
+fn check_start(content: &[u8], begin_ticks: u64, limit_ticks: u64) -> Result<(), Fault> {
+    if content.len() < HEADER_BYTES {
+        let bytes = content.len() as u32;
+        return Err(Fault {
             offset: 0,
-            what: Wrong::NoHeader {
-                bytes: packet.len() as u32,
-            },
-        })
-    } else if begin_ticks > limit_ticks {
-        begins(Wrong::TooLate {
-            ticks: begin_ticks,
-            limit_ticks,
-        })
-    } else if begin_ticks < earliest_ticks {
-        begins(Wrong::BackInTime {
-            ticks: begin_ticks,
-            previous_ticks: earliest_ticks,
-        })
-    } else {
-        Ok(())
+            what: Wrong::NoHeader { bytes },
+        });
     }
+    if begin_ticks > limit_ticks {
+        let ticks = begin_ticks;
+        return Err(Fault {
+            offset: TIMESTAMP_BEGIN_OFFSET as u32,
+            what: Wrong::TooLate { ticks, limit_ticks },
+        });
+    }
+    Ok(())
 }

@@ -4,8 +4,7 @@
 //! - [`description`]: what a trace holds, as plain data;
 //! - [`metadata`]: the same as TSDL, the text that readers need;
 //! - [`packet`], [`index`]: the header of each packet, and its entry in the index file;
-//! - [`layout`]: checks the records that a program wrote into a packet;
-//! - [`recovery`]: takes the committed records out of a packet with holes.
+//! - [`layout`]: checks the records that a program wrote into a packet.
 //!
 //! A packet on its way from a program's ring to a stream file:
 //!
@@ -55,11 +54,9 @@ pub mod index;
 pub mod layout;
 pub mod metadata;
 pub mod packet;
-pub mod recovery;
 
 pub use description::*;
 pub use layout::{Checked, Fault, Layouts, Wrong};
-pub use recovery::Recovered;
 
 // A compact header has its id in the low bits of a word, ahead of the time; CTF can say so only of little-endian words.
 const _: () = assert!(

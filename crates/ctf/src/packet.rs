@@ -94,13 +94,6 @@ impl Header {
 
 pub(crate) const TIMESTAMP_BEGIN_OFFSET: usize = 32;
 
-/// The `timestamp_begin` that a program wrote into `packet`, whatever else stands there; `None` when the packet is too short.
-pub(crate) fn timestamp_begin(packet: &[u8]) -> Option<u64> {
-    Some(u64::from_le_bytes(
-        *packet.get(TIMESTAMP_BEGIN_OFFSET..)?.first_chunk()?,
-    ))
-}
-
 /// `bytes`, rounded up to whole units.
 pub(crate) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(UNIT_BYTES)
@@ -146,7 +139,6 @@ mod tests {
         }
         assert_eq!(bytes[84..], [0x78, 0x56, 0x34, 0x12]);
         assert_eq!(Header::decode(&bytes), Some(header));
-        assert_eq!(timestamp_begin(&bytes), Some(header.timestamp_begin));
     }
 
     #[test]
@@ -154,6 +146,5 @@ mod tests {
         let bytes = Header::default().encode();
         assert_eq!(Header::decode(&bytes[..87]), None);
         assert_eq!(Header::decode(&[0; 88]), None);
-        assert_eq!(timestamp_begin(&bytes[..39]), None);
     }
 }

@@ -4,7 +4,7 @@
 mod writer;
 
 use piste_ctf::{Checked, Contexts, Element, Fault, FieldKind, Layouts, Wrong};
-use writer::{Writer, array, counted, event, scalar, sequence};
+use writer::{Random, Writer, array, counted, event, scalar, sequence};
 
 const NONE: Contexts = Contexts {
     vtid: false,
@@ -135,6 +135,81 @@ fn a_compact_time_is_the_smallest_that_does_not_go_back() {
 }
 
 #[test]
+fn times_count_from_the_begin_that_is_given_whatever_the_header_says() {
+    let begin = 3 * WRAP + 900;
+    for header_ticks in [0, begin + 5, u64::MAX] {
+        let mut writer = Writer::new(NONE, header_ticks);
+        let checked = |writer: &Writer| say(layouts(NONE).check(&writer.packet, u32::MAX, begin, LIMIT));
+        assert_eq!(checked(&writer), format!("0 to 88 at {begin}"));
+        writer.compact(1, begin + 5, &[0; 4]).compact(1, begin + 6, &[0; 4]);
+        assert_eq!(checked(&writer), format!("2 to 104 at {}", begin + 6));
+        writer.compact(0, begin + WRAP, b"").extended(40, 9 * WRAP, b"x");
+        assert_eq!(checked(&writer), format!("4 to 126 at {}", 9 * WRAP));
+    }
+    let mut writer = Writer::new(NONE, 0);
+    writer.extended(40, begin - 1, b"x");
+    let fault = format!(
+        "its time is {}, before {begin}, the time of what precedes it",
+        begin - 1
+    );
+    assert_eq!(
+        say(layouts(NONE).check(&writer.packet, u32::MAX, begin, LIMIT)),
+        format!("0 to 88 at {begin}, offset 88: {fault}")
+    );
+}
+
+#[test]
+fn every_record_is_found_up_to_where_the_content_ends() {
+    let layouts = layouts(NONE);
+    for seed in 0..2000 {
+        let mut random = Random(seed);
+        let begin = random.next() % LIMIT;
+        let mut writer = Writer::new(NONE, begin);
+        let mut ticks = begin;
+        // Start, exact end and time of each record.
+        let mut records = Vec::new();
+        for _ in 0..random.below(40) {
+            let ahead = [0, 1, WRAP / 3, WRAP - 1, WRAP][random.below(5)];
+            ticks += ahead;
+            let start = writer.packet.len();
+            let text = vec![b'x'; random.below(30)];
+            let (id, fields) = match random.below(6) {
+                0 => (0, vec![]),
+                1 | 2 => (1, vec![0xff; 4]),
+                3 => (2, [&text[..], b"\0--"].concat()),
+                4 => (3, [counted(&text), 1u32.to_le_bytes().to_vec(), vec![0xff; 8]].concat()),
+                _ => (40, b"x".to_vec()),
+            };
+            let is_compact = id < 31 && ahead < WRAP && random.below(8) > 0;
+            if is_compact {
+                writer.compact(id, ticks, &fields);
+            } else {
+                writer.extended(id, ticks, &fields);
+            }
+            let header_bytes = if is_compact { 4 } else { 13 };
+            records.push((start, start + header_bytes + fields.len(), ticks));
+        }
+        for content_bytes in 88..=writer.packet.len() {
+            let checked = layouts.check(&writer.packet, content_bytes as u32, begin, u64::MAX);
+            let whole = records.partition_point(|&(_, end, _)| end <= content_bytes);
+            let (_, end, last_ticks) = whole.checked_sub(1).map_or((0, 88, begin), |last| records[last]);
+            let cut = records.get(whole).map(|&(start, ..)| start);
+            let cut = cut.filter(|&start| start < content_bytes);
+            assert_eq!(
+                (checked.records, checked.content_bytes, checked.last_ticks),
+                (whole as u32, end as u32, last_ticks),
+                "seed {seed}, {content_bytes} bytes"
+            );
+            assert_eq!(
+                checked.fault.map(|fault| fault.offset as usize),
+                cut,
+                "seed {seed}, {content_bytes} bytes"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_unknown_event_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"").compact(7, 6, b""));
     assert_eq!(fault, "1 to 92 at 5, offset 96: the channel has no event with id 7");
@@ -209,6 +284,14 @@ fn a_string_without_end_is_a_fault() {
         fault,
         "0 to 88 at 5, offset 88: a string of the record has no end in the 16 bytes that are left"
     );
+    let no_zero_byte = 0x0101_0101 >> 5;
+    let fault = check(NONE, 5, LIMIT, |w| {
+        w.compact(2, 5, &[b'a'; 12]).compact(1, no_zero_byte, &[b'b'; 4])
+    });
+    assert_eq!(
+        fault,
+        "0 to 88 at 5, offset 88: a string of the record has no end in the 24 bytes that are left"
+    );
 }
 
 #[test]
@@ -242,14 +325,14 @@ fn a_time_in_the_future_is_a_fault() {
         begin,
         "0 to 88 at 7, offset 32: its time is 7, later than 6, when the packet was taken"
     );
+    let last = u64::MAX;
     assert_eq!(
-        check(NONE, u64::MAX, u64::MAX, |w| w.compact(1, u64::MAX, &[0; 4])),
-        format!("1 to 96 at {}", u64::MAX)
+        check(NONE, last, last, |w| w.compact(1, last, &[0; 4])),
+        format!("1 to 96 at {last}")
     );
-    let wrapped = check(NONE, u64::MAX, u64::MAX, |w| w.compact(1, 0, &[0; 4]));
-    assert!(
-        wrapped.starts_with("0 to 88") && wrapped.contains("later than"),
-        "{wrapped}"
+    assert_eq!(
+        check(NONE, last, last, |w| w.compact(1, 0, &[0; 4])),
+        format!("0 to 88 at {last}, offset 88: its time is {last}, later than {last}, when the packet was taken")
     );
 }
 

@@ -4,14 +4,14 @@
 mod writer;
 
 use piste_ctf::fuzzing;
-use writer::{CONTEXTS, MARK, Random, Writer, counted};
+use writer::{CONTEXTS, Random, Writer, counted};
 
 #[test]
 fn random_bytes_are_data() {
     for seed in 0..20_000 {
         let mut random = Random(seed);
         let mut bytes: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
-        // Small numbers are ids, counts and marks more often.
+        // Small numbers are ids and counts more often.
         for byte in &mut bytes {
             *byte &= [0xff, 0x07, 0x00, 0x1f][random.below(4)];
         }
@@ -27,19 +27,18 @@ fn damaged_packets_are_data() {
             .compact(1, ticks, &[1; 4])
             .compact(1, ticks, &[1; 4])
             .compact(2, ticks, b"ada\0");
-        w.compact(3, ticks, &[&counted(b"ada")[..], b"1lovelace\0"].concat())
-            .hole(2, 0);
+        w.compact(3, ticks, &[&counted(b"ada")[..], b"1lovelace\0"].concat());
         w.extended(300, ticks, &[&counted(b"")[..], b"xx"].concat());
         w.compact(4, ticks, &[&b"a\0b\0"[..], &1u32.to_le_bytes(), &[7; 8]].concat());
     }
-    let bytes = [&[1, 60, MARK, w.marks.len() as u8][..], &w.marks, &w.packet].concat();
+    let bytes = [&[1, 60][..], &w.packet].concat();
     fuzzing::packet(&bytes);
     for seed in 0..20_000 {
         let mut random = Random(seed);
         let mut damaged = bytes.clone();
         for _ in 0..=random.below(4) {
             let at = random.below(damaged.len());
-            damaged[at] = [random.next() as u8, 0, 0xff, MARK][random.below(4)];
+            damaged[at] = [random.next() as u8, 0, 0xff, 31][random.below(4)];
         }
         damaged.truncate(damaged.len() - [0, random.below(damaged.len())][random.below(2)]);
         fuzzing::packet(&damaged);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, contexts, losses, the index, and packets that were damaged or have holes.
+//! Times, contexts, losses, the index, and packets that were damaged.
 
 use std::fs;
 
-use crate::writer::{CONTEXTS, MARK, Random, Writer, counted, event, scalar, sequence, store, stream};
+use crate::writer::{CONTEXTS, Random, Writer, counted, event, scalar, sequence, store, stream};
 use crate::{NONE, babeltrace2, line, read, write};
 use piste_ctf::packet::HEADER_BYTES;
 use piste_ctf::{Contexts, Element, EventClass, FieldKind, Layouts};
@@ -124,69 +124,58 @@ fn damage_classes() -> Vec<EventClass> {
     ]
 }
 
-/// A packet with all of these and holes, the first record committed.
-fn packet_with_holes() -> Writer {
+fn damage_layouts() -> Layouts {
+    let mut layouts = Layouts::new(CONTEXTS);
+    damage_classes().iter().for_each(|class| layouts.insert(class));
+    layouts
+}
+
+/// A packet with ten records of each of these, and as many more numbers.
+fn packet_to_damage() -> Writer {
     let mut w = Writer::new(CONTEXTS, 1000);
     for ticks in (1000..1100).step_by(10) {
         w.compact(0, ticks, b"")
             .compact(1, ticks + 1, b"1234")
-            .compact(2, ticks + 2, b"ada\0--")
-            .hole(3, 0x55);
+            .compact(2, ticks + 2, b"ada\0--");
         w.compact(
             3,
             ticks + 3,
             &[&counted(b"text")[..], &2u32.to_le_bytes(), &[1; 16]].concat(),
         );
-        w.extended(40, ticks + 4, b"x")
-            .hole(1, 0)
-            .compact(1, ticks + 5, b"1234");
+        w.extended(40, ticks + 4, b"x").compact(1, ticks + 5, b"1234");
     }
     w
 }
 
 #[test]
-fn what_is_recovered_is_read() {
-    let mut layouts = Layouts::new(CONTEXTS);
-    damage_classes().iter().for_each(|class| layouts.insert(class));
-    let mut w = packet_with_holes();
-    let recovered = layouts.recover(&mut w.packet, &w.marks, MARK, 0, 1 << 40);
-    assert_eq!(
-        (recovered.checked.records, recovered.holes, recovered.checked.fault),
-        (60, 20, None)
-    );
-    let times = [recovered.begin_ticks, recovered.checked.last_ticks];
-    let stored = store(&w.packet, 0, 0, 0, recovered.checked.content_bytes as usize, times);
+fn what_begins_before_its_first_record_is_read() {
+    let w = packet_to_damage();
+    let checked = damage_layouts().check(&w.packet, w.packet.len() as u32, 900, 1 << 40);
+    assert_eq!((checked.records, checked.last_ticks, checked.fault), (60, 1095, None));
+    let stored = store(&w.packet, 0, 0, 0, checked.content_bytes as usize, [900, 1095]);
     let (text, complaints) = read(&[(stream(0, CONTEXTS), damage_classes())], &[stored]);
     assert_eq!((text.lines().count(), complaints.as_str()), (60, ""));
-    assert!(
-        text.lines()
-            .last()
-            .is_some_and(|line| line.starts_with("[1700000000.000001100]")),
-        "{text}"
-    );
+    let starts = |line: Option<&str>, time: &str| line.is_some_and(|line| line.starts_with(time));
+    assert!(starts(text.lines().next(), "[1700000000.000001005]"), "{text}");
+    assert!(starts(text.lines().last(), "[1700000000.000001100]"), "{text}");
 }
 
 #[test]
 fn what_was_checked_is_read_without_complaint_whatever_the_damage() {
-    let mut layouts = Layouts::new(CONTEXTS);
-    damage_classes().iter().for_each(|class| layouts.insert(class));
-    let limit_ticks = 1 << 40;
+    let layouts = damage_layouts();
     let mut streams = Vec::new();
-    let mut records = 0;
+    let (mut records, mut faults) = (0, 0);
     for seed in 0..400 {
         let mut random = Random(seed);
-        let mut w = packet_with_holes();
+        let mut w = packet_to_damage();
         for _ in 0..1 + random.below(3) {
             let at = HEADER_BYTES + random.below(w.packet.len() - HEADER_BYTES);
             w.packet[at] = [random.next() as u8, 0, 3, 0xff][random.below(4)];
         }
-        let (checked, begin_ticks) = if seed % 2 == 0 {
-            let recovered = layouts.recover(&mut w.packet, &w.marks, MARK, 0, limit_ticks);
-            (recovered.checked, recovered.begin_ticks)
-        } else {
-            (layouts.check(&w.packet, w.packet.len() as u32, 1000, limit_ticks), 1000)
-        };
+        let begin_ticks = [900, 1000][random.below(2)];
+        let checked = layouts.check(&w.packet, w.packet.len() as u32, begin_ticks, 1 << 40);
         records += checked.records as usize;
+        faults += u32::from(checked.fault.is_some());
         let mut stored = store(
             &w.packet,
             0,
@@ -202,4 +191,5 @@ fn what_was_checked_is_read_without_complaint_whatever_the_damage() {
     assert_eq!(complaints, "");
     assert_eq!(text.lines().count(), records);
     assert!(records > 10_000, "most of the records are good: {records}");
+    assert!(faults > 100, "much of the damage is found: {faults}");
 }

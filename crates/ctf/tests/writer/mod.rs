@@ -83,18 +83,14 @@ pub fn sequence(element: Element) -> FieldKind {
     }
 }
 
-/// A packet and its marks while a program writes them.
-#[derive(Clone)]
+/// A packet while a program writes it.
 pub struct Writer {
     pub packet: Vec<u8>,
-    pub marks: Vec<u8>,
     contexts: Contexts,
     begin_ticks: u64,
     end_ticks: u64,
     end: usize,
 }
-
-pub const MARK: u8 = 9;
 
 impl Writer {
     pub fn new(contexts: Contexts, begin_ticks: u64) -> Writer {
@@ -104,7 +100,6 @@ impl Writer {
         };
         Writer {
             packet: header.encode().to_vec(),
-            marks: vec![0; HEADER_BYTES / UNIT_BYTES],
             contexts,
             begin_ticks,
             end_ticks: begin_ticks,
@@ -125,14 +120,6 @@ impl Writer {
         )
     }
 
-    /// Reserves `units` that nobody commits; they hold what was there before.
-    pub fn hole(&mut self, units: usize, before: u8) -> &mut Writer {
-        self.packet.resize(self.packet.len() + units * UNIT_BYTES, before);
-        self.marks.resize(self.marks.len() + units, 0);
-        self.end = self.packet.len();
-        self
-    }
-
     /// The packet as the consumer stores it, with this sequence number.
     pub fn finish(&self, stream_id: u32, packet_seq_num: u64, events_discarded: u64) -> Vec<u8> {
         store(
@@ -146,7 +133,6 @@ impl Writer {
     }
 
     fn put(&mut self, header: &[u8], ticks: u64, fields: &[u8]) -> &mut Writer {
-        self.marks.push(MARK);
         self.packet.extend(header);
         if self.contexts.vtid {
             self.packet.extend(1234i32.to_le_bytes());
@@ -158,7 +144,6 @@ impl Writer {
         self.end = self.packet.len();
         self.end_ticks = ticks;
         self.packet.resize(self.packet.len().next_multiple_of(UNIT_BYTES), 0xee);
-        self.marks.resize(self.packet.len() / UNIT_BYTES, 0);
         self
     }
 }
