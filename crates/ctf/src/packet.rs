@@ -27,9 +27,9 @@ pub struct Header {
     pub stream_id: u32,
     /// Stream: one ring of one program.
     pub stream_instance_id: u64,
-    /// Ticks: time of the first record.
+    /// Ticks: when the sub-buffer was entered; no record is earlier.
     pub timestamp_begin: u64,
-    /// Ticks: time of the last record.
+    /// Ticks: time of the last record, else `timestamp_begin`.
     pub timestamp_end: u64,
     /// Header and records, to the exact end of the last record.
     pub content_bits: u64,
