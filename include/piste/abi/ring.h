@@ -70,10 +70,10 @@ enum piste_clock {
 #define PISTE_CONTEXT_CPU_ID 2u /* uint16: CPU that recorded the event. */
 #define PISTE_CONTEXT_ALL    3u
 
+/* pisted writes it before anybody maps the memory, and holds a copy of its own, which is what its side goes by. After that only
+ * active_key and touched change. */
 struct piste_channel_header {
-	uint32_t
-	        magic; /* PISTE_CHANNEL_MAGIC. All fields but active_key and touched: pisted writes them once, before anybody
-	                   maps the memory, and later readers of its own side use pisted's copy, never this one. */
+	uint32_t magic; /* PISTE_CHANNEL_MAGIC */
 	uint16_t version_major;
 	uint16_t version_minor;
 	uint32_t struct_bytes;
@@ -92,8 +92,8 @@ struct piste_channel_header {
 	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
 	uint32_t reserved_0[13];
 
-	uint32_t
-	        active_key; /* `key` while the session records, else 0. The consumer writes; the program reads it at each event. */
+	/* `key` while the session records, else 0. The consumer stores; the program looks at it in each record. */
+	uint32_t active_key;
 	uint32_t reserved_1[31];
 
 	uint64_t touched[PISTE_RING_COUNT_MAX / 64]; /* Bit i: ring i was written to. The program sets. */
