@@ -30,8 +30,8 @@
 
 /* ---- Elements: the bytes that a C or C++ type is recorded as ---- */
 
-#define PISTE_ELEMENT_STRING 64u      /* Only here: a C string. */
-#define PISTE_ELEMENT_POINTER 65u     /* Only here: an address. */
+#define PISTE_ELEMENT_STRING     64u  /* Only here: a C string. */
+#define PISTE_ELEMENT_POINTER    65u  /* Only here: an address. */
 #define PISTE_ELEMENT_IMPOSSIBLE 255u /* Only here: a type that cannot be recorded. */
 
 /* clang-format off */
@@ -51,14 +51,14 @@ template <typename Type> constexpr uint32_t piste_element_of()
 	using Plain = typename std::remove_cv<Type>::type;
 
 	return std::is_same<Plain, char *>::value || std::is_same<Plain, const char *>::value ? PISTE_ELEMENT_STRING
-	       : std::is_pointer<Plain>::value || std::is_null_pointer<Plain>::value ? PISTE_ELEMENT_POINTER
-	       : std::is_same<Plain, float>::value                                   ? (uint32_t)PISTE_ELEMENT_FLOAT32
-	       : std::is_same<Plain, double>::value                                  ? (uint32_t)PISTE_ELEMENT_FLOAT64
+	       : std::is_pointer<Plain>::value || std::is_null_pointer<Plain>::value          ? PISTE_ELEMENT_POINTER
+	       : std::is_same<Plain, float>::value  ? (uint32_t)PISTE_ELEMENT_FLOAT32
+	       : std::is_same<Plain, double>::value ? (uint32_t)PISTE_ELEMENT_FLOAT64
 	       : std::is_integral<Plain>::value || std::is_enum<Plain>::value
-		       ? PISTE_ELEMENT_INTEGER(
-				 sizeof(typename std::conditional<std::is_void<Plain>::value, char, Plain>::type),
-				 (std::is_enum<Plain>::value || std::is_signed<Plain>::value))
-		       : PISTE_ELEMENT_IMPOSSIBLE;
+	               ? PISTE_ELEMENT_INTEGER(
+	                         sizeof(typename std::conditional<std::is_void<Plain>::value, char, Plain>::type),
+	                         (std::is_enum<Plain>::value || std::is_signed<Plain>::value))
+	               : PISTE_ELEMENT_IMPOSSIBLE;
 }
 
 static inline const char *piste_string_of(const char *text)
@@ -82,8 +82,8 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 #else
 
 /* The class that both compilers give pointers. */
-#define PISTE_CLASS_OF(type)  __builtin_classify_type(*(__typeof__(type) *)0)
-#define PISTE_CLASS_OF_POINTER 5
+#define PISTE_CLASS_OF(type)          __builtin_classify_type(*(__typeof__(type) *)0)
+#define PISTE_CLASS_OF_POINTER        5
 
 /* clang-format off */
 #define PISTE_ELEMENT_OF(type)                                                                                           \
@@ -105,14 +105,14 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 
 #endif
 
-#define PISTE_IS_NUMBER(element) ((element) <= PISTE_ELEMENT_FLOAT64)
+#define PISTE_IS_NUMBER(element)  ((element) <= PISTE_ELEMENT_FLOAT64)
 #define PISTE_IS_INTEGER(element) ((element) <= PISTE_ELEMENT_UINT64)
 
 /* A pointer is recorded as an unsigned integer of its size. */
-#define PISTE_ELEMENT_STORED(element)                                                                                    \
-	(uint8_t)((element) == PISTE_ELEMENT_STRING    ? (uint32_t)PISTE_ELEMENT_NONE                                            \
-		  : (element) == PISTE_ELEMENT_POINTER ? PISTE_ELEMENT_INTEGER(sizeof(void *), 0)                        \
-						       : (uint32_t)(element))
+#define PISTE_ELEMENT_STORED(element)                                                                                  \
+	(uint8_t)((element) == PISTE_ELEMENT_STRING    ? (uint32_t)PISTE_ELEMENT_NONE                                  \
+	          : (element) == PISTE_ELEMENT_POINTER ? PISTE_ELEMENT_INTEGER(sizeof(void *), 0)                      \
+	                                               : (uint32_t)(element))
 
 /* ---- Bytes: what a field takes, and how it is put there ---- */
 
@@ -129,14 +129,17 @@ static inline __attribute__((unused)) uint64_t piste_string_bytes(const char *te
 	return strlen(piste_string_or_null(text)) + 1;
 }
 
-static inline __attribute__((unused)) uint64_t piste_sequence_bytes(const void *elements, size_t count, size_t element_bytes)
+static inline __attribute__((unused)) uint64_t piste_sequence_bytes(const void *elements, size_t count,
+                                                                    size_t element_bytes)
 {
 	if (!elements)
 		return sizeof(uint32_t);
-	return sizeof(uint32_t) + (count > PISTE_SUBBUF_BYTES_MAX ? PISTE_BYTES_TOO_MANY : (uint64_t)count * element_bytes);
+	return sizeof(uint32_t) +
+	       (count > PISTE_SUBBUF_BYTES_MAX ? PISTE_BYTES_TOO_MANY : (uint64_t)count * element_bytes);
 }
 
-static inline __attribute__((always_inline, unused)) uint8_t *piste_put(uint8_t *cursor, const void *bytes, size_t count)
+static inline __attribute__((always_inline, unused)) uint8_t *piste_put(uint8_t *cursor, const void *bytes,
+                                                                        size_t count)
 {
 	__builtin_memcpy(cursor, bytes, count);
 	return cursor + count;
@@ -168,7 +171,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_array(uint8_t *cursor, 
 }
 
 static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *cursor, const void *elements, size_t count,
-								  uint64_t bytes)
+                                                                  uint64_t bytes)
 {
 	uint32_t length = elements ? (uint32_t)count : 0;
 
@@ -185,14 +188,15 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_UNPACK(...)             __VA_ARGS__
 
 /* Calls a macro whose arguments are still to be unpacked. Two, because labels stand inside fields. */
-#define PISTE_CALL_FIELD(macro, ...) macro(__VA_ARGS__)
-#define PISTE_CALL_LABEL(macro, ...) macro(__VA_ARGS__)
+#define PISTE_CALL_FIELD(macro, ...)      macro(__VA_ARGS__)
+#define PISTE_CALL_LABEL(macro, ...)      macro(__VA_ARGS__)
 
-#define PISTE_FIELD(verb, event, field)         PISTE_JOIN(PISTE_FIELD_, PISTE_IS_TUPLE(field))(verb, event, field)
-#define PISTE_FIELD_0(verb, event, field)       PISTE_##verb##_malformed_(event, field)
-#define PISTE_FIELD_1(verb, event, field)       PISTE_CALL_FIELD(PISTE_JOIN(PISTE_FIELD_, PISTE_SHAPE field), verb, event, PISTE_UNPACK field)
-#define PISTE_FIELD_one(verb, event, ...)       PISTE_##verb##_malformed_(event, (__VA_ARGS__))
-#define PISTE_FIELD_two(verb, event, ...)       PISTE_##verb##_scalar_(event, __VA_ARGS__)
+#define PISTE_FIELD(verb, event, field)   PISTE_JOIN(PISTE_FIELD_, PISTE_IS_TUPLE(field))(verb, event, field)
+#define PISTE_FIELD_0(verb, event, field) PISTE_##verb##_malformed_(event, field)
+#define PISTE_FIELD_1(verb, event, field)                                                                              \
+	PISTE_CALL_FIELD(PISTE_JOIN(PISTE_FIELD_, PISTE_SHAPE field), verb, event, PISTE_UNPACK field)
+#define PISTE_FIELD_one(verb, event, ...)        PISTE_##verb##_malformed_(event, (__VA_ARGS__))
+#define PISTE_FIELD_two(verb, event, ...)        PISTE_##verb##_scalar_(event, __VA_ARGS__)
 #define PISTE_FIELD_more(verb, event, form, ...) PISTE_##verb##_##form(event, __VA_ARGS__)
 
 /* ---- CHECK: what must hold when the program is compiled ---- */

@@ -8,7 +8,7 @@
 #ifndef PISTE_MAP_H
 #define PISTE_MAP_H
 
-#define PISTE_JOIN(a, b) PISTE_JOIN_(a, b)
+#define PISTE_JOIN(a, b)  PISTE_JOIN_(a, b)
 #define PISTE_JOIN_(a, b) a##b
 
 /* clang-format off */

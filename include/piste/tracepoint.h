@@ -33,26 +33,27 @@
 
 /* PISTE_EVENT_LEVEL(provider, event, LEVEL, fields...), where LEVEL is one of EMERG ALERT CRIT ERR WARNING NOTICE INFO DEBUG_SYSTEM
  * DEBUG_PROGRAM DEBUG_PROCESS DEBUG_MODULE DEBUG_UNIT DEBUG_FUNCTION DEBUG_LINE DEBUG. */
-#define PISTE_EVENT_LEVEL(provider, event, ...)                                                                          \
+#define PISTE_EVENT_LEVEL(provider, event, ...)                                                                        \
 	PISTE_JOIN(PISTE_EVENT_LEVEL_, PISTE_SHAPE(__VA_ARGS__))(provider, event, __VA_ARGS__)
 
 /* piste(provider, event, arguments...) records the event where it is enabled. Arguments are evaluated only then. */
 #define piste(...) PISTE_JOIN(PISTE_RECORD_, PISTE_SHAPE(__VA_ARGS__))(__VA_ARGS__)
 
 /* Whether anybody records the event now: guards the computation of costly arguments. */
-#define piste_enabled(provider, event) piste_unlikely(piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled) != 0)
+#define piste_enabled(provider, event)                                                                                 \
+	piste_unlikely(piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled) != 0)
 
 /* piste_printf("format", ...) records a formatted string as event piste:printf, piste_log(LEVEL, "format", ...) as event piste:log_LEVEL
  * with that level. The format and its arguments are printf's. */
-#define piste_printf(...)                                                                                                \
-	do {                                                                                                             \
-		if (piste_enabled(piste, printf))                                                                        \
-			piste_print(&PISTE_EVENT__piste__printf, __VA_ARGS__);                                           \
+#define piste_printf(...)                                                                                              \
+	do {                                                                                                           \
+		if (piste_enabled(piste, printf))                                                                      \
+			piste_print(&PISTE_EVENT__piste__printf, __VA_ARGS__);                                         \
 	} while (0)
-#define piste_log(level, ...)                                                                                            \
-	do {                                                                                                             \
-		if (piste_enabled(piste, log_##level))                                                                   \
-			piste_print(&PISTE_EVENT__piste__log_##level, __VA_ARGS__);                                      \
+#define piste_log(level, ...)                                                                                          \
+	do {                                                                                                           \
+		if (piste_enabled(piste, log_##level))                                                                 \
+			piste_print(&PISTE_EVENT__piste__log_##level, __VA_ARGS__);                                    \
 	} while (0)
 
 /* ---- How it is made ---- */
@@ -91,75 +92,74 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 }
 
 #define PISTE_EVENT_one(...) PISTE_ASSERT(0, "piste: write PISTE_EVENT(provider, event, fields...)")
-#define PISTE_EVENT_two(level, provider, event)                                                                          \
-	PISTE_EVENT_OBJECTS(level, provider, event, 0, , )                                                               \
+#define PISTE_EVENT_two(level, provider, event)                                                                        \
+	PISTE_EVENT_OBJECTS(level, provider, event, 0, , )                                                             \
 	PISTE_EVENT_FUNCTION(provider, event, , , +0, (void)piste_cursor;)
-#define PISTE_EVENT_more(level, provider, event, ...)                                                                    \
-	PISTE_ASSERT(PISTE_COUNT(__VA_ARGS__) <= PISTE_FIELD_COUNT_MAX,                                                  \
-		     "piste: event " #provider ":" #event " has more than 40 fields")                                    \
-	PISTE_FIELDS(PISTE_CHECK, provider##__##event, __VA_ARGS__)                                                      \
-	PISTE_EVENT_OBJECTS(level, provider, event, PISTE_COUNT(__VA_ARGS__),                                            \
-			    PISTE_FIELDS(PISTE_NAME_LABELS, provider##__##event, __VA_ARGS__),                           \
-			    PISTE_FIELDS(PISTE_DESCRIBE, provider##__##event, __VA_ARGS__))                              \
-	PISTE_EVENT_FUNCTION(provider, event, PISTE_FIELDS(PISTE_PARAMETER, ~, __VA_ARGS__),                             \
-			     PISTE_FIELDS(PISTE_MEASURE, ~, __VA_ARGS__), PISTE_FIELDS(PISTE_ADD, ~, __VA_ARGS__),       \
-			     PISTE_FIELDS(PISTE_PUT, ~, __VA_ARGS__))
+#define PISTE_EVENT_more(level, provider, event, ...)                                                                  \
+	PISTE_ASSERT(PISTE_COUNT(__VA_ARGS__) <= PISTE_FIELD_COUNT_MAX,                                                \
+	             "piste: event " #provider ":" #event " has more than 40 fields")                                  \
+	PISTE_FIELDS(PISTE_CHECK, provider##__##event, __VA_ARGS__)                                                    \
+	PISTE_EVENT_OBJECTS(level, provider, event, PISTE_COUNT(__VA_ARGS__),                                          \
+	                    PISTE_FIELDS(PISTE_NAME_LABELS, provider##__##event, __VA_ARGS__),                         \
+	                    PISTE_FIELDS(PISTE_DESCRIBE, provider##__##event, __VA_ARGS__))                            \
+	PISTE_EVENT_FUNCTION(provider, event, PISTE_FIELDS(PISTE_PARAMETER, ~, __VA_ARGS__),                           \
+	                     PISTE_FIELDS(PISTE_MEASURE, ~, __VA_ARGS__), PISTE_FIELDS(PISTE_ADD, ~, __VA_ARGS__),     \
+	                     PISTE_FIELDS(PISTE_PUT, ~, __VA_ARGS__))
 
 #define PISTE_EVENT_LEVEL_one(provider, event, level)       PISTE_EVENT_two(level, provider, event)
 #define PISTE_EVENT_LEVEL_two(provider, event, level, ...)  PISTE_EVENT_more(level, provider, event, __VA_ARGS__)
 #define PISTE_EVENT_LEVEL_more(provider, event, level, ...) PISTE_EVENT_more(level, provider, event, __VA_ARGS__)
 
 /* Static, and kept only in the files that use the event: see "Event states" in ARCHITECTURE.md. */
-#define PISTE_EVENT_OBJECTS(level, provider, event, field_count, labels, fields)                                         \
-	PISTE_ASSERT(sizeof(#provider) - 1 <= PISTE_NAME_BYTES_MAX && sizeof(#event) - 1 <= PISTE_NAME_BYTES_MAX,         \
-		     "piste: the provider and the name of an event have at most 127 characters each")                    \
-	labels static const struct piste_field piste_fields__##provider##__##event[] __attribute__((unused)) = {         \
-		fields{NULL, NULL, 0, 0, 0, 0}};                                                                         \
-	static const struct piste_event_info piste_info__##provider##__##event __attribute__((unused)) = {               \
-		#provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level};               \
-	static struct piste_event PISTE_EVENT__##provider##__##event                                                     \
-		__attribute__((section("piste_events"), unused)) = {                                                     \
-			0, PISTE_EVENT_MAGIC, &piste_info__##provider##__##event, {0}, {0}};
+#define PISTE_EVENT_OBJECTS(level, provider, event, field_count, labels, fields)                                       \
+	PISTE_ASSERT(sizeof(#provider) - 1 <= PISTE_NAME_BYTES_MAX && sizeof(#event) - 1 <= PISTE_NAME_BYTES_MAX,      \
+	             "piste: the provider and the name of an event have at most 127 characters each")                  \
+	labels static const struct piste_field piste_fields__##provider##__##event[]                                   \
+	        __attribute__((unused)) = {fields{NULL, NULL, 0, 0, 0, 0}};                                            \
+	static const struct piste_event_info piste_info__##provider##__##event __attribute__((unused)) = {             \
+	        #provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level};             \
+	static struct piste_event PISTE_EVENT__##provider##__##event                                                   \
+	        __attribute__((section("piste_events"), unused)) = {                                                   \
+	                0, PISTE_EVENT_MAGIC, &piste_info__##provider##__##event, {0}, {0}};
 
 /* Out of line, so that a place that records stays small; the values of the fields travel in registers. */
-#define PISTE_EVENT_FUNCTION(provider, event, parameters, measure, add, put)                                             \
-	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                               \
-		struct piste_event *piste_event parameters)                                                              \
-	{                                                                                                                \
-		/* ORDER event.slot (acquire): a slot is set before its bit. Pairs with runtime/enable.c. */             \
-		uint32_t piste_bits = piste_load_acquire(&piste_event->enabled);                                         \
-		volatile uint64_t *piste_slot = piste_event->slot;                                                                \
-		measure for (; piste_bits; piste_bits >>= 1, piste_slot++)                                               \
-		{                                                                                                        \
-			struct piste_record piste_record;                                                                \
-			uint8_t *piste_cursor;                                                                           \
-			if (!(piste_bits & 1))                                                                           \
-				continue;                                                                                \
-			piste_record = piste_reserve(&piste_this_module.offsets, piste_load_relaxed(piste_slot),         \
-						     (uint64_t)0 add);                                                   \
-			piste_cursor = piste_record.cursor;                                                              \
-			if (!piste_cursor)                                                                               \
-				continue;                                                                                \
-			put piste_commit(piste_record);                                                                  \
-		}                                                                                                        \
+#define PISTE_EVENT_FUNCTION(provider, event, parameters, measure, add, put)                                           \
+	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                             \
+	        struct piste_event *piste_event parameters)                                                            \
+	{                                                                                                              \
+		/* ORDER event.slot (acquire): a slot is set before its bit. Pairs with runtime/modules.c. */          \
+		uint32_t piste_bits = piste_load_acquire(&piste_event->enabled);                                       \
+		volatile uint64_t *piste_slot = piste_event->slot;                                                     \
+		measure for (; piste_bits; piste_bits >>= 1, piste_slot++)                                             \
+		{                                                                                                      \
+			struct piste_record piste_record;                                                              \
+			uint8_t *piste_cursor;                                                                         \
+			if (!(piste_bits & 1))                                                                         \
+				continue;                                                                              \
+			piste_record = piste_reserve(&piste_this_module.offsets, piste_load_relaxed(piste_slot),       \
+			                             (uint64_t)0 add);                                                 \
+			piste_cursor = piste_record.cursor;                                                            \
+			if (!piste_cursor)                                                                             \
+				continue;                                                                              \
+			put piste_commit(piste_record);                                                                \
+		}                                                                                                      \
 	}
 
 #define PISTE_RECORD_one(...) PISTE_ASSERT(0, "piste: write piste(provider, event, arguments...)")
-#define PISTE_RECORD_two(provider, event)                                                                                \
-	do {                                                                                                             \
-		if (piste_enabled(provider, event))                                                                      \
-			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event);                        \
+#define PISTE_RECORD_two(provider, event)                                                                              \
+	do {                                                                                                           \
+		if (piste_enabled(provider, event))                                                                    \
+			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event);                      \
 	} while (0)
-#define PISTE_RECORD_more(provider, event, ...)                                                                          \
-	do {                                                                                                             \
-		if (piste_enabled(provider, event))                                                                      \
-			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event, __VA_ARGS__);           \
+#define PISTE_RECORD_more(provider, event, ...)                                                                        \
+	do {                                                                                                           \
+		if (piste_enabled(provider, event))                                                                    \
+			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event, __VA_ARGS__);         \
 	} while (0)
 
 /* The objects of the formatted events have no function: piste_print() records them. */
-#define PISTE_EVENT_FORMATTED(event, level)                                                                              \
-	PISTE_EVENT_OBJECTS(level, piste, event, 1, ,                                                                    \
-			    PISTE_DESCRIBE_scalar_(~, const char *, text))
+#define PISTE_EVENT_FORMATTED(event, level)                                                                            \
+	PISTE_EVENT_OBJECTS(level, piste, event, 1, , PISTE_DESCRIBE_scalar_(~, const char *, text))
 PISTE_EVENT_FORMATTED(printf, DEBUG_LINE)
 PISTE_EVENT_FORMATTED(log_EMERG, EMERG)
 PISTE_EVENT_FORMATTED(log_ALERT, ALERT)

@@ -171,7 +171,7 @@ struct piste_packet_header {
 	uint64_t packet_bits;
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
-	uint32_t ring_index;       /* Not the CPU, which only the events know: threads change CPUs and keep their ring. */
+	uint32_t ring_index;       /* Not the CPU, which only the events know. */
 	int32_t vpid;              /* Process id in the program's own pid namespace. */
 };
 #pragma pack(pop)
