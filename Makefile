@@ -36,7 +36,7 @@ packages:
 library: $(BUILD)/lib/$(SONAME) $(BUILD)/lib/libpiste.a $(BUILD)/lib/pkgconfig/piste.pc $(BUILD)/include/piste/tracepoint.h \
 	$(PRELOAD_HELPERS:%=$(BUILD)/lib/piste/libpiste-%.so)
 
-$(BUILD)/objects/%.o: runtime/%.c runtime/runtime.h $(HEADERS)
+$(BUILD)/objects/%.o: runtime/%.c $(wildcard runtime/*.h) $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -c $< -o $@
 
@@ -64,7 +64,7 @@ $(BUILD)/include/piste/tracepoint.h: $(HEADERS)
 
 $(BUILD)/lib/piste/libpiste-dl.so: runtime/preload/dl_search.c runtime/preload/dl_objects.c
 
-$(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
+$(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/*.h runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
 	@mkdir -p $(@D)
 	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -fno-instrument-functions -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs \
 		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.c,$^) -L$(BUILD)/lib -lpiste -ldl -lpthread

@@ -70,7 +70,7 @@ static const char *path_of(const struct link_map *map, char text[PATH_MAX])
 	return text;
 }
 
-static void record_build_id(const struct dl_object *object)
+static void record_build_id(const struct piste_object *object)
 {
 	if (object->build_id)
 		piste(lttng_ust_dl, build_id, (void *)object->base, object->build_id, object->build_id_bytes);
@@ -93,7 +93,7 @@ void *dlopen(const char *name, int flags)
 	dl_objects_update();
 	if (handle && (piste_enabled(lttng_ust_dl, dlopen) || piste_enabled(lttng_ust_dl, build_id))) {
 		const struct link_map *map = map_of(handle);
-		struct dl_object object = dl_object_of(map);
+		struct piste_object object = dl_object_of(map);
 
 		piste(lttng_ust_dl, dlopen, (void *)object.base, object.bytes, flags, path_of(map, path),
 		      object.build_id != NULL, 0);
@@ -115,7 +115,7 @@ void *dlmopen(Lmid_t nsid, const char *name, int flags)
 	dl_objects_update();
 	if (handle && (piste_enabled(lttng_ust_dl, dlmopen) || piste_enabled(lttng_ust_dl, build_id))) {
 		const struct link_map *map = map_of(handle);
-		struct dl_object object = dl_object_of(map);
+		struct piste_object object = dl_object_of(map);
 
 		dlinfo(handle, RTLD_DI_LMID, &nsid);
 		piste(lttng_ust_dl, dlmopen, (void *)object.base, object.bytes, nsid, flags, path_of(map, path),
@@ -131,7 +131,7 @@ int dlclose(void *handle)
 
 	dl_objects_update();
 	if (piste_enabled(lttng_ust_dl, dlclose)) {
-		struct dl_object object = dl_object_of(map_of(handle));
+		struct piste_object object = dl_object_of(map_of(handle));
 
 		piste(lttng_ust_dl, dlclose, (void *)object.base);
 	}

@@ -9,27 +9,18 @@
 #ifndef PISTE_PRELOAD_DL_H
 #define PISTE_PRELOAD_DL_H
 
+#include "../object.h"
+
 #include <limits.h>
-#include <link.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define PISTE_PRIVATE __attribute__((visibility("hidden")))
-
-/* A program or library in memory. */
-struct dl_object {
-	uintptr_t base; /* The lowest address. */
-	uint64_t bytes; /* From there to the end. */
-	const uint8_t *build_id;
-	size_t build_id_bytes;
-};
 
 /* Records what was loaded and unloaded since the last call; at the first one, nothing. */
 PISTE_PRIVATE void dl_objects_update(void);
 
 /* The object that a handle stands for. */
-PISTE_PRIVATE struct dl_object dl_object_of(const struct link_map *map);
+PISTE_PRIVATE struct piste_object dl_object_of(const struct link_map *map);
 
 /* Where the dynamic linker would find `name` by the search path of the object that calls from `caller`, written to `path`. False: that
  * path has nothing to add, and the linker should look itself. */

@@ -10,64 +10,17 @@
 #include "dl.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <piste/tracepoint.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 PISTE_EVENT(lttng_ust_lib, load, (void *, baddr), (uint64_t, memsz), (const char *, path), (uint8_t, has_build_id),
             (uint8_t, has_debug_link))
 PISTE_EVENT(lttng_ust_lib, build_id, (void *, baddr), PISTE_SEQUENCE(uint8_t, build_id))
 PISTE_EVENT(lttng_ust_lib, unload, (void *, baddr))
 
-/* ---- One object, from its program headers ---- */
-
-static void find_build_id(const uint8_t *notes, size_t notes_bytes, struct dl_object *object)
+struct piste_object dl_object_of(const struct link_map *map)
 {
-	while (notes_bytes >= sizeof(ElfW(Nhdr))) {
-		const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)notes;
-		size_t name_bytes = (note->n_namesz + 3u) & ~3u, text_bytes = (note->n_descsz + 3u) & ~3u;
-		size_t note_bytes = sizeof(*note) + name_bytes + text_bytes;
-
-		if (note_bytes > notes_bytes)
-			return;
-		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(note + 1, "GNU", 4) == 0) {
-			object->build_id = (const uint8_t *)(note + 1) + name_bytes;
-			object->build_id_bytes = note->n_descsz;
-			return;
-		}
-		notes += note_bytes;
-		notes_bytes -= note_bytes;
-	}
-}
-
-static struct dl_object describe(uintptr_t bias, const ElfW(Phdr) * headers, size_t header_count)
-{
-	uintptr_t start = UINTPTR_MAX, end = 0;
-	struct dl_object object = {0, 0, NULL, 0};
-
-	for (size_t index = 0; index < header_count; index++) {
-		const ElfW(Phdr) *header = &headers[index];
-		uintptr_t segment = bias + header->p_vaddr;
-
-		if (header->p_type == PT_LOAD) {
-			start = segment < start ? segment : start;
-			end = segment + header->p_memsz > end ? segment + header->p_memsz : end;
-		}
-		if (header->p_type == PT_NOTE && !object.build_id)
-			find_build_id((const uint8_t *)segment, header->p_memsz, &object);
-	}
-	if (start < end) {
-		object.base = start & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
-		object.bytes = end - object.base;
-	}
-	return object;
-}
-
-struct dl_object dl_object_of(const struct link_map *map)
-{
-	struct dl_object nothing = {map->l_addr, 0, NULL, 0};
+	struct piste_object nothing = {map->l_addr, 0, NULL, 0};
 	const ElfW(Ehdr) * file;
 	Dl_info info;
 
@@ -77,7 +30,8 @@ struct dl_object dl_object_of(const struct link_map *map)
 	file = info.dli_fbase;
 	if (memcmp(file->e_ident, ELFMAG, SELFMAG) != 0)
 		return nothing;
-	return describe(map->l_addr, (const ElfW(Phdr) *)((const uint8_t *)file + file->e_phoff), file->e_phnum);
+	return piste_object_describe(map->l_addr, (const ElfW(Phdr) *)((const uint8_t *)file + file->e_phoff),
+	                             file->e_phnum);
 }
 
 /* ---- All objects, as of the last look ---- */
@@ -92,7 +46,7 @@ static struct known *known;
 static size_t known_count, known_capacity;
 static unsigned long long loads_seen, unloads_seen;
 
-static struct known *find_known(const struct dl_object *object)
+static struct known *find_known(const struct piste_object *object)
 {
 	for (size_t index = 0; index < known_count; index++)
 		if (known[index].base == object->base && known[index].bytes == object->bytes)
@@ -101,7 +55,7 @@ static struct known *find_known(const struct dl_object *object)
 }
 
 /* Pages of our own: the heap may be what is traced. Without memory the object is reported again at the next look. */
-static void add_known(const struct dl_object *object)
+static void add_known(const struct piste_object *object)
 {
 	struct known added = {object->base, object->bytes, false};
 
@@ -122,7 +76,7 @@ static void add_known(const struct dl_object *object)
 
 static int mark_seen(struct dl_phdr_info *info, size_t info_bytes, void *unused)
 {
-	struct dl_object object = describe(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
+	struct piste_object object = piste_object_describe(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
 	struct known *entry = find_known(&object);
 
 	(void)info_bytes;
@@ -149,7 +103,7 @@ static void forget_unseen(void)
 
 static int add_new(struct dl_phdr_info *info, size_t info_bytes, void *is_first_look)
 {
-	struct dl_object object = describe(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
+	struct piste_object object = piste_object_describe(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
 
 	(void)info_bytes;
 	if (object.bytes == 0 || find_known(&object))
