@@ -3,10 +3,15 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
+/* A lock of our own, since the C library's may be what is traced. */
+enum { UNLOCKED, LOCKED, LOCKED_AND_WAITED_FOR };
+static uint32_t lock_state;
 static sigset_t signals_over_fork;
 
 /* In the order of their ids. A module that a destructor unregistered is not in the list. */
@@ -15,16 +20,21 @@ static uint32_t last_module_id;
 
 void piste_lock(sigset_t *before)
 {
+	uint32_t state = UNLOCKED;
 	sigset_t all;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, before);
-	pthread_mutex_lock(&modules_lock);
+	if (__atomic_compare_exchange_n(&lock_state, &state, LOCKED, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(&lock_state, LOCKED_AND_WAITED_FOR, __ATOMIC_ACQUIRE) != UNLOCKED)
+		syscall(SYS_futex, &lock_state, FUTEX_WAIT_PRIVATE, LOCKED_AND_WAITED_FOR, NULL, NULL, 0);
 }
 
 void piste_unlock(const sigset_t *before)
 {
-	pthread_mutex_unlock(&modules_lock);
+	if (__atomic_exchange_n(&lock_state, UNLOCKED, __ATOMIC_RELEASE) == LOCKED_AND_WAITED_FOR)
+		syscall(SYS_futex, &lock_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 

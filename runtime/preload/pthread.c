@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include "real.h"
 
-#include <link.h>
 #include <piste/tracepoint.h>
 #include <pthread.h>
 
@@ -76,37 +75,6 @@ typedef const struct timespec *time_limit;
 
 PISTE_REAL_FUNCTIONS(FUNCTIONS)
 
-/* Where libpiste lies. Its own lock is none of the program's. */
-static uintptr_t libpiste_start;
-static uintptr_t libpiste_bytes;
-
-static int find_libpiste(struct dl_phdr_info *info, size_t info_bytes, void *unused)
-{
-	uintptr_t start = UINTPTR_MAX, end = 0;
-
-	(void)info_bytes;
-	(void)unused;
-	for (int index = 0; index < info->dlpi_phnum; index++) {
-		const ElfW(Phdr) *header = &info->dlpi_phdr[index];
-		uintptr_t segment = info->dlpi_addr + header->p_vaddr;
-
-		if (header->p_type != PT_LOAD)
-			continue;
-		start = segment < start ? segment : start;
-		end = segment + header->p_memsz > end ? segment + header->p_memsz : end;
-	}
-	if ((uintptr_t)&piste_module_register - start >= end - start)
-		return 0;
-	libpiste_start = start;
-	libpiste_bytes = end - start;
-	return 1;
-}
-
-static bool is_libpistes(const void *object)
-{
-	return (uintptr_t)object - libpiste_start < libpiste_bytes;
-}
-
 /* ---- The first call ---- */
 
 /* glibc has condition variables of two versions, and dlsym() may find those of before 2003. Where there is one version only, its own. */
@@ -124,7 +92,6 @@ static void find_real_functions(void)
 	COND_WAITS(PREFER_NEW)
 	COND_WAKES(PREFER_NEW)
 	FUNCTIONS(PISTE_REAL_USE)
-	dl_iterate_phdr(find_libpiste, NULL);
 }
 
 static __attribute__((constructor(101))) void begin(void)
@@ -142,20 +109,16 @@ FUNCTIONS(FIRST)
 
 /* ---- What the program calls ---- */
 
-#define RECORD(object, event, ...)                                                                                     \
-	do {                                                                                                           \
-		if (piste_enabled(lttng_ust_pthread, event) && !is_libpistes(object))                                  \
-			piste(lttng_ust_pthread, event, __VA_ARGS__);                                                  \
-	} while (0)
+#define RECORD(event, ...) piste(lttng_ust_pthread, event, __VA_ARGS__)
 
 #define TAKES(name, event, lock, parameters, arguments)                                                                \
 	int name parameters                                                                                            \
 	{                                                                                                              \
 		int status;                                                                                            \
                                                                                                                        \
-		RECORD(lock, event##_req, lock);                                                                       \
+		RECORD(event##_req, lock);                                                                             \
 		status = PISTE_REAL(name) arguments;                                                                   \
-		RECORD(lock, event##_acq, lock, status);                                                               \
+		RECORD(event##_acq, lock, status);                                                                     \
 		return status;                                                                                         \
 	}
 #define OTHERS(name, lock, parameters, arguments)                                                                      \
@@ -163,7 +126,7 @@ FUNCTIONS(FIRST)
 	{                                                                                                              \
 		int status = PISTE_REAL(name) arguments;                                                               \
                                                                                                                        \
-		RECORD(lock, name, lock, status);                                                                      \
+		RECORD(name, lock, status);                                                                            \
 		return status;                                                                                         \
 	}
 
@@ -185,9 +148,9 @@ RWLOCK_OTHERS(RWLOCK_OTHER)
 	{                                                                                                              \
 		int status;                                                                                            \
                                                                                                                        \
-		RECORD(cond, pthread_cond_wait_req, cond, mutex);                                                      \
+		RECORD(pthread_cond_wait_req, cond, mutex);                                                            \
 		status = PISTE_REAL(name) arguments;                                                                   \
-		RECORD(cond, pthread_cond_wait_end, cond, mutex, status);                                              \
+		RECORD(pthread_cond_wait_end, cond, mutex, status);                                                    \
 		return status;                                                                                         \
 	}
 COND_WAITS(COND_WAIT)
@@ -196,7 +159,7 @@ COND_WAITS(COND_WAIT)
 #define COND_WAKE(type, name, parameters, arguments)                                                                   \
 	int name parameters                                                                                            \
 	{                                                                                                              \
-		RECORD(cond, name, cond);                                                                              \
+		RECORD(name, cond);                                                                                    \
 		return PISTE_REAL(name) arguments;                                                                     \
 	}
 COND_WAKES(COND_WAKE)
