@@ -66,6 +66,19 @@ fn the_events_of_each_thread_come_in_their_order() {
     }
 }
 
+/// A thread that has moved to another CPU between looking for its ring and writing to it meets others there.
+#[test]
+fn threads_that_meet_in_a_ring_keep_the_order_of_time() {
+    let place = Workplace::new();
+    let program = place.program("count.c");
+    for _ in 0..40 {
+        // A record whose time is before that of the one before it would be a finding.
+        let recording = place.record(&LOSSLESS, &program, &["16", "125000"]);
+        recording.expect_whole();
+        assert_eq!(recording.events(), 2_000_000);
+    }
+}
+
 #[test]
 fn discarding_rings_that_are_too_small_count_what_they_discard() {
     let recording = check_loss(&["--discard"]);

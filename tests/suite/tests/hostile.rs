@@ -4,6 +4,7 @@
 
 use piste_suite::{Trace, Workplace};
 use rustix::process::Signal;
+use serde_json::Value;
 
 /// A session, and the pids of the processes that must be the same at its end.
 struct Watch {
@@ -24,14 +25,14 @@ fn start(place: &Workplace, channel: &[&str]) -> Watch {
 }
 
 impl Watch {
-    /// The good program, progress.c, has recorded `expected` events in each of its two threads.
-    fn end(&self, place: &Workplace, expected: u64) {
+    /// The good program, progress.c, has recorded `expected` events in each of its two threads. Returns the session's last status.
+    fn end(&self, place: &Workplace, expected: u64) -> Value {
         assert_eq!(
             (place.pisted(), place.consumer()),
             (self.pisted, self.consumer),
             "both live on"
         );
-        place.piste_succeeds(&["destroy"]);
+        let status = place.piste_json(&["destroy"]);
         assert_eq!(place.pisted(), self.pisted, "pisted lives on");
         let mut next = [0, 0];
         for event in Trace::at(place.path("trace")).events_and_loss().0 {
@@ -42,6 +43,7 @@ impl Watch {
             }
         }
         assert_eq!(next, [expected; 2]);
+        status
     }
 }
 
@@ -88,7 +90,10 @@ fn random_bytes_in_the_rings_of_a_program_disturb_nobody_else() {
         );
     }
     good.finish().expect_success();
-    watch.end(&place, EVENTS);
+    let status = watch.end(&place, EVENTS);
+    let findings = status["channels"][0]["findings"].as_array().expect("findings");
+    let names_it = |finding: &Value| finding["what"].to_string().contains("hostile_rings");
+    assert!(findings.iter().any(names_it), "{status:#}");
 }
 
 #[test]
