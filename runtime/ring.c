@@ -137,6 +137,7 @@ static void end_subbuf(struct piste_channel *channel, struct piste_ring_header *
 	                    piste_load_relaxed(&ring->discarded_full) + piste_load_relaxed(&ring->discarded_too_large));
 	/* ORDER ring.ended (release): `discarded` is visible before. Pairs with crates/ring. */
 	piste_store_release(&subbuf->ended, (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | offset);
+	piste_tell_space_given(ring);
 	piste_mark(marks_of(channel, ring, sequence) + offset, channel->subbuf_units - offset,
 	           tag_of(channel, sequence));
 }
@@ -151,6 +152,7 @@ static void begin_subbuf(struct piste_channel *channel, struct piste_ring_header
 	                                       index * channel->subbuf_units * PISTE_UNIT_BYTES);
 
 	header->timestamp_begin = time;
+	piste_tell_space_given(ring);
 	piste_mark(marks_of(channel, ring, sequence), PISTE_HEADER_UNITS, tag_of(channel, sequence));
 }
 
@@ -185,7 +187,6 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 		if (offset != 0 && offset + units <= subbuf_units)
 			return 1;
 		sequence = (unit >> channel->subbuf_log2) + (offset != 0);
-		piste_tell_space_taken(ring);
 		if (entrance(channel, ring, sequence) == ENTRANCE_FULL) {
 			/* Another one may have entered, and even filled, the sub-buffer meanwhile. */
 			if (piste_load_acquire(&ring->position) != position)
@@ -198,6 +199,7 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 		}
 		if (sequence == 0)
 			touch(header, index);
+		piste_tell_space_taken(ring);
 		time = piste_clock_ticks(channel->clock, 1);
 		cpu = piste_thread_cpu_slow();
 		/* ORDER ring.position (acquire and release): who writes to the sub-buffer has seen that it may. */
