@@ -20,6 +20,10 @@ static struct attached {
 	uint64_t mapped_bytes;
 } attached[PISTE_CHANNEL_COUNT_MAX];
 
+/* Replaced channels, whose memory calls that have begun still use. */
+#define LEAVING_COUNT_MAX 8
+static struct attached leaving[LEAVING_COUNT_MAX];
+
 static uint32_t log2_of(uint64_t power)
 {
 	return (uint32_t)__builtin_ctzll(power);
@@ -91,45 +95,68 @@ static struct piste_channel *map_channel(const struct piste_channel_header *head
 	return (struct piste_channel *)range;
 }
 
-uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, int memory)
+static void forget(struct attached *gone)
+{
+	mmap(gone->channel, gone->mapped_bytes, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	gone->channel = NULL;
+}
+
+/* Keeps the memory of a replaced channel until it is gone; when many are kept, not that of the first. */
+static void let_leave(const struct attached *replaced)
+{
+	uint32_t place = 0;
+
+	while (place < LEAVING_COUNT_MAX - 1 && leaving[place].channel)
+		place++;
+	if (leaving[place].channel)
+		forget(&leaving[place]);
+	leaving[place] = *replaced;
+}
+
+uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, int memory)
 {
 	struct piste_channel_header header;
-	uint32_t slot = 0;
+	struct attached new;
 	struct stat status;
+	uint32_t slot;
 
 	if (piste_channel_slot(daemon, key) < PISTE_CHANNEL_COUNT_MAX)
 		return 0;
-	while (slot < PISTE_CHANNEL_COUNT_MAX && attached[slot].channel)
-		slot++;
+	slot = replaces ? piste_channel_slot(daemon, replaces) : PISTE_CHANNEL_COUNT_MAX;
+	if (slot == PISTE_CHANNEL_COUNT_MAX)
+		for (slot = 0; slot < PISTE_CHANNEL_COUNT_MAX && attached[slot].channel; slot++)
+			;
 	if (slot == PISTE_CHANNEL_COUNT_MAX)
 		return PISTE_REFUSED_TOO_MANY_CHANNELS;
 	if (fstat(memory, &status) != 0 || pread(memory, &header, sizeof(header), 0) != sizeof(header) ||
 	    !is_understood(&header, key, (uint64_t)status.st_size))
 		return PISTE_REFUSED_LAYOUT;
-	attached[slot].channel = map_channel(&header, memory);
-	if (!attached[slot].channel)
+	new.channel = map_channel(&header, memory);
+	if (!new.channel)
 		return PISTE_REFUSED_MAPPING;
-	attached[slot].key = key;
-	attached[slot].daemon = daemon;
-	attached[slot].mapped_bytes = attached[slot].channel->mapped_bytes;
+	new.key = key;
+	new.daemon = daemon;
+	new.mapped_bytes = new.channel->mapped_bytes;
+	if (attached[slot].channel) {
+		piste_modules_move(slot, attached[slot].channel, new.channel);
+		let_leave(&attached[slot]);
+	}
+	attached[slot] = new;
 	return 0;
-}
-
-static void forget(uint32_t slot)
-{
-	mmap(attached[slot].channel, attached[slot].mapped_bytes, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	attached[slot].channel = NULL;
 }
 
 void piste_channel_detach(uint32_t daemon, uint32_t key)
 {
 	uint32_t slot = piste_channel_slot(daemon, key);
 
-	if (slot == PISTE_CHANNEL_COUNT_MAX)
-		return;
-	piste_modules_disable(1u << slot);
-	forget(slot);
+	if (slot < PISTE_CHANNEL_COUNT_MAX) {
+		piste_modules_disable(1u << slot);
+		forget(&attached[slot]);
+	}
+	for (uint32_t place = 0; place < LEAVING_COUNT_MAX; place++)
+		if (leaving[place].channel && leaving[place].daemon == daemon && leaving[place].key == key)
+			forget(&leaving[place]);
 }
 
 void piste_channels_forget(void)
@@ -137,7 +164,10 @@ void piste_channels_forget(void)
 	piste_modules_disable(UINT32_MAX);
 	for (uint32_t slot = 0; slot < PISTE_CHANNEL_COUNT_MAX; slot++)
 		if (attached[slot].channel)
-			forget(slot);
+			forget(&attached[slot]);
+	for (uint32_t place = 0; place < LEAVING_COUNT_MAX; place++)
+		if (leaving[place].channel)
+			forget(&leaving[place]);
 }
 
 uint32_t piste_channel_slot(uint32_t daemon, uint32_t key)

@@ -220,7 +220,7 @@ static bool attach(struct piste_connection *connection, int memory)
 	sigset_t before;
 
 	piste_lock(&before);
-	refused.reason = piste_channel_attach(connection->daemon, channel->key, memory);
+	refused.reason = piste_channel_attach(connection->daemon, channel->key, channel->replaces, memory);
 	piste_unlock(&before);
 	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }

@@ -137,11 +137,17 @@ struct piste_event *piste_module_event(struct piste_module *module, uint32_t eve
 	return event_index < piste_module_event_count(module) && event->magic == PISTE_EVENT_MAGIC ? event : NULL;
 }
 
-void piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+static void name_channel(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
 {
 	uint64_t enabled = (uint64_t)(uintptr_t)channel | (id & 0xfff) | (uint64_t)(id >> 12) << 48;
 
-	piste_store_relaxed(&event->slot[slot], enabled);
+	/* ORDER event.slot (release): the channel is described before it is named. */
+	piste_store_release(&event->slot[slot], enabled);
+}
+
+void piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+{
+	name_channel(event, slot, channel, id);
 	/* ORDER event.slot (release): the slot is set before its bit. Pairs with piste/tracepoint.h. */
 	__atomic_fetch_or(&event->enabled, 1u << slot, __ATOMIC_RELEASE);
 }
@@ -159,5 +165,17 @@ void piste_modules_disable(uint32_t bits)
 
 			if (event)
 				__atomic_fetch_and(&event->enabled, ~bits, __ATOMIC_RELAXED);
+		}
+}
+
+void piste_modules_move(uint32_t slot, struct piste_channel *from, struct piste_channel *to)
+{
+	for (struct piste_module *module = first_module; module; module = module->next)
+		for (uint32_t index = 0; index < piste_module_event_count(module); index++) {
+			struct piste_event *event = piste_module_event(module, index);
+			uint64_t enabled = event ? piste_load_relaxed(&event->slot[slot]) : 0;
+
+			if (enabled && piste_enabled_channel(enabled) == from)
+				name_channel(event, slot, to, piste_enabled_id(enabled));
 		}
 }

@@ -28,7 +28,7 @@ void piste_print(struct piste_event *event, const char *format, ...)
 
 		if (!(bits & 1))
 			continue;
-		record = piste_reserve(&piste_this_module.offsets, piste_load_relaxed(slot), bytes);
+		record = piste_reserve(&piste_this_module.offsets, slot, bytes);
 		if (!record.cursor)
 			continue;
 		if (bytes <= sizeof(text)) {

@@ -162,7 +162,7 @@ static void touch(struct piste_channel_header *header, uint32_t index)
 	piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
 }
 
-int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units)
+enum piste_room piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units)
 {
 	struct piste_ring_header *ring = piste_channel_ring(channel, index);
 	struct piste_channel_header *header = piste_channel_header(channel);
@@ -172,20 +172,20 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 		uint64_t position, unit, offset, sequence, time;
 		uint32_t cpu;
 
-		/* A stopped channel, or one that is gone: not a loss. */
+		/* Stopped, or gone: not a loss. */
 		if (!piste_load_relaxed(&header->active_key) || subbuf_units == 0)
-			return 0;
+			return PISTE_ROOM_INACTIVE;
 		if (units > subbuf_units - PISTE_HEADER_UNITS) {
 			piste_add_relaxed(&ring->discarded_too_large, 1);
 			touch(header, index);
-			return 0;
+			return PISTE_ROOM_NONE;
 		}
 		/* ORDER ring.position (acquire): as in reserve. */
 		position = piste_load_acquire(&ring->position);
 		unit = position >> PISTE_POSITION_SHIFT;
 		offset = unit & (subbuf_units - 1);
 		if (offset != 0 && offset + units <= subbuf_units)
-			return 1;
+			return PISTE_ROOM_MADE;
 		sequence = (unit >> channel->subbuf_log2) + (offset != 0);
 		if (entrance(channel, ring, sequence) == ENTRANCE_FULL) {
 			/* Another one may have entered, and even filled, the sub-buffer meanwhile. */
@@ -195,7 +195,7 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 			    wait_for_space(channel, ring, sequence, &deadline_ns))
 				continue;
 			piste_add_relaxed(&ring->discarded_full, 1);
-			return 0;
+			return PISTE_ROOM_NONE;
 		}
 		if (sequence == 0)
 			touch(header, index);
@@ -210,6 +210,6 @@ int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t unit
 		if (offset != 0)
 			end_subbuf(channel, ring, sequence - 1, offset);
 		begin_subbuf(channel, ring, sequence, time);
-		return 1;
+		return PISTE_ROOM_MADE;
 	}
 }

@@ -47,6 +47,8 @@ PISTE_PRIVATE struct piste_event *piste_module_event(struct piste_module *module
 PISTE_PRIVATE uint32_t piste_module_event_count(const struct piste_module *module);
 /* Clears the bits in all events of all modules. */
 PISTE_PRIVATE void piste_modules_disable(uint32_t bits);
+/* Every event whose slot names one channel then names the other, with the same id. */
+PISTE_PRIVATE void piste_modules_move(uint32_t slot, struct piste_channel *from, struct piste_channel *to);
 PISTE_PRIVATE void piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel,
                                       uint32_t id);
 PISTE_PRIVATE void piste_event_disable(struct piste_event *event, uint32_t slot);
@@ -95,8 +97,9 @@ PISTE_PRIVATE const char *piste_setting(const char *name);
 
 /* ---- channels.c: with the lock held ---- */
 
-/* Maps the memory and gives it a slot. Returns 0, or the enum piste_refusal. Keeps no descriptor. */
-PISTE_PRIVATE uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, int memory);
+/* Maps the memory and gives it a slot: that of channel `replaces`, with its events, where that is not 0. Returns 0, or the enum
+ * piste_refusal. Keeps no descriptor. */
+PISTE_PRIVATE uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, int memory);
 PISTE_PRIVATE void piste_channel_detach(uint32_t daemon, uint32_t key);
 /* Slot of the daemon's channel, PISTE_CHANNEL_COUNT_MAX when there is none. */
 PISTE_PRIVATE uint32_t piste_channel_slot(uint32_t daemon, uint32_t key);

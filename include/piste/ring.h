@@ -75,10 +75,15 @@ static inline __attribute__((always_inline)) uint32_t piste_enabled_id(uint64_t 
 extern "C" {
 #endif
 
+enum piste_room {
+	PISTE_ROOM_MADE,     /* Try again. */
+	PISTE_ROOM_NONE,     /* The record is lost, and counted. */
+	PISTE_ROOM_INACTIVE, /* The channel does not record. */
+};
+
 /* Makes room for a record of `units` in the ring that the thread writes to: enters the next sub-buffer, or waits for space in a
- * blocking channel. Returns 1 when the caller should try again, 0 when the record is lost (and counted, unless the channel has
- * stopped). Safe in signal handlers. */
-int piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units);
+ * blocking channel. Safe in signal handlers. */
+enum piste_room piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units);
 
 #ifdef __cplusplus
 }
@@ -107,24 +112,29 @@ struct piste_record {
 	uint64_t time;
 };
 
-/* Reserves a record for the event whose state holds `enabled`, and writes its header and contexts. The cursor is NULL when the channel
- * is not recording, or when the record was lost and counted. */
+/* Reserves a record for the event whose state has `slot`, and writes its header and contexts. The cursor is NULL when the channel is
+ * not recording, or when the record was lost and counted. */
 static inline __attribute__((always_inline)) struct piste_record
-piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size_t payload_bytes)
+piste_reserve(const struct piste_thread_offsets *offsets, volatile uint64_t *slot, size_t payload_bytes)
 {
-	struct piste_channel *channel = piste_enabled_channel(enabled);
-	uint32_t id = piste_enabled_id(enabled);
-	uint32_t index = piste_thread_word(offsets->index), cpu = piste_thread_word(offsets->cpu);
-	struct piste_record record = {NULL, NULL, channel, 0, 0, 0};
+	struct piste_record record = {NULL, NULL, NULL, 0, 0, 0};
+	uint64_t enabled = piste_load_relaxed(slot), position, offset;
+	uint32_t id, index, cpu, contexts, subbuf_units;
 	size_t body_bytes, extension_bytes;
-	uint32_t contexts, subbuf_units;
-	uint64_t position, offset;
+	struct piste_channel *channel;
+	enum piste_room room;
 
+look:
+	channel = piste_enabled_channel(enabled);
+	id = piste_enabled_id(enabled);
+	index = piste_thread_word(offsets->index);
+	cpu = piste_thread_word(offsets->cpu);
 	/* ORDER ring.active (relaxed): nothing is read because of it. Who reads an old value is stopped where the consumer ended
 	 * the sub-buffer, because entering the next one looks again. A wiped or replaced page has no rings. */
 	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
 	                   index >= channel->ring_count))
-		return record;
+		goto inactive;
+	record.channel = channel;
 	contexts = channel->contexts;
 	body_bytes = channel->lead_bytes + payload_bytes;
 	subbuf_units = channel->subbuf_units;
@@ -134,6 +144,10 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size
 		 * has seen. Pairs with runtime/ring.c. */
 		position = piste_load_acquire(&record.ring->position);
 		record.time = piste_clock_ticks(channel->clock, ((position ^ cpu) & PISTE_POSITION_CPU_MASK) != 0);
+		/* R1: the clock may be read ahead of the position, and is then not behind the last writer's when that one was on
+		 * this CPU. So the CPU must be ours from before until after. */
+		if (piste_unlikely(piste_thread_word(offsets->cpu) != cpu))
+			goto look;
 		extension_bytes = 0;
 		/* Relaxed: the time of any committed record serves (R3). */
 		if (piste_unlikely(id >= PISTE_RECORD_ID_EXTENDED ||
@@ -147,9 +161,12 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size
 		offset = record.unit & (subbuf_units - 1);
 		if (piste_unlikely(offset == 0 || offset + record.units > subbuf_units)) {
 			piste_keep_branch();
-			if (!piste_make_room(channel, index, record.units))
-				return record;
-			continue;
+			room = piste_make_room(channel, index, record.units);
+			if (room == PISTE_ROOM_MADE)
+				continue;
+			if (room == PISTE_ROOM_INACTIVE)
+				goto inactive;
+			return record;
 		}
 		if (piste_likely(piste_swap_if(&record.ring->position, &position,
 		                               (record.unit + record.units) << PISTE_POSITION_SHIFT |
@@ -183,6 +200,13 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t enabled, size
 		record.cursor += sizeof(cpu_id);
 	}
 	return record;
+
+inactive:
+	/* Stopped, unless another channel has taken this one's place: then the slot names that one. */
+	if (piste_load_relaxed(slot) == enabled)
+		return record;
+	enabled = piste_load_acquire(slot);
+	goto look;
 }
 
 /* Commits `units` units: their marks get the tag of `first`, and the first of them `first` itself, last. Short records by single stores

@@ -136,8 +136,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 			uint8_t *piste_cursor;                                                                         \
 			if (!(piste_bits & 1))                                                                         \
 				continue;                                                                              \
-			piste_record = piste_reserve(&piste_this_module.offsets, piste_load_relaxed(piste_slot),       \
-			                             (uint64_t)0 add);                                                 \
+			piste_record = piste_reserve(&piste_this_module.offsets, piste_slot, (uint64_t)0 add);         \
 			piste_cursor = piste_record.cursor;                                                            \
 			if (!piste_cursor)                                                                             \
 				continue;                                                                              \

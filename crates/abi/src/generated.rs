@@ -737,7 +737,7 @@ pub type piste_refusal = ::core::ffi::c_uint;
 pub struct piste_message_channel {
     pub message: piste_message,
     pub key: u32,
-    pub reserved: u32,
+    pub replaces: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -754,8 +754,8 @@ const _: () = {
         "Offset of field: piste_message_channel::key",
     ][::core::mem::offset_of!(piste_message_channel, key) - 16usize];
     [
-        "Offset of field: piste_message_channel::reserved",
-    ][::core::mem::offset_of!(piste_message_channel, reserved) - 20usize];
+        "Offset of field: piste_message_channel::replaces",
+    ][::core::mem::offset_of!(piste_message_channel, replaces) - 20usize];
 };
 #[repr(C)]
 #[derive(

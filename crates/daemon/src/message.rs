@@ -75,6 +75,8 @@ pub enum ToProgram {
     Channel {
         /// The ring set.
         key: RingSetKey,
+        /// The ring set whose events it takes over.
+        replaces: Option<RingSetKey>,
     },
     /// Detach it.
     ChannelGone {
@@ -242,9 +244,9 @@ impl ToProgram {
     /// The datagrams of the message: one, or several when it has many events.
     pub fn encode(&self) -> Vec<Vec<u8>> {
         match self {
-            ToProgram::Channel { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL, *key)],
-            ToProgram::ChannelGone { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL_GONE, *key)],
-            ToProgram::StateDump { key } => vec![channel(piste_abi::PISTE_MESSAGE_STATEDUMP, *key)],
+            ToProgram::Channel { key, replaces } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL, *key, *replaces)],
+            ToProgram::ChannelGone { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL_GONE, *key, None)],
+            ToProgram::StateDump { key } => vec![channel(piste_abi::PISTE_MESSAGE_STATEDUMP, *key, None)],
             ToProgram::Enable { key, events } => enable(piste_abi::PISTE_MESSAGE_ENABLE, *key, events),
             ToProgram::Disable { key, events } => enable(piste_abi::PISTE_MESSAGE_DISABLE, *key, events),
             ToProgram::Sync { token } => vec![sync(piste_abi::PISTE_MESSAGE_SYNC, *token)],
@@ -263,12 +265,12 @@ fn header(type_: u32, total_bytes: usize) -> piste_message {
     }
 }
 
-fn channel(type_: u32, key: RingSetKey) -> Vec<u8> {
+fn channel(type_: u32, key: RingSetKey, replaces: Option<RingSetKey>) -> Vec<u8> {
     let message = header(type_, size_of::<piste_message_channel>());
     piste_message_channel {
         message,
         key,
-        reserved: 0,
+        replaces: replaces.unwrap_or(0),
     }
     .as_bytes()
     .to_vec()

@@ -110,11 +110,12 @@ enum piste_refusal {
 
 #define PISTE_CHANNEL_COUNT_MAX 8u
 
-/* CHANNEL carries the memfd; CHANNEL_GONE and STATEDUMP name the channel only. */
+/* CHANNEL carries the memfd; CHANNEL_GONE and STATEDUMP name the channel only. A CHANNEL that replaces another takes over its
+ * events, with their ids; the other one's memory stays until CHANNEL_GONE, for calls that have begun. */
 struct piste_message_channel {
 	struct piste_message message;
 	uint32_t key;
-	uint32_t reserved;
+	uint32_t replaces; /* Key, or 0. */
 };
 PISTE_ABI_SIZE(struct piste_message_channel, 24);
 

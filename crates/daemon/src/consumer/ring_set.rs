@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use piste_ring::{ChannelMemory, Losses};
 
@@ -17,6 +17,9 @@ use super::program::Program;
 use super::ring::{self, Buffers, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
 use crate::link::{ChannelTotals, RingSetKey};
+
+/// How long a program may take to go over to other memory. What it records until then is taken as ever.
+pub(super) const MOVE_WITHIN: Duration = Duration::from_millis(500);
 
 pub(super) struct RingSet {
     pub(super) source: Source,
@@ -95,10 +98,19 @@ impl RingSet {
     pub(super) fn finish(&mut self, deadline: Instant, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         let patience = match self.life {
             Life::Current => Patience::Until(deadline),
-            Life::Retired(since) => Patience::Until(deadline.min(since + GIVE_UP_AFTER)),
+            Life::Retired(since) => Patience::Until(deadline.min(since + MOVE_WITHIN + GIVE_UP_AFTER)),
             Life::Gone => Patience::Dead,
         };
+        if self.life != Life::Current {
+            // A call that looks at this memory from now on goes to the new one.
+            self.memory.set_recording(false);
+        }
         self.for_each_touched(desk, |ring, source, desk| ring.finish(patience, source, desk))
+    }
+
+    /// The program may not have moved to its other memory yet.
+    pub(super) fn is_moving(&self, now: Instant) -> bool {
+        matches!(self.life, Life::Retired(since) if now < since + MOVE_WITHIN)
     }
 
     /// Gives up what is in the rings, because the trace cannot be written; returns how many events that are.

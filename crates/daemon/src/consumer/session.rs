@@ -173,7 +173,9 @@ impl Session {
         if ring_set.life != Life::Gone {
             ring_set.life = life;
         }
-        ring_set.set_recording(false);
+        if life == Life::Gone {
+            ring_set.set_recording(false);
+        }
         if let Mode::Recorder(recorder) = &mut self.mode
             && was_current
             && let Some(dropped) = recorder.keep(key, ring_set)

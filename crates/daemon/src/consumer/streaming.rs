@@ -89,6 +89,7 @@ impl Session {
             let finished = match ending {
                 None if is_current && matches!(self.state, State::Stopped) => Ok(true),
                 None if is_current => ring_set.take(shared.fullest, &mut desk).map(|()| true),
+                None if ring_set.is_moving(shared.now) => ring_set.take(shared.fullest, &mut desk).map(|()| false),
                 deadline => ring_set.finish(deadline.unwrap_or(shared.now + GIVE_UP_AFTER), &mut desk),
             };
             match finished {

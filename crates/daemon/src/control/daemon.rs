@@ -278,7 +278,7 @@ impl Daemon {
 
     fn tell(&mut self, program: ProgramId, message: &ToProgram) {
         let memory = match message {
-            ToProgram::Channel { key } => match self.rings.get(key) {
+            ToProgram::Channel { key, .. } => match self.rings.get(key) {
                 Some(memory) => Some(memory.clone()),
                 // It could not be made; the machine knows by now.
                 None => return,

@@ -109,8 +109,12 @@ impl Machine {
     /// The consumer has emptied a ring set.
     pub fn ring_set_done(&mut self, key: RingSetKey) {
         self.orphans.remove(&key);
-        if self.sessions.ring_set(key).is_some() {
+        if let Some((program, life)) = self.sessions.ring_set(key).map(|set| (set.program, set.life)) {
             self.record(Change::RingSetEnded { key });
+            if life == RingSetLife::Retired {
+                // The program has other memory, and kept this one until now.
+                self.tell(program, ToProgram::ChannelGone { key });
+            }
         }
         self.drop_rings(key);
     }

@@ -61,7 +61,8 @@ impl Machine {
         self.dump_state(id);
     }
 
-    /// Replaces a ring set that has a hole: the program gets a new one, the consumer empties the old one.
+    /// Replaces a ring set that has a hole: the program gets a new one, which takes over the events, and keeps the memory of the old
+    /// one, for calls that have begun, until the consumer has emptied it.
     pub(super) fn replace(&mut self, key: RingSetKey) {
         let Some(old) = self.sessions.ring_set(key).cloned() else {
             return;
@@ -70,7 +71,6 @@ impl Machine {
             return;
         }
         self.record(Change::RingSetRetired { key });
-        self.tell(old.program, ToProgram::ChannelGone { key });
         if let Some(program) = self.programs.get(&old.program)
             && self
                 .sessions
@@ -78,6 +78,7 @@ impl Machine {
                 .is_some_and(|session| session.state != SessionState::Closing)
         {
             let blocks = program.blocks();
+            self.make_ring_set(old.program, old.session, old.channel, Some(key));
             self.offer(old.program, old.session, old.channel, &blocks, &[]);
             if let Some(new) = self.ring_set_of(old.program, old.session, old.channel)
                 && let Some(program) = self.programs.get_mut(&old.program)
@@ -104,7 +105,7 @@ impl Machine {
         }
         let Some(key) = self
             .ring_set_of(id, session, channel)
-            .or_else(|| self.make_ring_set(id, session, channel))
+            .or_else(|| self.make_ring_set(id, session, channel, None))
         else {
             return;
         };
@@ -216,7 +217,13 @@ impl Machine {
         Some(id)
     }
 
-    fn make_ring_set(&mut self, id: ProgramId, session: SessionId, channel: u32) -> Option<RingSetKey> {
+    fn make_ring_set(
+        &mut self,
+        id: ProgramId,
+        session: SessionId,
+        channel: u32,
+        replaces: Option<RingSetKey>,
+    ) -> Option<RingSetKey> {
         let Some(key) = self.sessions.next_key() else {
             self.add_finding(
                 session,
@@ -243,7 +250,7 @@ impl Machine {
         self.record(Change::RingSetAdded { key, ring_set });
         self.make_rings(key, name, geometry, recording);
         self.tell_consumer(message);
-        self.tell(id, ToProgram::Channel { key });
+        self.tell(id, ToProgram::Channel { key, replaces });
         Some(key)
     }
 

@@ -99,7 +99,7 @@ impl Machine {
             self.tell(id, ToProgram::ChannelGone { key });
         }
         for &key in known.difference(&attached) {
-            self.tell(id, ToProgram::Channel { key });
+            self.tell(id, ToProgram::Channel { key, replaces: None });
         }
         for session in self.sessions_of(id) {
             if self.is_active(session) {

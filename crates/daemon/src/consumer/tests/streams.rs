@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
+use super::super::ring_set::MOVE_WITHIN;
 use super::super::session::Again;
 use super::rig::{NUMBER, Read, Rig};
 use crate::link::{Loss, ToControl};
@@ -214,11 +215,16 @@ fn record_that_a_living_program_never_finishes_is_given_up_and_its_memory_replac
     rig.work();
     assert!(rig.messages.contains(&ToControl::RingRecovered { key: 1 }));
     rig.retire(1);
+    rig.record(1, 300..350);
     rig.program(2);
-    rig.record(2, 300..400);
+    rig.record(2, 350..400);
     rig.writer(1, 0).commit(&unfinished);
     rig.work();
-    assert!(rig.messages.contains(&ToControl::RingSetDone { key: 1 }));
+    let done = ToControl::RingSetDone { key: 1 };
+    assert!(!rig.messages.contains(&done), "calls may still use its memory");
+    rig.pass(MOVE_WITHIN);
+    rig.work();
+    assert!(rig.messages.contains(&done));
     let totals = rig.close();
     let read = rig.read();
     assert_eq!(read.numbers, (0..10).chain(11..400).collect::<Vec<_>>());

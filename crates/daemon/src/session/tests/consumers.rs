@@ -153,7 +153,7 @@ fn a_ring_set_that_a_living_consumer_has_not_was_emptied_or_lost() {
     let lost = |machine: &Machine| machine.session(session).channels[0].lost_ring_set_count;
     // Retired, and emptied meanwhile.
     machine.ring_set_missing(1, true, true);
-    check(&mut machine, &["drop 1"]);
+    check(&mut machine, &["7: gone 1", "drop 1"]);
     // Its program died, and it was emptied meanwhile.
     machine.ring_set_missing(3, false, true);
     check(&mut machine, &["drop 3"]);

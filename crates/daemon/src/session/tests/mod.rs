@@ -196,7 +196,11 @@ fn show_message(message: &ToProgram) -> String {
         shown.join(" ")
     };
     match message {
-        ToProgram::Channel { key } => format!("channel {key}"),
+        ToProgram::Channel { key, replaces: None } => format!("channel {key}"),
+        ToProgram::Channel {
+            key,
+            replaces: Some(replaced),
+        } => format!("channel {key} for {replaced}"),
         ToProgram::ChannelGone { key } => format!("gone {key}"),
         ToProgram::Enable { key, events: list } => format!("enable {key} {}", events(list)),
         ToProgram::Disable { key, events: list } => format!("disable {key} {}", events(list)),

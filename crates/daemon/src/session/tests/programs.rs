@@ -234,10 +234,9 @@ fn a_hole_in_a_ring_leads_to_a_new_ring_set() {
     check(
         &mut machine,
         &[
-            "7: gone 1",
             "make 2 piste:web:default recording",
             "consumer: rings 1/0 2 of 7 from 2",
-            "7: channel 2",
+            "7: channel 2 for 1",
             "7: enable 2 1.0=0 1.1=1",
             "consumer: retire 1",
         ],
@@ -245,7 +244,7 @@ fn a_hole_in_a_ring_leads_to_a_new_ring_set() {
     machine.ring_recovered(1);
     check(&mut machine, &[]);
     machine.ring_set_done(1);
-    check(&mut machine, &["drop 1"]);
+    check(&mut machine, &["7: gone 1", "drop 1"]);
     machine.dead(ADA);
     check(&mut machine, &["consumer: program gone 2"]);
 }
