@@ -42,6 +42,13 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
         .ring_sets()
         .filter(|(key, set)| set.session == id && machine.is_alive(*key));
     let attached: BTreeSet<ProgramId> = ring_sets.map(|(_, ring_set)| ring_set.program).collect();
+    let channels: Vec<shown::ChannelStatus> = (0..).zip(&session.channels).map(channel).collect();
+    // The consumer tells a finding of a channel when it is new, and counts it in the totals.
+    let mut own_findings = findings(&notes.map_or_else(Vec::new, |notes| notes.findings.list()));
+    own_findings.retain(|own| {
+        let mut of_channels = channels.iter().flat_map(|channel| &channel.findings);
+        !of_channels.any(|finding| finding.what == own.what)
+    });
     shown::SessionStatus {
         name: identity.name.clone(),
         id: host::hex(identity.trace.uuid),
@@ -57,7 +64,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
         started_ns: session.first_start.map(|moment| count(moment.wall_ns)),
         duration_ns: count(session.recorded_ns(now)),
         snapshots: count(session.snapshot_count),
-        channels: (0..).zip(&session.channels).map(channel).collect(),
+        channels,
         programs: count(attached.len()),
         participants: notes.map_or_else(Vec::new, |notes| {
             let list = notes.participants.list(PARTICIPANT_COUNT_MAX);
@@ -76,7 +83,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
             let events = notes.participants.unmatched_events().filter(|event| !is_matched(event));
             events.take(UNMATCHED_EVENT_COUNT_MAX).map(str::to_owned).collect()
         }),
-        findings: findings(&notes.map_or_else(Vec::new, |notes| notes.findings.list())),
+        findings: own_findings,
     }
 }
 
