@@ -16,7 +16,7 @@ pub(super) struct Channel {
     pub(super) geometry: Geometry,
     pub(super) layouts: Layouts,
     pub(super) findings: Findings,
-    /// Of ring sets that are done.
+    /// Of ring sets that are done, and of the snapshots that were written.
     pub(super) past: ChannelTotals,
 }
 

@@ -73,9 +73,16 @@ impl SnapshotJob {
                 );
                 return Some(Err(Failure::Other { what }));
             }
+            // What earlier snapshots wrote is not this one's.
+            let totals = |channel: &Channel| ChannelTotals {
+                events: 0,
+                bytes: 0,
+                packets: 0,
+                ..channel.past.clone()
+            };
             self.totals = channels
                 .values()
-                .map(|channel| (channel.stream_id, channel.past.clone()))
+                .map(|channel| (channel.stream_id, totals(channel)))
                 .collect();
             self.remove(&folder);
         }
@@ -83,9 +90,12 @@ impl SnapshotJob {
             Ok(false) => None,
             Ok(true) => {
                 for (stream_id, totals) in &mut self.totals {
-                    totals.findings = channels
-                        .get(stream_id)
-                        .map_or(vec![], |channel| channel.findings.list().to_vec());
+                    if let Some(channel) = channels.get_mut(stream_id) {
+                        totals.findings = channel.findings.list().to_vec();
+                        channel.past.events += totals.events;
+                        channel.past.bytes += totals.bytes;
+                        channel.past.packets += totals.packets;
+                    }
                 }
                 Some(Ok(std::mem::take(&mut self.totals).into_values().collect()))
             }

@@ -25,8 +25,15 @@ fn snapshot_has_the_newest_events_and_the_recorder_goes_on() {
 
     rig.record(1, 5000..5010);
     rig.messages.clear();
-    rig.snapshot("second");
-    assert_eq!(read(&rig.folder.path().join("second")).numbers.last(), Some(&5009));
+    let second_totals = rig.snapshot("second");
+    let second = read(&rig.folder.path().join("second"));
+    assert_eq!(second.numbers.last(), Some(&5009));
+    assert_eq!(second_totals.events, second.numbers.len() as u64);
+    assert_eq!(
+        rig.stop().events,
+        totals.events + second_totals.events,
+        "a session's totals are those of all its snapshots"
+    );
     assert!(
         !rig.output().join("user").join("default_100").exists(),
         "nothing is streamed"
