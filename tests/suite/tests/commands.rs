@@ -523,6 +523,8 @@ fn ctrl_c_ends_the_command_and_finishes_the_trace() {
     assert_eq!(recorder.running.ask("record 10"), "done");
     // To piste alone: it passes it on.
     recorder.running.signal(Signal::INT);
+    // Its standard input stays open, which would end it too.
+    assert_eq!(recorder.running.next_line(), None);
     let recording = recorder.finish();
     recording.finished.expect_status(128 + 2);
     assert_eq!((recording.events(), recording.discarded()), (20, 0));
