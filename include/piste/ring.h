@@ -28,7 +28,7 @@
 
 /* A channel that this process has attached: a private page in front of the mapping of the channel's memory. It does not change
  * after it is published. When the channel goes, page and mapping are replaced by zero pages, and the page is wiped by fork
- * (ARCHITECTURE.md: "Memory of a gone channel", "A forked child"); so each value must be harmless as zero. */
+ * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"); so each value must be harmless as zero. */
 struct piste_channel {
 	uint32_t ring_count;
 	uint32_t contexts;
