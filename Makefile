@@ -74,8 +74,9 @@ $(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/*.h run
 .PHONY: programs
 programs:
 	$(CARGO) build --release --locked -p piste -p pisted
+	$(CARGO) build --profile query --locked -p piste-query
 	@mkdir -p $(BUILD)/bin
-	install -m 755 target/release/piste target/release/pisted $(BUILD)/bin/
+	install -m 755 target/release/piste target/release/pisted target/query/piste-query $(BUILD)/bin/
 	@$(BUILD)/bin/piste man $(BUILD)/share/man/man1
 	@mkdir -p $(BUILD)/share/bash-completion/completions $(BUILD)/share/zsh/site-functions $(BUILD)/share/fish/vendor_completions.d
 	@$(BUILD)/bin/piste completions bash > $(BUILD)/share/bash-completion/completions/piste
@@ -90,7 +91,7 @@ install: build ## Installs to PREFIX (default /usr/local): programs, library, he
 # ---- What people run ----
 
 .PHONY: demo
-demo: packages build ## Records python3 compiling its standard library, and shows what came out
+demo: packages build ## Records gcc under make with the kernel, and shows one system call on its way
 	@tools/demo
 
 .PHONY: test
@@ -102,8 +103,12 @@ check: packages ## Formats, lints and checks the architecture, without changing 
 	@tools/check
 
 .PHONY: bench
-bench: packages build ## Measures against the floor and LTTng-UST; results in out/bench.json
+bench: packages build ## Measures against the floor, LTTng-UST, perf and strace; results in out/bench.json
 	@bench/run
+
+.PHONY: bench-overhead
+bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about twenty minutes
+	@bench/overhead
 
 .PHONY: clean
 clean: ## Removes what was built

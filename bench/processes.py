@@ -39,7 +39,10 @@ def family(pid: int) -> list[int]:
 
 
 def name_of(pid: int) -> str:
-    return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    """Empty when it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def end_all() -> None:

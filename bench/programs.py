@@ -19,6 +19,8 @@ class Built:
 
     floor: pathlib.Path
     start: pathlib.Path
+    calls: pathlib.Path
+    splice: pathlib.Path
     events: dict[str, pathlib.Path]
     tiny: dict[str, pathlib.Path]
 
@@ -36,6 +38,8 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
     return Built(
         floor=compile_program(folder / "floor", ["floor.c", "rounds.c"], ["-lpthread"]),
         start=compile_program(folder / "start", ["start.c"], []),
+        calls=compile_program(folder / "calls", ["calls.c", "rounds.c"], ["-lpthread"]),
+        splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),
         events={
             tracer: compile_program(
                 folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"]

@@ -14,6 +14,15 @@ class Scale:
     traced_events: int  # Under strace; the second run has twice as many.
     disk_rounds: int
     disk_events: int  # In each round.
+    kernel_blocks: int  # Of rounds with each tracer of the kernel.
+    kernel_calls: int  # In each round.
+    kernel_consumer_rounds: int
+    kernel_consumer_calls: int  # In each round; two events each.
+    reading_user_events: int
+    reading_kernel_events: int
+    reading_large_bytes: int
+    reading_rounds: int  # Against babeltrace2, which takes long.
+    reading_short_rounds: int
 
 
 FULL = Scale(
@@ -25,6 +34,15 @@ FULL = Scale(
     traced_events=200_000,
     disk_rounds=7,
     disk_events=5_000_000,
+    kernel_blocks=7,
+    kernel_calls=100_000,
+    kernel_consumer_rounds=3,
+    kernel_consumer_calls=5_000_000,
+    reading_user_events=9_000_000,
+    reading_kernel_events=10_000_000,
+    reading_large_bytes=5_000_000_000,
+    reading_rounds=5,
+    reading_short_rounds=11,
 )
 QUICK = Scale(
     shows_only=True,
@@ -35,4 +53,13 @@ QUICK = Scale(
     traced_events=1_000,
     disk_rounds=1,
     disk_events=20_000,
+    kernel_blocks=1,
+    kernel_calls=1_000,
+    kernel_consumer_rounds=1,
+    kernel_consumer_calls=10_000,
+    reading_user_events=9_000,
+    reading_kernel_events=10_000,
+    reading_large_bytes=5_000_000,
+    reading_rounds=1,
+    reading_short_rounds=1,
 )

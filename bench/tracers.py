@@ -100,6 +100,10 @@ class Piste(Tracer):
         self.run_folder = self.folder / "run"
         self.environment["PISTE_RUNDIR"] = str(self.run_folder)
 
+    def daemons(self) -> list[int]:
+        """Without the children that ask whether the kernel answers, and end."""
+        return [pid for pid in super().daemons() if processes.name_of(pid).startswith("pisted")]
+
     def piste(self, *arguments) -> str:
         return processes.command([self.binaries / "piste", *arguments], self.environment)
 

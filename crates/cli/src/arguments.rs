@@ -1,19 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line: every command with its options. The texts here are the help, the man pages and the completions.
+//!
+//! - [`record`]: the options of `piste record`
+//! - [`events`]: those of `enable-event` and `disable-event`
+//! - [`analysis`]: those of `analyze`
+//! - [`view`]: those of `view`
+//! - [`reading`]: those of `stats` and `info`
+//! - [`writing`]: those of `trim` and `export`
+//! - [`selection`]: which events are meant, for all commands that read events
+//! - here: all others
 
-use std::ffi::OsString;
+mod analysis;
+mod events;
+mod query;
+mod reading;
+mod record;
+mod selection;
+mod view;
+mod writing;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
-use piste_control::interface::Level;
-use piste_control::level::LEVELS;
+use clap::{Args, Parser, Subcommand, ValueHint};
 
+pub(crate) use self::analysis::Analyze;
+pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
+pub(crate) use self::query::{Query, QueryFormat};
+pub(crate) use self::reading::{Info, Stats};
+pub(crate) use self::record::{KernelOptions, Record, SnapshotOn};
+pub(crate) use self::view::{Clock, Color, View, ViewFormat};
+pub(crate) use self::writing::{Export, Format, Trim};
 use crate::channel_options::ChannelOptions;
-use crate::nearest::nearest;
+use crate::gate::GateArguments;
 use crate::screen::{BAD, STRONG};
+use crate::tracked::TrackedOptions;
 
-/// Records what programs did, on one clock
+/// Records what programs and the kernel did, on one clock
 #[derive(Parser)]
 #[command(
     name = "piste",
@@ -23,7 +46,7 @@ use crate::screen::{BAD, STRONG};
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Most used: `piste record -- CMD` records a command and what it starts; `babeltrace2 DIR` shows the trace."
+    after_help = "Most used: `piste record -- CMD` records a command and what it starts; `piste view DIR` shows the trace."
 )]
 pub(crate) struct Arguments {
     /// Print the result as JSON
@@ -45,16 +68,30 @@ pub(crate) enum Command {
     EnableChannel(EnableChannel),
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
+    Track(Track),
     /// Start recording, or go on after a stop
     Start(OneSession),
     /// Stop recording; the session and its channels stay
     Stop(OneSession),
     #[command(subcommand)]
     Snapshot(Snapshot),
+    #[command(subcommand)]
+    Regenerate(Regenerate),
     Destroy(Destroy),
     List(List),
     /// Show a session: its channels, rules, counts, losses and findings
     Status(OneSession),
+    View(View),
+    Stats(Stats),
+    Info(Info),
+    Trim(Trim),
+    Export(Export),
+    Analyze(Analyze),
+    Query(Query),
+    /// Look at what tracing depends on here, and say what mends what is missing
+    ///
+    /// Exit status: 0, or 1 when something is missing.
+    Doctor,
     /// Print the version of this command and of the running pisted
     Version,
     /// Print a shell's completions
@@ -64,58 +101,15 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Wait until a recording has begun, and become its command
+    #[command(hide = true)]
+    Gate(GateArguments),
     /// Write the man pages
     #[command(hide = true)]
     Man {
         /// Folder to write them to
         folder: PathBuf,
     },
-}
-
-/// Record a command and everything it starts
-///
-/// Runs CMD with the input, output and error of this command, and exits with CMD's status. Only CMD and what it starts is
-/// recorded. The summary goes to stderr.
-#[derive(Args)]
-#[command(
-    override_usage = "piste record [OPTIONS] [--] CMD [ARG]...",
-    after_help = "\
-Exit status: CMD's own, or
-  128 + N  signal N killed CMD
-  127      CMD is not found
-  126      CMD cannot be executed
-  125      piste failed
-  90       CMD succeeded and something was lost, with --fail-on-loss
-
-Examples:
-  piste record -- ./shop
-  piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
-  piste record --preload libc --preload pthread -- python3 script.py"
-)]
-pub(crate) struct Record {
-    /// Folder for the trace: a new or empty one [default: ./piste-YYYYmmdd-HHMMSS]
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) output: Option<PathBuf>,
-    /// Record the events that match, `*` stands for any text [default: all]
-    #[arg(short = 'u', long = "userspace", value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) patterns: Vec<String>,
-    /// Leave out the events that match
-    #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) excluded: Vec<String>,
-    /// Load a helper into CMD, for programs without events of their own: libc, pthread, dl, functions
-    #[arg(long, value_name = "HELPER", value_delimiter = ',')]
-    pub(crate) preload: Vec<String>,
-    /// Write the summary to FILE as JSON
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) summary: Option<PathBuf>,
-    /// Exit with status 90 if CMD succeeded and any event or packet was lost
-    #[arg(long)]
-    pub(crate) fail_on_loss: bool,
-    /// The command and its arguments
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
-    #[command(flatten)]
-    pub(crate) channel: ChannelOptions,
 }
 
 /// Create a session and make it the current one
@@ -136,63 +130,24 @@ pub(crate) struct Create {
 
 /// Make a channel: rings of their own for some events, with their own settings
 #[derive(Args)]
-#[command(override_usage = "piste enable-channel [OPTIONS] [-u] NAME")]
+#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
 pub(crate) struct EnableChannel {
     #[command(flatten)]
     pub(crate) session: SessionOption,
     #[command(flatten)]
-    pub(crate) domain: Domain,
+    pub(crate) domain: DomainFlags,
     /// Name of the channel
     pub(crate) name: String,
+    /// What each event carries beside its fields: vtid,cpu_id; with -k: tid,cpu_id,interrupt_state; or none
+    #[arg(
+        long = "context",
+        value_name = "CONTEXT",
+        value_delimiter = ',',
+        conflicts_with = "no_default_contexts"
+    )]
+    pub(crate) contexts: Option<Vec<String>>,
     #[command(flatten)]
     pub(crate) options: ChannelOptions,
-}
-
-/// Record the events that match, in programs of now and later
-#[derive(Args)]
-#[command(override_usage = "piste enable-event [OPTIONS] [-u] PATTERN...")]
-pub(crate) struct EnableEvent {
-    #[command(flatten)]
-    pub(crate) session: SessionOption,
-    #[command(flatten)]
-    pub(crate) domain: Domain,
-    /// Names of events, `provider:event`, `*` stands for any text
-    #[arg(value_name = "PATTERN", required_unless_present = "all", value_delimiter = ',')]
-    pub(crate) patterns: Vec<String>,
-    /// All events
-    #[arg(short, long, conflicts_with = "patterns")]
-    pub(crate) all: bool,
-    /// Channel that records them, made if missing [default: default]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
-    /// Leave out the events that match
-    #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) excluded: Vec<String>,
-    /// Only events at least as grave: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
-    #[arg(long, alias = "loglevel", value_parser = parse_level)]
-    pub(crate) level: Option<Level>,
-    /// Only events of exactly this level
-    #[arg(long, alias = "loglevel-only", value_name = "LEVEL", value_parser = parse_level, conflicts_with = "level")]
-    pub(crate) level_only: Option<Level>,
-}
-
-/// Stop recording the events of a rule
-#[derive(Args)]
-#[command(override_usage = "piste disable-event [OPTIONS] [-u] PATTERN...")]
-pub(crate) struct DisableEvent {
-    #[command(flatten)]
-    pub(crate) session: SessionOption,
-    #[command(flatten)]
-    pub(crate) domain: Domain,
-    /// Patterns as they were enabled
-    #[arg(value_name = "PATTERN", required_unless_present = "all", value_delimiter = ',')]
-    pub(crate) patterns: Vec<String>,
-    /// All rules of the channel
-    #[arg(short, long, conflicts_with = "patterns")]
-    pub(crate) all: bool,
-    /// The channel [default: default]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
 }
 
 /// Take snapshots of a `--snapshot` session
@@ -208,6 +163,38 @@ pub(crate) enum Snapshot {
     },
 }
 
+/// Say what the kernel's events of a session are about: threads and CPUs
+///
+/// Replaces what was said before. A thread is recorded that every one of the options allows.
+#[derive(Args)]
+pub(crate) struct Track {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    /// Only these processes, with all their threads
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
+    pub(crate) pids: Vec<u32>,
+    /// And what these processes start from now on
+    #[arg(long, requires = "pids")]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) options: TrackedOptions,
+    /// The whole system
+    #[arg(
+        short,
+        long,
+        conflicts_with_all = ["pids", "follow", "uids", "gids", "process_groups", "process_sessions", "cpus"],
+        required_unless_present_any = ["pids", "uids", "gids", "process_groups", "process_sessions", "cpus"]
+    )]
+    pub(crate) all: bool,
+}
+
+/// Write once more what is written at the start
+#[derive(Subcommand)]
+pub(crate) enum Regenerate {
+    /// Write the state of the system into the kernel trace: processes, open files, devices
+    Statedump(OneSession),
+}
+
 /// End a session; its trace stays
 #[derive(Args)]
 pub(crate) struct Destroy {
@@ -218,7 +205,7 @@ pub(crate) struct Destroy {
     pub(crate) all: bool,
 }
 
-/// List the programs with their events, and the sessions
+/// List the programs with their events, and the sessions; or what of the kernel and of binaries can be recorded
 #[derive(Args)]
 pub(crate) struct List {
     /// Only events that match, and programs that have any
@@ -232,6 +219,21 @@ pub(crate) struct List {
     /// Only this session, with its channels
     #[arg(short, long, conflicts_with_all = ["programs", "sessions", "pattern"])]
     pub(crate) session: Option<String>,
+    /// The kernel's events; one that is named is shown with its fields
+    #[arg(short, long, conflicts_with_all = ["programs", "sessions", "session"])]
+    pub(crate) kernel: bool,
+    /// With -k: each with its fields
+    #[arg(long, requires = "kernel")]
+    pub(crate) fields: bool,
+    /// The system calls with their arguments
+    #[arg(long, conflicts_with_all = ["programs", "sessions", "session", "kernel"])]
+    pub(crate) syscalls: bool,
+    /// The functions of a program or library, for --uprobe
+    #[arg(long, value_name = "BINARY", value_hint = ValueHint::FilePath, conflicts_with_all = ["programs", "sessions", "session", "kernel", "syscalls"])]
+    pub(crate) symbols: Option<String>,
+    /// The probes that the authors of a program or library left in it, for --usdt
+    #[arg(long, value_name = "BINARY", value_hint = ValueHint::FilePath, conflicts_with_all = ["programs", "sessions", "session", "kernel", "syscalls", "symbols"])]
+    pub(crate) usdt: Option<String>,
 }
 
 /// A session by option.
@@ -258,24 +260,6 @@ impl OneSession {
     pub(crate) fn chosen(self) -> Option<String> {
         self.name.or(self.session)
     }
-}
-
-/// `-u`, which is understood before, after and between names; there is no other domain to choose.
-#[derive(Args)]
-pub(crate) struct Domain {
-    /// User space events
-    #[arg(short = 'u', long = "userspace", action = ArgAction::Count)]
-    _userspace: u8,
-}
-
-fn parse_level(name: &str) -> Result<Level, String> {
-    Level::from_name(name).ok_or_else(|| {
-        let names = LEVELS.iter().map(|(_, name)| *name);
-        match nearest(name, names.clone(), 1).first() {
-            Some(near) => format!("no such level; did you mean {near:?}?"),
-            None => format!("no such level; there are {}", names.collect::<Vec<_>>().join(", ")),
-        }
-    })
 }
 
 #[cfg(test)]
@@ -313,6 +297,44 @@ mod tests {
             };
             assert_eq!(record.patterns, ["a:*"], "{line}");
             assert_eq!(record.command, ["ls", "-u", "--json"], "{line}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_a_flag_for_rules_and_has_patterns_for_recordings() {
+        for line in ["-k a,b", "a b -k", "a -k b"] {
+            let Command::EnableEvent(event) = parse(&format!("piste enable-event {line}")) else {
+                panic!()
+            };
+            assert_eq!(event.patterns, ["a", "b"], "{line}");
+            assert_eq!(
+                event.domain.chosen(),
+                piste_control::interface::Domain::kernel,
+                "{line}"
+            );
+        }
+        let refused = |line: &str| Arguments::try_parse_from(line.split(' ')).is_err();
+        for line in [
+            "piste enable-event -k",
+            "piste enable-event -u -k a",
+            "piste enable-event --syscall open",
+            "piste enable-event -k a --level err",
+            "piste record -k a",
+            "piste record --no-kernel -k a -- true",
+            "piste record --no-kernel --no-user -- true",
+            "piste record -a -p 1",
+            "piste track",
+            "piste track -a --uid 1",
+        ] {
+            assert!(refused(line), "{line}");
+        }
+        for line in [
+            "piste record -a -d 1s",
+            "piste record -p 1,2",
+            "piste track --pid 1 --follow",
+            "piste track -a",
+        ] {
+            assert!(!refused(line), "{line}");
         }
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of a channel, the same for `record` and `enable-channel`.
+//! The options of a channel, the same for `record` and `enable-channel`; and those of the kernel's channel of a recording.
 
-use clap::Args;
-use piste_control::interface::{ChannelRequest, LossMode};
+use clap::{Args, ValueEnum};
+use piste_control::interface::{ChannelRequest, Domain, LossMode};
 
 use crate::quantity::{self, Timeout};
 
@@ -19,10 +19,10 @@ pub(crate) struct ChannelOptions {
     /// When a ring is full, the program waits, at most so long: 100us, 500ms, 1s, forever
     #[arg(long, alias = "blocking-timeout", value_name = "TIMEOUT", group = "loss", value_parser = quantity::parse_timeout)]
     block: Option<Timeout>,
-    /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K]
+    /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K, of a kernel channel 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
     subbuf_size: Option<u64>,
-    /// Number of sub-buffers in each ring, a power of two [default: 4]
+    /// Number of sub-buffers in each ring, a power of two [default: 4, of a kernel channel 64 for each CPU]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
     /// Record neither thread id nor CPU with each event
@@ -32,28 +32,70 @@ pub(crate) struct ChannelOptions {
 
 impl ChannelOptions {
     /// The request for a channel of that name.
-    pub(crate) fn request(&self, name: String) -> ChannelRequest {
+    pub(crate) fn request(&self, domain: Domain, name: String) -> ChannelRequest {
         let (loss, block_timeout) = match (self.discard, self.overwrite, self.block) {
             (true, ..) => (Some(LossMode::discard), None),
             (_, true, _) => (Some(LossMode::overwrite), None),
             (_, _, Some(timeout)) => (Some(LossMode::block), Some(timeout)),
             _ => (None, None),
         };
-        let context = self.no_default_contexts.then_some(false);
         ChannelRequest {
             name,
+            domain: Some(domain),
             loss,
             block_timeout_us: match block_timeout {
                 Some(Timeout::After(duration)) => i64::try_from(duration.as_micros()).ok(),
                 Some(Timeout::Never) | None => None,
             },
-            // More than the contract allows is pisted's to refuse; more than it can be told is as much too much.
-            subbuf_bytes: self.subbuf_size.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            subbuf_bytes: self.subbuf_size.map(told_bytes),
             subbuf_count: self.num_subbuf.map(i64::from),
-            context_vtid: context,
-            context_cpu_id: context,
+            contexts: self.no_default_contexts.then(Vec::new),
         }
     }
+}
+
+/// The kernel's channel of a recording.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel options")]
+pub(crate) struct KernelRingOptions {
+    /// Size of a sub-buffer of the kernel's rings, a power of two: 4K to 512K [default: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
+    kernel_subbuf_size: Option<u64>,
+    /// Number of sub-buffers in the kernel's ring of each CPU [default: 64]
+    #[arg(long, alias = "kernel-num-subbuf", value_name = "N")]
+    kernel_subbuf_count: Option<u32>,
+    /// When a ring of the kernel is full, discard the newest events (the default) or overwrite the oldest
+    #[arg(long, value_name = "MODE")]
+    kernel_loss: Option<KernelLoss>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KernelLoss {
+    Discard,
+    Overwrite,
+}
+
+impl KernelRingOptions {
+    /// The request for a kernel channel of that name.
+    pub(crate) fn request(&self, name: String) -> ChannelRequest {
+        ChannelRequest {
+            name,
+            domain: Some(Domain::kernel),
+            loss: self.kernel_loss.map(|loss| match loss {
+                KernelLoss::Discard => LossMode::discard,
+                KernelLoss::Overwrite => LossMode::overwrite,
+            }),
+            block_timeout_us: None,
+            subbuf_bytes: self.kernel_subbuf_size.map(told_bytes),
+            subbuf_count: self.kernel_subbuf_count.map(i64::from),
+            contexts: None,
+        }
+    }
+}
+
+/// More than the contract allows is pisted's to refuse; more than it can be told is as much too much.
+fn told_bytes(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -72,12 +114,15 @@ mod tests {
     fn options_become_a_request() {
         let request = |line: &str| {
             let line = ["name"].into_iter().chain(line.split_whitespace());
-            OneChannel::try_parse_from(line).unwrap().options.request("web".into())
+            OneChannel::try_parse_from(line)
+                .unwrap()
+                .options
+                .request(Domain::user, "web".into())
         };
         let plain = request("");
         assert_eq!(
-            (plain.name.as_str(), plain.loss, plain.subbuf_bytes, plain.context_vtid),
-            ("web", None, None, None)
+            (plain.name.as_str(), plain.loss, plain.subbuf_bytes, &plain.contexts),
+            ("web", None, None, &None)
         );
 
         let full = request("--block 500ms --subbuf-size 1M --num-subbuf 8 --no-default-contexts");
@@ -86,7 +131,7 @@ mod tests {
             (Some(LossMode::block), Some(500_000))
         );
         assert_eq!((full.subbuf_bytes, full.subbuf_count), (Some(1 << 20), Some(8)));
-        assert_eq!((full.context_vtid, full.context_cpu_id), (Some(false), Some(false)));
+        assert_eq!(full.contexts, Some(vec![]));
 
         let forever = request("--block forever");
         assert_eq!((forever.loss, forever.block_timeout_us), (Some(LossMode::block), None));

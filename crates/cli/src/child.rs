@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the recorded command and takes care of signals meanwhile.
+//! Runs the recorded command, or waits where there is none, and takes care of signals meanwhile.
 //!
 //! The command is in this process's group, so what the terminal sends (Ctrl-C, Ctrl-\, hang-up) reaches it without help;
 //! piste only has to survive, to finish the trace. What another process sends to piste alone is passed on, as sudo(8) does.
 //!
 //!   before the command   the first signal is noted: the caller asks `interrupted` and gives up; the second ends piste
 //!   while it runs        nothing from the terminal, everything else is passed on
+//!   without a command    the first ends the recording
 //!   after it             for a moment nothing: that signal was meant for the command; then the first says what piste is
 //!                        doing, and the second leaves that to pisted
+//!
+//! SIGUSR1, where a snapshot is wanted at it, orders one at any time and is not passed on.
 
 use std::fs;
-use std::io;
+use std::io::{self, PipeWriter, Write, pipe};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, exit};
+use std::process::{Child, exit};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
+use crate::attendant::Order;
 use crate::failure::KILLED;
 use crate::screen;
 
@@ -41,6 +47,8 @@ enum Phase {
     },
     /// A descriptor of the process, not its id: that may be another's by the time a signal is passed on.
     Running(OwnedFd),
+    /// No command; who waits reads the other end.
+    Alone(PipeWriter),
     After {
         end: Instant,
         told: bool,
@@ -48,18 +56,21 @@ enum Phase {
 }
 
 impl Guard {
-    /// Takes over the signals; those that piste was started to ignore (nohup) stay ignored, also for the command.
-    pub(crate) fn new() -> io::Result<Guard> {
-        let ignored = ignored_signals(&fs::read_to_string("/proc/self/status")?);
-        let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP]
-            .into_iter()
-            .filter(|signal| ignored & 1 << (signal - 1) == 0);
+    /// Takes over the signals; those that piste was started to ignore (nohup) stay ignored, also for the command. `snapshots`
+    /// gets an order for each SIGUSR1.
+    pub(crate) fn new(snapshots: Option<Sender<Order>>) -> io::Result<Guard> {
+        let mut taken = not_ignored([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        taken.extend(snapshots.is_some().then_some(SIGUSR1));
         let mut signals = SignalsInfo::<WithOrigin>::new(taken)?;
         let phase = Arc::new(Mutex::new(Phase::Before { noted: None }));
         let of_thread = phase.clone();
         thread::Builder::new().name("signals".into()).spawn(move || {
             for origin in signals.forever() {
-                arrived(&mut lock(&of_thread), &origin);
+                match &snapshots {
+                    // Nobody takes them any more at the end of a recording.
+                    Some(orders) if origin.signal == SIGUSR1 => drop(orders.send(Order::Snapshot)),
+                    _ => arrived(&mut lock(&of_thread), &origin),
+                }
             }
         })?;
         Ok(Guard { phase })
@@ -73,32 +84,67 @@ impl Guard {
         }
     }
 
-    /// Runs the command to its end and returns its exit status as a shell would.
+    /// Runs the command that `start` starts to its end and returns its exit status as a shell would.
     ///
     /// # Errors
     /// The command could not be started.
-    pub(crate) fn run(&self, command: &mut Command) -> io::Result<u8> {
+    pub(crate) fn run(&self, start: impl FnOnce() -> io::Result<Child>) -> io::Result<u8> {
         let mut child = {
             // A signal that arrives in between waits for the lock, and is then passed on.
             let mut phase = lock(&self.phase);
-            let child = command.spawn()?;
-            if let Some(descriptor) =
-                Pid::from_raw(child.id().cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            {
-                *phase = Phase::Running(descriptor);
+            let child = start()?;
+            if let Some(process) = process(child.id()) {
+                *phase = Phase::Running(process);
             }
             child
         };
         let status = child.wait()?;
-        *lock(&self.phase) = Phase::After {
-            end: Instant::now(),
-            told: false,
-        };
+        self.end();
         Ok(match (status.code(), status.signal()) {
             (Some(code), _) => code as u8,
             (None, signal) => killed_by(signal.unwrap_or(0)),
         })
     }
+
+    /// Waits for a signal, the end of the time, or the end of the last of `processes` where there are any.
+    pub(crate) fn wait(&self, time: Option<Duration>, mut processes: Vec<OwnedFd>) -> io::Result<()> {
+        let deadline = time.map(|time| Instant::now() + time);
+        let (signal, noting) = pipe()?;
+        let has_processes = !processes.is_empty();
+        *lock(&self.phase) = Phase::Alone(noting);
+        while !(has_processes && processes.is_empty()) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut any: Vec<PollFd> = vec![PollFd::new(&signal, PollFlags::IN)];
+            any.extend(processes.iter().map(|process| PollFd::new(process, PollFlags::IN)));
+            match poll(&mut any, left.as_ref()) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+                Ok(_) if !any[0].revents().is_empty() => break,
+                Ok(_) => {}
+            }
+            let mut ended: Vec<bool> = any[1..].iter().map(|process| !process.revents().is_empty()).collect();
+            processes.retain(|_| !ended.remove(0));
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn end(&self) {
+        *lock(&self.phase) = Phase::After {
+            end: Instant::now(),
+            told: false,
+        };
+    }
+}
+
+/// A descriptor of a process that runs.
+pub(crate) fn process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 fn lock(phase: &Mutex<Phase>) -> MutexGuard<'_, Phase> {
@@ -121,6 +167,10 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
                 let _ = pidfd_send_signal(process, signal);
             }
         }
+        Phase::Alone(noting) => {
+            // A pipe that is full has said it often enough.
+            let _ = noting.write_all(&[0]);
+        }
         Phase::After { end, .. } if end.elapsed() < MOMENT => {}
         Phase::After { told: told @ false, .. } => {
             *told = true;
@@ -128,6 +178,13 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
         }
         Phase::After { .. } => exit(killed_by(origin.signal).into()),
     }
+}
+
+/// Those that piste was not started to ignore, as nohup starts it.
+pub(crate) fn not_ignored(signals: impl IntoIterator<Item = i32>) -> io::Result<Vec<i32>> {
+    let ignored = ignored_signals(&fs::read_to_string("/proc/self/status")?);
+    let is_taken = |signal: &i32| ignored & 1 << (signal - 1) == 0;
+    Ok(signals.into_iter().filter(is_taken).collect())
 }
 
 /// The set of ignored signals in the text of /proc/self/status: bit n - 1 is signal n.
@@ -139,6 +196,8 @@ fn ignored_signals(status: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -150,11 +209,24 @@ mod tests {
 
     #[test]
     fn the_status_is_the_one_a_shell_would_give() {
-        let guard = Guard::new().unwrap();
-        let status = |script: &str| guard.run(Command::new("sh").args(["-c", script])).unwrap();
+        let guard = Guard::new(None).unwrap();
+        let status = |script: &str| guard.run(|| Command::new("sh").args(["-c", script]).spawn()).unwrap();
         assert_eq!(status("exit 7"), 7);
         assert_eq!(status("kill -KILL $$"), 137);
-        let missing = guard.run(&mut Command::new("/no/such/command")).unwrap_err();
+        let missing = guard.run(|| Command::new("/no/such/command").spawn()).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn without_a_command_it_waits_for_the_time_or_the_last_process() {
+        let guard = Guard::new(None).unwrap();
+        guard.wait(Some(Duration::from_millis(1)), vec![]).unwrap();
+        let mut children: Vec<Child> = ["0", "0.01"]
+            .iter()
+            .map(|time| Command::new("sleep").arg(time).spawn().unwrap())
+            .collect();
+        let processes = children.iter().map(|child| process(child.id()).unwrap()).collect();
+        guard.wait(None, processes).unwrap();
+        assert!(children.iter_mut().all(|child| child.try_wait().unwrap().is_some()));
     }
 }

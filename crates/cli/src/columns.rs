@@ -61,6 +61,12 @@ impl Columns {
         self.rows.push(cells.into());
     }
 
+    /// The same for columns that are not known beforehand.
+    pub(crate) fn row_of(&mut self, cells: Vec<Cell>) {
+        assert_eq!(cells.len(), self.align.len());
+        self.rows.push(cells);
+    }
+
     /// Everything, `indent` spaces from the left, two spaces between columns.
     pub(crate) fn lines(&self, indent: usize) -> String {
         let width = |cell: &Cell| UnicodeWidthStr::width(cell.text.as_str());
@@ -70,7 +76,9 @@ impl Columns {
         let mut lines = String::new();
         for row in &self.rows {
             let mut line = " ".repeat(indent);
-            for (column, cell) in row.iter().enumerate() {
+            // Nothing stands at the end of a line, not even spaces.
+            let filled = row.iter().rposition(|cell| !cell.text.is_empty());
+            for (column, cell) in row.iter().enumerate().take(filled.map_or(0, |last| last + 1)) {
                 let padding = " ".repeat(widths[column] - width(cell));
                 let text = styled(cell.style, &cell.text);
                 if column > 0 {

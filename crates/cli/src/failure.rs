@@ -5,7 +5,10 @@ use std::fmt::Display;
 use std::io;
 
 use piste_control::error::reason;
-use piste_control::interface;
+use piste_control::interface::{self, ErrorKind};
+use unicode_width::UnicodeWidthStr;
+
+use crate::screen::printable;
 
 /// The command failed.
 pub(crate) const FAILED: u8 = 1;
@@ -65,13 +68,26 @@ impl Failure {
 
 impl From<piste_control::Error> for Failure {
     fn from(error: piste_control::Error) -> Failure {
-        Failure::new(error)
+        match error.refusal() {
+            Some(ErrorKind::InvalidFilter(Some(wrong))) => {
+                let place = pointed_at(&wrong.filter, wrong.position);
+                Failure::new(format!("the filter is wrong: {}\n{place}", printable(&wrong.reason)))
+            }
+            _ => Failure::new(error),
+        }
     }
+}
+
+/// The text, and a caret under the byte at `position`.
+pub(crate) fn pointed_at(text: &str, position: i64) -> String {
+    let position = usize::try_from(position).unwrap_or(0).min(text.len());
+    let before = text.get(..position).unwrap_or(text);
+    format!("  {}\n  {}^", printable(text), " ".repeat(printable(before).width()))
 }
 
 impl From<interface::Error> for Failure {
     fn from(error: interface::Error) -> Failure {
-        Failure::new(piste_control::Error::from(error))
+        piste_control::Error::from(error).into()
     }
 }
 
@@ -82,5 +98,28 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Failure::ReaderGone,
             _ => Failure::new(format!("cannot write the output: {}", reason(&error))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_filter_is_shown_with_the_place() {
+        let wrong = interface::InvalidFilter_Args {
+            filter: "é == \"x\" && prev_pri < 10".into(),
+            position: 13,
+            reason: "no field \"prev_pri\"".into(),
+        };
+        let refused = piste_control::Error::Refused(Box::new(ErrorKind::InvalidFilter(Some(wrong))));
+        match Failure::from(refused) {
+            Failure::Told { sentence, .. } => assert_eq!(
+                sentence,
+                "the filter is wrong: no field \"prev_pri\"\n  é == \"x\" && prev_pri < 10\n              ^"
+            ),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(pointed_at("a", 9), "  a\n   ^");
     }
 }

@@ -5,24 +5,38 @@ use std::thread;
 use std::time::Duration;
 
 use anstyle::Style;
-use piste_control::interface::{Event, Program, SessionState, SessionStatus, VarlinkClientInterface};
+use piste_control::interface::{Event, ProbePlaceKind, Program, SessionState, SessionStatus, VarlinkClientInterface};
 use serde_json::json;
 
 use crate::arguments::List;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
-use crate::pattern::matches;
+use crate::kernel_list;
 use crate::quantity::{count, size};
 use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
 use crate::session::connect;
 use crate::status;
 use crate::summary::{Total, finding_text};
+use piste_names::matches;
 
 /// Programs that waited for a pisted register as soon as one appears. They are given this long before they are listed.
 const REGISTRATION_TIME: Duration = Duration::from_millis(300);
 
 /// `piste list`
 pub(crate) fn list(arguments: List, json: bool) -> Result<(), Failure> {
+    let pattern = arguments.pattern.clone();
+    if arguments.kernel {
+        return kernel_list::events(pattern, arguments.fields, json);
+    }
+    if arguments.syscalls {
+        return kernel_list::syscalls(pattern, json);
+    }
+    if let Some(binary) = &arguments.symbols {
+        return kernel_list::places(binary, ProbePlaceKind::symbol, pattern, json);
+    }
+    if let Some(binary) = &arguments.usdt {
+        return kernel_list::places(binary, ProbePlaceKind::usdt, pattern, json);
+    }
     let mut client = connect()?;
     if let Some(session) = arguments.session {
         return status::show_one(&client.calls().status(Some(session)).call()?.session, json);

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace lacks: how much, why, and which options would have kept it.
 
-use piste_control::interface::{ChannelStatus, SessionStatus};
+use piste_control::interface::{ChannelStatus, Domain, SessionStatus};
 
 use crate::quantity::{count, counted, size};
 use crate::screen::{BAD, printable, styled};
 use crate::summary::labelled;
 
+/// Which options set the sizes of a kernel channel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Options {
+    /// Those of `record`.
+    OfRecord,
+    /// Those of `enable-channel`.
+    OfChannel,
+}
+
 /// A line for each channel that lost something, and what helps.
-pub(crate) fn lines(status: &SessionStatus) -> String {
+pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
     let mut lines = String::new();
     for channel in &status.channels {
         let Some(missing) = missing(channel.discarded_events, channel.lost_packets) else {
@@ -21,14 +30,21 @@ pub(crate) fn lines(status: &SessionStatus) -> String {
             String::new()
         };
         let reasons = reasons(channel, status.snapshot);
-        let text = format!("channel {}: {missing}{share}", printable(&channel.settings.name));
+        let kernel = match channel.settings.domain {
+            Domain::kernel => "kernel ",
+            Domain::user => "",
+        };
+        let text = format!(
+            "{kernel}channel {}: {missing}{share}",
+            printable(&channel.settings.name)
+        );
         let why = if reasons.is_empty() {
             String::new()
         } else {
             format!(": {}", reasons.join(", "))
         };
         lines += &labelled("lost", &(styled(BAD, text) + &why));
-        if let Some(remedy) = remedy(channel, status.snapshot) {
+        if let Some(remedy) = remedy(channel, status.snapshot, options) {
             lines += &labelled("try", &remedy);
         }
     }
@@ -64,7 +80,10 @@ fn reasons(channel: &ChannelStatus, snapshot: bool) -> Vec<String> {
     .collect()
 }
 
-fn remedy(channel: &ChannelStatus, snapshot: bool) -> Option<String> {
+fn remedy(channel: &ChannelStatus, snapshot: bool, options: Options) -> Option<String> {
+    if channel.settings.domain == Domain::kernel {
+        return remedy_of_kernel(channel, snapshot, options);
+    }
     let settings = &channel.settings;
     let larger = size(settings.subbuf_bytes.saturating_mul(4))
         .replace(" KiB", "K")
@@ -85,12 +104,26 @@ fn remedy(channel: &ChannelStatus, snapshot: bool) -> Option<String> {
     (losses.discarded_too_large > 0).then(|| format!("larger sub-buffers: --subbuf-size {larger}"))
 }
 
+fn remedy_of_kernel(channel: &ChannelStatus, snapshot: bool, options: Options) -> Option<String> {
+    let losses = &channel.losses;
+    let (option, fewer) = match options {
+        Options::OfRecord => ("--kernel-subbuf-count", "-k, --syscall, --preset, --filter"),
+        Options::OfChannel => ("--num-subbuf", "narrower patterns, --filter, `piste track`"),
+    };
+    (losses.discarded_full > 0 || (losses.overwritten > 0 && !snapshot)).then(|| {
+        format!(
+            "larger rings: {option} {}, or fewer events: {fewer}",
+            channel.settings.subbuf_count.saturating_mul(4)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use piste_control::interface::Losses;
 
     use super::*;
-    use crate::summary::tests::{seen, session};
+    use crate::summary::tests::{seen, session, with_kernel};
 
     #[test]
     fn overwritten_events_are_a_loss_only_where_a_trace_lacks_them() {
@@ -102,10 +135,10 @@ mod tests {
             overwritten: 24,
             lost_packets: 0,
         };
-        assert!(seen(&lines(&session)).contains("24 were overwritten"));
+        assert!(seen(&lines(&session, Options::OfRecord)).contains("24 were overwritten"));
         session.snapshot = true;
         session.channels[0].discarded_events = 0;
-        assert_eq!(lines(&session), "");
+        assert_eq!(lines(&session, Options::OfRecord), "");
     }
 
     #[test]
@@ -113,10 +146,22 @@ mod tests {
         let mut session = session();
         let losses = &mut session.channels[0].losses;
         (losses.discarded_full, losses.discarded_too_large) = (0, 24);
-        assert!(seen(&lines(&session)).ends_with("try    larger sub-buffers: --subbuf-size 1M\n"));
+        assert!(seen(&lines(&session, Options::OfRecord)).ends_with("try    larger sub-buffers: --subbuf-size 1M\n"));
 
         let losses = &mut session.channels[0].losses;
         (losses.discarded_too_large, losses.discarded_late) = (0, 24);
-        assert!(seen(&lines(&session)).ends_with("24 took too long to write\n"));
+        assert!(seen(&lines(&session, Options::OfRecord)).ends_with("24 took too long to write\n"));
+    }
+
+    #[test]
+    fn the_kernels_rings_have_options_of_their_own() {
+        let mut session = with_kernel();
+        session.channels.remove(0);
+        let channel = &mut session.channels[0];
+        (channel.discarded_events, channel.losses.discarded_full) = (5, 5);
+        let seen = |options| seen(&lines(&session, options));
+        assert!(seen(Options::OfRecord).contains("kernel channel kernel: 5 events discarded"));
+        assert!(seen(Options::OfRecord).contains("--kernel-subbuf-count 256, or fewer"));
+        assert!(seen(Options::OfChannel).contains("--num-subbuf 256, or fewer"));
     }
 }

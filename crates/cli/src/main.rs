@@ -1,28 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
-//! record.rs, session.rs, list.rs, status.rs; what they show together is summary.rs. All of them work through
-//! `piste_control`.
+//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs; what they show together is summary.rs. They work through
+//! `piste_control`. view.rs and stats.rs
+//! read traces, with `piste_trace`.
 
+mod analyze;
 mod arguments;
+mod attendant;
+mod call_stack;
 mod channel_options;
 mod child;
 mod columns;
+mod doctor;
+mod dynamic;
+mod export;
 mod failure;
+mod filtered;
 mod folder;
+mod gate;
+mod info;
+mod kernel_list;
+mod kernel_rules;
 mod list;
 mod loss;
 mod manual;
-mod nearest;
+mod moment;
 mod nothing;
-mod pattern;
 mod preload;
+mod preset;
+mod progress;
 mod quantity;
+mod query;
 mod record;
+mod recording;
+mod rules;
 mod screen;
 mod session;
+mod stats;
 mod status;
 mod summary;
+mod traces;
+mod tracked;
+mod trim;
+mod unfinished;
 mod version;
+mod view;
 
 use std::process::ExitCode;
 
@@ -53,16 +75,27 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Create(create) => session::create(create, json),
         Command::SetSession { name } => session::set_current(name, json),
         Command::EnableChannel(channel) => session::enable_channel(channel, json),
-        Command::EnableEvent(event) => session::enable_event(event, json),
-        Command::DisableEvent(event) => session::disable_event(event, json),
+        Command::EnableEvent(event) => rules::enable_event(event, json),
+        Command::DisableEvent(event) => rules::disable_event(event, json),
+        Command::Track(track) => tracked::track(track, json),
         Command::Start(session) => session::start(session, json),
         Command::Stop(session) => session::stop(session, json),
         Command::Snapshot(snapshot) => session::snapshot(snapshot, json),
+        Command::Regenerate(regenerate) => session::regenerate(regenerate, json),
         Command::Destroy(destroy) => session::destroy(destroy, json),
         Command::List(list) => list::list(list, json),
         Command::Status(session) => status::status(session, json),
+        Command::View(view) => view::view(&view, json),
+        Command::Info(info) => info::info(&info, json),
+        Command::Stats(stats) => stats::stats(&stats, json),
+        Command::Trim(trim) => trim::trim(&trim, json),
+        Command::Export(export) => export::export(&export, json),
+        Command::Analyze(analyze) => analyze::analyze(&analyze, json),
+        Command::Query(query) => query::query(&query, json),
+        Command::Doctor => return doctor::doctor(json),
         Command::Version => version::version(json),
         Command::Completions { shell } => manual::completions(shell),
+        Command::Gate(gate) => return Ok(gate::become_command(&gate)),
         Command::Man { folder } => manual::pages(&folder),
     }?;
     Ok(0)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a recording has no events.
+//! Why a recording has no events, or none of programs where those were asked for.
 
-use piste_control::interface::SessionStatus;
+use piste_control::interface::{Domain, SessionStatus};
 
-use crate::nearest::nearest;
 use crate::screen::printable;
+use crate::summary::Total;
+use piste_names::nearest;
 
 /// What the user asked to record.
 pub(crate) struct Wanted<'a> {
@@ -12,8 +13,21 @@ pub(crate) struct Wanted<'a> {
     pub(crate) preloaded: bool,
 }
 
-/// The most likely reason.
-pub(crate) fn reason(status: &SessionStatus, wanted: &Wanted) -> String {
+/// The most likely reason, if something is to be explained.
+pub(crate) fn reason(status: &SessionStatus, wanted: &Wanted) -> Option<String> {
+    let is_nothing = |domain| Total::of_domain(status, &domain).map(|total| total.is_nothing());
+    let (kernel, user) = (is_nothing(Domain::kernel), is_nothing(Domain::user));
+    let asked_for = !wanted.patterns.is_empty() || wanted.preloaded;
+    match (kernel, user) {
+        // A program without events of its own is nothing special where the kernel's are recorded.
+        (Some(false), Some(true)) if !asked_for => None,
+        (_, Some(true)) => Some(of_programs(status, wanted)),
+        (Some(true), None) => Some("none of the enabled kernel events happened in what is tracked".into()),
+        _ => None,
+    }
+}
+
+fn of_programs(status: &SessionStatus, wanted: &Wanted) -> String {
     let nobody = status.participants.is_empty();
     if nobody && wanted.preloaded {
         return "no helper was loaded; is the program linked statically, set-user-ID, or without an instrumented function?".into();
@@ -30,14 +44,14 @@ pub(crate) fn reason(status: &SessionStatus, wanted: &Wanted) -> String {
     }
     let known = || status.unmatched_events.iter().map(String::as_str);
     let patterns = wanted.patterns.join(", ");
-    let mut near: Vec<&str> = wanted
+    let mut near: Vec<String> = wanted
         .patterns
         .iter()
         .flat_map(|pattern| nearest(pattern, known(), 3))
         .collect();
     near.dedup();
     if near.is_empty() {
-        near = known().take(3).collect();
+        near = known().take(3).map(str::to_owned).collect();
     }
     match near.as_slice() {
         [] => format!("no event matches {patterns}; the programs that ran have none at all"),
@@ -54,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::summary::recorded;
-    use crate::summary::tests::{seen, session};
+    use crate::summary::tests::{seen, session, with_kernel};
 
     fn without_events() -> SessionStatus {
         let mut session = session();
@@ -74,8 +88,25 @@ mod tests {
                 patterns: &patterns,
                 preloaded,
             },
+            None,
         ));
-        lines.lines().last().unwrap_or_default().trim().to_owned()
+        let why = lines.lines().find_map(|line| line.trim().strip_prefix("why"));
+        why.unwrap_or_default().trim().to_owned()
+    }
+
+    #[test]
+    fn programs_without_events_are_explained_only_where_they_were_asked_for() {
+        let mut session = with_kernel();
+        session.channels[0].events = 0;
+        session.channels[0].discarded_events = 0;
+        session.participants.clear();
+        assert_eq!(why(&session, &[], false), "");
+        assert!(why(&session, &["shop:*"], false).contains("no program with events ran"));
+
+        session.channels.remove(0);
+        assert_eq!(why(&session, &[], false), "");
+        session.channels[0].events = 0;
+        assert!(why(&session, &[], false).contains("none of the enabled kernel events happened"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use piste_control::error::reason;
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use piste_names::nearest;
 
 const HELPERS: [&str; 4] = ["libc", "pthread", "dl", "functions"];
 

@@ -32,28 +32,28 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Timeout, String> {
     if matches!(text, "forever" | "inf") {
         return Ok(Timeout::Never);
     }
-    let (number, unit) = split(text)?;
-    let duration = match unit {
-        "us" | "µs" => Duration::from_micros(number),
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        "min" => Duration::from_secs(number.saturating_mul(60)),
-        "" => {
-            return Err(format!(
-                "has no unit; write for example {number}us, {number}ms or {number}s"
-            ));
-        }
-        _ => {
-            return Err(format!(
-                "{unit:?} is no unit of time; write for example 100us, 500ms, 1s or forever"
-            ));
-        }
-    };
+    let duration = parse_duration(text)?;
     // The contract has 32 bits of microseconds, the last value of which waits without limit.
     if duration.as_micros() >= u128::from(u32::MAX) {
         return Err("is more than 71 minutes; write forever to wait without limit".into());
     }
     Ok(Timeout::After(duration))
+}
+
+/// A time from `100us`, `500ms`, `10s`, `2min` or `1h`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text)?;
+    match unit {
+        "us" | "µs" => Ok(Duration::from_micros(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "min" => Ok(Duration::from_secs(number.saturating_mul(60))),
+        "h" => Ok(Duration::from_secs(number.saturating_mul(3600))),
+        "" => Err(format!(
+            "has no unit; write for example {number}us, {number}ms or {number}s"
+        )),
+        _ => Err(format!("{unit:?} is no unit of time; there are us, ms, s, min and h")),
+    }
 }
 
 fn split(text: &str) -> Result<(u64, &str), String> {
@@ -180,7 +180,9 @@ mod tests {
             "has no unit; write for example 5us, 5ms or 5s"
         );
         assert!(parse_timeout("72min").unwrap_err().contains("71 minutes"));
-        assert!(parse_timeout("1h").unwrap_err().contains("no unit of time"));
+        assert!(parse_timeout("2h").unwrap_err().contains("71 minutes"));
+        assert!(parse_timeout("1d").unwrap_err().contains("no unit of time"));
+        assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
     }
 
     #[test]

@@ -1,39 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste record`: a session for one command and what it starts.
+//! `piste record`: a session for one command and what it starts, or for the whole system for a while.
 //!
 //! The session has a record id, and only the command's environment has it too (PISTE_RECORD): other programs stay out. The
-//! session ends with the command, also when the command could not be started or pisted was replaced meanwhile.
+//! kernel is told the command's process id, while the command is held at a gate (gate.rs). The session ends with the command,
+//! also when the command could not be started or pisted was replaced meanwhile.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use piste_control::error::reason;
-use piste_control::interface::{SessionStatus, VarlinkClientInterface};
-use piste_control::{Client, Error, Places};
+use piste_control::interface::SessionStatus;
+use piste_control::{Error, Places};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::arguments::Record;
-use crate::child::Guard;
+use crate::arguments::{Record, SnapshotOn};
+use crate::attendant::{Attendant, Charge, Order, snapshot};
+use crate::child::{self, Guard};
 use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
+use crate::gate::Gate;
 use crate::nothing::Wanted;
 use crate::preload;
+use crate::recording::{KernelSide, Recording, Subject};
 use crate::screen;
 use crate::summary::{self, Summary};
-
-/// What a helper says about the program it was loaded into: where its code lies, for looking up addresses later.
-const STATE_DUMP_PATTERN: &str = "lttng_ust_statedump:*";
-const CHANNEL: &str = "default";
 
 /// Runs the command; the status is the command's.
 pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
     run(arguments, json).map_err(Failure::of_record)
 }
 
+/// A recording that has ended.
+struct Outcome {
+    exit_status: u8,
+    /// The session's status if its end succeeded.
+    ended: Result<SessionStatus, Error>,
+    kernel: KernelSide,
+}
+
 fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
-    let guard = Guard::new().map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
+    let (orders, received) = channel();
+    let at_signal = arguments.snapshot_on.contains(&SnapshotOn::Signal);
+    let guard = Guard::new(at_signal.then(|| orders.clone()))
+        .map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     // All that can be refused without a session is refused before there is one.
     let preloaded = preload::setting(&arguments.preload)?;
     let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
@@ -41,21 +54,15 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
         Some(path) => TraceFolder::chosen(path)?,
         None => TraceFolder::named_by_time(Path::new("."), &now())?,
     };
-
-    let record_id = random_id();
-    let mut command = Command::new(&arguments.command[0]);
-    command.args(&arguments.command[1..]).env("PISTE_RECORD", &record_id);
-    if let Some(setting) = preloaded {
-        command.env("LD_PRELOAD", setting);
-    }
-    let (exit_status, ended) = match in_a_session(arguments, &record_id, folder.path(), &guard, &mut command) {
-        Ok(result) => result,
+    let outcome = match in_a_session(arguments, preloaded, folder.path(), &guard, (orders, received)) {
+        Ok(outcome) => outcome,
         Err(failure) => {
             folder.abandon();
             return Err(failure);
         }
     };
-    let status = ended.map_err(|error| {
+    let exit_status = outcome.exit_status;
+    let status = outcome.ended.map_err(|error| {
         let sentence = format!(
             "the end of the recording failed: {error}; what was recorded is in {:?}",
             folder.path()
@@ -68,7 +75,7 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
         }
     })?;
 
-    let summary = Summary::new(&status, exit_status);
+    let summary = Summary::new(&status, exit_status, &outcome.kernel);
     if json {
         screen::tell(&format!("{}\n", summary.json()));
     } else {
@@ -76,7 +83,8 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
             patterns: &arguments.patterns,
             preloaded: !arguments.preload.is_empty(),
         };
-        screen::tell(&summary::recorded(&status, &wanted));
+        let verbose = arguments.verbose.then_some(&outcome.kernel);
+        screen::tell(&summary::recorded(&status, &wanted, verbose));
     }
     if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
         writeln!(file, "{}", summary.json())
@@ -86,81 +94,130 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
     Ok(if failed_by_loss { LOSS } else { exit_status })
 }
 
-/// Runs the command in a session of its own. Returns its exit status, and the session's status if its end succeeded.
+/// Records in a session of its own.
 ///
 /// # Errors
-/// The command has not run.
+/// Nothing was recorded; the command has not run.
 fn in_a_session(
     arguments: &Record,
-    record_id: &str,
+    preloaded: Option<OsString>,
     output: &str,
     guard: &Guard,
-    command: &mut Command,
-) -> Result<(u8, Result<SessionStatus, Error>), Failure> {
+    (orders, received): (Sender<Order>, Receiver<Order>),
+) -> Result<Outcome, Failure> {
     let places = Places::from_environment()?;
-    if let Some(run_folder) = places.setting() {
-        // The command and what it starts may change to other folders.
-        command.env("PISTE_RUNDIR", run_folder);
-    }
-    let name = format!("record-{}", &record_id[..8]);
-    let mut client = Client::connect_or_start(&places)?;
-    let (name_wanted, record_id) = (Some(name.clone()), Some(record_id.to_owned()));
-    client
-        .calls()
-        .create_session(name_wanted, Some(output.into()), false, record_id)
-        .call()?;
-
-    let started = start(client, arguments, &name).map_err(Failure::from);
-    let ran = started.and_then(|()| match guard.interrupted() {
-        Some(status) => Err(Failure::with_status("interrupted before the command ran", status)),
-        None => guard.run(command).map_err(|error| not_started(command, &error)),
-    });
-    let ended = destroy(&places, &name);
-    Ok((ran?, ended))
-}
-
-/// Sets the session up and starts it. The connection ends here: pisted needs none of ours while the command runs.
-fn start(mut client: Client, arguments: &Record, name: &str) -> Result<(), Error> {
-    let calls = client.calls();
-    let session = || Some(name.to_owned());
-    calls
-        .enable_channel(session(), arguments.channel.request(CHANNEL.into()))
-        .call()?;
-    let excluded = arguments.excluded.clone();
-    calls
-        .enable_event(
-            session(),
-            Some(CHANNEL.into()),
-            patterns(arguments),
-            excluded,
-            None,
-            false,
-        )
-        .call()?;
-    calls.start(session()).call()?;
-    Ok(())
-}
-
-fn patterns(arguments: &Record) -> Vec<String> {
-    let mut patterns = arguments.patterns.clone();
-    if patterns.is_empty() {
-        patterns.push("*".into());
-    } else if !arguments.preload.is_empty() {
-        patterns.push(STATE_DUMP_PATTERN.into());
-    }
-    patterns
-}
-
-/// Ends the session. A pisted that was replaced, now or while the command ran, is asked again.
-fn destroy(places: &Places, name: &str) -> Result<SessionStatus, Error> {
-    let attempt = || {
-        let mut client = Client::connect_or_start(places)?;
-        let reply = client.calls().destroy_session(Some(name.into())).call()?;
-        Ok(reply.session)
+    let id = random_id();
+    let subject = Subject {
+        output,
+        record_id: id.clone(),
+        // Processes that run already know nothing of the recording: their own events are recorded where they are named.
+        records_programs: !arguments.no_user && (arguments.pids.is_empty() || !arguments.patterns.is_empty()),
+        takes_everyone: arguments.all_system || !arguments.pids.is_empty(),
     };
-    match attempt() {
-        Err(Error::Gone) => attempt(),
-        result => result,
+    let session = format!("record-{}", &id[..8]);
+    let recording = Recording::create(places.clone(), session.clone(), arguments, &subject)?;
+    let at_exit = arguments.snapshot_on.contains(&SnapshotOn::Exit);
+    let charge = Charge {
+        duration: arguments.duration.filter(|_| !arguments.command.is_empty()),
+        snapshot_at_stop: at_exit,
+        places: places.clone(),
+        session,
+    };
+    let attend = || Attendant::begin(charge.clone(), orders, received);
+    let ran = match arguments.command.split_first() {
+        Some((name, rest)) => {
+            let mut command = Command::new(name);
+            command
+                .args(rest)
+                .envs(preloaded.map(|setting| ("LD_PRELOAD", setting)));
+            // It and what it starts may change to other folders.
+            command.envs(places.setting().map(|run_folder| ("PISTE_RUNDIR", run_folder)));
+            command.env("PISTE_RECORD", subject.record_id);
+            run_command(arguments, &recording, guard, &mut command, attend)
+        }
+        None => wait(arguments, &recording, guard, attend),
+    };
+    let last = match &ran {
+        Ok(Ran { stopped: false, .. }) if at_exit => snapshot(&charge),
+        _ => Ok(()),
+    };
+    let ended = recording.destroy();
+    Ok(Outcome {
+        exit_status: ran?.exit_status,
+        ended: last.and(ended),
+        kernel: recording.into_kernel_side(),
+    })
+}
+
+/// What came of the time while it was recorded.
+struct Ran {
+    exit_status: u8,
+    /// Recording was stopped before the end.
+    stopped: bool,
+}
+
+/// Runs the command to its end.
+fn run_command(
+    arguments: &Record,
+    recording: &Recording,
+    guard: &Guard,
+    command: &mut Command,
+    attend: impl FnOnce() -> Attendant,
+) -> Result<Ran, Failure> {
+    let gate = match recording.kernel().is_recorded {
+        true => Some(Gate::hold(command).map_err(|error| not_held(guard, &error))?),
+        false => None,
+    };
+    let held: Vec<u32> = gate.iter().map(Gate::pid).filter(|_| !arguments.all_system).collect();
+    recording.start(arguments, &held)?;
+    if let Some(status) = guard.interrupted() {
+        return Err(Failure::with_status("interrupted before the command ran", status));
+    }
+    let attendant = attend();
+    let status = guard.run(|| match gate {
+        Some(gate) => gate.open(),
+        None => command.spawn(),
+    });
+    let stopped = attendant.end();
+    match status {
+        Ok(exit_status) => Ok(Ran { exit_status, stopped }),
+        Err(error) => Err(not_started(command, &error)),
+    }
+}
+
+/// Waits until the time is over, somebody ends it, or the processes have ended.
+fn wait(
+    arguments: &Record,
+    recording: &Recording,
+    guard: &Guard,
+    attend: impl FnOnce() -> Attendant,
+) -> Result<Ran, Failure> {
+    let processes = arguments
+        .pids
+        .iter()
+        .map(|pid| child::process(*pid).ok_or_else(|| Failure::new(format!("there is no process {pid}"))))
+        .collect::<Result<Vec<_>, _>>()?;
+    recording.start(arguments, &arguments.pids)?;
+    if arguments.duration.is_none() {
+        screen::tell_sentence("recording; Ctrl-C ends it");
+    }
+    let attendant = attend();
+    let waited = guard.wait(arguments.duration, processes);
+    attendant.end();
+    waited.map_err(|error| Failure::new(format!("cannot wait: {}", reason(&error))))?;
+    Ok(Ran {
+        exit_status: 0,
+        stopped: false,
+    })
+}
+
+fn not_held(guard: &Guard, error: &std::io::Error) -> Failure {
+    match guard.interrupted() {
+        Some(status) => Failure::with_status("interrupted before the command ran", status),
+        None => Failure::new(format!(
+            "cannot hold the command until recording starts: {}",
+            reason(error)
+        )),
     }
 }
 

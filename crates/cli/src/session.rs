@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that change sessions: create, set-session, enable-channel, enable-event, disable-event, start, stop, snapshot record,
-//! destroy. Each is one call to pisted and a line about what is so now.
+//! The commands that change sessions: create, set-session, enable-channel, start, stop, snapshot record, regenerate, destroy. Each is
+//! one call to pisted and a line about what is so now. Those of events are in rules.rs.
 
 use std::path::Path;
 
 use piste_control::error::reason;
-use piste_control::interface::{ChannelSettings, EventRule, LossMode, Program, SessionStatus, VarlinkClientInterface};
+use piste_control::interface::{ChannelSettings, Domain, LossMode, SessionStatus, VarlinkClientInterface};
 use piste_control::{Client, Places};
 use serde_json::json;
 
-use crate::arguments::{Create, Destroy, DisableEvent, EnableChannel, EnableEvent, OneSession, Snapshot};
+use crate::arguments::{Create, Destroy, EnableChannel, OneSession, Regenerate, Snapshot};
 use crate::failure::Failure;
-use crate::nearest::nearest;
-use crate::pattern::matches;
 use crate::quantity::{counted, duration, size};
-use crate::screen::{self, STRONG, printable, show, show_json, styled};
+use crate::screen::{STRONG, printable, show, show_json, styled};
 use crate::summary;
-
-const DEFAULT_CHANNEL: &str = "default";
+use crate::tracked;
 
 /// A connection to pisted, which is started when none runs: it takes up the sessions of one that was killed.
 pub(crate) fn connect() -> Result<Client, Failure> {
@@ -62,7 +59,10 @@ pub(crate) fn set_current(name: String, json: bool) -> Result<(), Failure> {
 
 /// `piste enable-channel`
 pub(crate) fn enable_channel(arguments: EnableChannel, json: bool) -> Result<(), Failure> {
-    let request = arguments.options.request(arguments.name);
+    let mut request = arguments.options.request(arguments.domain.chosen(), arguments.name);
+    if let Some(contexts) = arguments.contexts {
+        request.contexts = Some(contexts.into_iter().filter(|context| context != "none").collect());
+    }
     let channel = connect()?
         .calls()
         .enable_channel(arguments.session.session, request)
@@ -71,12 +71,16 @@ pub(crate) fn enable_channel(arguments: EnableChannel, json: bool) -> Result<(),
     if json {
         return show_json(&channel);
     }
-    let contexts = match contexts(&channel) {
+    let contexts = match &*contexts(&channel) {
         "" => "without contexts".into(),
         contexts => format!("with {contexts}"),
     };
+    let of_kernel = match channel.domain {
+        Domain::kernel => "kernel ",
+        Domain::user => "",
+    };
     show(&format!(
-        "channel {}: {}, rings of {}, {contexts}\n",
+        "{of_kernel}channel {}: {}, rings of {}, {contexts}\n",
         styled(STRONG, printable(&channel.name)),
         loss_mode(&channel),
         rings(&channel)
@@ -99,102 +103,8 @@ pub(crate) fn rings(channel: &ChannelSettings) -> String {
 }
 
 /// `vtid, cpu_id`, or nothing.
-pub(crate) fn contexts(channel: &ChannelSettings) -> &'static str {
-    match (channel.context_vtid, channel.context_cpu_id) {
-        (true, true) => "vtid, cpu_id",
-        (true, false) => "vtid",
-        (false, true) => "cpu_id",
-        (false, false) => "",
-    }
-}
-
-/// `piste enable-event`
-pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
-    let patterns = if arguments.all {
-        vec!["*".into()]
-    } else {
-        arguments.patterns
-    };
-    let level_only = arguments.level_only.is_some();
-    let mut client = connect()?;
-    let reply = client
-        .calls()
-        .enable_event(
-            arguments.session.session,
-            arguments.channel,
-            patterns,
-            arguments.excluded,
-            arguments.level_only.or(arguments.level),
-            level_only,
-        )
-        .call()?;
-    rules("enabled", &reply.channel, &reply.rules, json)?;
-    if !json {
-        let programs = client.calls().list_programs().call()?.programs;
-        for doubt in reply.rules.iter().filter_map(|rule| doubt(&rule.pattern, &programs)) {
-            screen::tell_sentence(&doubt);
-        }
-    }
-    Ok(())
-}
-
-/// A pattern that no running program's event matches is right when the program comes later, and a typing error when not.
-fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
-    let names = || {
-        programs
-            .iter()
-            .flat_map(|program| program.events.iter().map(|event| event.name.as_str()))
-    };
-    if names().any(|name| matches(pattern, name)) {
-        return None;
-    }
-    match nearest(pattern, names(), 3).as_slice() {
-        [] => None,
-        near => Some(format!(
-            "note: no running program has an event that matches {}; near are {}",
-            printable(pattern),
-            printable(&near.join(", "))
-        )),
-    }
-}
-
-/// `piste disable-event`
-pub(crate) fn disable_event(arguments: DisableEvent, json: bool) -> Result<(), Failure> {
-    let patterns = if arguments.all { vec![] } else { arguments.patterns };
-    let reply = connect()?
-        .calls()
-        .disable_event(arguments.session.session, arguments.channel, patterns)
-        .call()?;
-    rules("disabled", &reply.channel, &reply.rules, json)
-}
-
-fn rules(verb: &str, channel: &str, rules: &[EventRule], json: bool) -> Result<(), Failure> {
-    if json {
-        return show_json(&json!({ "channel": channel, "rules": rules }));
-    }
-    let of_channel = match channel {
-        DEFAULT_CHANNEL => String::new(),
-        other => format!(", in channel {}", printable(other)),
-    };
-    let lines: String = rules
-        .iter()
-        .map(|rule| format!("{verb} {}{of_channel}\n", rule_text(rule)))
-        .collect();
-    show(&lines)
-}
-
-/// `shop:*, not shop:noise, level err and graver`
-pub(crate) fn rule_text(rule: &EventRule) -> String {
-    let mut text = styled(STRONG, printable(&rule.pattern));
-    for excluded in &rule.excluded {
-        text += &format!(", not {}", printable(excluded));
-    }
-    match &rule.level {
-        Some(level) if rule.level_only => text += &format!(", level {} only", level.name()),
-        Some(level) => text += &format!(", level {} and graver", level.name()),
-        None => {}
-    }
-    text
+pub(crate) fn contexts(channel: &ChannelSettings) -> String {
+    channel.contexts.join(", ")
 }
 
 /// `piste start`
@@ -203,11 +113,21 @@ pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
     if json {
         return show_json(&session);
     }
-    let programs = match session.programs {
-        0 => "no program with its events runs yet".into(),
-        programs => format!("{} attached", counted(programs, "program")),
-    };
-    show(&format!("{} is recording, {programs}\n", name_of(&session)))
+    let has = |domain: Domain| session.channels.iter().any(|channel| channel.settings.domain == domain);
+    let mut of = vec![];
+    if has(Domain::kernel) {
+        of.push(match tracked::text(&session.tracked) {
+            Some(about) => format!("the kernel for {about}"),
+            None => "the kernel".into(),
+        });
+    }
+    if has(Domain::user) {
+        of.push(match session.programs {
+            0 => "no program with its events runs yet".into(),
+            programs => format!("{} attached", counted(programs, "program")),
+        });
+    }
+    show(&format!("{} is recording, {}\n", name_of(&session), of.join(", ")))
 }
 
 /// `piste stop`
@@ -233,6 +153,16 @@ pub(crate) fn snapshot(arguments: Snapshot, json: bool) -> Result<(), Failure> {
         size(reply.bytes),
         styled(STRONG, printable(&reply.output))
     ))
+}
+
+/// `piste regenerate statedump`
+pub(crate) fn regenerate(arguments: Regenerate, json: bool) -> Result<(), Failure> {
+    let Regenerate::Statedump(session) = arguments;
+    connect()?.calls().regenerate_state_dump(session.chosen()).call()?;
+    if json {
+        return show_json(&json!({}));
+    }
+    show("the state of the system is in the trace once more\n")
 }
 
 /// `piste destroy`

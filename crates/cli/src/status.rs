@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste status`: one session in full.
 
-use piste_control::interface::{SessionState, SessionStatus, VarlinkClientInterface};
+use piste_control::interface::{ChannelStatus, Domain, SessionState, SessionStatus, VarlinkClientInterface};
 
 use crate::arguments::OneSession;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::kernel_rules;
 use crate::list;
 use crate::quantity::{count, counted, rate, size};
+use crate::rules::rule_text;
 use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
-use crate::session::{connect, contexts, loss_mode, rings, rule_text};
+use crate::session::{connect, contexts, loss_mode, rings};
 use crate::summary::{finding_text, findings, headline};
+use crate::tracked;
 
 /// `piste status`
 pub(crate) fn status(arguments: OneSession, json: bool) -> Result<(), Failure> {
@@ -34,8 +37,12 @@ fn text(session: &SessionStatus) -> String {
     text += "\n";
     text += &labelled("trace", &trace(session));
     text += &labelled("programs", &programs(session));
+    if session.channels.iter().any(of_kernel) {
+        let about = tracked::text(&session.tracked).unwrap_or_else(|| "the whole system".into());
+        text += &labelled("kernel", &about);
+    }
     for finding in findings(session) {
-        text += &labelled("found", &finding_text(finding));
+        text += &labelled("found", &finding_text(&finding));
     }
     if !session.channels.is_empty() {
         text += "\n";
@@ -79,6 +86,7 @@ fn programs(session: &SessionStatus) -> String {
 fn channels(session: &SessionStatus) -> String {
     let mut columns = Columns::new(&[
         ("CHANNEL", Align::Left),
+        ("DOMAIN", Align::Left),
         ("WHEN FULL", Align::Left),
         ("RING", Align::Right),
         ("CONTEXTS", Align::Left),
@@ -99,9 +107,10 @@ fn channels(session: &SessionStatus) -> String {
         let contexts = contexts(&channel.settings);
         columns.row([
             Cell::styled(STRONG, &channel.settings.name),
+            Cell::from(domain_name(&channel.settings.domain)),
             Cell::from(loss_mode(&channel.settings)),
             Cell::from(rings(&channel.settings)),
-            Cell::from(if contexts.is_empty() { "none" } else { contexts }),
+            Cell::from(if contexts.is_empty() { "none".into() } else { contexts }),
             Cell::from(count(channel.events)),
             Cell::from(rate(channel.events, session.duration_ns).unwrap_or_default()),
             Cell::from(size(channel.bytes)),
@@ -115,20 +124,37 @@ fn channels(session: &SessionStatus) -> String {
 fn rules(session: &SessionStatus) -> String {
     let mut text = String::new();
     for channel in &session.channels {
-        for rule in &channel.rules {
-            let disabled = if rule.enabled { "" } else { ", disabled" };
+        let of_users = channel.rules.iter().map(|rule| (rule_text(rule), rule.enabled));
+        let of_kernels = channel
+            .kernel_rules
+            .iter()
+            .map(|rule| (kernel_rules::text(rule), rule.enabled));
+        for (rule, enabled) in of_users.chain(of_kernels) {
+            let disabled = if enabled { "" } else { ", disabled" };
+            let kernel = if of_kernel(channel) { "kernel " } else { "" };
             let line = format!(
-                "{}{disabled}, in channel {}",
-                rule_text(rule),
+                "{rule}{disabled}, in {kernel}channel {}",
                 printable(&channel.settings.name)
             );
             text += &labelled("events", &line);
         }
     }
     if text.is_empty() {
-        return labelled("events", "none enabled; `piste enable-event -u PATTERN`");
+        return labelled("events", "none enabled; `piste enable-event -u PATTERN`, or -k PATTERN");
     }
     text
+}
+
+fn of_kernel(channel: &ChannelStatus) -> bool {
+    channel.settings.domain == Domain::kernel
+}
+
+/// What people call the domain.
+pub(crate) fn domain_name(domain: &Domain) -> &'static str {
+    match domain {
+        Domain::user => "user",
+        Domain::kernel => "kernel",
+    }
 }
 
 fn labelled(label: &str, text: &str) -> String {
@@ -137,8 +163,27 @@ fn labelled(label: &str, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use piste_control::interface::KernelEventKind;
+
     use super::*;
-    use crate::summary::tests::session;
+    use crate::summary::tests::{session, with_kernel};
+
+    #[test]
+    fn a_kernel_channel_is_shown_with_its_rules_and_what_it_is_about() {
+        let mut session = with_kernel();
+        session.tracked.pids = vec![7];
+        session.channels[1].kernel_rules = vec![kernel_rules::rule(KernelEventKind::syscall, "open*")];
+        let seen = anstream::adapter::strip_str(&text(&session)).to_string();
+        assert!(seen.contains("\n  kernel    pid 7\n"), "{seen}");
+        assert!(
+            seen.contains("\n  kernel   kernel  discard    64 x 64 KiB  tid  "),
+            "{seen}"
+        );
+        assert!(
+            seen.ends_with("  events    system call open*, in kernel channel kernel\n"),
+            "{seen}"
+        );
+    }
 
     #[test]
     fn a_session_is_shown_with_channels_rules_and_losses() {
@@ -151,8 +196,8 @@ session web: stopped, 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events 
   programs  1 attached; took part: shop (3)
   found     a program sent a message of an unknown type (2 times)
 
-  CHANNEL  WHEN FULL         RING  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
-  default  discard    4 x 256 KiB  vtid, cpu_id   1,000       500  64 KiB         24             0
+  CHANNEL  DOMAIN  WHEN FULL         RING  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
+  default  user    discard    4 x 256 KiB  vtid, cpu_id   1,000       500  64 KiB         24             0
 
   events    shop:*, not shop:noise, level err and graver, in channel default
 "

@@ -4,12 +4,13 @@
 
 use std::borrow::Cow;
 
-use piste_control::interface::{ChannelStatus, Finding, Participant, SessionStatus};
+use piste_control::interface::{ChannelStatus, Domain, Finding, Participant, SessionStatus, StateDumpStatus};
 use serde::Serialize;
 
 use crate::loss;
 use crate::nothing::{self, Wanted};
 use crate::quantity::{count, counted, duration, rate, size};
+use crate::recording::KernelSide;
 use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, styled};
 
 /// The JSON of `record`.
@@ -22,14 +23,21 @@ pub(crate) struct Summary<'a> {
     duration_ns: i64,
     exit_status: u8,
     trace: &'a str,
+    domains: Domains,
+    /// What the trace has beside the recorded events.
+    state_dump: Option<&'a StateDumpStatus>,
+    /// Why the kernel was not recorded, where it was wanted.
+    kernel_missing: Option<&'a str>,
+    /// What presets have and this kernel has not.
+    kernel_lacking: Vec<&'a str>,
     channels: &'a [ChannelStatus],
     programs: &'a [Participant],
-    findings: Vec<&'a Finding>,
+    findings: Vec<Finding>,
 }
 
 impl<'a> Summary<'a> {
     /// The summary of a session that a command ran in.
-    pub(crate) fn new(status: &'a SessionStatus, exit_status: u8) -> Summary<'a> {
+    pub(crate) fn new(status: &'a SessionStatus, exit_status: u8, kernel: &'a KernelSide) -> Summary<'a> {
         let total = Total::of(status);
         Summary {
             events: total.events,
@@ -39,9 +47,16 @@ impl<'a> Summary<'a> {
             duration_ns: status.duration_ns,
             exit_status,
             trace: &status.output,
+            domains: Domains {
+                kernel: Total::of_domain(status, &Domain::kernel),
+                user: Total::of_domain(status, &Domain::user),
+            },
+            state_dump: status.state_dump.as_ref(),
+            kernel_missing: kernel.why_not.as_deref(),
+            kernel_lacking: kernel.lacking.iter().map(|(pattern, _)| pattern.as_str()).collect(),
             channels: &status.channels,
             programs: &status.participants,
-            findings: findings(status).collect(),
+            findings: findings(status),
         }
     }
 
@@ -56,7 +71,17 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Sums over a session's channels.
+/// Sums for each domain that has a channel.
+#[derive(Serialize)]
+struct Domains {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<Total>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Total>,
+}
+
+/// Sums over channels.
+#[derive(Serialize)]
 pub(crate) struct Total {
     pub(crate) events: i64,
     pub(crate) bytes: i64,
@@ -67,13 +92,39 @@ pub(crate) struct Total {
 impl Total {
     /// The sums for a session.
     pub(crate) fn of(status: &SessionStatus) -> Total {
-        let sum = |value: fn(&ChannelStatus) -> i64| status.channels.iter().map(value).sum();
-        Total {
-            events: sum(|channel| channel.events),
-            bytes: sum(|channel| channel.bytes),
-            discarded_events: sum(|channel| channel.discarded_events),
-            lost_packets: sum(|channel| channel.lost_packets),
+        Total::sum(status.channels.iter())
+    }
+
+    /// The sums for one domain of it, if that has a channel.
+    pub(crate) fn of_domain(status: &SessionStatus, domain: &Domain) -> Option<Total> {
+        let channels = || {
+            status
+                .channels
+                .iter()
+                .filter(|channel| channel.settings.domain == *domain)
+        };
+        channels().next().map(|_| Total::sum(channels()))
+    }
+
+    fn sum<'a>(channels: impl Iterator<Item = &'a ChannelStatus>) -> Total {
+        let mut total = Total {
+            events: 0,
+            bytes: 0,
+            discarded_events: 0,
+            lost_packets: 0,
+        };
+        for channel in channels {
+            total.events += channel.events;
+            total.bytes += channel.bytes;
+            total.discarded_events += channel.discarded_events;
+            total.lost_packets += channel.lost_packets;
         }
+        total
+    }
+
+    /// Neither recorded nor lost anything.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.events == 0 && self.discarded_events == 0 && self.lost_packets == 0
     }
 
     /// ``nothing lost``, or ``12,345 events discarded, 2 packets lost``, in colour.
@@ -85,14 +136,19 @@ impl Total {
     }
 }
 
-/// The lines after `piste record`.
-pub(crate) fn recorded(status: &SessionStatus, wanted: &Wanted) -> String {
+/// The lines after `piste record`; with what became of the kernel's part, if that is wanted.
+pub(crate) fn recorded(status: &SessionStatus, wanted: &Wanted, kernel: Option<&KernelSide>) -> String {
     let mut lines = format!("{} {}\n", styled(STRONG, "piste:"), headline(status));
-    let total = Total::of(status);
-    lines += &loss::lines(status);
+    lines += &domains(status);
+    lines += &loss::lines(status, loss::Options::OfRecord);
     lines += &findings_lines(status);
-    if total.events == 0 && total.discarded_events == 0 && total.lost_packets == 0 {
-        lines += &labelled("why", &nothing::reason(status, wanted));
+    for (pattern, preset) in kernel.iter().flat_map(|kernel| &kernel.lacking) {
+        lines += &labelled("note", &format!("this kernel has no {pattern} (preset {preset})"));
+    }
+    if let Some(reason) = nothing::reason(status, wanted) {
+        lines += &labelled("why", &reason);
+    }
+    if Total::of(status).is_nothing() {
         return lines;
     }
     lines + &whereabouts(status)
@@ -105,9 +161,36 @@ pub(crate) fn ended(status: &SessionStatus, verb: &str) -> String {
         styled(STRONG, printable(&status.name)),
         headline(status)
     );
-    lines += &loss::lines(status);
+    lines += &domains(status);
+    lines += &loss::lines(status, loss::Options::OfChannel);
     lines += &findings_lines(status);
     lines + &whereabouts(status)
+}
+
+/// What the trace has beside the recorded events.
+fn state_dump(status: &SessionStatus) -> String {
+    status.state_dump.as_ref().map_or_else(String::new, |dump| {
+        labelled(
+            "state",
+            &format!("{}, {}", counted(dump.events, "event"), size(dump.bytes)),
+        )
+    })
+}
+
+/// What each domain has, where there are both.
+fn domains(status: &SessionStatus) -> String {
+    let of = |domain: Domain| Total::of_domain(status, &domain);
+    let (Some(kernel), Some(user)) = (of(Domain::kernel), of(Domain::user)) else {
+        return state_dump(status);
+    };
+    let line = |label: &str, total: &Total| {
+        let text = format!("{}, {}", counted(total.events, "event"), size(total.bytes));
+        match loss::missing(total.discarded_events, total.lost_packets) {
+            Some(missing) => labelled(label, &format!("{text}, {}", styled(BAD, missing))),
+            None => labelled(label, &text),
+        }
+    };
+    line("kernel", &kernel) + &line("user", &user) + &state_dump(status)
 }
 
 /// ``1,234,567 events, 52.3 MiB, in 3.21 s (384,000 events/s), nothing lost``
@@ -126,16 +209,22 @@ pub(crate) fn headline(status: &SessionStatus) -> String {
     format!("{events}, {}, in {time}{rate}, {}", size(total.bytes), total.loss())
 }
 
-/// The findings of the session, then those of its channels.
-pub(crate) fn findings(status: &SessionStatus) -> impl Iterator<Item = &Finding> {
-    status
-        .findings
-        .iter()
-        .chain(status.channels.iter().flat_map(|channel| &channel.findings))
+/// The findings of the session, then those of its channels; what several channels found is one.
+pub(crate) fn findings(status: &SessionStatus) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = vec![];
+    let of_channels = status.channels.iter().flat_map(|channel| &channel.findings);
+    for finding in status.findings.iter().chain(of_channels) {
+        match findings.iter_mut().find(|other| other.what == finding.what) {
+            Some(same) => same.count += finding.count,
+            None => findings.push(finding.clone()),
+        }
+    }
+    findings
 }
 
 fn findings_lines(status: &SessionStatus) -> String {
     findings(status)
+        .iter()
         .map(|finding| labelled("found", &finding_text(finding)))
         .collect()
 }
@@ -156,7 +245,7 @@ fn whereabouts(status: &SessionStatus) -> String {
     }
     let mut lines = labelled("trace", &styled(STRONG, printable(&status.output)));
     if Total::of(status).events > 0 || status.snapshots > 0 {
-        lines += &labelled("next", &format!("babeltrace2 {}", quoted(&status.output)));
+        lines += &labelled("next", &format!("piste view {}", quoted(&status.output)));
     }
     lines
 }
@@ -179,9 +268,23 @@ fn quoted(path: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use piste_control::interface::{ChannelSettings, EventRule, Level, LossMode, Losses, SessionState};
+    use piste_control::interface::{
+        ChannelSettings, Domain, EventRule, Level, LossMode, Losses, SessionState, Tracked,
+    };
 
     use super::*;
+
+    fn everything() -> Tracked {
+        Tracked {
+            pids: vec![],
+            follow_children: false,
+            process_groups: vec![],
+            process_sessions: vec![],
+            uids: vec![],
+            gids: vec![],
+            cpus: vec![],
+        }
+    }
 
     /// A session with one channel, three processes, some loss and a finding.
     pub(crate) fn session() -> SessionStatus {
@@ -196,15 +299,16 @@ pub(crate) mod tests {
             started_ns: Some(1),
             duration_ns: 2_000_000_000,
             snapshots: 0,
+            tracked: everything(),
             channels: vec![ChannelStatus {
                 settings: ChannelSettings {
                     name: "default".into(),
+                    domain: Domain::user,
                     loss: LossMode::discard,
                     block_timeout_us: None,
                     subbuf_bytes: 256 << 10,
                     subbuf_count: 4,
-                    context_vtid: true,
-                    context_cpu_id: true,
+                    contexts: vec!["vtid".into(), "cpu_id".into()],
                 },
                 rules: vec![EventRule {
                     pattern: "shop:*".into(),
@@ -213,6 +317,7 @@ pub(crate) mod tests {
                     level_only: false,
                     enabled: true,
                 }],
+                kernel_rules: vec![],
                 events: 1000,
                 packets: 1,
                 bytes: 64 << 10,
@@ -234,12 +339,33 @@ pub(crate) mod tests {
                 processes: 3,
                 matched: 3,
             }],
+            state_dump: None,
             unmatched_events: vec![],
             findings: vec![Finding {
                 what: "a program sent a message of an unknown type".into(),
                 count: 2,
             }],
         }
+    }
+
+    /// The same with a channel of the kernel, which lost nothing.
+    pub(crate) fn with_kernel() -> SessionStatus {
+        let mut session = session();
+        let mut channel = session.channels[0].clone();
+        channel.settings = ChannelSettings {
+            name: "kernel".into(),
+            domain: Domain::kernel,
+            subbuf_bytes: 64 << 10,
+            subbuf_count: 64,
+            contexts: vec!["tid".into()],
+            ..channel.settings
+        };
+        (channel.events, channel.bytes, channel.discarded_events) = (20_000, 1 << 20, 0);
+        channel.losses.discarded_full = 0;
+        channel.losses.discarded_too_large = 0;
+        channel.rules.clear();
+        session.channels.push(channel);
+        session
     }
 
     /// The lines without colours.
@@ -255,7 +381,8 @@ pub(crate) mod tests {
                 &Wanted {
                     patterns: &[],
                     preloaded: false
-                }
+                },
+                None
             )),
             "\
 piste: 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events discarded
@@ -263,9 +390,48 @@ piste: 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events discarded
   try    larger rings: --num-subbuf 16 or --subbuf-size 1M, or let the program wait: --block 1s
   found  a program sent a message of an unknown type (2 times)
   trace  /traces/web
-  next   babeltrace2 /traces/web
+  next   piste view /traces/web
 "
         );
+    }
+
+    #[test]
+    fn both_domains_have_their_counts_and_what_the_kernel_lacks_is_said_when_asked() {
+        let mut session = with_kernel();
+        session.findings.clear();
+        for channel in &mut session.channels {
+            channel.findings.push(Finding {
+                what: "there is no process 7".into(),
+                count: 1,
+            });
+        }
+        let kernel = KernelSide {
+            is_recorded: true,
+            why_not: None,
+            lacking: vec![("irq:tasklet_*".into(), "irq")],
+        };
+        let wanted = Wanted {
+            patterns: &[],
+            preloaded: false,
+        };
+        assert_eq!(
+            seen(&recorded(&session, &wanted, Some(&kernel))),
+            "\
+piste: 21,000 events, 1.1 MiB, in 2.00 s (10,500 events/s), 24 events discarded
+  kernel 20,000 events, 1 MiB
+  user   1,000 events, 64 KiB, 24 events discarded
+  lost   channel default: 24 events discarded (2.3 %): 20 had no space in the ring, 4 did not fit into a sub-buffer
+  try    larger rings: --num-subbuf 16 or --subbuf-size 1M, or let the program wait: --block 1s
+  found  there is no process 7 (2 times)
+  note   this kernel has no irq:tasklet_* (preset irq)
+  trace  /traces/web
+  next   piste view /traces/web
+"
+        );
+        let json: serde_json::Value = serde_json::from_str(&Summary::new(&session, 0, &kernel).json()).unwrap();
+        assert_eq!(json["domains"]["kernel"]["events"], 20_000);
+        assert_eq!(json["domains"]["user"]["discarded_events"], 24);
+        assert_eq!(json["kernel_lacking"][0], "irq:tasklet_*");
     }
 
     #[test]
@@ -279,7 +445,7 @@ piste: 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events discarded
             "\
 stopped web: 1,000 events, 64 KiB, in 2.00 s (500 events/s), nothing lost
   trace  /my traces/it's
-  next   babeltrace2 '/my traces/it'\\''s'
+  next   piste view '/my traces/it'\\''s'
 "
         );
     }
@@ -287,7 +453,8 @@ stopped web: 1,000 events, 64 KiB, in 2.00 s (500 events/s), nothing lost
     #[test]
     fn the_json_has_its_keys_at_the_top() {
         let status = session();
-        let summary = Summary::new(&status, 3);
+        let kernel = KernelSide::default();
+        let summary = Summary::new(&status, 3, &kernel);
         assert!(summary.lost_anything());
         let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
         for (key, value) in [

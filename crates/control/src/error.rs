@@ -149,8 +149,25 @@ fn sentence(kind: &ErrorKind) -> String {
             e.pattern, e.position, e.reason
         ),
         E::InvalidSetting(Some(e)) => format!("{} {:?} is not possible; allowed is {}", e.setting, e.value, e.allowed),
+        E::NoKernelDomain(Some(e)) => format!("the kernel cannot be traced: {}; {}", e.reason, e.mend),
+        E::NoEvent(Some(e)) => format!(
+            "the kernel has no event {:?}{}",
+            e.pattern,
+            did_you_mean(&e.nearest, "see `piste list -k`")
+        ),
+        E::NoField(Some(e)) => format!(
+            "no event of {:?} has a field {:?}{}",
+            e.pattern,
+            e.field,
+            did_you_mean(
+                &e.nearest,
+                "see `piste list -k EVENT`; fields are chosen by their names in the trace"
+            )
+        ),
+        E::InvalidFilter(Some(e)) => format!("filter {:?} is wrong at byte {}: {}", e.filter, e.position, e.reason),
+        E::InvalidProbe(Some(e)) => format!("probe {:?} is not possible: {}", e.probe, e.reason),
         E::NothingEnabled(Some(e)) => format!(
-            "session {:?} has no enabled event; enable some with `piste enable-event -s {} -u '*'`",
+            "session {:?} has no enabled event; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",
             e.session, e.session
         ),
         E::AlreadyActive(Some(e)) => format!("session {:?} is recording already", e.session),
@@ -209,7 +226,7 @@ mod tests {
         let nothing = ErrorKind::NothingEnabled(Some(NothingEnabled_Args { session: "web".into() }));
         assert_eq!(
             refused(nothing),
-            r#"session "web" has no enabled event; enable some with `piste enable-event -s web -u '*'`"#
+            r#"session "web" has no enabled event; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"#
         );
     }
 }

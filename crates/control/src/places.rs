@@ -87,7 +87,7 @@ impl Places {
                 }
             }
         };
-        let longest_bytes = places.consumer_socket().as_os_str().len();
+        let longest_bytes = places.kernel_consumer_socket().as_os_str().len();
         if longest_bytes > SOCKET_PATH_BYTES_MAX {
             return Err(Error::RunFolder {
                 reason: format!(
@@ -162,9 +162,13 @@ impl Places {
     pub fn control_socket(&self) -> PathBuf {
         self.run_folder.join("control.sock")
     }
-    /// Between pisted's two processes.
+    /// Between pisted and the consumer of the programs' rings.
     pub fn consumer_socket(&self) -> PathBuf {
         self.run_folder.join("consumer.sock")
+    }
+    /// Between pisted and the kernel consumer.
+    pub fn kernel_consumer_socket(&self) -> PathBuf {
+        self.run_folder.join("kernel-consumer.sock")
     }
     /// What a new pisted learns the state from.
     pub fn journal(&self) -> PathBuf {
@@ -228,7 +232,7 @@ mod tests {
     fn a_path_too_long_for_a_socket_is_refused_before_it_is_used() {
         let long = format!("/tmp/{}", "x".repeat(100));
         let error = places(Some(&long), 0, true).unwrap_err().to_string();
-        assert!(error.contains("12 bytes too long"), "{error}");
+        assert!(error.contains("19 bytes too long"), "{error}");
     }
 
     #[test]

@@ -74,6 +74,17 @@ impl Contexts {
     }
 }
 
+/// The class of the streams of a kernel channel: one stream for each CPU, contexts of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelStreamClass {
+    /// Number of the class in its trace.
+    pub id: u32,
+    /// Name of the channel.
+    pub channel: String,
+    /// What each record carries between its header and its fields, in the order of the bytes.
+    pub contexts: Vec<Field>,
+}
+
 /// An event of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventClass {
@@ -81,11 +92,14 @@ pub struct EventClass {
     pub id: u32,
     /// Provider and name: `shop:order`.
     pub name: String,
-    /// Log level, 0 (emergency) to 14 (debug). Higher values are not written.
+    /// Log level, 0 (emergency) to 14 (debug). Higher values are not written; events of the kernel have [`NO_LEVEL`].
     pub level: u8,
     /// The fields, in the order of their bytes.
     pub fields: Vec<Field>,
 }
+
+/// The level of events that have none.
+pub const NO_LEVEL: u8 = u8::MAX;
 
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +126,15 @@ pub enum FieldKind {
         /// The names; a value may have none, one or several.
         labels: Vec<Label>,
     },
+    /// An integer of any width whose values have names.
+    Named {
+        /// Type of the integer; not a float.
+        element: Element,
+        /// How readers show the number beside the name.
+        base: Base,
+        /// The names; a value may have none, one or several.
+        labels: Vec<Label>,
+    },
     /// A fixed number of elements.
     Array {
         /// Type of each element.
@@ -132,6 +155,11 @@ pub enum FieldKind {
     Text,
     /// Bytes, then a zero byte.
     String,
+    /// A fixed number of bytes: UTF-8 up to the first zero byte.
+    FixedText {
+        /// How many, the zero byte included if there is one.
+        bytes: u32,
+    },
 }
 
 /// A named value of an enumeration.
@@ -139,7 +167,7 @@ pub enum FieldKind {
 pub struct Label {
     /// Name as the program gave it.
     pub name: String,
-    /// The value; records hold its low 32 bits.
+    /// The value; records hold as many of its low bits as the integer has (an [`Enum`](FieldKind::Enum) 32).
     pub value: i64,
 }
 
@@ -181,4 +209,6 @@ pub enum Base {
     Decimal,
     /// `0xFF`
     Hex,
+    /// `0377`
+    Octal,
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzers: any bytes go in, and nothing may panic or contradict itself.
 
+pub mod reading;
+
 use crate::description::{Base, Contexts, Element, EventClass, Field, FieldKind};
 use crate::layout::{Checked, Layouts};
 use crate::packet::{HEADER_BYTES, Header};

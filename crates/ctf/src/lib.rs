@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CTF 1.8 as Piste writes it: bytes and text in, bytes and text out. No I/O.
+//! CTF: bytes and text in, bytes and text out. No I/O.
+//!
+//! - [`read`]: traces of any tracer, CTF 1.8 and CTF 2;
+//! - [`write`](mod@write): what was read as metadata of either version.
+//!
+//! CTF 1.8 as Piste writes it:
 //!
 //! - [`description`]: what a trace holds, as plain data;
-//! - [`metadata`]: the same as TSDL, the text that readers need;
+//! - [`metadata`]: the same as TSDL, the text that readers need; [`metadata::kernel`] for traces of the kernel;
 //! - [`packet`], [`index`]: the header of each packet, and its entry in the index file;
 //! - [`layout`]: checks the records that a program wrote into a packet.
 //!
@@ -54,6 +59,8 @@ pub mod index;
 pub mod layout;
 pub mod metadata;
 pub mod packet;
+pub mod read;
+pub mod write;
 
 pub use description::*;
 pub use layout::{Checked, Fault, Layouts, Wrong};

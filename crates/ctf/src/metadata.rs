@@ -5,7 +5,8 @@
 //! classes may be appended while the trace grows. Everything inside a record is packed, only its start is aligned. Names come
 //! from traced programs and may be anything; `names` makes identifiers and quoted texts of them.
 
-mod names;
+pub mod kernel;
+pub(crate) mod names;
 
 use std::fmt::Write;
 
@@ -16,6 +17,22 @@ use names::{FieldNames, identifier, quoted};
 
 /// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
 pub fn opening(trace: &Trace) -> String {
+    let form = Form {
+        packet_place: "\tuint32_t ring_index;\n\tint32_t  vpid;\n",
+        record_bits: 64,
+    };
+    opening_of(trace, &form)
+}
+
+/// In what the traces of the domains differ.
+struct Form {
+    /// The end of the packet context: where the packet's events are from.
+    packet_place: &'static str,
+    /// Records start at multiples of this many bits.
+    record_bits: u32,
+}
+
+fn opening_of(trace: &Trace, form: &Form) -> String {
     let Clock {
         name,
         uuid,
@@ -80,9 +97,7 @@ struct packet_context {{
 	uint64_t packet_size;
 	uint64_t packet_seq_num;
 	uint64_t events_discarded;
-	uint32_t ring_index;
-	int32_t  vpid;
-}};
+{packet_place}}};
 
 struct event_header_compact {{
 	enum : uint5_t {{ compact = 0 ... 30, extended = 31 }} id;
@@ -95,12 +110,14 @@ struct event_header_compact {{
 			uint64_clock_t timestamp;
 		}} extended;
 	}} v;
-}} align(64);
+}} align({record_bits});
 
 "#,
         trace_uuid = uuid_text(&trace.uuid),
         clock_uuid = uuid_text(uuid),
         description = quoted(description),
+        packet_place = form.packet_place,
+        record_bits = form.record_bits,
     )
 }
 
@@ -113,32 +130,36 @@ pub fn stream_class(class: &StreamClass) -> String {
     if class.contexts.cpu_id {
         contexts += "\t\tuint16_t _cpu_id;\n";
     }
-    if !contexts.is_empty() {
-        contexts = format!("\tevent.context := struct {{\n{contexts}\t}};\n");
-    }
+    stream_text(class.id, &contexts)
+}
+
+fn stream_text(id: u32, contexts: &str) -> String {
+    let contexts = match contexts {
+        "" => String::new(),
+        _ => format!("\tevent.context := struct {{\n{contexts}\t}};\n"),
+    };
     format!(
-        "stream {{\n\tid = {};\n\tevent.header := struct event_header_compact;\n\tpacket.context := struct packet_context;\n\
-         {contexts}}};\n\n",
-        class.id
+        "stream {{\n\tid = {id};\n\tevent.header := struct event_header_compact;\n\tpacket.context := struct packet_context;\n\
+         {contexts}}};\n\n"
     )
 }
 
 /// An event of a channel.
 pub fn event_class(stream: &StreamClass, class: &EventClass) -> String {
+    event_text(stream.id, class)
+}
+
+fn event_text(stream_id: u32, class: &EventClass) -> String {
     let mut text = format!(
-        "event {{\n\tname = {};\n\tid = {};\n\tstream_id = {};\n",
+        "event {{\n\tname = {};\n\tid = {};\n\tstream_id = {stream_id};\n",
         quoted(&class.name),
         class.id,
-        stream.id
     );
     if class.level <= LEVEL_MAX {
         writeln!(text, "\tloglevel = {};", class.level).expect("a String takes all text");
     }
     text += "\tfields := struct {\n";
-    let mut names = FieldNames::default();
-    for field in &class.fields {
-        text += &field_text(field, &mut names);
-    }
+    text += &fields_text(&class.fields);
     text += "\t};\n};\n\n";
     text
 }
@@ -146,16 +167,28 @@ pub fn event_class(stream: &StreamClass, class: &EventClass) -> String {
 /// The highest log level that has a name.
 const LEVEL_MAX: u8 = 14;
 
+fn fields_text(fields: &[Field]) -> String {
+    let mut names = FieldNames::default();
+    fields.iter().map(|field| field_text(field, &mut names)).collect()
+}
+
 fn field_text(field: &Field, names: &mut FieldNames) -> String {
     match &field.kind {
         FieldKind::Scalar { element, base } => member(&element_text(*element, *base), &names.one(&field.name)),
-        FieldKind::Enum { labels } => member(&enum_text(labels), &names.one(&field.name)),
+        FieldKind::Enum { labels } => {
+            let text = enum_text(Element::Int32, Base::Decimal, labels);
+            member(&text, &names.one(&field.name))
+        }
+        FieldKind::Named { element, base, labels } => {
+            member(&enum_text(*element, *base, labels), &names.one(&field.name))
+        }
         FieldKind::Array { element, base, count } => member(
             &element_text(*element, *base),
             &format!("{}[{count}]", names.one(&field.name)),
         ),
         FieldKind::Sequence { element, base } => counted(&element_text(*element, *base), field, names),
         FieldKind::Text => counted(CHARACTER, field, names),
+        FieldKind::FixedText { bytes } => member(CHARACTER, &format!("{}[{bytes}]", names.one(&field.name))),
         FieldKind::String => member("string { encoding = UTF8; }", &names.one(&field.name)),
     }
 }
@@ -183,25 +216,39 @@ fn element_text(element: Element, base: Base) -> String {
     let base = match base {
         Base::Decimal => 10,
         Base::Hex => 16,
+        Base::Octal => 8,
     };
     let bits = 8 * element.bytes();
     format!("integer {{ size = {bits}; align = 8; signed = {signed}; encoding = none; base = {base}; }}")
 }
 
-fn enum_text(labels: &[Label]) -> String {
-    let integer = element_text(Element::Int32, Base::Decimal);
+fn enum_text(element: Element, base: Base, labels: &[Label]) -> String {
+    let integer = element_text(element, base);
     if labels.is_empty() {
         return integer; // TSDL has no enumeration without labels.
     }
-    // A record holds the low 32 bits of the value that the program gave, and so does the label.
     let labels: Vec<_> = labels
         .iter()
-        .map(|label| format!("{} = {}", quoted(&label.name), label.value as i32))
+        .map(|label| format!("{} = {}", quoted(&label.name), kept(element, label.value)))
         .collect();
     format!("enum : {integer} {{ {} }}", labels.join(", "))
 }
 
-fn uuid_text(uuid: &[u8; 16]) -> String {
+/// What a record that holds `value` in an `element` says: the low bits, and so must its label.
+fn kept(element: Element, value: i64) -> i128 {
+    match element {
+        Element::Int8 => (value as i8).into(),
+        Element::Int16 => (value as i16).into(),
+        Element::Int32 => (value as i32).into(),
+        Element::Uint8 => (value as u8).into(),
+        Element::Uint16 => (value as u16).into(),
+        Element::Uint32 => (value as u32).into(),
+        Element::Uint64 => (value as u64).into(),
+        Element::Int64 | Element::Float32 | Element::Float64 => value.into(),
+    }
+}
+
+pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {

@@ -3,6 +3,8 @@
 //!
 //! The layout is `struct piste_packet_header` of `include/piste/abi/ring.h`, and [`metadata`](crate::metadata) describes it to
 //! readers. A traced program writes the time of its first record; the consumer writes the rest into its own copy.
+//!
+//! Packets of the kernel domain are the consumer's own. They have 84 bytes there ([`KernelHeader`]): a CPU instead of ring and process.
 
 /// First word of every packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
@@ -92,6 +94,88 @@ impl Header {
     }
 }
 
+/// Bytes of an encoded [`KernelHeader`]; the first record starts there.
+pub const KERNEL_HEADER_BYTES: usize = 84;
+
+/// What a packet of the kernel domain says about itself: a CPU stands where a program's packets have ring and process.
+///
+/// ```
+/// use piste_ctf::index::Entry;
+/// use piste_ctf::packet::{Header, KernelHeader};
+///
+/// let header = KernelHeader { packet_seq_num: 7, cpu_id: 3, ..KernelHeader::default() };
+/// assert_eq!(KernelHeader::decode(&header.encode()), Some(header));
+/// assert_eq!(Entry::of(&Header::from(header), 0).packet_seq_num, 7);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelHeader {
+    /// The trace it belongs to.
+    pub trace_uuid: [u8; 16],
+    /// Stream class: the channel.
+    pub stream_id: u32,
+    /// Stream: one CPU of the channel.
+    pub stream_instance_id: u64,
+    /// Ticks: no record is earlier.
+    pub timestamp_begin: u64,
+    /// Ticks: time of the last record, else `timestamp_begin`.
+    pub timestamp_end: u64,
+    /// Header and records, to the exact end of the last record.
+    pub content_bits: u64,
+    /// The packet in the file: the content and what pads it.
+    pub packet_bits: u64,
+    /// Number of the packet in its stream; a gap is a lost packet.
+    pub packet_seq_num: u64,
+    /// Events discarded since the start of the stream.
+    pub events_discarded: u64,
+    /// The CPU that recorded its events.
+    pub cpu_id: u32,
+}
+
+impl KernelHeader {
+    /// The header as it stands in a file.
+    pub fn encode(&self) -> [u8; KERNEL_HEADER_BYTES] {
+        *Header::from(*self).encode().first_chunk().expect("shorter")
+    }
+
+    /// Reads the header of `packet`; `None` when it is shorter than a header or starts with another magic.
+    pub fn decode(packet: &[u8]) -> Option<KernelHeader> {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..KERNEL_HEADER_BYTES].copy_from_slice(packet.get(..KERNEL_HEADER_BYTES)?);
+        let header = Header::decode(&bytes)?;
+        Some(KernelHeader {
+            trace_uuid: header.trace_uuid,
+            stream_id: header.stream_id,
+            stream_instance_id: header.stream_instance_id,
+            timestamp_begin: header.timestamp_begin,
+            timestamp_end: header.timestamp_end,
+            content_bits: header.content_bits,
+            packet_bits: header.packet_bits,
+            packet_seq_num: header.packet_seq_num,
+            events_discarded: header.events_discarded,
+            cpu_id: header.ring_index,
+        })
+    }
+}
+
+/// What both have in common, with the CPU as the ring: index entries are made of it.
+impl From<KernelHeader> for Header {
+    fn from(header: KernelHeader) -> Header {
+        Header {
+            trace_uuid: header.trace_uuid,
+            stream_id: header.stream_id,
+            stream_instance_id: header.stream_instance_id,
+            timestamp_begin: header.timestamp_begin,
+            timestamp_end: header.timestamp_end,
+            content_bits: header.content_bits,
+            packet_bits: header.packet_bits,
+            packet_seq_num: header.packet_seq_num,
+            events_discarded: header.events_discarded,
+            ring_index: header.cpu_id,
+            vpid: 0,
+        }
+    }
+}
+
 pub(crate) const TIMESTAMP_BEGIN_OFFSET: usize = 32;
 
 /// `bytes`, rounded up to whole units.
@@ -139,6 +223,20 @@ mod tests {
         }
         assert_eq!(bytes[84..], [0x78, 0x56, 0x34, 0x12]);
         assert_eq!(Header::decode(&bytes), Some(header));
+    }
+
+    #[test]
+    fn a_kernel_header_ends_with_its_cpu() {
+        let header = KernelHeader {
+            events_discarded: 5,
+            cpu_id: 0x12345678,
+            ..KernelHeader::default()
+        };
+        let bytes = header.encode();
+        assert_eq!(bytes[72..], [5, 0, 0, 0, 0, 0, 0, 0, 0x78, 0x56, 0x34, 0x12]);
+        assert_eq!(KernelHeader::decode(&bytes), Some(header));
+        assert_eq!(KernelHeader::decode(&bytes[..83]), None);
+        assert_eq!(KernelHeader::decode(&[0; 84]), None);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! - [`description`], [`message`]: what programs say, from bytes to values;
 //! - [`control`]: the loop that carries out what `session` decides, and everything it talks to;
 //! - [`datagrams`], [`link`]: how programs, control and consumer talk;
-//! - [`consumer`]: reads the rings and writes traces;
+//! - [`consumer`]: reads the rings of programs and writes traces;
+//! - [`kernel_consumer`]: the same for the rings of the kernel;
 //! - [`fuzzing`]: what strangers can send, as functions that tests call.
 
 pub mod consumer;
@@ -15,6 +16,7 @@ pub mod control;
 pub mod datagrams;
 pub mod description;
 pub mod fuzzing;
+pub mod kernel_consumer;
 pub mod link;
 pub mod message;
 pub mod rings;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The protocol between the control process and the consumer, both of them pisted.
+//! The protocol between the control process and its two consumers, all of them pisted: the consumer of the programs' rings, and
+//! the kernel consumer.
 //!
 //! ```text
 //!   control                                     consumer
 //!   connects to consumer.sock                   accepts; a newer connection replaces an older one
 //!   Adopt                               ->
 //!                                       <-      AdoptedSession, AdoptedRingSet + memfd ..., Adopted
-//!   OpenSession, AddChannel, AddClass,
+//!   OpenSession                         ->
+//!   AddChannel, AddClass,
 //!   AddRingSet + memfd, ProgramGone,
-//!   RetireRingSet ...                   ->
+//!   RetireRingSet ...                   ->      (to the consumer of the programs' rings)
+//!   SetTracked, SetKernelChannel,
+//!   RegenerateStateDump (request)       ->      (to the kernel consumer)
 //!   Start, Stop, Snapshot, Report,
 //!   CloseSession (request)              ->
 //!                                       <-      Done (request)
@@ -19,7 +23,8 @@
 //! sends everything that it knows again, so every message is idempotent: what the consumer has already is left as it is.
 //! `AddRingSet` is not repeated for the ring sets that the consumer returned. Requests that had no answer are repeated.
 //!
-//! The consumer inherits the listening socket (consumer.sock in the run folder) as its standard input, and outlives control.
+//! A consumer inherits its listening socket (consumer.sock or kernel-consumer.sock in the run folder) as its standard input, and
+//! outlives control. The kernel consumer runs only where a session has had a kernel channel.
 //! Control's side of the link is consumers.rs, the consumer's is consumer/.
 
 use std::io;
@@ -28,6 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use piste_ctf::{EventClass, StreamClass, Trace};
+use piste_kernel::spec::{ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::datagrams::{Datagrams, Descriptors, Received};
@@ -38,6 +44,20 @@ pub type SessionId = u64;
 pub type RequestId = u64;
 /// Key of a ring set: the memory of one program and channel. Never 0, never used again while its session lives.
 pub type RingSetKey = u32;
+
+/// Whose events a session records. Each domain has a consumer of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Domain {
+    /// Programs, through rings that they write themselves.
+    User,
+    /// The kernel, through tracefs.
+    Kernel,
+}
+
+impl Domain {
+    /// Both.
+    pub const ALL: [Domain; 2] = [Domain::User, Domain::Kernel];
+}
 
 /// Control to consumer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,6 +107,27 @@ pub enum ToConsumer {
         vpid: i32,
         /// Process id here.
         pid: i32,
+    },
+    /// A kernel channel of the session as it is to be: new, or changed. Takes effect at once when the session is started.
+    SetKernelChannel {
+        /// The session.
+        session: SessionId,
+        /// The channel; `spec.stream_id` is unique among the session's kernel channels.
+        spec: ChannelSpec,
+    },
+    /// Which threads and CPUs the kernel channels of the session are about; sent before them, and whenever it changes.
+    SetTracked {
+        /// The session.
+        session: SessionId,
+        /// The threads and CPUs.
+        tracked: Tracked,
+    },
+    /// Writes the state of the system into the session's kernel trace once more.
+    RegenerateStateDump {
+        /// The session.
+        session: SessionId,
+        /// The request.
+        request: RequestId,
     },
     /// The program is dead: drain what it committed, then drop the ring set and say `RingSetDone`.
     ProgramGone {
@@ -147,6 +188,7 @@ impl ToConsumer {
             | ToConsumer::Stop { request, .. }
             | ToConsumer::Snapshot { request, .. }
             | ToConsumer::CloseSession { request, .. }
+            | ToConsumer::RegenerateStateDump { request, .. }
             | ToConsumer::Report { request, .. } => Some(request),
             _ => None,
         }
@@ -298,9 +340,6 @@ pub enum Failure {
         what: String,
     },
 }
-
-/// Name of the consumer's listening socket in the run folder.
-pub const SOCKET_NAME: &str = "consumer.sock";
 
 /// Largest message, in bytes. The largest event description makes an `AddClass` of some 150 KiB, and the system's default send
 /// buffer takes a datagram of 208 KiB.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The executable `pisted`: arguments, and which of the two processes to be.
+//! The executable `pisted`: arguments, and which of the three processes to be.
 
 use std::ffi::CStr;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use clap::Parser;
 use piste_control::Places;
-use piste_daemon::{consumer, control};
+use piste_daemon::{consumer, control, kernel_consumer};
 
 /// The daemon of the Piste tracing suite: keeps the tracing sessions of a user, and writes what traced programs record.
 /// The command `piste` starts it when it is needed.
@@ -27,6 +28,9 @@ struct Arguments {
     /// Be the consumer, on the listening socket that is standard input.
     #[arg(long, hide = true)]
     consumer: bool,
+    /// Be the kernel consumer of this run folder, on the listening socket that is standard input.
+    #[arg(long, hide = true, value_name = "RUN_FOLDER")]
+    kernel_consumer: Option<PathBuf>,
     /// Be the one that `--background` starts: say so on standard output when it is ready.
     #[arg(long, hide = true)]
     in_background: bool,
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = if arguments.consumer {
         be_consumer()
+    } else if let Some(run_folder) = &arguments.kernel_consumer {
+        be_kernel_consumer(run_folder)
     } else if arguments.background {
         start_in_background(&arguments)
     } else {
@@ -54,6 +60,12 @@ fn be_consumer() -> io::Result<()> {
     name_process(c"pisted-consumer");
     leave_terminal();
     consumer::run(rustix::io::dup(io::stdin())?)
+}
+
+fn be_kernel_consumer(run_folder: &Path) -> io::Result<()> {
+    name_process(c"pisted-kernel");
+    leave_terminal();
+    kernel_consumer::run(rustix::io::dup(io::stdin())?, run_folder.into())
 }
 
 fn be_control(arguments: &Arguments) -> io::Result<()> {

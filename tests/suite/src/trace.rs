@@ -20,7 +20,7 @@ pub struct Event {
     pub ticks: u64,
     /// `provider:event`
     pub name: String,
-    /// `DEBUG_LINE (13)`, as babeltrace2 names it.
+    /// `DEBUG_LINE (13)`, as babeltrace2 names it; empty for events of the kernel.
     pub level: String,
     /// Packet context and event contexts: their fields, in order.
     pub contexts: Vec<(String, String)>,
@@ -48,6 +48,24 @@ impl Event {
         &found.unwrap_or_else(|| panic!("no context {name:?} in {self:?}")).1
     }
 
+    /// The value of a field as it is printed, without the quotes of a text. Not for structures and arrays.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let start = self.fields.match_indices(name).find_map(|(index, _)| {
+            let is_start = self.fields[..index].ends_with([' ', '{']);
+            let value = self.fields[index + name.len()..].strip_prefix(" = ");
+            value.filter(|_| is_start)
+        })?;
+        match start.strip_prefix('"') {
+            Some(text) => text.split('"').next(),
+            None => start.split([',', ' ']).next(),
+        }
+    }
+
+    /// The thread it happened on, for events of the kernel.
+    pub fn tid(&self) -> i32 {
+        self.context("tid").parse().expect("a tid")
+    }
+
     /// The process that recorded it, by its own pid namespace.
     pub fn vpid(&self) -> i32 {
         self.context("vpid").parse().expect("a pid")
@@ -56,8 +74,11 @@ impl Event {
     fn parse(line: &str) -> Event {
         let parsed = || {
             let (ticks, rest) = line.strip_prefix('[')?.split_once("] ")?;
-            let (level, rest) = rest.strip_prefix("TRACE_")?.split_once(") ")?;
-            let (name, rest) = rest.split_once(": {")?;
+            let (level, rest) = match rest.strip_prefix("TRACE_") {
+                Some(rest) => rest.split_once(')')?,
+                None => ("", rest),
+            };
+            let (name, rest) = rest.trim_start().split_once(": {")?;
             // Contexts are plain numbers; the last group are the fields, which may hold anything.
             let mut contexts = vec![];
             let mut rest = rest;
@@ -72,7 +93,11 @@ impl Event {
             Some(Event {
                 ticks: ticks.parse().ok()?,
                 name: name.to_owned(),
-                level: format!("{level})"),
+                level: if level.is_empty() {
+                    String::new()
+                } else {
+                    format!("{level})")
+                },
                 contexts,
                 fields: format!("{{{rest}"),
             })

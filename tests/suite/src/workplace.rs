@@ -116,13 +116,28 @@ impl Workplace {
         serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished}"))
     }
 
-    /// Records a program with `piste record`, options first, and returns what it left behind.
+    /// Records a program's own events with `piste record`, options first, and returns what it left behind.
     pub fn record(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Recording {
         self.start_recording(options, program, arguments).finish()
     }
 
-    /// Starts `piste record`.
+    /// Records what the kernel did for a program as well.
+    pub fn record_with_kernel(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Recording {
+        self.start_recording_with_kernel(options, program, arguments).finish()
+    }
+
+    /// Starts `piste record` of a program's own events.
     pub fn start_recording(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Recorder {
+        self.start_recording_with_kernel(&[&["--no-kernel"], options].concat(), program, arguments)
+    }
+
+    /// Starts `piste record` with everything that it records by default.
+    pub fn start_recording_with_kernel(
+        &self,
+        options: &[&str],
+        program: impl AsRef<Path>,
+        arguments: &[&str],
+    ) -> Recorder {
         let number = fs::read_dir(self.folder.path()).expect("the folder is there").count();
         let (output, summary) = (
             self.path(&format!("trace-{number}")),
@@ -149,6 +164,19 @@ impl Workplace {
         }
     }
 
+    /// The folders of the recordings that were started here.
+    pub fn folders_of_recordings(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path()).into_iter().flatten();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_trace = |path: &PathBuf| {
+            path.is_dir()
+                && path
+                    .file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("trace-"))
+        };
+        paths.filter(is_trace).collect()
+    }
+
     /// Makes sure that a pisted runs.
     pub fn start_pisted(&self) {
         self.piste_succeeds(&["list"]);
@@ -165,23 +193,32 @@ impl Workplace {
 
     /// The pid of the consumer that runs here.
     pub fn consumer(&self) -> i32 {
+        self.wait_for_process("--consumer")
+    }
+
+    /// The pid of the kernel consumer that runs here.
+    pub fn kernel_consumer(&self) -> i32 {
+        self.wait_for_process("--kernel-consumer")
+    }
+
+    fn wait_for_process(&self, argument: &str) -> i32 {
         let mut found = vec![];
-        wait_until("a consumer runs", || {
-            found = self.consumers();
+        wait_until(&format!("a pisted {argument} runs"), || {
+            found = self.processes_with(argument);
             !found.is_empty()
         });
-        assert_eq!(found.len(), 1, "consumers: {found:?}");
+        assert_eq!(found.len(), 1, "pisted {argument}: {found:?}");
         found[0]
     }
 
-    fn consumers(&self) -> Vec<i32> {
-        let is_consumer = |pid: &i32| {
+    fn processes_with(&self, argument: &str) -> Vec<i32> {
+        let has_argument = |pid: &i32| {
             fs::read(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.split(|&byte| byte == 0).any(|word| word == b"--consumer"))
+                .is_ok_and(|line| line.split(|&byte| byte == 0).any(|word| word == argument.as_bytes()))
         };
         self.processes()
             .into_iter()
-            .filter(is_consumer)
+            .filter(has_argument)
             .filter(|&pid| exists(pid))
             .collect()
     }

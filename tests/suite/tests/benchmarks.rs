@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use piste_suite::build_tree::{build, repository};
-use piste_suite::{Workplace, process};
+use piste_suite::{Workplace, kernel, process};
 
 #[test]
 fn the_benchmarks_run() {
@@ -21,4 +21,26 @@ fn the_benchmarks_run() {
     let text = fs::read_to_string(&output).expect("the benchmarks write their results");
     let results: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
     assert!(results.is_object(), "{results}");
+}
+
+#[test]
+fn the_table_of_overheads_is_made() {
+    let Some(place) = kernel::workplace() else { return };
+    let output = place.path("overhead.json");
+    let mut command = Command::new(repository().join("bench/overhead"));
+    command
+        .args(["--quick", "--output"])
+        .arg(&output)
+        .arg("--build")
+        .arg(build());
+    let table = process::run(&mut command);
+    table.expect_success();
+    assert!(table.stdout.contains("written, core events"), "{table}");
+    let text = fs::read_to_string(&output).expect("the benchmark writes its results");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
+    assert_eq!(
+        results["compile"]["written"].as_array().map(Vec::len),
+        Some(1),
+        "{results}"
+    );
 }

@@ -156,8 +156,8 @@ fn channels_have_settings_of_their_own() {
         "--no-default-contexts",
     ]);
     let expected = json!({
-        "name": "narrow", "loss": "block", "block_timeout_us": 500_000, "subbuf_bytes": 8192, "subbuf_count": 16,
-        "context_vtid": false, "context_cpu_id": false,
+        "name": "narrow", "domain": "user", "loss": "block", "block_timeout_us": 500_000, "subbuf_bytes": 8192, "subbuf_count": 16,
+        "contexts": [],
     });
     assert_eq!(channel, expected);
     place.piste_succeeds(&["enable-event", "-u", "shop:order", "-c", "narrow"]);
@@ -404,7 +404,7 @@ fn refusals_are_sentences_that_say_what_to_do() {
     );
     assert_eq!(
         refusal(&place, &["start"]),
-        "session \"web\" has no enabled event; enable some with `piste enable-event -s web -u '*'`"
+        "session \"web\" has no enabled event; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"
     );
     assert_eq!(
         refusal(&place, &["stop"]),

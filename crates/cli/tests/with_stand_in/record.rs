@@ -1,86 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste record` around its command: environment, exit status, signals, and the session's end whatever happens. pisted is a
-//! stand-in; recording itself is tested with the real one, in the whole suite's tests.
+//! stand-in; recording itself is tested with the real one, in the whole suite's tests. What the kernel adds is in kernel.rs.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use rustix::process::Signal;
 
-use crate::stand_in::Script;
-
-/// A run folder with a stand-in, and a folder to work in.
-struct Scene {
-    folder: TempDir,
-    script: Arc<Script>,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let folder = tempfile::tempdir().unwrap();
-        let script = Script::listen(folder.path());
-        Scene { folder, script }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// `piste record -o trace OPTIONS -- sh -c SCRIPT`
-    fn shell(&self, options: &[&str], script: &str) -> Command {
-        self.command(
-            Path::new(env!("CARGO_BIN_EXE_piste")),
-            &[],
-            options,
-            &["sh", "-c", script],
-        )
-    }
-
-    fn command(&self, program: &Path, before: &[&str], options: &[&str], recorded: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command
-            .args(before)
-            .args(["record", "-o", "trace"])
-            .args(options)
-            .arg("--")
-            .args(recorded)
-            .current_dir(self.folder.path())
-            .env("PISTE_RUNDIR", self.folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, options: &[&str], script: &str) -> Output {
-        self.shell(options, script).output().unwrap()
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Starts the command and waits for the line that the recorded program prints.
-fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
-    let mut child = command.spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    (child, stdout)
-}
-
-fn send(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
+use crate::scene::{Scene, said, send, started};
 
 fn interrupted_until_it_ends(child: &mut Child) -> ExitStatus {
     loop {

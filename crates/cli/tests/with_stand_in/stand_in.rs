@@ -24,6 +24,11 @@ struct State {
     output: String,
     discarded_events: i64,
     refused_pattern: bool,
+    /// Why the kernel cannot be traced.
+    kernel_lack: Option<String>,
+    /// Patterns of the kernel's events that it has not.
+    unknown_events: Vec<String>,
+    tracked: Option<Tracked>,
     /// How many calls to end a session are answered by closing the connection.
     deaths: u32,
     /// Calls to end a session wait while this is set.
@@ -64,6 +69,18 @@ impl Script {
     /// Every pattern will be refused.
     pub(crate) fn refuse_patterns(&self) {
         self.change(|state| state.refused_pattern = true);
+    }
+    /// The kernel will be out of reach.
+    pub(crate) fn refuse_kernel(&self, reason: &str) {
+        self.change(|state| state.kernel_lack = Some(reason.into()));
+    }
+    /// The kernel will not have an event that this pattern matches.
+    pub(crate) fn lack_event(&self, pattern: &str) {
+        self.change(|state| state.unknown_events.push(pattern.into()));
+    }
+    /// What the kernel's events were said to be about.
+    pub(crate) fn tracked(&self) -> Option<Tracked> {
+        self.state.lock().unwrap().tracked.clone()
     }
     /// The next so many calls to end a session will not be answered.
     pub(crate) fn die(&self, times: u32) {
@@ -115,9 +132,19 @@ impl Script {
             started_ns: Some(1),
             duration_ns: 1_000_000_000,
             snapshots: 0,
+            tracked: Tracked {
+                pids: vec![],
+                follow_children: false,
+                process_groups: vec![],
+                process_sessions: vec![],
+                uids: vec![],
+                gids: vec![],
+                cpus: vec![],
+            },
             channels: vec![ChannelStatus {
                 settings: settings("default".into()),
                 rules: vec![],
+                kernel_rules: vec![],
                 events: 100,
                 packets: 1,
                 bytes: 4096,
@@ -128,6 +155,7 @@ impl Script {
             }],
             programs: 0,
             participants: vec![],
+            state_dump: None,
             unmatched_events: vec![],
             findings: vec![],
         }
@@ -137,12 +165,12 @@ impl Script {
 fn settings(name: String) -> ChannelSettings {
     ChannelSettings {
         name,
+        domain: Domain::user,
         loss: LossMode::discard,
         block_timeout_us: None,
         subbuf_bytes: 262_144,
         subbuf_count: 4,
-        context_vtid: true,
-        context_cpu_id: true,
+        contexts: vec!["vtid".into(), "cpu_id".into()],
     }
 }
 
@@ -174,7 +202,14 @@ impl VarlinkInterface for StandIn {
         _session: Option<String>,
         channel: ChannelRequest,
     ) -> varlink::Result<()> {
-        self.0.note(format!("channel {}", channel.name));
+        if channel.domain == Some(Domain::kernel) {
+            self.0.note(format!("kernel channel {}", channel.name));
+            if let Some(reason) = self.0.state.lock().unwrap().kernel_lack.clone() {
+                return call.reply_no_kernel_domain(reason, "become root".into());
+            }
+        } else {
+            self.0.note(format!("channel {}", channel.name));
+        }
         call.reply(settings(channel.name))
     }
 
@@ -228,10 +263,15 @@ impl VarlinkInterface for StandIn {
         not_asked(call)
     }
     fn list_sessions(&self, call: &mut dyn Call_ListSessions) -> varlink::Result<()> {
-        not_asked(call)
+        let current = SessionStatus {
+            current: true,
+            ..self.0.session("before".into())
+        };
+        call.reply(vec![current])
     }
-    fn set_current(&self, call: &mut dyn Call_SetCurrent, _: String) -> varlink::Result<()> {
-        not_asked(call)
+    fn set_current(&self, call: &mut dyn Call_SetCurrent, session: String) -> varlink::Result<()> {
+        self.0.note(format!("current {session}"));
+        call.reply()
     }
     fn shutdown(&self, call: &mut dyn Call_Shutdown, _: bool) -> varlink::Result<()> {
         not_asked(call)
@@ -242,13 +282,79 @@ impl VarlinkInterface for StandIn {
         _: Option<String>,
         _: Option<String>,
     ) -> varlink::Result<()> {
+        self.0.note("snapshot");
+        call.reply("/snapshot".into(), 7, 4096, 1)
+    }
+    fn enable_kernel_event(
+        &self,
+        call: &mut dyn Call_EnableKernelEvent,
+        _: Option<String>,
+        channel: Option<String>,
+        rules: Vec<KernelRule>,
+    ) -> varlink::Result<()> {
+        let patterns: Vec<&str> = rules.iter().map(|rule| rule.pattern.as_str()).collect();
+        self.0.note(format!("kernel events {}", patterns.join(" ")));
+        let unknown = self.0.state.lock().unwrap().unknown_events.clone();
+        if let Some(pattern) = unknown.iter().find(|unknown| patterns.contains(&unknown.as_str())) {
+            return call.reply_no_event(pattern.clone(), vec!["sched:sched_switch".into()]);
+        }
+        if let Some(filter) = rules.iter().find_map(|rule| rule.filter.clone()) {
+            return call.reply_invalid_filter(filter, 5, "no such field".into());
+        }
+        call.reply(channel.unwrap_or_default(), rules)
+    }
+    fn disable_kernel_event(
+        &self,
+        call: &mut dyn Call_DisableKernelEvent,
+        _: Option<String>,
+        _: Option<String>,
+        _: Vec<String>,
+    ) -> varlink::Result<()> {
         not_asked(call)
+    }
+    fn set_tracked(&self, call: &mut dyn Call_SetTracked, _: Option<String>, tracked: Tracked) -> varlink::Result<()> {
+        self.0.note("track");
+        self.0.change(|state| state.tracked = Some(tracked));
+        call.reply()
+    }
+    fn regenerate_state_dump(&self, call: &mut dyn Call_RegenerateStateDump, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn list_kernel_events(&self, call: &mut dyn Call_ListKernelEvents, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn list_syscalls(&self, call: &mut dyn Call_ListSyscalls, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn list_probe_places(
+        &self,
+        call: &mut dyn Call_ListProbePlaces,
+        _: String,
+        _: ProbePlaceKind,
+        _: Option<String>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn doctor(&self, call: &mut dyn Call_Doctor) -> varlink::Result<()> {
+        let lack = self.0.state.lock().unwrap().kernel_lack.clone();
+        call.reply(vec![Check {
+            name: "tracefs".into(),
+            level: if lack.is_some() {
+                CheckLevel::lack
+            } else {
+                CheckLevel::ok
+            },
+            value: lack.unwrap_or_else(|| "mounted".into()),
+            cost: None,
+            mend: None,
+        }])
     }
     fn status(&self, call: &mut dyn Call_Status, _: Option<String>) -> varlink::Result<()> {
         not_asked(call)
     }
-    fn stop(&self, call: &mut dyn Call_Stop, _: Option<String>) -> varlink::Result<()> {
-        not_asked(call)
+    fn stop(&self, call: &mut dyn Call_Stop, session: Option<String>) -> varlink::Result<()> {
+        self.0.note("stop");
+        call.reply(self.0.session(session.unwrap_or_default()))
     }
     fn version(&self, call: &mut dyn Call_Version) -> varlink::Result<()> {
         not_asked(call)

@@ -39,7 +39,7 @@ impl Plan {
                 *run = run.saturating_add(bytes);
             };
             let size = match &field.kind {
-                FieldKind::Scalar { element, .. } => {
+                FieldKind::Scalar { element, .. } | FieldKind::Named { element, .. } => {
                     fixed(element.bytes().into());
                     continue;
                 }
@@ -49,6 +49,10 @@ impl Plan {
                 }
                 FieldKind::Array { element, count, .. } => {
                     fixed(u64::from(element.bytes()) * u64::from(*count));
+                    continue;
+                }
+                FieldKind::FixedText { bytes } => {
+                    fixed((*bytes).into());
                     continue;
                 }
                 FieldKind::Sequence { element, .. } => Size::Counted {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 /// `name` as an identifier: with `_` for each character that it cannot hold, and before a digit at the start.
-pub(super) fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     let text = identifier_characters(name);
     if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit()) {
         return format!("_{text}");
@@ -13,7 +13,8 @@ pub(super) fn identifier(name: &str) -> String {
     text
 }
 
-fn identifier_characters(name: &str) -> String {
+/// The same for behind an underscore.
+pub(crate) fn identifier_characters(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect()
@@ -21,7 +22,7 @@ fn identifier_characters(name: &str) -> String {
 
 /// `text` between quotes. What could end the quotes or the line is escaped; a zero byte, which readers would take as the end of the
 /// text, becomes U+FFFD.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

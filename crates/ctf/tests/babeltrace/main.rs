@@ -2,6 +2,7 @@
 //! What babeltrace2 reads out of the bytes and the text that this crate makes. Needs babeltrace2 (Debian: apt install babeltrace2).
 
 mod fields;
+mod kernel;
 mod names;
 mod packets;
 #[path = "../writer/mod.rs"]

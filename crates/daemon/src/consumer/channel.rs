@@ -7,7 +7,7 @@ use piste_ring::{ClockSource, Geometry, GeometryError, LossMode, Losses};
 
 use super::clock;
 use super::findings::Findings;
-use super::stream::{End, Identity};
+use super::stream::{End, Identity, Origin};
 use crate::link::{self, ChannelTotals};
 
 pub(super) struct Channel {
@@ -75,8 +75,10 @@ impl Channel {
             trace_uuid,
             stream_id: self.stream_id,
             stream_instance_id: instance.stream_instance_base + u64::from(instance.ring_index),
-            ring_index: instance.ring_index,
-            vpid: instance.vpid,
+            origin: Origin::Ring {
+                ring_index: instance.ring_index,
+                vpid: instance.vpid,
+            },
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 const TOLERANCE_TICKS: u64 = 1 << 25;
 
 /// Now, in ticks.
-pub(super) fn now_ticks(clock: ClockSource) -> u64 {
+pub(crate) fn now_ticks(clock: ClockSource) -> u64 {
     match clock {
         ClockSource::Monotonic => {
             let now = clock_gettime(ClockId::Monotonic);

@@ -83,7 +83,7 @@ fn count_stream<'a>(index_path: &Path, layouts: impl Fn(u32) -> Option<&'a Layou
     Some(Counted {
         stream_id,
         events,
-        end: End::of(&entries)?,
+        end: End::of(&entries, HEADER_BYTES)?,
     })
 }
 

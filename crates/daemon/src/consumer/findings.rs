@@ -11,13 +11,13 @@ const SENTENCES_MAX: usize = 64;
 const FURTHER: &str = "further findings, not listed";
 
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     list: Vec<Finding>,
 }
 
 impl Findings {
     /// Counts a sentence, and says whether it is a new one that people should be told.
-    pub(super) fn note(&mut self, what: &str) -> bool {
+    pub(crate) fn note(&mut self, what: &str) -> bool {
         if self.count(what) {
             return false;
         }
@@ -32,7 +32,7 @@ impl Findings {
         true
     }
 
-    pub(super) fn list(&self) -> &[Finding] {
+    pub(crate) fn list(&self) -> &[Finding] {
         &self.list
     }
 

@@ -11,28 +11,28 @@ use crate::link::{Link, ToControl};
 
 /// The connection to the control process, while there is one.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) link: Option<Link>,
+pub(crate) struct Outbox {
+    pub(crate) link: Option<Link>,
 }
 
 impl Outbox {
     /// A newer connection replaces an older one.
-    pub(super) fn connect(&mut self, link: Link) {
+    pub(crate) fn connect(&mut self, link: Link) {
         self.link = Some(link);
     }
 
     /// The control process is gone.
-    pub(super) fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.link = None;
     }
 
     /// Sends at once, as far as the control process keeps up. When this returns, the message survives this process.
-    pub(super) fn send(&mut self, message: &ToControl) {
+    pub(crate) fn send(&mut self, message: &ToControl) {
         self.send_with(message, None);
     }
 
     /// As `send`, with a descriptor.
-    pub(super) fn send_with(&mut self, message: &ToControl, descriptor: Option<Arc<OwnedFd>>) {
+    pub(crate) fn send_with(&mut self, message: &ToControl, descriptor: Option<Arc<OwnedFd>>) {
         if let Some(link) = &mut self.link
             && link.send(message, descriptor).is_err()
         {
@@ -41,7 +41,7 @@ impl Outbox {
     }
 
     /// Sends what waits.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Some(link) = &mut self.link
             && link.flush().is_err()
         {

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tracing session as the consumer has it: its channels and ring sets, and what state they are in.
+//! A tracing session as the consumer has it: its channels and ring sets; start, stop, close (stage.rs).
 //!
-//! ```text
-//!              start                 stop, close              everything is written
-//!   Stopped  -------->  Started  ------------------>  Ending  ----------------------->  Stopped, or closed
-//!      |                   ^                            ^
-//!      +---- start again --+        close of a stopped -+
-//! ```
-//!
-//! A session either streams its events to a trace (streaming.rs) or is a flight recorder (recorder.rs). The loop (mod.rs) calls `work` again and again; what is done with one ring is ring.rs.
+//! A session either streams its events to a trace (streaming.rs) or is a flight recorder (recorder.rs). The loop (service.rs) calls
+//! `work` again and again; what is done with one ring is ring.rs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use piste_ctf::{EventClass, StreamClass, Trace};
+use piste_ctf::{EventClass, StreamClass};
 use piste_ring::{ChannelMemory, Key};
 
 use super::channel::{Channel, add_stream};
@@ -26,7 +20,9 @@ use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
 use super::ring::Buffers;
 use super::ring_set::{Fullest, Life, RingSet, Source};
+use super::service::{self, Opening, Recording};
 use super::snapshot::SnapshotJob;
+use super::stage::{Again, Stage};
 use super::storage::Storage;
 use super::trace::TraceFolder;
 use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, SessionId, ToControl};
@@ -36,7 +32,7 @@ pub(super) struct Session {
     pub(super) trace: TraceFolder,
     pub(super) channels: BTreeMap<u32, Channel>,
     pub(super) ring_sets: BTreeMap<RingSetKey, RingSet>,
-    pub(super) state: State,
+    pub(super) stage: Stage,
     pub(super) storage: Storage,
     mode: Mode,
 }
@@ -49,43 +45,6 @@ enum Mode {
     Recorder(Recorder),
 }
 
-pub(super) enum State {
-    Stopped,
-    Started,
-    Ending(Ending),
-}
-
-pub(super) struct Ending {
-    pub(super) since: Instant,
-    requests: Vec<RequestId>,
-    close: bool,
-}
-
-/// When the loop has to come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// When control says something.
-    Never,
-    /// At the pace of the rings.
-    AtPace,
-    /// After this time.
-    After(Duration),
-    /// The session is closed and can be dropped.
-    Closed,
-}
-
-impl Again {
-    /// The sooner of two; `pace` is what [`Again::AtPace`] means.
-    pub(super) fn sooner(self, other: Again, pace: Option<Duration>) -> Again {
-        let after = |again| match again {
-            Again::Never | Again::Closed => Duration::MAX,
-            Again::AtPace => pace.unwrap_or(Duration::MAX),
-            Again::After(duration) => duration,
-        };
-        if after(other) < after(self) { other } else { self }
-    }
-}
-
 /// What all sessions share.
 pub(super) struct Shared<'a> {
     pub(super) outbox: &'a mut Outbox,
@@ -95,7 +54,13 @@ pub(super) struct Shared<'a> {
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId, output: &Path, snapshot: bool, trace: Trace, outbox: &mut Outbox) -> Self {
+    pub(super) fn new(opening: Opening<'_>, outbox: &mut Outbox) -> Self {
+        let Opening {
+            session: id,
+            output,
+            snapshot,
+            trace,
+        } = opening;
         let (trace, error) = TraceFolder::open(output, Metadata::new(trace));
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
@@ -113,14 +78,10 @@ impl Session {
             trace,
             channels: BTreeMap::new(),
             ring_sets: BTreeMap::new(),
-            state: State::Stopped,
+            stage: Stage::Stopped,
             storage: Storage::default(),
             mode,
         }
-    }
-
-    pub(super) fn is_started(&self) -> bool {
-        matches!(self.state, State::Started)
     }
 
     /// # Errors
@@ -157,7 +118,7 @@ impl Session {
         let ring_key = Key::new(key).ok_or_else(|| refuse(&"0 is no key"))?;
         let memory = ChannelMemory::open(&descriptor, channel.geometry, ring_key).map_err(|error| refuse(&error))?;
         let mut ring_set = RingSet::new(source, memory, Arc::new(descriptor));
-        if self.is_started() {
+        if self.stage.is_started() {
             ring_set.set_recording(true);
         }
         self.ring_sets.insert(key, ring_set);
@@ -187,57 +148,6 @@ impl Session {
         }
     }
 
-    /// Lets the programs record.
-    ///
-    /// # Errors
-    /// The trace cannot be begun.
-    pub(super) fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
-        if matches!(self.mode, Mode::Streaming)
-            && let Err(error) = self.trace.write_metadata()
-            && !self.trace.exists()
-        {
-            return Err(error.failure());
-        }
-        if let State::Ending(ending) = std::mem::replace(&mut self.state, State::Started) {
-            self.answer(ending.requests, outbox);
-        }
-        self.ring_sets
-            .values_mut()
-            .for_each(|ring_set| ring_set.set_recording(true));
-        Ok(())
-    }
-
-    /// Ends recording, and has everything written; `request` is answered then. To `close` is to drop everything as well.
-    pub(super) fn end(&mut self, request: RequestId, close: bool, now: Instant) {
-        self.ring_sets
-            .values_mut()
-            .for_each(|ring_set| ring_set.set_recording(false));
-        if let State::Ending(ending) = &mut self.state {
-            ending.close |= close;
-            ending.requests.push(request);
-        } else {
-            self.state = State::Ending(Ending {
-                since: now,
-                requests: vec![request],
-                close,
-            });
-        }
-    }
-
-    /// Has a snapshot written to `output`; `request` is answered then. A session that streams has nothing to take one of.
-    pub(super) fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
-        match &mut self.mode {
-            Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
-            Mode::Streaming => {
-                let what = "the session writes everything to its trace and keeps nothing for a snapshot".into();
-                outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Err(Failure::Other { what }),
-                });
-            }
-        }
-    }
-
     /// Does what there is to do with the rings.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let Mode::Recorder(recorder) = &mut self.mode else {
@@ -247,60 +157,20 @@ impl Session {
             return Again::After(Duration::ZERO);
         }
         let has_programs = self.ring_sets.values().any(|ring_set| ring_set.life == Life::Current);
-        match self.state {
-            State::Started if has_programs => Again::After(recorder.look(&self.ring_sets, shared)),
-            State::Started | State::Stopped => Again::Never,
-            State::Ending(_) => self.ended(shared),
+        match self.stage {
+            Stage::Started if has_programs => Again::After(recorder.look(&self.ring_sets, shared)),
+            Stage::Started | Stage::Stopped => Again::Never,
+            Stage::Ending(_) => self.ended(shared),
         }
-    }
-
-    /// What the channels recorded and lost.
-    pub(super) fn totals(&mut self) -> Vec<ChannelTotals> {
-        let mut totals: BTreeMap<u32, ChannelTotals> = self
-            .channels
-            .iter()
-            .map(|(stream_id, channel)| (*stream_id, channel.past.clone()))
-            .collect();
-        for ring_set in self.ring_sets.values_mut() {
-            let channel = &self.channels[&ring_set.source.stream_id];
-            let totals = totals.entry(channel.stream_id).or_default();
-            match self.mode {
-                Mode::Streaming => ring_set.add_to(totals, channel),
-                Mode::Recorder(_) => ring_set.add_losses_to(totals),
-            }
-        }
-        let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
-        for counted in self.trace.earlier.count(layouts) {
-            if let Some(totals) = totals.get_mut(&counted.stream_id) {
-                add_stream(totals, &counted.end, counted.events);
-                let overwrites = self.channels[&counted.stream_id].overwrites();
-                // The stream tells the sum only.
-                let lost = if overwrites {
-                    &mut totals.overwritten_events
-                } else {
-                    &mut totals.discarded_full
-                };
-                *lost = lost.saturating_add(counted.end.discarded);
-            }
-        }
-        for (stream_id, totals) in &mut totals {
-            totals.findings = self.channels[stream_id].findings.list().to_vec();
-        }
-        totals.into_values().collect()
     }
 
     /// Nothing more is written: answers, and is stopped or closed.
     pub(super) fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
-        let State::Ending(ending) = std::mem::replace(&mut self.state, State::Stopped) else {
+        let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }
-    }
-
-    /// Whether the session is dropped once it has ended.
-    pub(super) fn is_closing(&self) -> bool {
-        matches!(&self.state, State::Ending(ending) if ending.close)
     }
 
     /// The ring set is done; what it wrote and lost stays in the totals.
@@ -345,6 +215,88 @@ impl Session {
             .is_some_and(|channel| channel.findings.note(&what))
         {
             outbox.send(&ToControl::Finding { session: self.id, what });
+        }
+    }
+}
+
+impl Recording for Session {
+    fn is_started(&self) -> bool {
+        self.stage.is_started()
+    }
+
+    fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+        if matches!(self.mode, Mode::Streaming)
+            && let Err(error) = self.trace.write_metadata()
+            && !self.trace.exists()
+        {
+            return Err(error.failure());
+        }
+        let overtaken = self.stage.start();
+        self.answer(overtaken, outbox);
+        self.ring_sets
+            .values_mut()
+            .for_each(|ring_set| ring_set.set_recording(true));
+        Ok(())
+    }
+
+    fn end(&mut self, request: RequestId, close: bool, now: Instant) {
+        self.ring_sets
+            .values_mut()
+            .for_each(|ring_set| ring_set.set_recording(false));
+        self.stage.end(request, close, now);
+    }
+
+    /// A session that streams has nothing to take a snapshot of.
+    fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
+        match &mut self.mode {
+            Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
+            Mode::Streaming => service::refuse_snapshot(request, outbox),
+        }
+    }
+
+    fn totals(&mut self) -> Vec<ChannelTotals> {
+        let mut totals: BTreeMap<u32, ChannelTotals> = self
+            .channels
+            .iter()
+            .map(|(stream_id, channel)| (*stream_id, channel.past.clone()))
+            .collect();
+        for ring_set in self.ring_sets.values_mut() {
+            let channel = &self.channels[&ring_set.source.stream_id];
+            let totals = totals.entry(channel.stream_id).or_default();
+            match self.mode {
+                Mode::Streaming => ring_set.add_to(totals, channel),
+                Mode::Recorder(_) => ring_set.add_losses_to(totals),
+            }
+        }
+        let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
+        for counted in self.trace.earlier.count(layouts) {
+            if let Some(totals) = totals.get_mut(&counted.stream_id) {
+                add_stream(totals, &counted.end, counted.events);
+                let overwrites = self.channels[&counted.stream_id].overwrites();
+                // The stream tells the sum only.
+                let lost = if overwrites {
+                    &mut totals.overwritten_events
+                } else {
+                    &mut totals.discarded_full
+                };
+                *lost = lost.saturating_add(counted.end.discarded);
+            }
+        }
+        for (stream_id, totals) in &mut totals {
+            totals.findings = self.channels[stream_id].findings.list().to_vec();
+        }
+        totals.into_values().collect()
+    }
+
+    /// The memory of its ring sets, which control may have to hand to programs again.
+    fn tell(&self, outbox: &mut Outbox) {
+        for (&key, ring_set) in &self.ring_sets {
+            let session = self.id;
+            let descriptor = Some(ring_set.descriptor.clone());
+            outbox.send_with(&ToControl::AdoptedRingSet { session, key }, descriptor);
+            if ring_set.is_recovered() {
+                outbox.send(&ToControl::RingRecovered { key });
+            }
         }
     }
 }

@@ -84,7 +84,8 @@ impl SnapshotJob {
                 .values()
                 .map(|channel| (channel.stream_id, totals(channel)))
                 .collect();
-            self.remove(&folder);
+            // Not the folder that both domains are in: the other consumer may be making its own there.
+            let _ = fs::remove_dir_all(&folder);
         }
         match self.write_next(&folder, metadata, channels, ring_sets, buffers) {
             Ok(false) => None,

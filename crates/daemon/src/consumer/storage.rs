@@ -13,13 +13,13 @@ use crate::link::Failure;
 
 /// A file or folder that could not be read or written.
 #[derive(Debug)]
-pub(super) struct StorageError {
+pub(crate) struct StorageError {
     path: PathBuf,
     error: io::Error,
 }
 
 impl StorageError {
-    pub(super) fn new(path: &Path, error: io::Error) -> Self {
+    pub(crate) fn new(path: &Path, error: io::Error) -> Self {
         Self {
             path: path.into(),
             error,
@@ -27,7 +27,7 @@ impl StorageError {
     }
 
     /// As the answer to a request.
-    pub(super) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let path = self.path.clone();
         match self.error.kind() {
@@ -47,7 +47,7 @@ impl fmt::Display for StorageError {
 impl std::error::Error for StorageError {}
 
 /// Names the file in an error.
-pub(super) trait At<T> {
+pub(crate) trait At<T> {
     fn at(self, path: &Path) -> Result<T, StorageError>;
 }
 
@@ -62,7 +62,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether a session's trace can be written at the moment.
 #[derive(Debug, Default)]
-pub(super) struct Storage {
+pub(crate) struct Storage {
     failing: Option<Failing>,
 }
 
@@ -74,7 +74,7 @@ struct Failing {
 
 impl Storage {
     /// Takes note of a failed write; each one in a row doubles the pause before the next try.
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub(crate) fn failed(&mut self, now: Instant) {
         let pause = self
             .failing
             .as_ref()
@@ -86,12 +86,12 @@ impl Storage {
     }
 
     /// Takes note that nothing failed.
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         self.failing = None;
     }
 
     /// When to try again: `None` when nothing speaks against writing now.
-    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         let failing = self.failing.as_ref()?;
         let pause = failing.next_try.saturating_duration_since(now);
         (!pause.is_zero()).then_some(pause)

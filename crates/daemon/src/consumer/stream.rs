@@ -18,13 +18,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
-use piste_ctf::packet::{HEADER_BYTES, Header, UNIT_BYTES};
+use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
 use super::storage::{At, StorageError};
 
 /// A stream that packets can be appended to. Nothing is on disk before the first one.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     paths: Paths,
     identity: Identity,
     files: Option<Files>,
@@ -33,48 +33,56 @@ pub(super) struct Stream {
 
 /// What every packet of a stream says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Identity {
-    pub(super) trace_uuid: [u8; 16],
-    pub(super) stream_id: u32,
-    pub(super) stream_instance_id: u64,
-    pub(super) ring_index: u32,
-    pub(super) vpid: i32,
+pub(crate) struct Identity {
+    pub(crate) trace_uuid: [u8; 16],
+    pub(crate) stream_id: u32,
+    pub(crate) stream_instance_id: u64,
+    pub(crate) origin: Origin,
+}
+
+/// Where the events of a stream come from; its packets' headers end with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin {
+    /// A ring of a program.
+    Ring { ring_index: u32, vpid: i32 },
+    /// A CPU in the kernel domain.
+    Cpu(u32),
 }
 
 /// What is particular to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PacketFacts {
-    pub(super) sequence: u64,
-    pub(super) begin_ticks: u64,
-    pub(super) end_ticks: u64,
+pub(crate) struct PacketFacts {
+    pub(crate) sequence: u64,
+    pub(crate) begin_ticks: u64,
+    pub(crate) end_ticks: u64,
     /// Header and records, to the exact end of the last record.
-    pub(super) content_bytes: usize,
-    pub(super) events: u64,
+    pub(crate) content_bytes: usize,
+    pub(crate) events: u64,
     /// Events discarded since the start of the stream.
-    pub(super) discarded: u64,
+    pub(crate) discarded: u64,
 }
 
 /// Where a stream ends and what it has, as its index file says it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub(crate) struct End {
     /// Sequence number of the next packet of the ring.
-    pub(super) next_sequence: u64,
-    pub(super) data_bytes: u64,
-    pub(super) packets: u64,
-    pub(super) lost_packets: u64,
-    pub(super) end_ticks: u64,
-    pub(super) discarded: u64,
+    pub(crate) next_sequence: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) lost_packets: u64,
+    pub(crate) end_ticks: u64,
+    pub(crate) discarded: u64,
     /// Events in the packets that this consumer wrote.
-    pub(super) events: u64,
+    pub(crate) events: u64,
     /// Packets that an earlier consumer wrote, whose events are not in `events`.
-    pub(super) earlier_packets: u64,
+    pub(crate) earlier_packets: u64,
 }
 
 /// The two files of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Paths {
-    pub(super) data: PathBuf,
-    pub(super) index: PathBuf,
+pub(crate) struct Paths {
+    pub(crate) data: PathBuf,
+    pub(crate) index: PathBuf,
 }
 
 #[derive(Debug)]
@@ -88,7 +96,7 @@ impl Stream {
     ///
     /// # Errors
     /// The file that could not be read or cut, and a file that is not the index of such a stream.
-    pub(super) fn open(paths: Paths, identity: Identity) -> Result<Stream, StorageError> {
+    pub(crate) fn open(paths: Paths, identity: Identity) -> Result<Stream, StorageError> {
         let end = match fs::read(&paths.index) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => End::default(),
             index => recover(&paths, &index.at(&paths.index)?, &identity)?,
@@ -105,7 +113,7 @@ impl Stream {
     ///
     /// # Errors
     /// The file that could not be written. The stream is as before, and the same packet can be tried again.
-    pub(super) fn append(&mut self, packet: &mut Vec<u8>, facts: &PacketFacts) -> Result<(), StorageError> {
+    pub(crate) fn append(&mut self, packet: &mut Vec<u8>, facts: &PacketFacts) -> Result<(), StorageError> {
         self.write(packet, facts)?;
         self.end.next_sequence = facts.sequence + 1;
         Ok(())
@@ -116,7 +124,7 @@ impl Stream {
     ///
     /// # Errors
     /// As `append`.
-    pub(super) fn settle(&mut self, discarded: u64, now_ticks: u64) -> Result<(), StorageError> {
+    pub(crate) fn settle(&mut self, discarded: u64, now_ticks: u64) -> Result<(), StorageError> {
         if discarded <= self.end.discarded {
             return Ok(());
         }
@@ -129,18 +137,18 @@ impl Stream {
             sequence: self.end.next_sequence.saturating_sub(1),
             begin_ticks: ticks,
             end_ticks: ticks,
-            content_bytes: HEADER_BYTES,
+            content_bytes: self.identity.origin.header_bytes(),
             events: 0,
             discarded,
         };
-        self.write(&mut vec![0; HEADER_BYTES], &facts)
+        self.write(&mut vec![0; facts.content_bytes], &facts)
     }
 
-    pub(super) fn end(&self) -> &End {
+    pub(crate) fn end(&self) -> &End {
         &self.end
     }
 
-    pub(super) fn paths(&self) -> &Paths {
+    pub(crate) fn paths(&self) -> &Paths {
         &self.paths
     }
 
@@ -152,28 +160,30 @@ impl Stream {
                 sequence: 0,
                 begin_ticks: ticks,
                 end_ticks: ticks,
-                content_bytes: HEADER_BYTES,
+                content_bytes: self.identity.origin.header_bytes(),
                 events: 0,
                 discarded: 0,
             };
-            self.write(&mut vec![0; HEADER_BYTES], &first)?;
+            self.write(&mut vec![0; first.content_bytes], &first)?;
         }
+        let header_bytes = self.identity.origin.header_bytes();
         assert!(
-            (HEADER_BYTES..=packet.len()).contains(&facts.content_bytes),
+            (header_bytes..=packet.len()).contains(&facts.content_bytes),
             "the content lies in the packet"
         );
         let packet_bytes = facts.content_bytes.next_multiple_of(UNIT_BYTES);
         packet.resize(packet_bytes, 0);
         packet[facts.content_bytes..].fill(0);
         let header = self.identity.header(facts, packet_bytes);
-        packet[..HEADER_BYTES].copy_from_slice(&header.encode());
+        // The header of a kernel packet is the same but for its end.
+        packet[..header_bytes].copy_from_slice(&header.encode()[..header_bytes]);
 
         let entry = Entry::of(&header, self.end.data_bytes);
         if let Err(error) = self.write_data(packet).and_then(|()| self.write_entry(&entry)) {
             self.cut();
             return Err(error);
         }
-        self.end.follow(&entry);
+        self.end.follow(&entry, header_bytes);
         self.end.events += facts.events;
         Ok(())
     }
@@ -231,8 +241,22 @@ impl Stream {
     }
 }
 
+impl Origin {
+    /// Space that packets have for their header.
+    pub(crate) fn header_bytes(self) -> usize {
+        match self {
+            Origin::Ring { .. } => HEADER_BYTES,
+            Origin::Cpu(_) => KERNEL_HEADER_BYTES,
+        }
+    }
+}
+
 impl Identity {
     fn header(&self, facts: &PacketFacts, packet_bytes: usize) -> Header {
+        let (ring_index, vpid) = match self.origin {
+            Origin::Ring { ring_index, vpid } => (ring_index, vpid),
+            Origin::Cpu(cpu) => (cpu, 0),
+        };
         Header {
             trace_uuid: self.trace_uuid,
             stream_id: self.stream_id,
@@ -243,15 +267,15 @@ impl Identity {
             packet_bits: 8 * packet_bytes as u64,
             packet_seq_num: facts.sequence,
             events_discarded: facts.discarded,
-            ring_index: self.ring_index,
-            vpid: self.vpid,
+            ring_index,
+            vpid,
         }
     }
 }
 
 impl Paths {
     /// The files of a stream in the trace's folder.
-    pub(super) fn new(folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
+    pub(crate) fn new(folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
         let name = format!("{channel}_{stream_instance_id}");
         Paths {
             index: folder.join("index").join(format!("{name}.idx")),
@@ -262,13 +286,13 @@ impl Paths {
 
 impl End {
     /// The end behind the packets of an index; `None` when an entry cannot follow the one before it.
-    pub(super) fn of(entries: &[Entry]) -> Option<End> {
+    pub(crate) fn of(entries: &[Entry], header_bytes: usize) -> Option<End> {
         let mut end = End::default();
         for entry in entries {
             if !end.can_follow(entry) {
                 return None;
             }
-            end.follow(entry);
+            end.follow(entry, header_bytes);
         }
         end.earlier_packets = end.packets;
         Some(end)
@@ -279,9 +303,9 @@ impl End {
         entry.offset_bytes == self.data_bytes && (repeats || entry.packet_seq_num >= self.next_sequence)
     }
 
-    fn follow(&mut self, entry: &Entry) {
+    fn follow(&mut self, entry: &Entry, header_bytes: usize) {
         let sequence = entry.packet_seq_num;
-        let has_records = entry.content_bits > 8 * HEADER_BYTES as u64;
+        let has_records = entry.content_bits > 8 * header_bytes as u64;
         if has_records || sequence > 0 {
             self.lost_packets += sequence.saturating_sub(self.next_sequence);
             self.next_sequence = self.next_sequence.max(sequence.saturating_add(1));
@@ -321,7 +345,7 @@ fn recover(paths: &Paths, index: &[u8], identity: &Identity) -> Result<End, Stor
     if !entries.iter().all(ours) {
         return Err(foreign());
     }
-    End::of(&entries).ok_or_else(foreign)
+    End::of(&entries, identity.origin.header_bytes()).ok_or_else(foreign)
 }
 
 #[cfg(test)]
@@ -332,8 +356,10 @@ mod tests {
         trace_uuid: [7; 16],
         stream_id: 3,
         stream_instance_id: 40,
-        ring_index: 1,
-        vpid: 12,
+        origin: Origin::Ring {
+            ring_index: 1,
+            vpid: 12,
+        },
     };
 
     fn open(folder: &Path) -> Stream {

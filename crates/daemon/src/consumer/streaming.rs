@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::ring::{Desk, GIVE_UP_AFTER};
 use super::ring_set::Life;
-use super::session::{Again, Session, Shared, State};
+use super::session::{Session, Shared};
+use super::stage::{Again, Stage};
 use super::storage::StorageError;
 
 /// How long a session that ends tries to write to a disk that is full.
@@ -21,11 +22,11 @@ const ENDING_INTERVAL: Duration = Duration::from_millis(1);
 impl Session {
     /// One look at all rings.
     pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
-        if matches!(self.state, State::Stopped) && self.ring_sets.values().all(|set| set.life == Life::Current) {
+        if matches!(self.stage, Stage::Stopped) && self.ring_sets.values().all(|set| set.life == Life::Current) {
             return Again::Never;
         }
-        let deadline = match &self.state {
-            State::Ending(ending) => Some(ending.since + WRITE_FOR),
+        let deadline = match &self.stage {
+            Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
             _ => None,
         };
         let overdue = deadline.is_some_and(|deadline| shared.now >= deadline);
@@ -49,25 +50,25 @@ impl Session {
                 false
             }
         };
-        match &self.state {
-            State::Ending(_) if finished || overdue => {
-                if !finished && self.is_closing() {
+        match &self.stage {
+            Stage::Ending(_) if finished || overdue => {
+                if !finished && self.stage.is_closing() {
                     self.abandon(shared);
                 }
                 self.ended(shared)
             }
-            State::Ending(_) => Again::After(ENDING_INTERVAL),
+            Stage::Ending(_) => Again::After(ENDING_INTERVAL),
             _ if self.ring_sets.is_empty() => Again::Never,
-            State::Started => Again::AtPace,
-            State::Stopped => Again::After(ENDING_INTERVAL),
+            Stage::Started => Again::AtPace,
+            Stage::Stopped => Again::After(ENDING_INTERVAL),
         }
     }
 
     /// Writes what the rings have. True when the rings that are being emptied are empty. After a failed write the other rings
     /// are still looked at, and the first failure is returned.
     fn write_rings(&mut self, shared: &mut Shared<'_>) -> Result<bool, (u32, StorageError)> {
-        let ending = match &self.state {
-            State::Ending(ending) => Some(ending.since + GIVE_UP_AFTER),
+        let ending = match &self.stage {
+            Stage::Ending(ending) => Some(ending.since + GIVE_UP_AFTER),
             _ => None,
         };
         let (mut all_finished, mut failed) = (true, None);
@@ -87,7 +88,7 @@ impl Session {
             };
             let is_current = ring_set.life == Life::Current;
             let finished = match ending {
-                None if is_current && matches!(self.state, State::Stopped) => Ok(true),
+                None if is_current && matches!(self.stage, Stage::Stopped) => Ok(true),
                 None if is_current => ring_set.take(shared.fullest, &mut desk).map(|()| true),
                 None if ring_set.is_moving(shared.now) => ring_set.take(shared.fullest, &mut desk).map(|()| false),
                 deadline => ring_set.finish(deadline.unwrap_or(shared.now + GIVE_UP_AFTER), &mut desk),

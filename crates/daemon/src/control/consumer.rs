@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control's end of the link to the consumer: finds the one that an earlier pisted left, or starts one.
+//! Control's end of the link to a consumer: finds the one that an earlier pisted left, or starts one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,16 +8,20 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use piste_control::Places;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, SocketType};
 
 use super::sockets::{Access, connect, listen};
-use crate::link::{Link, RingSetKey, SessionId, ToConsumer, ToControl};
+use crate::link::{Domain, Link, RingSetKey, SessionId, ToConsumer, ToControl};
 
-/// How long a consumer may take to say what it has. It may be in the middle of a write to a slow disk.
+/// How long a consumer may take to say what it has. It may be in the middle of a write to a slow disk, or wait for the kernel.
 const ADOPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a killed consumer is waited for.
+const BURY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A living consumer.
 #[derive(Debug)]
@@ -43,12 +47,20 @@ impl Consumer {
     ///
     /// # Errors
     /// The socket cannot be made, or the process not be started.
-    pub fn start(socket_path: &Path) -> io::Result<Consumer> {
+    pub fn start(domain: Domain, places: &Places) -> io::Result<Consumer> {
+        let socket_path = &match domain {
+            Domain::User => places.consumer_socket(),
+            Domain::Kernel => places.kernel_consumer_socket(),
+        };
         let listener = listen(socket_path, SocketType::SEQPACKET, SocketFlags::NONBLOCK, Access::Owner)?;
+        let mut command = Command::new("/proc/self/exe");
+        match domain {
+            Domain::User => command.arg("--consumer"),
+            Domain::Kernel => command.arg("--kernel-consumer").arg(places.run_folder()),
+        };
         // Where it listens is where we connect: in the socket's queue until it accepts.
-        let child = Command::new("/proc/self/exe")
+        let child = command
             .arg0("pisted")
-            .arg("--consumer")
             .current_dir("/")
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
@@ -61,33 +73,43 @@ impl Consumer {
         Ok(consumer)
     }
 
+    /// Connects to a consumer that runs already. What it has it will say in its time: it may hang in the kernel. `None` when none
+    /// runs.
+    ///
+    /// # Errors
+    /// There is one, and it does not accept: a second one would write to the same files.
+    pub fn find(socket_path: &Path) -> io::Result<Option<Consumer>> {
+        let socket = match connect(socket_path) {
+            Ok(socket) => socket,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(silent()),
+            Err(_) => return Ok(None),
+        };
+        let mut link = Link::new(socket);
+        let told = link.send(&ToConsumer::Adopt, None);
+        Ok(told.is_ok().then_some(Consumer { link, child: None }))
+    }
+
     /// Connects to a consumer that runs already, and takes over what it has. `None` when none runs.
     ///
     /// # Errors
     /// There is one, and it does not answer: a second one would write to the same files.
     pub fn adopt(socket_path: &Path) -> io::Result<Option<(Consumer, Belongings)>> {
-        let Ok(socket) = connect(socket_path) else {
+        let Some(mut consumer) = Consumer::find(socket_path)? else {
             return Ok(None);
         };
-        let mut link = Link::new(socket);
-        if link.send(&ToConsumer::Adopt, None).is_err() {
-            return Ok(None);
-        }
         let deadline = Instant::now() + ADOPT_TIMEOUT;
         let mut belongings = Belongings::default();
         loop {
-            match link.receive() {
+            match consumer.link.receive() {
                 Ok(Some((ToControl::AdoptedSession { session, .. }, _))) => {
                     belongings.sessions.insert(session);
                 }
                 Ok(Some((ToControl::AdoptedRingSet { key, .. }, Some(memory)))) => {
                     belongings.ring_sets.insert(key, Arc::new(memory));
                 }
-                Ok(Some((ToControl::Adopted { .. }, _))) => {
-                    return Ok(Some((Consumer { link, child: None }, belongings)));
-                }
+                Ok(Some((ToControl::Adopted { .. }, _))) => return Ok(Some((consumer, belongings))),
                 Ok(Some((other, _))) => belongings.messages.push(other),
-                Ok(None) => wait_readable(&link, deadline)?,
+                Ok(None) => wait_readable(&consumer.link, deadline)?,
                 // It died meanwhile.
                 Err(_) => return Ok(None),
             }
@@ -128,11 +150,21 @@ impl Consumer {
         self.link.as_fd()
     }
 
-    /// Takes leave of a consumer whose connection broke. Should it live on, it must not write beside a new one.
-    pub fn bury(mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+    /// Takes leave of a consumer whose connection broke. Should it live on, it must not write beside a new one: once killed, it does
+    /// nothing any more, even if a kernel that hangs keeps it from ending.
+    pub fn bury(self) {
+        let Some(mut child) = self.child else { return };
+        let _ = child.kill();
+        let deadline = Instant::now() + BURY_TIMEOUT;
+        while let Ok(None) = child.try_wait() {
+            if Instant::now() >= deadline {
+                eprintln!(
+                    "pisted: process {}, a consumer, was killed and does not end",
+                    child.id()
+                );
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -140,11 +172,7 @@ impl Consumer {
 fn wait_readable(link: &Link, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
-        let what = format!(
-            "the consumer of an earlier pisted does not answer for {} s",
-            ADOPT_TIMEOUT.as_secs()
-        );
-        return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        return Err(silent());
     }
     let timeout = Timespec {
         tv_sec: left.as_secs() as i64,
@@ -154,4 +182,9 @@ fn wait_readable(link: &Link, deadline: Instant) -> io::Result<()> {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+fn silent() -> io::Error {
+    let what = "the consumer of an earlier pisted lives and does not answer";
+    io::Error::new(io::ErrorKind::TimedOut, what)
 }

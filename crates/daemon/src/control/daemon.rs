@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control process: one thread that waits for programs, people, the consumer and time, hands what they say to the machine,
+//! The control process: one thread that waits for programs, people, the consumers and time, hands what they say to the machine,
 //! and carries out what the machine decides. All state is here; no lock guards it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,12 +13,13 @@ use piste_control::Places;
 
 use super::clock::TraceClock;
 use super::connections::Connections;
-use super::consumer::Consumer;
 use super::inbox::{Answer, Clients, Command};
 use super::journal::Journal;
+use super::keeper::Keepers;
+use super::kernel_desk::KernelDesk;
 use super::poll::{Poll, Source};
 use super::waiting::{Ended, Waiting};
-use crate::link::{ChannelTotals, RequestId, RingSetKey, SessionId, ToConsumer};
+use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 use crate::rings;
 use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
@@ -41,24 +42,17 @@ pub struct Daemon {
     pub clock: TraceClock,
     /// When this pisted started.
     pub started: Instant,
-    /// The totals that the consumer stated last.
-    pub totals: HashMap<SessionId, Vec<ChannelTotals>>,
+    /// The totals that the consumers stated last.
+    pub totals: HashMap<(SessionId, Domain), Vec<ChannelTotals>>,
     /// Set when it is time to end.
     pub ending: bool,
     pub(super) poll: Poll,
     journal: Journal,
     pub(super) connections: Connections,
-    pub(super) consumer: Option<Consumer>,
-    pub(super) consumer_started: Instant,
-    /// When the next consumer is started, while there is none.
-    pub(super) consumer_planned: Instant,
-    /// Consumers that lived only shortly, in a row.
-    pub(super) early_death_count: u32,
-    pub(super) consumer_polled_for_writing: bool,
-    /// Requests without an answer, to be repeated to a new consumer.
-    pub(super) unanswered: BTreeMap<RequestId, ToConsumer>,
+    pub(super) keepers: Keepers,
     pub(super) rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
     pub(super) waiting: Waiting<Then>,
+    pub(super) desk: KernelDesk,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -76,6 +70,7 @@ pub struct Parts {
     pub connections: Connections,
     pub commands: Receiver<Command>,
     pub clients: Clients,
+    pub desk: KernelDesk,
     pub exit_when_idle: Option<Duration>,
 }
 
@@ -93,14 +88,10 @@ impl Daemon {
             poll: parts.poll,
             journal: parts.journal,
             connections: parts.connections,
-            consumer: None,
-            consumer_started: now,
-            consumer_planned: now,
-            early_death_count: 0,
-            consumer_polled_for_writing: false,
-            unanswered: BTreeMap::new(),
+            keepers: Keepers::default(),
             rings: BTreeMap::new(),
             waiting: Waiting::default(),
+            desk: parts.desk,
             commands: parts.commands,
             clients: parts.clients,
             exit_when_idle: parts.exit_when_idle,
@@ -121,17 +112,14 @@ impl Daemon {
                 match source {
                     Source::Listener => self.connections.accept(&self.poll, &mut self.machine),
                     Source::Commands => self.obey(),
-                    Source::Consumer => self.serve_consumer(),
+                    Source::Consumer(domain) => self.serve_consumer(domain),
                     Source::Signal => self.ending = true,
                     Source::Connection(number) => self.connections.serve(number, &self.poll, &mut self.machine),
                     Source::Process(watch) => self.connections.process_ended(watch, &self.poll, &mut self.machine),
                 }
                 self.carry_out();
             }
-            if self.consumer.is_none() && Instant::now() >= self.consumer_planned {
-                self.replace_consumer();
-                self.carry_out();
-            }
+            self.replace_consumers();
             self.end_waits();
             self.look_idle();
         }
@@ -140,7 +128,7 @@ impl Daemon {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let restart = self.consumer.is_none().then_some(self.consumer_planned);
+        let restart = self.keepers.planned();
         let idle = self
             .exit_when_idle
             .filter(|_| !self.is_busy())
@@ -225,7 +213,7 @@ impl Daemon {
                 match effect {
                     Effect::Record(_) => {}
                     Effect::Tell { program, message } => self.tell(program, &message),
-                    Effect::Consumer(message) => self.tell_consumer(message),
+                    Effect::Consumer(domain, message) => self.tell_consumer(domain, message),
                     Effect::MakeRings {
                         key,
                         name,
@@ -243,7 +231,7 @@ impl Daemon {
                 }
             }
         }
-        self.poll_consumer_for_writing();
+        self.poll_consumers_for_writing();
     }
 
     fn record(&mut self, effects: &[Effect]) {
@@ -290,14 +278,16 @@ impl Daemon {
             .tell(program, message, memory, &self.poll, &mut self.machine);
     }
 
-    /// With no session left, the consumer ends too. Else it records on, and a new pisted will find both.
+    /// With no session left, the consumers end too. Else they record on, and a new pisted will find them.
     fn take_leave(&mut self) {
         self.clients.wait_until_answered();
-        if self.is_without_session()
-            && let Some(consumer) = &mut self.consumer
-        {
-            // One that is gone needs not be told.
-            let _ = consumer.send(&ToConsumer::Exit, None);
+        for domain in Domain::ALL {
+            if self.is_without_session()
+                && let Some(consumer) = &mut self.keepers.of_mut(domain).consumer
+            {
+                // One that is gone needs not be told.
+                let _ = consumer.send(&ToConsumer::Exit, None);
+            }
         }
         for socket in [self.places.app_socket(), self.places.control_socket()] {
             // A socket that stays behind refuses connections, as one that is missing does.

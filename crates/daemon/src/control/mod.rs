@@ -4,14 +4,17 @@
 //! ```text
 //!   programs --app.sock-->  connections --.                       .--> connections --> programs
 //!   people --control.sock-> server, inbox --> daemon --> machine --> daemon --> journal
-//!   consumer --------------> consumer ----'   (one thread)        '--> consumer, rings
+//!   consumers -------------> consumer ----'   (one thread)        '--> consumer, rings
 //! ```
 //!
 //! - [`daemon`]: the loop and the effects; start here;
-//! - [`commands`], [`status`], [`server`], [`inbox`]: what people ask, and what they are shown;
+//! - [`server`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`output`]: what they ask;
+//!   [`reports`], [`status`]: what they are shown;
 //! - [`waiting`]: answers that have to wait;
 //! - [`connections`], [`complaints`]: traced programs;
-//! - [`consumer`], [`upkeep`]: the other process;
+//! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
+//! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
+//!   kernel is asked for it;
 //! - [`journal`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
 
 pub mod clock;
@@ -23,7 +26,18 @@ pub mod daemon;
 pub mod host;
 pub mod inbox;
 pub mod journal;
+pub mod keeper;
+pub mod kernel_checks;
+pub mod kernel_commands;
+pub mod kernel_desk;
+pub mod kernel_lists;
+pub mod kernel_words;
+pub mod leftovers;
+pub mod output;
 pub mod poll;
+pub mod recording;
+pub mod replies;
+pub mod reports;
 pub mod server;
 pub mod sockets;
 pub mod state_page;
@@ -50,8 +64,10 @@ use self::connections::Connections;
 use self::consumer::Consumer;
 use self::daemon::{Daemon, Parts};
 use self::journal::Journal;
+use self::kernel_desk::{Kept, KernelDesk};
 use self::poll::{Poll, Source};
 use self::sockets::{Access, listen};
+use self::upkeep::Adopted;
 use crate::session::{Host, Machine};
 
 /// The revision that this pisted was built from.
@@ -83,7 +99,10 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
         clock: clock.source(),
     };
     let machine = Machine::new(host, past.sessions, clock::now().boot_ns);
-    let adopted = Consumer::adopt(&places.consumer_socket())?;
+    let adopted = Adopted {
+        user: Consumer::adopt(&places.consumer_socket())?,
+        kernel: Consumer::find(&places.kernel_consumer_socket()),
+    };
 
     let is_root = rustix::process::geteuid().is_root();
     let programs_access = if is_root { Access::All } else { Access::Owner };
@@ -105,6 +124,7 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
 
     let connections = Connections::new(programs, descriptor_count_max, &poll)?;
     let (inbox, commands, clients) = inbox::inbox(&poll)?;
+    let desk = KernelDesk::open(places.run_folder(), kept_in_kernel(&machine, &adopted))?;
     let state_page = places.state_page().to_owned();
     let mut daemon = Daemon::new(Parts {
         places,
@@ -115,10 +135,11 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
         connections,
         commands,
         clients,
+        desk: desk.clone(),
         exit_when_idle,
     });
     daemon.begin(adopted)?;
-    server::serve(people, inbox)?;
+    server::serve(people, inbox, desk)?;
     if let Err(error) = state_page::announce(&state_page) {
         eprintln!("pisted: programs that run already may not register: {error}");
     }
@@ -126,6 +147,14 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     let ended = daemon.run();
     drop(signals);
     ended
+}
+
+/// What this run folder may have in the kernel. A kernel consumer that lives closes itself what nobody knows.
+fn kept_in_kernel(machine: &Machine, adopted: &Adopted) -> Kept {
+    match adopted.kernel {
+        Ok(None) => Kept::Sessions(machine.sessions().iter().map(|(session, _)| session).collect()),
+        Ok(Some(_)) | Err(_) => Kept::Everything,
+    }
 }
 
 /// Makes sure that there is one pisted in a run folder, as long as the file lives.

@@ -9,6 +9,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::link::Domain;
+
 /// Events taken at once. The rest comes with the next call.
 const EVENT_COUNT_MAX: usize = 64;
 
@@ -25,8 +27,8 @@ pub enum Source {
     Listener,
     /// A command waits.
     Commands,
-    /// The consumer.
-    Consumer,
+    /// The consumer of a domain.
+    Consumer(Domain),
     /// A signal to end.
     Signal,
     /// The connection of this number.
@@ -42,7 +44,8 @@ impl Source {
         let (kind, number) = match self {
             Source::Listener => (0, 0),
             Source::Commands => (1, 0),
-            Source::Consumer => (2, 0),
+            Source::Consumer(Domain::User) => (2, 0),
+            Source::Consumer(Domain::Kernel) => (2, 1),
             Source::Signal => (3, 0),
             Source::Connection(number) => (4, number),
             Source::Process(number) => (5, number),
@@ -55,7 +58,8 @@ impl Source {
         match data.u64() & ((1 << Source::KIND_BITS) - 1) {
             0 => Source::Listener,
             1 => Source::Commands,
-            2 => Source::Consumer,
+            2 if number == 0 => Source::Consumer(Domain::User),
+            2 => Source::Consumer(Domain::Kernel),
             3 => Source::Signal,
             4 => Source::Connection(number),
             _ => Source::Process(number),

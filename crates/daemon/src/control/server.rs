@@ -9,15 +9,21 @@ use std::sync::Arc;
 use std::thread;
 
 use piste_control::interface::{
-    Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_EnableChannel, Call_EnableEvent,
-    Call_ListPrograms, Call_ListSessions, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status,
-    Call_Stop, Call_Version, ChannelRequest, Level, LossMode, VarlinkCallError, VarlinkInterface, new,
+    Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
+    Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_ListKernelEvents, Call_ListProbePlaces,
+    Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump, Call_SetCurrent,
+    Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Version,
+    ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
 };
 use varlink::{ConnectionHandler, VarlinkService};
 
 use super::commands::SessionRequest;
-use super::inbox::{Connected, Inbox};
+use super::daemon::Daemon;
+use super::inbox::{Answer, Connected, Inbox};
+use super::kernel_desk::{Clerk, KernelDesk};
+use super::replies::{in_parts, refuse};
 use super::status::count;
+use super::{kernel_checks, kernel_lists, kernel_words};
 use crate::link::Loss;
 use crate::session::Refusal;
 use crate::session::commands::RulesRequest;
@@ -33,17 +39,21 @@ const STACK_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn serve(listener: OwnedFd, inbox: Inbox) -> io::Result<()> {
+pub fn serve(listener: OwnedFd, inbox: Inbox, desk: KernelDesk) -> io::Result<()> {
     let listener = UnixListener::from(listener);
     thread::Builder::new()
         .name("control".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || accept(&listener, &inbox))?;
+        .spawn(move || accept(&listener, &inbox, desk))?;
     Ok(())
 }
 
-fn accept(listener: &UnixListener, inbox: &Inbox) {
-    let interface = Box::new(new(Box::new(Server { inbox: inbox.clone() })));
+fn accept(listener: &UnixListener, inbox: &Inbox, desk: KernelDesk) {
+    let server = Server {
+        inbox: inbox.clone(),
+        desk,
+    };
+    let interface = Box::new(new(Box::new(server)));
     let service = Arc::new(VarlinkService::new(
         "Piste",
         "pisted",
@@ -76,6 +86,26 @@ fn converse(stream: &UnixStream, service: &VarlinkService, _connected: Connected
 
 struct Server {
     inbox: Inbox,
+    desk: KernelDesk,
+}
+
+impl Server {
+    /// Has something looked up in the kernel for a session that is there, then does what it is for. `look` is told how many CPUs
+    /// there can be.
+    fn after_kernel<Known: Send + 'static, T: Send + 'static>(
+        &self,
+        session: Option<String>,
+        look: impl FnOnce(&mut Clerk, u32) -> Result<Known, Refusal> + Send + 'static,
+        act: impl FnOnce(&mut Daemon, Option<String>, Known, Answer<T>) + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let name = session.clone();
+        let cpu_count = self
+            .inbox
+            .ask(move |daemon, answer| daemon.prepare_for_kernel(name.as_deref(), answer))?;
+        let known = self.desk.ask(move |clerk| look(clerk, cpu_count))?;
+        self.inbox
+            .ask(move |daemon, answer| act(daemon, session, known, answer))
+    }
 }
 
 /// Replies with an answer's value, or with its refusal.
@@ -148,12 +178,18 @@ impl VarlinkInterface for Server {
             block_timeout_us: channel.block_timeout_us,
             subbuf_bytes: channel.subbuf_bytes,
             subbuf_count: channel.subbuf_count,
-            context_vtid: channel.context_vtid,
-            context_cpu_id: channel.context_cpu_id,
+            contexts: channel.contexts,
         };
-        let answer = self
-            .inbox
-            .ask(move |daemon, answer| daemon.enable_channel(session, &wanted, answer));
+        let answer = match channel.domain {
+            None | Some(Domain::user) => self
+                .inbox
+                .ask(move |daemon, answer| daemon.enable_channel(session, &wanted, answer)),
+            Some(Domain::kernel) => self.after_kernel(
+                session,
+                |clerk, _| clerk.tracefs(),
+                move |daemon, session, _, answer| daemon.enable_kernel_channel(session, &wanted, answer),
+            ),
+        };
         reply!(call, answer, settings => settings)
     }
 
@@ -233,47 +269,102 @@ impl VarlinkInterface for Server {
         reply!(call, answer, programs => programs)
     }
 
+    fn enable_kernel_event(
+        &self,
+        call: &mut dyn Call_EnableKernelEvent,
+        session: Option<String>,
+        channel: Option<String>,
+        rules: Vec<KernelRule>,
+    ) -> varlink::Result<()> {
+        let check = |clerk: &mut Clerk, _| {
+            let rules = kernel_words::wanted_rules(rules)?;
+            kernel_checks::check_rules(clerk, &rules)?;
+            Ok(rules)
+        };
+        let answer = self.after_kernel(session, check, |daemon, session, rules, answer| {
+            daemon.enable_kernel_event(session, channel, rules, answer);
+        });
+        reply!(call, answer, (channel, rules) => channel, rules)
+    }
+
+    fn disable_kernel_event(
+        &self,
+        call: &mut dyn Call_DisableKernelEvent,
+        session: Option<String>,
+        channel: Option<String>,
+        patterns: Vec<String>,
+    ) -> varlink::Result<()> {
+        let answer = self
+            .inbox
+            .ask(move |daemon, answer| daemon.disable_kernel_event(session, channel, &patterns, answer));
+        reply!(call, answer, (channel, rules) => channel, rules)
+    }
+
+    fn set_tracked(
+        &self,
+        call: &mut dyn Call_SetTracked,
+        session: Option<String>,
+        tracked: Tracked,
+    ) -> varlink::Result<()> {
+        let check = |clerk: &mut Clerk, cpu_count| {
+            clerk.tracefs()?;
+            kernel_words::wanted_tracked(tracked, cpu_count)
+        };
+        let answer = self.after_kernel(session, check, |daemon, session, tracked, answer| {
+            daemon.set_tracked(session, tracked, answer);
+        });
+        reply!(call, answer, () => )
+    }
+
+    fn regenerate_state_dump(
+        &self,
+        call: &mut dyn Call_RegenerateStateDump,
+        session: Option<String>,
+    ) -> varlink::Result<()> {
+        let answer = self
+            .inbox
+            .ask(|daemon, answer| daemon.regenerate_state_dump(session, answer));
+        reply!(call, answer, () => )
+    }
+
+    fn list_kernel_events(&self, call: &mut dyn Call_ListKernelEvents, pattern: Option<String>) -> varlink::Result<()> {
+        match self
+            .desk
+            .ask(move |clerk| kernel_lists::events(clerk, pattern.as_deref()))
+        {
+            Ok(events) => in_parts(call, events, |call, events| call.reply(events)),
+            Err(refusal) => refuse(call, refusal),
+        }
+    }
+
+    fn list_syscalls(&self, call: &mut dyn Call_ListSyscalls, pattern: Option<String>) -> varlink::Result<()> {
+        match kernel_lists::syscalls(pattern.as_deref()) {
+            Ok(syscalls) => in_parts(call, syscalls, |call, syscalls| call.reply(syscalls)),
+            Err(refusal) => refuse(call, refusal),
+        }
+    }
+
+    fn list_probe_places(
+        &self,
+        call: &mut dyn Call_ListProbePlaces,
+        binary: String,
+        kind: ProbePlaceKind,
+        pattern: Option<String>,
+    ) -> varlink::Result<()> {
+        let look = move |_: &mut Clerk| kernel_lists::probe_places(&binary, &kind, pattern.as_deref());
+        match self.desk.ask(look) {
+            Ok(places) => in_parts(call, places, |call, places| call.reply(places)),
+            Err(refusal) => refuse(call, refusal),
+        }
+    }
+
+    fn doctor(&self, call: &mut dyn Call_Doctor) -> varlink::Result<()> {
+        let answer = self.desk.ask(|clerk| Ok(kernel_lists::checks(clerk)));
+        reply!(call, answer, checks => checks)
+    }
+
     fn shutdown(&self, call: &mut dyn Call_Shutdown, force: bool) -> varlink::Result<()> {
         let answer = self.inbox.ask(move |daemon, answer| daemon.shutdown(force, answer));
         reply!(call, answer, () => )
-    }
-}
-
-fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal) -> varlink::Result<()> {
-    let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-    match refusal {
-        Refusal::NoSession { name, nearest } => call.reply_no_session(name, nearest),
-        Refusal::NoCurrentSession => call.reply_no_current_session(),
-        Refusal::SessionExists { name } => call.reply_session_exists(name),
-        Refusal::SessionsExist { names } => call.reply_sessions_exist(names),
-        Refusal::NoChannel { name, session, nearest } => call.reply_no_channel(name, session, nearest),
-        Refusal::ChannelExists {
-            name,
-            session,
-            setting,
-            value,
-        } => call.reply_channel_exists(name, session, setting.into(), value),
-        Refusal::TooManyChannels { session, limit } => call.reply_too_many_channels(session, count(limit)),
-        Refusal::NoRule {
-            pattern,
-            channel,
-            nearest,
-        } => call.reply_no_rule(pattern, channel, nearest),
-        Refusal::InvalidPattern(invalid) => {
-            call.reply_invalid_pattern(invalid.pattern, count(invalid.position), invalid.reason.into())
-        }
-        Refusal::InvalidSetting {
-            setting,
-            value,
-            allowed,
-        } => call.reply_invalid_setting(setting.into(), value, allowed),
-        Refusal::NothingEnabled { session } => call.reply_nothing_enabled(session),
-        Refusal::AlreadyActive { session } => call.reply_already_active(session),
-        Refusal::NotActive { session } => call.reply_not_active(session),
-        Refusal::NotSnapshot { session } => call.reply_not_snapshot(session),
-        Refusal::OutputExists { path } => call.reply_output_exists(text(path)),
-        Refusal::OutputFailed { path, reason } => call.reply_output_failed(text(path), reason),
-        Refusal::ConsumerFailed { reason } => call.reply_consumer_failed(reason),
-        Refusal::Internal { reason } => call.reply_internal(reason),
     }
 }

@@ -49,12 +49,13 @@ pub fn listen(path: &Path, kind: SocketType, flags: SocketFlags, access: Access)
     Ok(socket)
 }
 
-/// Connects to a SOCK_SEQPACKET socket.
+/// Connects to a SOCK_SEQPACKET socket, and never waits for who listens there.
 ///
 /// # Errors
-/// Nobody listens there.
+/// Nobody listens there; or, `ErrorKind::WouldBlock`, somebody has not accepted for long.
 pub fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use piste_control::interface as shown;
-use piste_ctf::{Base, Element, FieldKind};
+use piste_ctf::{Base, Element, FieldKind, Label};
+use piste_kernel::{spec, state_dump};
 
-use super::host;
+use super::{host, kernel_words};
 use crate::description::EventDescription;
 use crate::link::{ChannelTotals, Finding, Loss, SessionId};
-use crate::session::channel::Channel;
 use crate::session::machine::Machine;
 use crate::session::programs::Program;
 use crate::session::rules::{Levels, Rule};
@@ -21,28 +21,49 @@ const PARTICIPANT_COUNT_MAX: usize = 256;
 /// Unmatched events that a status names.
 const UNMATCHED_EVENT_COUNT_MAX: usize = 100;
 
-/// A session, with the totals that the consumer stated.
-pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: Moment) -> shown::SessionStatus {
+/// The totals of a session's channels, as its consumers stated them.
+#[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "the domains")]
+pub struct Totals<'a> {
+    pub user: &'a [ChannelTotals],
+    pub kernel: &'a [ChannelTotals],
+}
+
+/// A session, with the totals that the consumers stated.
+pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment) -> shown::SessionStatus {
     let session = machine.session(id);
     let identity = &session.identity;
     let notes = machine.notes(id);
-    let channel = |(stream_id, state)| {
-        let none = ChannelTotals {
-            stream_id,
-            ..ChannelTotals::default()
-        };
-        let totals = totals
-            .iter()
-            .find(|totals| totals.stream_id == stream_id)
-            .unwrap_or(&none);
-        channel(state, totals, identity.snapshot)
+    let of = |totals: &[ChannelTotals], stream_id| {
+        let found = totals.iter().find(|totals| totals.stream_id == stream_id);
+        found.cloned().unwrap_or_default()
     };
+    let user_channels = (0..).zip(&session.channels).map(|(stream_id, state)| {
+        let mut totals = of(totals.user, stream_id);
+        // At least one packet of each: how many there were, nobody knows.
+        totals.lost_packets += state.lost_ring_set_count;
+        channel(
+            settings(&state.settings),
+            Rules::User(&state.rules),
+            totals,
+            identity.snapshot,
+        )
+    });
+    let kernel_channels = session.kernel.channels.iter().map(|spec| {
+        let totals = of(totals.kernel, spec.stream_id);
+        let rules = Rules::Kernel(&spec.rules);
+        channel(kernel_words::settings(spec), rules, totals, identity.snapshot)
+    });
+    let dumped = totals
+        .kernel
+        .iter()
+        .find(|totals| totals.stream_id == state_dump::STREAM_ID);
     let ring_sets = machine
         .sessions()
         .ring_sets()
         .filter(|(key, set)| set.session == id && machine.is_alive(*key));
     let attached: BTreeSet<ProgramId> = ring_sets.map(|(_, ring_set)| ring_set.program).collect();
-    let channels: Vec<shown::ChannelStatus> = (0..).zip(&session.channels).map(channel).collect();
+    let channels: Vec<shown::ChannelStatus> = user_channels.chain(kernel_channels).collect();
     // The consumer tells a finding of a channel when it is new, and counts it in the totals.
     let mut own_findings = findings(&notes.map_or_else(Vec::new, |notes| notes.findings.list()));
     own_findings.retain(|own| {
@@ -64,7 +85,13 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
         started_ns: session.first_start.map(|moment| count(moment.wall_ns)),
         duration_ns: count(session.recorded_ns(now)),
         snapshots: count(session.snapshot_count),
+        tracked: kernel_words::tracked(&session.kernel.tracked),
         channels,
+        state_dump: dumped.map(|totals| shown::StateDumpStatus {
+            events: count(totals.events),
+            packets: count(totals.packets),
+            bytes: count(totals.bytes),
+        }),
         programs: count(attached.len()),
         participants: notes.map_or_else(Vec::new, |notes| {
             let list = notes.participants.list(PARTICIPANT_COUNT_MAX);
@@ -87,26 +114,39 @@ pub fn session(machine: &Machine, id: SessionId, totals: &[ChannelTotals], now: 
     }
 }
 
-fn channel(channel: &Channel, totals: &ChannelTotals, snapshot: bool) -> shown::ChannelStatus {
-    // At least one packet of each: how many there were, nobody knows.
-    let lost_packets = totals.lost_packets + channel.lost_ring_set_count;
+enum Rules<'a> {
+    User(&'a [Rule]),
+    Kernel(&'a [spec::Rule]),
+}
+
+fn channel(
+    settings: shown::ChannelSettings,
+    rules: Rules<'_>,
+    totals: ChannelTotals,
+    snapshot: bool,
+) -> shown::ChannelStatus {
+    let (rules, kernel_rules) = match rules {
+        Rules::User(rules) => (self::rules(rules), Vec::new()),
+        Rules::Kernel(rules) => (Vec::new(), kernel_words::rules(rules)),
+    };
     let overwritten = if snapshot { 0 } else { totals.overwritten_events };
     shown::ChannelStatus {
-        settings: settings(&channel.settings),
-        rules: rules(&channel.rules),
+        settings,
+        rules,
+        kernel_rules,
         events: count(totals.events),
         packets: count(totals.packets),
         bytes: count(totals.bytes),
         discarded_events: count(
             totals.discarded_full + totals.discarded_too_large + totals.discarded_late + overwritten,
         ),
-        lost_packets: count(lost_packets),
+        lost_packets: count(totals.lost_packets),
         losses: shown::Losses {
             discarded_full: count(totals.discarded_full),
             discarded_too_large: count(totals.discarded_too_large),
             discarded_late: count(totals.discarded_late),
             overwritten: count(totals.overwritten_events),
-            lost_packets: count(lost_packets),
+            lost_packets: count(totals.lost_packets),
         },
         findings: findings(&totals.findings),
     }
@@ -117,17 +157,22 @@ pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
     let geometry = &settings.geometry;
     shown::ChannelSettings {
         name: settings.name.clone(),
-        loss: match geometry.loss {
-            Loss::Discard => shown::LossMode::discard,
-            Loss::Overwrite => shown::LossMode::overwrite,
-            Loss::Block => shown::LossMode::block,
-        },
+        domain: shown::Domain::user,
+        loss: loss(geometry.loss),
         block_timeout_us: (geometry.loss == Loss::Block && geometry.block_timeout_us != u32::MAX)
             .then_some(geometry.block_timeout_us.into()),
         subbuf_bytes: geometry.subbuf_bytes.into(),
         subbuf_count: geometry.subbuf_count.into(),
-        context_vtid: geometry.context_vtid,
-        context_cpu_id: geometry.context_cpu_id,
+        contexts: geometry.context_names().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// A loss mode.
+pub fn loss(loss: Loss) -> shown::LossMode {
+    match loss {
+        Loss::Discard => shown::LossMode::discard,
+        Loss::Overwrite => shown::LossMode::overwrite,
+        Loss::Block => shown::LossMode::block,
     }
 }
 
@@ -208,18 +253,23 @@ fn events(program: &Program) -> Vec<shown::Event> {
 fn type_name(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Scalar { element, base } => element_name(*element, *base).to_owned(),
-        FieldKind::Enum { labels } => {
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|label| format!("{} = {}", label.name, label.value))
-                .collect();
-            format!("enum {{{}}}", labels.join(", "))
+        FieldKind::Enum { labels } => enum_name("enum", labels),
+        FieldKind::Named { element, base, labels } => {
+            enum_name(&format!("enum {}", element_name(*element, *base)), labels)
         }
         FieldKind::Array { element, base, count } => format!("{}[{count}]", element_name(*element, *base)),
         FieldKind::Sequence { element, base } => format!("{}[]", element_name(*element, *base)),
+        FieldKind::FixedText { bytes } => format!("char[{bytes}]"),
         FieldKind::Text => "text".into(),
         FieldKind::String => "string".into(),
     }
+}
+
+/// `enum uint8 {red = 0, green = 1}`
+fn enum_name(kind: &str, labels: &[Label]) -> String {
+    let label = |label: &Label| format!("{} = {}", label.name, label.value);
+    let labels: Vec<String> = labels.iter().map(label).collect();
+    format!("{kind} {{{}}}", labels.join(", "))
 }
 
 fn element_name(element: Element, base: Base) -> &'static str {
@@ -228,10 +278,10 @@ fn element_name(element: Element, base: Base) -> &'static str {
         (Element::Int16, _) => "int16",
         (Element::Int32, _) => "int32",
         (Element::Int64, _) => "int64",
-        (Element::Uint8, Base::Decimal) => "uint8",
-        (Element::Uint16, Base::Decimal) => "uint16",
-        (Element::Uint32, Base::Decimal) => "uint32",
-        (Element::Uint64, Base::Decimal) => "uint64",
+        (Element::Uint8, Base::Decimal | Base::Octal) => "uint8",
+        (Element::Uint16, Base::Decimal | Base::Octal) => "uint16",
+        (Element::Uint32, Base::Decimal | Base::Octal) => "uint32",
+        (Element::Uint64, Base::Decimal | Base::Octal) => "uint64",
         (Element::Uint8, Base::Hex) => "hex8",
         (Element::Uint16, Base::Hex) => "hex16",
         (Element::Uint32, Base::Hex) => "hex32",

@@ -1,38 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps a consumer: takes over the one that an earlier pisted left, talks to it, and replaces it when it dies.
+//! Keeps the consumers: takes over those that an earlier pisted left, talks to them, and replaces them when they die.
+//!
+//! The programs' consumer is always there. The kernel consumer is started with the first kernel channel, and stays until pisted ends with
+//! no session left.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::consumer::{Belongings, Consumer};
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::host;
 use super::poll::Source;
-use crate::link::{RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
+use super::waiting::Ended;
+use crate::link::{Domain, Failure, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::session::Pending;
 
-/// A consumer that lives shorter than this died of something that its successor may die of too.
-const LIFE_MIN: Duration = Duration::from_secs(1);
-/// Those that died young in a row before there is a pause. Until then nobody else has the rings but this process.
-const EARLY_DEATH_COUNT_MAX: u32 = 5;
-/// Before the next one is started then.
-const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// What an earlier pisted left, of both domains.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The programs' consumer, and what it has.
+    pub user: Option<(Consumer, Belongings)>,
+    /// The kernel's, if there is one that accepts.
+    pub kernel: io::Result<Option<Consumer>>,
+}
 
 impl Daemon {
-    /// Takes over what an earlier pisted left: its consumer, its sessions, its programs. Before programs can connect.
+    /// Takes over what an earlier pisted left: its consumers, its sessions, its programs. Before programs can connect.
     ///
     /// # Errors
-    /// There is a consumer that does not answer, or none can be started.
-    pub fn begin(&mut self, adopted: Option<(Consumer, Belongings)>) -> io::Result<()> {
-        let belongings = match adopted {
+    /// None can be started for the programs.
+    pub fn begin(&mut self, adopted: Adopted) -> io::Result<()> {
+        self.take_over_kernel(adopted.kernel);
+        let belongings = match adopted.user {
             Some((consumer, belongings)) => {
-                self.poll.add(consumer.descriptor(), Source::Consumer)?;
-                self.consumer = Some(consumer);
+                self.take_over(Domain::User, consumer)?;
                 belongings
             }
             None => {
-                self.start_consumer()?;
+                self.start_consumer(Domain::User)?;
                 Belongings::default()
             }
         };
@@ -54,32 +60,65 @@ impl Daemon {
                 self.machine.dead(ring_set.program);
             }
         }
+        // The kernel first, as at each start.
+        self.machine.everything_of_kernel();
         // The messages of `dead` are among those of `everything` as well; the consumer takes both.
         self.machine.everything(&has);
         self.machine.close_unknown(&belongings.sessions, &has);
-        for (session, request) in self.machine.close_again() {
-            self.end_when_closed(session, request);
+        for (session, requests) in self.machine.close_again() {
+            self.end_when_closed(session, requests);
         }
         self.carry_out();
         for message in belongings.messages {
-            self.hear(message);
+            self.hear(Domain::User, message);
         }
         self.carry_out();
         Ok(())
     }
 
-    fn end_when_closed(&mut self, session: SessionId, request: RequestId) {
+    /// One that hangs in the kernel is no reason not to record programs.
+    fn take_over_kernel(&mut self, found: io::Result<Option<Consumer>>) {
+        let taken = match found {
+            Ok(None) => Ok(()),
+            Ok(Some(consumer)) => self.take_over(Domain::Kernel, consumer),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = taken {
+            eprintln!("pisted: the kernel is not traced: {error}");
+            self.keepers.of_mut(Domain::Kernel).hindrance = Some(error.to_string());
+        }
+    }
+
+    fn take_over(&mut self, domain: Domain, consumer: Consumer) -> io::Result<()> {
+        self.poll.add(consumer.descriptor(), Source::Consumer(domain))?;
+        let keeper = self.keepers.of_mut(domain);
+        keeper.is_wanted = true;
+        keeper.consumer = Some(consumer);
+        Ok(())
+    }
+
+    fn end_when_closed(&mut self, session: SessionId, requests: Vec<RequestId>) {
         self.wait(
             Pending::default(),
-            [request],
+            requests,
             WRITE_TIMEOUT,
-            Box::new(move |daemon, _| daemon.machine.session_ended(session)),
+            Box::new(move |daemon, ended: Ended| {
+                if ended.outcomes.iter().any(Result::is_err) {
+                    daemon.desk.clear_away(session);
+                }
+                daemon.forget_session(session);
+            }),
         );
     }
 
-    pub(super) fn tell_consumer(&mut self, message: ToConsumer) {
+    pub(super) fn tell_consumer(&mut self, domain: Domain, message: ToConsumer) {
+        let keeper = self.keepers.of_mut(domain);
         if let Some(request) = message.request() {
-            self.unanswered.insert(request, message.clone());
+            if let Some(why) = &keeper.hindrance {
+                let what = why.clone();
+                return self.waiting.done(request, Err(Failure::Other { what }));
+            }
+            keeper.unanswered.insert(request, message.clone());
         }
         let memory = match &message {
             ToConsumer::AddRingSet { key, .. } => match self.rings.get(key) {
@@ -88,95 +127,143 @@ impl Daemon {
             },
             _ => None,
         };
+        if !keeper.is_wanted {
+            keeper.is_wanted = true;
+            self.try_to_start(domain);
+        }
         // A new consumer is told everything.
-        let Some(consumer) = &mut self.consumer else { return };
+        let Some(consumer) = &mut self.keepers.of_mut(domain).consumer else {
+            return;
+        };
         match consumer.send(&message, memory) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
-            Err(_) => self.lose_consumer(),
+            Err(_) => self.lose_consumer(domain),
         }
     }
 
-    pub(super) fn poll_consumer_for_writing(&mut self) {
-        let Some(consumer) = &self.consumer else { return };
-        let wants_write = consumer.wants_write();
-        if wants_write != self.consumer_polled_for_writing {
-            self.consumer_polled_for_writing = wants_write;
-            self.poll
-                .set_writing(consumer.descriptor(), Source::Consumer, wants_write);
-        }
-    }
-
-    pub(super) fn serve_consumer(&mut self) {
-        while let Some(consumer) = &mut self.consumer {
-            match consumer.flush().and_then(|()| consumer.receive()) {
-                Ok(Some(message)) => self.hear(message),
-                Ok(None) => return,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    eprintln!("pisted: the consumer said something that makes no sense: {error}");
-                }
-                Err(_) => self.lose_consumer(),
+    pub(super) fn poll_consumers_for_writing(&mut self) {
+        for domain in Domain::ALL {
+            let keeper = self.keepers.of_mut(domain);
+            let Some(consumer) = &keeper.consumer else { continue };
+            let wants_write = consumer.wants_write();
+            if wants_write != keeper.is_polled_for_writing {
+                keeper.is_polled_for_writing = wants_write;
+                self.poll
+                    .set_writing(consumer.descriptor(), Source::Consumer(domain), wants_write);
             }
         }
     }
 
-    fn hear(&mut self, message: ToControl) {
+    pub(super) fn serve_consumer(&mut self, domain: Domain) {
+        while let Some(consumer) = &mut self.keepers.of_mut(domain).consumer {
+            match consumer.flush().and_then(|()| consumer.receive()) {
+                Ok(Some(message)) => self.hear(domain, message),
+                Ok(None) => return,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    eprintln!(
+                        "pisted: the {} said something that makes no sense: {error}",
+                        name(domain)
+                    );
+                }
+                Err(_) => self.lose_consumer(domain),
+            }
+        }
+    }
+
+    fn hear(&mut self, domain: Domain, message: ToControl) {
         match message {
             ToControl::Done { request, outcome } => {
-                self.unanswered.remove(&request);
+                self.keepers.of_mut(domain).unanswered.remove(&request);
                 self.waiting.done(request, outcome);
             }
             ToControl::RingSetDone { key } => self.machine.ring_set_done(key),
             ToControl::RingRecovered { key } => self.machine.ring_recovered(key),
             ToControl::Finding { session, what } => self.machine.add_finding(session, what),
+            ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {
+                self.machine.kernel_consumer_has(session, started);
+            }
             ToControl::AdoptedSession { .. } | ToControl::AdoptedRingSet { .. } | ToControl::Adopted { .. } => {}
         }
     }
 
-    fn lose_consumer(&mut self) {
-        if let Some(consumer) = self.consumer.take() {
-            eprintln!("pisted: the consumer is gone; starting a new one");
+    fn lose_consumer(&mut self, domain: Domain) {
+        let keeper = self.keepers.of_mut(domain);
+        if let Some(consumer) = keeper.consumer.take() {
+            eprintln!("pisted: the {} is gone; starting a new one", name(domain));
             consumer.bury();
-            let died_young = self.consumer_started.elapsed() < LIFE_MIN;
-            self.early_death_count = if died_young { self.early_death_count + 1 } else { 0 };
-            self.plan_consumer();
+            keeper.note_death();
+            // The programs' records are in memory that only this process keeps: it goes on trying. The kernel keeps its own.
+            if domain == Domain::Kernel && keeper.dies_again_and_again() {
+                for request in std::mem::take(&mut keeper.unanswered).into_keys() {
+                    let what =
+                        "the kernel consumer ends again and again; pisted.log of the run folder may say why".into();
+                    self.waiting.done(request, Err(Failure::Other { what }));
+                }
+            }
         }
     }
 
-    fn plan_consumer(&mut self) {
-        let in_a_row = self.early_death_count >= EARLY_DEATH_COUNT_MAX;
-        let pause = if in_a_row { RESTART_PAUSE } else { Duration::ZERO };
-        self.consumer_planned = Instant::now() + pause;
+    /// Starts the consumers whose time has come.
+    pub(super) fn replace_consumers(&mut self) {
+        for domain in Domain::ALL {
+            let planned = self.keepers.of(domain).planned();
+            if planned.is_some_and(|planned| Instant::now() >= planned) {
+                self.replace_consumer(domain);
+                self.carry_out();
+            }
+        }
     }
 
     /// Starts a new consumer, tells it everything, and asks again what had no answer.
-    pub(super) fn replace_consumer(&mut self) {
-        if let Err(error) = self.start_consumer() {
-            eprintln!("pisted: no consumer can be started, trying again: {error}");
-            self.consumer_planned = Instant::now() + RESTART_PAUSE;
+    fn replace_consumer(&mut self, domain: Domain) {
+        if !self.try_to_start(domain) {
             return;
         }
-        let active: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();
-        for session in active {
-            self.machine.add_finding(
-                session,
-                "the consumer ended unexpectedly and was replaced; nothing was lost by it",
-            );
+        let sessions = self.machine.sessions().iter();
+        let concerned: Vec<SessionId> = sessions
+            .filter(|(_, session)| domain == Domain::User || session.kernel.is_used())
+            .map(|(session, _)| session)
+            .collect();
+        let finding = match domain {
+            Domain::User => "the consumer ended unexpectedly and was replaced; nothing was lost by it",
+            Domain::Kernel => "the kernel consumer ended unexpectedly and was replaced; the kernel recorded on",
+        };
+        for session in concerned {
+            self.machine.add_finding(session, finding);
         }
-        let unanswered: Vec<ToConsumer> = std::mem::take(&mut self.unanswered).into_values().collect();
-        self.machine.everything(&BTreeSet::new());
+        let unanswered: Vec<ToConsumer> = std::mem::take(&mut self.keepers.of_mut(domain).unanswered)
+            .into_values()
+            .collect();
+        match domain {
+            Domain::User => self.machine.everything(&BTreeSet::new()),
+            Domain::Kernel => self.machine.everything_of_kernel(),
+        }
         self.carry_out();
         for message in unanswered {
-            self.tell_consumer(message);
+            self.tell_consumer(domain, message);
         }
     }
 
-    fn start_consumer(&mut self) -> io::Result<()> {
-        self.consumer_started = Instant::now();
-        let consumer = Consumer::start(&self.places.consumer_socket())?;
-        self.poll.add(consumer.descriptor(), Source::Consumer)?;
-        self.consumer_polled_for_writing = false;
-        self.consumer = Some(consumer);
-        Ok(())
+    fn try_to_start(&mut self, domain: Domain) -> bool {
+        let started = self.start_consumer(domain);
+        if let Err(error) = &started {
+            eprintln!("pisted: no {} can be started, trying again: {error}", name(domain));
+            self.keepers.of_mut(domain).put_off();
+        }
+        started.is_ok()
+    }
+
+    fn start_consumer(&mut self, domain: Domain) -> io::Result<()> {
+        self.keepers.of_mut(domain).begin();
+        let consumer = Consumer::start(domain, &self.places)?;
+        self.take_over(domain, consumer)
+    }
+}
+
+fn name(domain: Domain) -> &'static str {
+    match domain {
+        Domain::User => "consumer",
+        Domain::Kernel => "kernel consumer",
     }
 }

@@ -14,7 +14,7 @@ use super::rules::{Levels, Rule, check_pattern};
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name, check_same, settle};
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
-use crate::link::{RequestId, SessionId, ToConsumer};
+use crate::link::{Domain, RequestId, SessionId, ToConsumer};
 
 /// The channel of events that were enabled without naming one.
 pub const DEFAULT_CHANNEL: &str = "default";
@@ -26,6 +26,15 @@ pub struct RulesRequest {
     pub patterns: Vec<String>,
     pub excluded: Vec<String>,
     pub levels: Levels,
+}
+
+/// How the start of a session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Starting {
+    /// The kernel consumer answers; then [`Machine::start_programs`] follows.
+    Kernel(RequestId),
+    /// There is no kernel channel: the programs were told.
+    Programs(Pending),
 }
 
 impl Machine {
@@ -107,6 +116,9 @@ impl Machine {
         });
         let channel = self.session(session).channels.len() as u32 - 1;
         self.add_channel_at_consumer(session, channel);
+        if channel == 0 && self.is_active(session) {
+            self.start_at_consumer(session);
+        }
         Ok(settings)
     }
 
@@ -208,7 +220,7 @@ impl Machine {
     ///
     /// # Errors
     /// The session records already, or has no enabled rule.
-    pub fn start(&mut self, session: SessionId, at: Moment) -> Result<Pending, Refusal> {
+    pub fn start(&mut self, session: SessionId, at: Moment) -> Result<Starting, Refusal> {
         let state = self.session(session);
         let name = || state.identity.name.clone();
         if state.state == SessionState::Active {
@@ -219,20 +231,29 @@ impl Machine {
             .iter()
             .flat_map(|channel| &channel.rules)
             .any(|rule| rule.enabled)
+            && !state.kernel.is_enabled()
         {
             return Err(Refusal::NothingEnabled { session: name() });
         }
-        self.forget_told();
         self.record(Change::Started { session, at });
+        Ok(match self.start_kernel(session) {
+            Some(request) => Starting::Kernel(request),
+            None => Starting::Programs(self.start_programs(session)),
+        })
+    }
+
+    /// Lets the programs of a session record that was started.
+    pub fn start_programs(&mut self, session: SessionId) -> Pending {
+        self.forget_told();
         // Before the ring sets, so that none of them is taken for one of a stopped session.
-        let request = self.ask_consumer(|request| ToConsumer::Start { session, request });
+        let request = self.start_at_consumer(session);
         for program in self.programs_of(session) {
             self.attach(program, session);
         }
-        Ok(self.wait_for_told(Some(request)))
+        self.wait_for_told(request)
     }
 
-    /// Stops recording. The consumer's answer has the totals.
+    /// Stops recording, of the programs first: [`Machine::stop_kernel`] is next. The consumer's answer has the totals.
     ///
     /// # Errors
     /// The session does not record.
@@ -247,7 +268,8 @@ impl Machine {
         Ok(self.ask_consumer(|request| ToConsumer::Stop { session, request }))
     }
 
-    /// Begins to destroy a session. The consumer's answer has the totals, and then [`Machine::session_ended`] ends it.
+    /// Begins to destroy a session. The consumer's answer has the totals; then follow [`Machine::close_kernel`] and
+    /// [`Machine::session_ended`].
     pub fn destroy(&mut self, session: SessionId, at: Moment) -> RequestId {
         self.record(Change::Closing { session, at });
         self.ask_consumer(|request| ToConsumer::CloseSession { session, request })
@@ -269,19 +291,30 @@ impl Machine {
         Ok(state.snapshot_count + 1)
     }
 
-    /// Writes what the rings hold to a folder.
-    pub fn take_snapshot(&mut self, session: SessionId, output: PathBuf) -> RequestId {
+    /// Writes what the rings hold to a folder. An answer for each domain that the session has.
+    pub fn take_snapshot(&mut self, session: SessionId, output: PathBuf) -> Vec<RequestId> {
         self.record(Change::SnapshotTaken { session });
-        self.ask_consumer(|request| ToConsumer::Snapshot {
-            session,
-            output,
-            request,
-        })
+        let of_kernel = self.snapshot_kernel(session, output.clone());
+        let is_of_programs = !self.session(session).channels.is_empty();
+        let of_programs = is_of_programs.then(|| {
+            self.ask_consumer(|request| ToConsumer::Snapshot {
+                session,
+                output,
+                request,
+            })
+        });
+        of_kernel.into_iter().chain(of_programs).collect()
     }
 
-    /// Asks for the totals of a session.
-    pub fn report(&mut self, session: SessionId) -> RequestId {
-        self.ask_consumer(|request| ToConsumer::Report { session, request })
+    /// Asks for the totals of a session, in each domain that it has.
+    pub fn report(&mut self, session: SessionId) -> Vec<(Domain, RequestId)> {
+        let of_programs = self.ask_consumer(|request| ToConsumer::Report { session, request });
+        let mut requests = vec![(Domain::User, of_programs)];
+        if self.session(session).kernel.is_used() {
+            let of_kernel = self.ask_kernel_consumer(|request| ToConsumer::Report { session, request });
+            requests.push((Domain::Kernel, of_kernel));
+        }
+        requests
     }
 
     /// The number of a channel.

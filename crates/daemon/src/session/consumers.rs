@@ -31,7 +31,7 @@ impl Machine {
                 }
             }
             if state == SessionState::Active {
-                self.ask_consumer(|request| ToConsumer::Start { session, request });
+                self.start_at_consumer(session);
             }
         }
         let ring_sets: Vec<_> = self.sessions.ring_sets().map(|(key, set)| (key, set.clone())).collect();
@@ -146,7 +146,7 @@ impl Machine {
     }
 
     /// Sessions whose end was asked for and not yet answered, asked for again: an earlier pisted's, or a consumer died.
-    pub fn close_again(&mut self) -> Vec<(SessionId, RequestId)> {
+    pub fn close_again(&mut self) -> Vec<(SessionId, Vec<RequestId>)> {
         let closing: Vec<SessionId> = self
             .sessions
             .iter()
@@ -154,10 +154,9 @@ impl Machine {
             .map(|(id, _)| id)
             .collect();
         let ask = |session| {
-            (
-                session,
-                self.ask_consumer(|request| ToConsumer::CloseSession { session, request }),
-            )
+            let of_programs = self.ask_consumer(|request| ToConsumer::CloseSession { session, request });
+            let of_kernel = self.close_kernel(session);
+            (session, [of_programs].into_iter().chain(of_kernel).collect())
         };
         closing.into_iter().map(ask).collect()
     }
@@ -170,6 +169,12 @@ impl Machine {
             snapshot: identity.snapshot,
             trace: identity.trace,
         });
+    }
+
+    /// A session without channels for programs gets no trace of them.
+    pub(super) fn start_at_consumer(&mut self, session: SessionId) -> Option<RequestId> {
+        let is_used = !self.session(session).channels.is_empty();
+        is_used.then(|| self.ask_consumer(|request| ToConsumer::Start { session, request }))
     }
 
     pub(super) fn add_channel_at_consumer(&mut self, session: SessionId, channel: u32) {

@@ -9,7 +9,7 @@ use super::participants::Participants;
 use super::programs::Program;
 use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
 use super::tracing_session::{Session, SessionState};
-use crate::link::{Clock, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
+use crate::link::{Clock, Domain, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 
 /// Something to be done outside, in the order of the effects.
@@ -24,8 +24,8 @@ pub enum Effect {
         /// The message.
         message: ToProgram,
     },
-    /// Send a message; with `AddRingSet` goes the memory.
-    Consumer(ToConsumer),
+    /// Send a message to the consumer of a domain; with `AddRingSet` goes the memory.
+    Consumer(Domain, ToConsumer),
     /// Make the memory of a ring set.
     MakeRings {
         /// Its key.
@@ -51,7 +51,7 @@ pub struct Pending {
     pub programs: BTreeSet<ProgramId>,
     /// The token.
     pub token: u64,
-    /// The consumer's answer.
+    /// A consumer's answer.
     pub request: Option<RequestId>,
 }
 
@@ -143,6 +143,11 @@ impl Machine {
         mem::take(&mut self.effects)
     }
 
+    /// The computer.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
     /// The sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -187,12 +192,22 @@ impl Machine {
     }
 
     pub(super) fn tell_consumer(&mut self, message: ToConsumer) {
-        self.effects.push(Effect::Consumer(message));
+        self.effects.push(Effect::Consumer(Domain::User, message));
+    }
+
+    pub(super) fn tell_kernel_consumer(&mut self, message: ToConsumer) {
+        self.effects.push(Effect::Consumer(Domain::Kernel, message));
     }
 
     pub(super) fn ask_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
         self.last_request += 1;
         self.tell_consumer(question(self.last_request));
+        self.last_request
+    }
+
+    pub(super) fn ask_kernel_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
+        self.last_request += 1;
+        self.tell_kernel_consumer(question(self.last_request));
         self.last_request
     }
 

@@ -5,6 +5,7 @@
 //! - [`commands`], [`settings`]: what people ask;
 //! - [`programs`], [`offers`]: what programs say, and what they are told;
 //! - [`consumers`]: what the consumer says, and what a new one is told;
+//! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
 //! - [`sessions`], [`tracing_session`], [`channel`], [`rules`]: what outlives a pisted, a fold over changes;
 //! - [`refusal`]: why something asked is not done;
 //! - [`participants`]: who took part in a session.
@@ -12,6 +13,9 @@
 pub mod channel;
 pub mod commands;
 pub mod consumers;
+pub mod kernel;
+pub mod kernel_life;
+pub mod kernel_settings;
 pub mod machine;
 pub mod offers;
 pub mod participants;
@@ -23,6 +27,7 @@ pub mod settings;
 pub mod tracing_session;
 
 pub use channel::ChannelSettings;
+pub use commands::Starting;
 pub use machine::{Effect, Host, Machine, Pending};
 pub use refusal::Refusal;
 pub use sessions::{Change, ProgramId, Sessions};

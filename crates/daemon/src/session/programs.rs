@@ -269,7 +269,8 @@ impl Machine {
             .for_each(|name| notes.participants.add_unmatched(name));
     }
 
-    pub(super) fn is_active(&self, session: SessionId) -> bool {
+    /// Whether a session records.
+    pub fn is_active(&self, session: SessionId) -> bool {
         self.sessions
             .get(session)
             .is_some_and(|session| session.state == SessionState::Active)

@@ -40,6 +40,29 @@ pub enum Refusal {
         channel: String,
         nearest: Vec<String>,
     },
+    /// The kernel cannot be traced.
+    NoKernelDomain {
+        reason: String,
+        mend: String,
+    },
+    NoEvent {
+        pattern: String,
+        nearest: Vec<String>,
+    },
+    NoField {
+        field: String,
+        pattern: String,
+        nearest: Vec<String>,
+    },
+    InvalidFilter {
+        filter: String,
+        position: usize,
+        reason: String,
+    },
+    InvalidProbe {
+        probe: String,
+        reason: String,
+    },
     InvalidPattern(InvalidPattern),
     InvalidSetting {
         setting: &'static str,
@@ -81,50 +104,5 @@ impl From<InvalidPattern> for Refusal {
 
 /// The names that look like `name`, the most alike first.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let allowed = 1 + name.chars().count() / 3;
-    let mut near: Vec<(usize, &str)> = known
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|&(distance, candidate)| distance <= allowed || candidate.starts_with(name) && !name.is_empty())
-        .collect();
-    near.sort();
-    near.dedup();
-    near.into_iter()
-        .take(3)
-        .map(|(_, candidate)| candidate.to_owned())
-        .collect()
-}
-
-/// Characters to insert, remove, replace, or exchange with their neighbour, to make one text of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let one: Vec<char> = one.chars().collect();
-    let other: Vec<char> = other.chars().collect();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let mut best = (last[j] + usize::from(a != b)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                best = best.min(before_last[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nearest_names_are_those_a_typo_away() {
-        let known = ["web", "wet", "database", "web-2"];
-        let nearest = |name| nearest(name, known.into_iter());
-        assert_eq!(nearest("wbe"), ["web", "wet"]);
-        assert_eq!(nearest("we"), ["web", "wet", "web-2"]);
-        assert_eq!(nearest("databsae"), ["database"]);
-        assert_eq!(nearest("kernel"), Vec::<String>::new());
-    }
+    piste_names::nearest(name, known, 3)
 }

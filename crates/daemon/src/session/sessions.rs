@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use piste_ctf::EventClass;
+use piste_kernel::spec::{self, ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, ChannelSettings};
@@ -48,6 +49,22 @@ pub enum Change {
         session: SessionId,
         channel: u32,
         class: EventClass,
+    },
+    /// Its `stream_id` is the number of the session's kernel channels before.
+    KernelChannelAdded {
+        session: SessionId,
+        channel: ChannelSpec,
+    },
+    /// The kernel channel's rules are these now.
+    KernelRulesSet {
+        session: SessionId,
+        channel: u32,
+        rules: Vec<spec::Rule>,
+    },
+    /// The session's kernel channels are about these threads now.
+    TrackedSet {
+        session: SessionId,
+        tracked: Tracked,
     },
     RingSetAdded {
         key: RingSetKey,
@@ -174,6 +191,13 @@ impl Sessions {
                 channel,
                 class,
             } => self.find(session)?.find(channel)?.add(class)?,
+            Change::KernelChannelAdded { session, channel } => self.find(session)?.kernel.add(channel)?,
+            Change::KernelRulesSet {
+                session,
+                channel,
+                rules,
+            } => self.find(session)?.kernel.find(channel)?.rules = rules,
+            Change::TrackedSet { session, tracked } => self.find(session)?.kernel.tracked = tracked,
             Change::RingSetAdded { key, ring_set } => {
                 let session = self.find(ring_set.session)?;
                 let ring_count = session.find(ring_set.channel)?.settings.geometry.ring_count;

@@ -3,6 +3,8 @@
 
 use piste_abi::{PISTE_SUBBUF_BYTES_MAX, PISTE_SUBBUF_BYTES_MIN, PISTE_SUBBUF_COUNT_MAX, PISTE_SUBBUF_COUNT_MIN};
 
+use piste_ctf::Contexts;
+
 use super::channel::ChannelSettings;
 use super::machine::Host;
 use super::refusal::Refusal;
@@ -21,8 +23,7 @@ pub struct ChannelRequest {
     pub block_timeout_us: Option<i64>,
     pub subbuf_bytes: Option<i64>,
     pub subbuf_count: Option<i64>,
-    pub context_vtid: Option<bool>,
-    pub context_cpu_id: Option<bool>,
+    pub contexts: Option<Vec<String>>,
 }
 
 /// The settings of a channel that is wanted, in a session with `snapshot` or without.
@@ -32,13 +33,7 @@ pub struct ChannelRequest {
 pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Result<ChannelSettings, Refusal> {
     let default_loss = if snapshot { Loss::Overwrite } else { Loss::Discard };
     let loss = wanted.loss.unwrap_or(default_loss);
-    if snapshot && loss != Loss::Overwrite {
-        return Err(Refusal::InvalidSetting {
-            setting: "loss mode",
-            value: loss.name().into(),
-            allowed: "overwrite, because the session keeps its rings in memory for snapshots".into(),
-        });
-    }
+    check_loss_of_snapshots(loss, snapshot)?;
     let block_timeout_us = match (loss, wanted.block_timeout_us) {
         (Loss::Block, None) => u32::MAX,
         (Loss::Block, Some(timeout_us)) => u32::try_from(timeout_us)
@@ -54,6 +49,10 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
             ));
         }
     };
+    let contexts = contexts(wanted)?.unwrap_or(Contexts {
+        vtid: true,
+        cpu_id: true,
+    });
     let geometry = Geometry {
         ring_count: host.ring_count,
         subbuf_bytes: power_of_two(
@@ -71,8 +70,8 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
         loss,
         block_timeout_us,
         clock: host.clock,
-        context_vtid: wanted.context_vtid.unwrap_or(true),
-        context_cpu_id: wanted.context_cpu_id.unwrap_or(true),
+        context_vtid: contexts.vtid,
+        context_cpu_id: contexts.cpu_id,
     };
     if let Err(error) = geometry.memory() {
         let value = format!("{} x {}", geometry.subbuf_count, geometry.subbuf_bytes);
@@ -82,6 +81,46 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
         name: wanted.name.clone(),
         geometry,
     })
+}
+
+/// A session with `snapshot` has no reader while it records.
+pub(super) fn check_loss_of_snapshots(loss: Loss, snapshot: bool) -> Result<(), Refusal> {
+    if snapshot && loss != Loss::Overwrite {
+        let allowed = "overwrite, because the session keeps its rings in memory for snapshots";
+        return Err(invalid("loss mode", loss.name(), allowed));
+    }
+    Ok(())
+}
+
+/// The contexts that were asked for.
+fn contexts(wanted: &ChannelRequest) -> Result<Option<Contexts>, Refusal> {
+    let Some(names) = &wanted.contexts else {
+        return Ok(None);
+    };
+    let mut contexts = Contexts {
+        vtid: false,
+        cpu_id: false,
+    };
+    for name in names {
+        match &**name {
+            "vtid" => contexts.vtid = true,
+            "cpu_id" => contexts.cpu_id = true,
+            other => return Err(invalid("context", other, "vtid or cpu_id")),
+        }
+    }
+    Ok(Some(contexts))
+}
+
+impl Geometry {
+    /// The names of the contexts that each event carries.
+    pub fn context_names(&self) -> Vec<&'static str> {
+        let names = [(self.context_vtid, "vtid"), (self.context_cpu_id, "cpu_id")];
+        names
+            .into_iter()
+            .filter(|(is_wanted, _)| *is_wanted)
+            .map(|(_, name)| name)
+            .collect()
+    }
 }
 
 impl Loss {
@@ -95,7 +134,7 @@ impl Loss {
     }
 }
 
-fn invalid(setting: &'static str, value: impl ToString, allowed: &str) -> Refusal {
+pub(super) fn invalid(setting: &'static str, value: impl ToString, allowed: &str) -> Refusal {
     Refusal::InvalidSetting {
         setting,
         value: value.to_string(),
@@ -116,7 +155,7 @@ pub(super) fn check_name(setting: &'static str, name: &str) -> Result<(), Refusa
     Err(invalid(setting, name, &allowed))
 }
 
-fn power_of_two(setting: &'static str, value: i64, least: u32, most: u32) -> Result<u32, Refusal> {
+pub(super) fn power_of_two(setting: &'static str, value: i64, least: u32, most: u32) -> Result<u32, Refusal> {
     u32::try_from(value)
         .ok()
         .filter(|number| number.is_power_of_two() && (least..=most).contains(number))
@@ -126,18 +165,7 @@ fn power_of_two(setting: &'static str, value: i64, least: u32, most: u32) -> Res
 /// A channel that exists is as wanted when nothing that was said contradicts it.
 pub(super) fn check_same(existing: &ChannelSettings, wanted: &ChannelRequest, session: &str) -> Result<(), Refusal> {
     let is = &existing.geometry;
-    let differs = |setting, differs: bool, value: String| match differs {
-        false => Ok(()),
-        true => Err(Refusal::ChannelExists {
-            name: existing.name.clone(),
-            session: session.to_owned(),
-            setting,
-            value,
-        }),
-    };
-    fn other<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
-        wanted.is_some_and(|wanted| wanted != is)
-    }
+    let differs = |setting, is_other, value| differs(&existing.name, session, setting, is_other, value);
     differs("loss mode", other(wanted.loss, is.loss), is.loss.name().into())?;
     let timeout = match is.block_timeout_us {
         u32::MAX => "unlimited".into(),
@@ -158,14 +186,32 @@ pub(super) fn check_same(existing: &ChannelSettings, wanted: &ChannelRequest, se
         other(wanted.subbuf_count, is.subbuf_count.into()),
         is.subbuf_count.to_string(),
     )?;
+    let contexts = contexts(wanted)?.map(|contexts| (contexts.vtid, contexts.cpu_id));
     differs(
-        "context vtid",
-        other(wanted.context_vtid, is.context_vtid),
-        is.context_vtid.to_string(),
-    )?;
-    differs(
-        "context cpu_id",
-        other(wanted.context_cpu_id, is.context_cpu_id),
-        is.context_cpu_id.to_string(),
+        "contexts",
+        other(contexts, (is.context_vtid, is.context_cpu_id)),
+        is.context_names().join(", "),
     )
+}
+
+pub(super) fn differs(
+    channel: &str,
+    session: &str,
+    setting: &'static str,
+    is_other: bool,
+    value: String,
+) -> Result<(), Refusal> {
+    match is_other {
+        false => Ok(()),
+        true => Err(Refusal::ChannelExists {
+            name: channel.to_owned(),
+            session: session.to_owned(),
+            setting,
+            value,
+        }),
+    }
+}
+
+pub(super) fn other<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
+    wanted.is_some_and(|wanted| wanted != is)
 }

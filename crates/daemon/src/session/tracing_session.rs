@@ -7,6 +7,7 @@ use piste_ctf::Trace;
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
+use super::kernel::KernelDomain;
 use super::sessions::Change;
 use crate::link::SessionId;
 
@@ -19,6 +20,8 @@ pub struct Session {
     pub state: SessionState,
     /// The index is the channel's number, and the id of its stream class.
     pub channels: Vec<Channel>,
+    /// Its kernel channels, and what they are about.
+    pub kernel: KernelDomain,
     /// When it started first.
     pub first_start: Option<Moment>,
     /// Snapshots taken.
@@ -71,6 +74,7 @@ impl Session {
             identity,
             state: SessionState::Inactive,
             channels: Vec::new(),
+            kernel: KernelDomain::default(),
             first_start: None,
             snapshot_count: 0,
             started: Moment::default(),
@@ -137,6 +141,7 @@ impl Session {
                 class,
             }));
         }
+        self.kernel.summarize(session, changes);
         if let Some(first_start) = self.first_start {
             // One stop stands for all those before.
             let boot_ns = first_start.boot_ns + self.recorded_ns;

@@ -6,6 +6,7 @@ pub mod program;
 pub mod wire;
 
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, RwLock};
@@ -38,6 +39,25 @@ impl Pisted {
         pisted
     }
 
+    /// One that another user runs: `None` when the built pisted is out of that user's reach.
+    pub fn start_as(uid: u32) -> Option<Pisted> {
+        let mut pisted = Pisted {
+            folder: tempfile::tempdir().unwrap(),
+            control: None,
+        };
+        std::os::unix::fs::chown(pisted.run_folder(), Some(uid), None).unwrap();
+        let child = pisted.command(&[]).uid(uid).current_dir("/").spawn();
+        match child {
+            Ok(child) => pisted.control = Some(child),
+            Err(error) => {
+                println!("skipped: pisted cannot be started by user {uid}: {error}");
+                return None;
+            }
+        }
+        pisted.wait_until_it_answers();
+        Some(pisted)
+    }
+
     /// Starts a new control process in the same run folder, and waits until it listens.
     pub fn start_again(&mut self, arguments: &[&str]) {
         let log = fs::File::options()
@@ -48,6 +68,10 @@ impl Pisted {
         let _ = fs::remove_file(self.run_folder().join("control.sock"));
         let child = self.command(arguments).stderr(log).spawn().unwrap();
         self.control = Some(child);
+        self.wait_until_it_answers();
+    }
+
+    fn wait_until_it_answers(&self) {
         wait_until("pisted answers", || {
             self.try_client()
                 .is_ok_and(|mut client| client.version().call().is_ok())
@@ -72,7 +96,7 @@ impl Pisted {
     }
 
     pub fn log(&self) -> String {
-        fs::read_to_string(self.run_folder().join("log")).unwrap()
+        fs::read_to_string(self.run_folder().join("log")).unwrap_or_default()
     }
 
     /// SIGKILL, as an accident would.
@@ -120,13 +144,22 @@ impl Pisted {
         self.client().start(Some(session.into())).call().unwrap();
     }
 
-    /// Process ids of the consumers of this run folder.
+    /// Process ids of the programs' consumers of this run folder.
     pub fn consumers(&self) -> Vec<i32> {
+        self.processes("--consumer")
+    }
+
+    /// Process ids of the kernel consumers of this run folder.
+    pub fn kernel_consumers(&self) -> Vec<i32> {
+        self.processes("--kernel-consumer")
+    }
+
+    fn processes(&self, argument: &str) -> Vec<i32> {
         let setting = format!("PISTE_RUNDIR={}", self.run_folder().display());
         let is_ours = |pid: &i32| {
             let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
             let has = |bytes: &[u8], text: &str| bytes.split(|&byte| byte == 0).any(|part| part == text.as_bytes());
-            has(&read("cmdline"), "--consumer") && has(&read("environ"), &setting)
+            has(&read("cmdline"), argument) && has(&read("environ"), &setting)
         };
         let entries = fs::read_dir("/proc")
             .unwrap()
@@ -135,15 +168,22 @@ impl Pisted {
     }
 }
 
-impl Drop for Pisted {
-    fn drop(&mut self) {
+impl Pisted {
+    /// SIGKILL for everybody, whoever is there.
+    pub fn end(&mut self) {
         if let Some(mut control) = self.control.take() {
             let _ = control.kill();
             let _ = control.wait();
         }
-        for pid in self.consumers() {
+        for pid in self.consumers().into_iter().chain(self.kernel_consumers()) {
             kill(pid);
         }
+    }
+}
+
+impl Drop for Pisted {
+    fn drop(&mut self) {
+        self.end();
         if thread::panicking() {
             eprintln!("pisted said: {}", self.log());
         }
@@ -155,15 +195,29 @@ pub fn kill(pid: i32) {
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
+/// Whether a process is gone with all that it had open: a dying one, which has no command line any more, still has its sockets.
+pub fn is_over(pid: i32) -> bool {
+    let is_thread_over = |stat: PathBuf| {
+        let text = fs::read_to_string(stat).unwrap_or_default();
+        text.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    };
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads.map(|thread| thread.path().join("stat")).all(is_thread_over)
+}
+
 pub fn channel_request(name: &str) -> ChannelRequest {
     ChannelRequest {
         name: name.into(),
+        domain: None,
         loss: None,
         block_timeout_us: None,
         subbuf_bytes: None,
         subbuf_count: None,
-        context_vtid: None,
-        context_cpu_id: None,
+        contexts: None,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,9 @@ use super::super::outbox::Outbox;
 use super::super::program::Program;
 use super::super::ring::Buffers;
 use super::super::ring_set::{Fullest, Life, Source};
-use super::super::session::{Again, Session, Shared};
+use super::super::service::{Opening, Recording};
+use super::super::session::{Session, Shared};
+use super::super::stage::Again;
 use super::writer::Writer;
 use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, ToControl};
 
@@ -66,7 +68,7 @@ impl Rig {
             context_cpu_id: false,
         };
         let mut rig = Rig {
-            session: Session::new(1, &folder.path().join("trace"), snapshot, trace(), &mut outbox),
+            session: open(&folder.path().join("trace"), snapshot, &mut outbox),
             folder,
             geometry,
             now: Instant::now(),
@@ -90,7 +92,7 @@ impl Rig {
 
     /// As `kill`, while the session is stopped.
     pub(super) fn kill_stopped(&mut self) {
-        self.session = Session::new(1, &self.output(), self.snapshot, trace(), &mut self.outbox);
+        self.session = open(&self.output(), self.snapshot, &mut self.outbox);
         self.describe();
         for (key, memory) in &self.memories {
             let (source, memory) = (source(*key), memory.try_clone().unwrap());
@@ -367,4 +369,14 @@ fn source(key: u32) -> Source {
         program,
         stream_instance_base,
     }
+}
+
+fn open(output: &Path, snapshot: bool, outbox: &mut Outbox) -> Session {
+    let opening = Opening {
+        session: 1,
+        output,
+        snapshot,
+        trace: trace(),
+    };
+    Session::new(opening, outbox)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::session::Again;
+use super::super::stage::Again;
 use super::rig::{NUMBER, Rig, read};
 use crate::link::ToControl;
 

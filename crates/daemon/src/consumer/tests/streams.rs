@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::super::ring_set::MOVE_WITHIN;
-use super::super::session::Again;
+use super::super::stage::Again;
 use super::rig::{NUMBER, Read, Rig};
 use crate::link::{Loss, ToControl};
 

@@ -177,5 +177,5 @@ fn trace_that_cannot_be_begun_is_not_started() {
     fs::write(rig.output(), "in the way").unwrap();
     rig.kill_stopped();
     assert!(rig.try_start().is_err());
-    assert!(!rig.session.is_started());
+    assert!(!rig.session.stage.is_started());
 }

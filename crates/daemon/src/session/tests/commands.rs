@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::link::Loss;
-use crate::session::Refusal;
+use crate::session::{Refusal, Starting};
 
 #[test]
 fn a_session_that_starts_takes_the_programs_that_run() {
@@ -15,7 +15,9 @@ fn a_session_that_starts_takes_the_programs_that_run() {
         .enable_event(session, None, &rules(&["shop:*", "lttng_ust_statedump:*"]))
         .unwrap();
     check(&mut machine, &["consumer: open 1", "consumer: channel 1/0 default"]);
-    let pending = machine.start(session, at(0)).unwrap();
+    let Starting::Programs(pending) = machine.start(session, at(0)).unwrap() else {
+        panic!("no kernel channel")
+    };
     check(
         &mut machine,
         &[

@@ -185,7 +185,7 @@ fn a_session_whose_end_was_asked_for_ends_with_the_next_pisted() {
     let mut next = machine_after(replay(&changes(machine.take_effects())));
     next.everything(&BTreeSet::new());
     check(&mut next, &["consumer: open 1", "consumer: channel 1/0 default"]);
-    assert_eq!(next.close_again(), [(1, 1)]);
+    assert_eq!(next.close_again(), [(1, vec![1])]);
     next.session_ended(1);
     assert_eq!(next.sessions().iter().count(), 0);
 }

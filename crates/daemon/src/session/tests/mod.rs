@@ -3,6 +3,7 @@
 
 mod commands;
 mod consumers;
+mod kernel;
 mod programs;
 
 use std::rc::Rc;
@@ -10,13 +11,14 @@ use std::rc::Rc;
 use piste_ctf::{Base, Clock as CtfClock, Element, Field, FieldKind, Trace};
 
 use super::commands::RulesRequest;
+use super::kernel::pattern;
 use super::machine::{Effect, Host, Machine};
 use super::rules::Levels;
 use super::sessions::{Change, ProgramId, Sessions};
 use super::settings::ChannelRequest;
 use super::tracing_session::{Moment, SessionIdentity};
 use crate::description::{EventBlock, EventDescription};
-use crate::link::{Clock, RingSetKey, SessionId, ToConsumer};
+use crate::link::{Clock, Domain, RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, Hello, ToProgram};
 
 const ADA: ProgramId = ProgramId {
@@ -177,7 +179,8 @@ fn show(effect: &Effect) -> String {
     match effect {
         Effect::Record(change) => format!("record {change:?}"),
         Effect::Tell { program, message } => format!("{}: {}", program.pid, show_message(message)),
-        Effect::Consumer(message) => format!("consumer: {}", show_consumer(message)),
+        Effect::Consumer(Domain::User, message) => format!("consumer: {}", show_consumer(message)),
+        Effect::Consumer(Domain::Kernel, message) => format!("kernel: {}", show_consumer(message)),
         Effect::MakeRings {
             key, name, recording, ..
         } => {
@@ -245,6 +248,18 @@ fn show_consumer(message: &ToConsumer) -> String {
         }
         ToConsumer::CloseSession { session, request } => format!("close {session} #{request}"),
         ToConsumer::Report { session, request } => format!("report {session} #{request}"),
+        ToConsumer::SetKernelChannel { session, spec } => {
+            let enabled = spec.rules.iter().filter(|rule| rule.enabled);
+            let patterns: Vec<String> = enabled.map(|rule| pattern(&rule.source)).collect();
+            format!(
+                "set {session}/{} {} [{}]",
+                spec.stream_id,
+                spec.name,
+                patterns.join(" ")
+            )
+        }
+        ToConsumer::SetTracked { session, tracked } => format!("tracked {session} {:?}", tracked.pids),
+        ToConsumer::RegenerateStateDump { session, request } => format!("state dump {session} #{request}"),
         ToConsumer::Exit => "exit".into(),
     }
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What threads waited for, and who ended their waits.
+
+use rustc_hash::FxHashMap;
+
+use super::{COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, tid};
+use crate::analysis::{Analysis, Description, Options};
+use crate::cause::{Cause, Causes};
+use crate::facts::Interrupt;
+use crate::measure::Times;
+use crate::model::{Listen, Nature, Slice, State, System, ThreadId};
+use crate::names::Name;
+use crate::report::{Report, Table, Unit, Value, column};
+
+pub(super) static BLOCKED: Description = Description {
+    name: "blocked",
+    about: "what threads waited for, in which system call, and who ended their waits",
+    needs: &[SWITCHES, WAKEUPS, super::CALLS, super::INTERRUPTS],
+    begin: |options| {
+        Box::new(Blocked {
+            options: options.clone(),
+            causes: Causes::default(),
+            waits: FxHashMap::default(),
+            asleep: 0,
+        })
+    },
+};
+
+struct Blocked {
+    options: Options,
+    causes: Causes,
+    waits: FxHashMap<Key, Times>,
+    /// Threads that waited all the time.
+    asleep: u64,
+}
+
+/// Waits that are summed up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    thread: ThreadId,
+    cause: Cause,
+    call: Option<Name>,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Waker {
+    Thread(ThreadId),
+    Interrupt(Interrupt),
+}
+
+impl Listen for Blocked {
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        let State::Blocked(wait) = slice.state else { return };
+        let ns = slice.duration_ns();
+        if !self.options.wants_ns(ns) || !self.options.who.wants(system, slice.thread) {
+            return;
+        }
+        let is_whole = slice.begin_ns <= system.told().0 && slice.wake.is_none();
+        if is_whole && slice.end_ns >= system.told().1 {
+            self.asleep += 1;
+            return;
+        }
+        let waker = slice.wake.and_then(|wake| match (wake.interrupt, wake.thread) {
+            (Some(interrupt), _) => Some(Waker::Interrupt(interrupt)),
+            (None, thread) => thread.map(Waker::Thread),
+        });
+        let key = Key {
+            thread: slice.thread,
+            cause: self.causes.of(system, wait, slice.wake),
+            call: wait.call,
+            waker,
+        };
+        self.waits.entry(key).or_default().add(ns);
+    }
+}
+
+impl Analysis for Blocked {
+    fn report(&mut self, system: &System) -> Report {
+        let cause = column("cause", "FOR", Unit::Text);
+        let mut causes = Table::new(
+            "causes",
+            "Threads of programs, by what they waited for",
+            &[cause, COUNT, TOTAL.with_bar(), MIN, MEAN, MAX],
+        );
+        for wanted in Cause::ALL {
+            let mut times = Times::default();
+            let is_meant = |key: &Key| key.cause == wanted && system.thread(key.thread).nature != Nature::Kernel;
+            self.waits
+                .iter()
+                .filter(|(key, _)| is_meant(key))
+                .for_each(|(_, own)| times.merge(own));
+            if times.count > 0 {
+                let mut row = vec![wanted.text().into()];
+                row.extend(times.values());
+                causes.row(row);
+            }
+        }
+        causes.sort_by("total_ns");
+        let columns = [
+            TID,
+            PID,
+            COMM,
+            cause,
+            column("syscall", "SYSCALL", Unit::Text),
+            column("waker", "WOKEN BY", Unit::Text),
+            COUNT,
+            TOTAL.with_bar(),
+            MIN,
+            MEAN,
+            MAX,
+        ];
+        let mut waits = Table::new("waits", "Waits", &columns);
+        let mut sorted: Vec<(&Key, &Times)> = self.waits.iter().collect();
+        sorted.sort_by_key(|(key, times)| (-times.total_ns, **key));
+        for (key, times) in sorted.into_iter().take(self.options.limit.unwrap_or(LIMIT)) {
+            let waker = key.waker.map(|waker| match waker {
+                Waker::Thread(thread) => named(system, thread),
+                Waker::Interrupt(interrupt) => super::irq::named(system, interrupt),
+            });
+            let mut row = vec![
+                tid(system, key.thread),
+                pid(system, key.thread),
+                comm(system, key.thread),
+                key.cause.text().into(),
+                key.call.map_or(Value::None, |call| system.names.text(call).into()),
+                waker.map_or(Value::None, Value::from),
+            ];
+            row.extend(times.values());
+            waits.row(row);
+        }
+        let mut notes = Vec::new();
+        if self.asleep > 0 {
+            notes.push(format!("{} more threads waited all the time", self.asleep));
+        }
+        Report {
+            tables: vec![causes, waits],
+            notes,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All analyses. A new one is a file here and a line in [`ALL`].
+
+mod blocked;
+mod cputop;
+mod health;
+mod irq;
+mod ltt;
+mod procs;
+mod sched;
+mod syscalls;
+mod totals;
+
+use crate::analysis::{Description, Need};
+use crate::model::{System, ThreadId};
+use crate::report::{Column, Unit, Value, column};
+
+/// In the order in which they are listed.
+pub const ALL: [&Description; 13] = [
+    &ltt::LTT,
+    &cputop::CPUTOP,
+    &syscalls::SYSCALLSTATS,
+    &sched::STATS,
+    &sched::TOP,
+    &sched::FREQUENCIES,
+    &sched::LOG,
+    &irq::STATS,
+    &irq::FREQUENCIES,
+    &irq::LOG,
+    &blocked::BLOCKED,
+    &procs::PROCS,
+    &health::HEALTH,
+];
+
+/// Rows of a table, unless another number is asked for.
+const LIMIT: usize = 20;
+/// Of a table that lists single occurrences.
+const LOG_LIMIT: usize = 1000;
+
+const SWITCHES: Need = Need {
+    any_of: &["sched_switch"],
+    what: "who ran",
+    option: "--preset sched",
+    is_essential: true,
+};
+const WAKEUPS: Need = Need {
+    any_of: &["sched_wakeup", "sched_waking"],
+    what: "who was woken, and waited for a CPU from then on",
+    option: "--preset sched",
+    is_essential: false,
+};
+const CALLS: Need = Need {
+    any_of: &["syscall_entry_*", "sys_*", "compat_syscall_entry_*"],
+    what: "system calls, and by them time in user and kernel mode",
+    option: "--preset syscalls",
+    is_essential: false,
+};
+const INTERRUPTS: Need = Need {
+    any_of: &["irq_handler_entry", "*softirq_entry", "*irq_vectors_*_entry"],
+    what: "interrupts",
+    option: "--preset irq",
+    is_essential: false,
+};
+
+const TID: Column = column("tid", "TID", Unit::Id);
+const PID: Column = column("pid", "PID", Unit::Id);
+const COMM: Column = column("comm", "NAME", Unit::Text);
+const COUNT: Column = column("count", "COUNT", Unit::Count);
+const TOTAL: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
+const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
+const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds);
+const MAX: Column = column("max_ns", "MAX", Unit::Nanoseconds);
+const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds);
+const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
+
+fn tid(system: &System, id: ThreadId) -> Value {
+    Value::Number(system.thread(id).tid.into())
+}
+
+fn pid(system: &System, id: ThreadId) -> Value {
+    system.thread(id).pid.into()
+}
+
+fn comm(system: &System, id: ThreadId) -> Value {
+    system.name_of(id).into()
+}
+
+/// A thread by name and number: `cc1 (4711)`.
+fn named(system: &System, id: ThreadId) -> String {
+    let thread = system.thread(id);
+    match system.name_of(id) {
+        name if thread.tid == 0 => name.to_owned(),
+        "" => format!("({})", thread.tid),
+        name => format!("{name} ({})", thread.tid),
+    }
+}
+
+const FROM: Column = column("from_ns", "FROM", Unit::Nanoseconds);
+const UNTIL: Column = column("until_ns", "UP TO", Unit::Nanoseconds);
+
+/// How many took how long.
+fn frequencies(title: &str, times: &crate::measure::Distribution) -> crate::report::Table {
+    let mut table = crate::report::Table::new("frequencies", title, &[FROM, UNTIL, COUNT.with_bar()]);
+    for (from, until, count) in times.octaves() {
+        table.row([Value::Number(from), Value::Number(until), count.into()]);
+    }
+    table
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long threads that were woken waited for a CPU: of each thread, the longest, how many how long, and every one.
+
+use super::totals::PerThread;
+use super::{
+    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid,
+    tid,
+};
+use crate::analysis::{Analysis, Description, Need, Options};
+use crate::measure::{Distribution, Times};
+use crate::model::{Delay, Listen, System};
+use crate::report::{Report, Table, Unit, Value, column};
+
+const NEEDS: &[Need] = &[
+    SWITCHES,
+    Need {
+        is_essential: true,
+        ..WAKEUPS
+    },
+];
+
+pub(super) static STATS: Description = Description {
+    name: "schedstats",
+    about: "how long threads that were woken waited for a CPU, by thread",
+    needs: NEEDS,
+    begin: |options| Box::new(Stats::new(options)),
+};
+
+pub(super) static FREQUENCIES: Description = Description {
+    name: "schedfreq",
+    about: "how many waits for a CPU were how long",
+    needs: NEEDS,
+    begin: |options| {
+        Box::new(Frequencies {
+            options: options.clone(),
+            all: Distribution::default(),
+        })
+    },
+};
+
+pub(super) static TOP: Description = Description {
+    name: "schedtop",
+    about: "the longest waits for a CPU",
+    needs: NEEDS,
+    begin: |options| Box::new(Log::new(options, Order::Longest)),
+};
+
+pub(super) static LOG: Description = Description {
+    name: "schedlog",
+    about: "every wait for a CPU",
+    needs: NEEDS,
+    begin: |options| Box::new(Log::new(options, Order::Time)),
+};
+
+fn is_wanted(options: &Options, system: &System, delay: &Delay) -> bool {
+    options.wants_ns(delay.end_ns - delay.begin_ns)
+        && options.who.wants_cpu(delay.cpu)
+        && options.who.wants(system, delay.thread)
+}
+
+struct Stats {
+    options: Options,
+    all: Distribution,
+    threads: PerThread<Times>,
+}
+
+impl Stats {
+    fn new(options: &Options) -> Stats {
+        Stats {
+            options: options.clone(),
+            all: Distribution::default(),
+            threads: PerThread::default(),
+        }
+    }
+}
+
+impl Listen for Stats {
+    fn delay(&mut self, system: &System, delay: &Delay) {
+        if is_wanted(&self.options, system, delay) {
+            let ns = delay.end_ns - delay.begin_ns;
+            self.all.add(ns);
+            self.threads.of(delay.thread).add(ns);
+        }
+    }
+}
+
+impl Analysis for Stats {
+    fn report(&mut self, system: &System) -> Report {
+        let mut all = Table::new("all", "Waits for a CPU", &[COUNT, TOTAL, MIN, MEAN, MAX, MEDIAN, P99]);
+        let mut row = self.all.times.values().to_vec();
+        row.extend([self.all.percentile(50.0), self.all.percentile(99.0)]);
+        all.row(row);
+        let columns = [TID, PID, COMM, COUNT, TOTAL, MIN, MEAN, MAX.with_bar()];
+        let mut table = Table::new("threads", "Threads", &columns);
+        for (id, _) in system.threads() {
+            if let Some(times) = self.threads.get(id).filter(|times| times.count > 0) {
+                let mut row = vec![tid(system, id), pid(system, id), comm(system, id)];
+                row.extend(times.values());
+                table.row(row);
+            }
+        }
+        table.sort_by("max_ns");
+        table.rows.truncate(self.options.limit.unwrap_or(LIMIT));
+        Report {
+            tables: vec![all, table],
+            notes: Vec::new(),
+        }
+    }
+}
+
+struct Frequencies {
+    options: Options,
+    all: Distribution,
+}
+
+impl Listen for Frequencies {
+    fn delay(&mut self, system: &System, delay: &Delay) {
+        if is_wanted(&self.options, system, delay) {
+            self.all.add(delay.end_ns - delay.begin_ns);
+        }
+    }
+}
+
+impl Analysis for Frequencies {
+    fn report(&mut self, _: &System) -> Report {
+        Report {
+            tables: vec![super::frequencies("Waits for a CPU", &self.all)],
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[derive(PartialEq)]
+enum Order {
+    Longest,
+    Time,
+}
+
+struct Log {
+    options: Options,
+    order: Order,
+    limit: usize,
+    kept: Vec<Delay>,
+    count: u64,
+}
+
+impl Log {
+    fn new(options: &Options, order: Order) -> Log {
+        let limit = if order == Order::Longest { LIMIT } else { LOG_LIMIT };
+        Log {
+            limit: options.limit.unwrap_or(limit),
+            options: options.clone(),
+            order,
+            kept: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Keeps the longest.
+    fn cut(&mut self) {
+        self.kept.sort_by_key(|delay| delay.begin_ns - delay.end_ns);
+        self.kept.truncate(self.limit);
+    }
+}
+
+impl Listen for Log {
+    fn delay(&mut self, system: &System, delay: &Delay) {
+        if !is_wanted(&self.options, system, delay) {
+            return;
+        }
+        self.count += 1;
+        if self.order == Order::Longest {
+            self.kept.push(*delay);
+            if self.kept.len() > 2 * self.limit + 100 {
+                self.cut();
+            }
+        } else if self.kept.len() < self.limit {
+            self.kept.push(*delay);
+        }
+    }
+}
+
+impl Analysis for Log {
+    fn report(&mut self, system: &System) -> Report {
+        if self.order == Order::Longest {
+            self.cut();
+        }
+        let columns = [
+            column("woken_ns", "WOKEN", Unit::Moment),
+            column("delay_ns", "WAITED", Unit::Nanoseconds).with_bar(),
+            TID,
+            PID,
+            COMM,
+            column("cpu", "CPU", Unit::Id),
+            column("priority", "PRIO", Unit::Id),
+            column("waker", "WOKEN BY", Unit::Text),
+        ];
+        let mut table = Table::new("delays", "Waits for a CPU", &columns);
+        for delay in &self.kept {
+            let id = delay.thread;
+            let waker = delay.wake.map(|wake| match (wake.interrupt, wake.thread) {
+                (Some(interrupt), _) => super::irq::named(system, interrupt),
+                (None, Some(waker)) => named(system, waker),
+                (None, None) => String::new(),
+            });
+            table.row([
+                Value::Number(delay.begin_ns),
+                Value::Number(delay.end_ns - delay.begin_ns),
+                tid(system, id),
+                pid(system, id),
+                comm(system, id),
+                Value::Number(delay.cpu.into()),
+                Value::Number(delay.priority.into()),
+                waker.filter(|waker| !waker.is_empty()).map_or(Value::None, Value::from),
+            ]);
+        }
+        let left = self.count - self.kept.len() as u64;
+        let mut notes = Vec::new();
+        if left > 0 && self.order == Order::Time {
+            notes.push(format!(
+                "{left} more waits are not shown; --limit, --min and --begin choose which are"
+            ));
+        }
+        Report {
+            tables: vec![table],
+            notes,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every thread did, summed up.
+
+use crate::cause::{Cause, Causes};
+use crate::model::{Mode, Slice, State, System, ThreadId};
+
+/// What a thread did, in nanoseconds. All of it together is the duration of the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub(super) struct Totals {
+    pub(super) user: i64,
+    /// In system calls, or as a thread of the kernel.
+    pub(super) kernel: i64,
+    /// It had the CPU; the trace does not tell for what.
+    pub(super) running: i64,
+    /// Interrupts had its CPU.
+    pub(super) interrupted: i64,
+    pub(super) idle: i64,
+    pub(super) runnable: i64,
+    /// By cause.
+    pub(super) blocked: [i64; Cause::ALL.len()],
+    pub(super) stopped: i64,
+    pub(super) unknown: i64,
+    /// Before its begin and after its end.
+    pub(super) absent: i64,
+    /// What the clock tick would have charged it for: it looks a hundred times a second.
+    pub(super) sampled: i64,
+}
+
+/// How often the clock tick looks who is running.
+const TICK_NS: i64 = 10_000_000;
+
+impl Totals {
+    /// With a slice.
+    #[inline]
+    pub(super) fn add(&mut self, system: &System, slice: &Slice, causes: &mut Causes) {
+        let ns = slice.duration_ns();
+        match slice.state {
+            State::Unknown => self.unknown += ns,
+            State::Unborn | State::Dead => self.absent += ns,
+            State::Runnable(_) => self.runnable += ns,
+            State::Stopped => self.stopped += ns,
+            State::Blocked(wait) => self.blocked[causes.of(system, wait, slice.wake) as usize] += ns,
+            State::Running { mode, .. } => {
+                *match mode {
+                    Mode::Unknown => &mut self.running,
+                    Mode::User => &mut self.user,
+                    Mode::Call(_) | Mode::Kernel => &mut self.kernel,
+                    Mode::Idle => &mut self.idle,
+                    Mode::Interrupt(_) => &mut self.interrupted,
+                } += ns;
+                let ticks = slice.end_ns.div_euclid(TICK_NS) - slice.begin_ns.div_euclid(TICK_NS);
+                self.sampled += ticks * TICK_NS;
+            }
+        }
+    }
+
+    /// With those of another thread.
+    pub(super) fn merge(&mut self, other: &Totals) {
+        self.user += other.user;
+        self.kernel += other.kernel;
+        self.running += other.running;
+        self.interrupted += other.interrupted;
+        self.idle += other.idle;
+        self.runnable += other.runnable;
+        for (own, other) in self.blocked.iter_mut().zip(other.blocked) {
+            *own += other;
+        }
+        self.stopped += other.stopped;
+        self.unknown += other.unknown;
+        self.absent += other.absent;
+        self.sampled += other.sampled;
+    }
+
+    /// It had a CPU.
+    pub(super) fn on_cpu(&self) -> i64 {
+        self.user + self.kernel + self.running + self.interrupted
+    }
+
+    /// Everything.
+    pub(super) fn sum(&self) -> i64 {
+        let waited: i64 = self.blocked.iter().sum();
+        self.on_cpu() + self.idle + self.runnable + waited + self.stopped + self.unknown + self.absent
+    }
+}
+
+/// Something of each thread.
+#[derive(Clone, Debug)]
+pub(super) struct PerThread<T>(Vec<T>);
+
+impl<T> Default for PerThread<T> {
+    fn default() -> PerThread<T> {
+        PerThread(Vec::new())
+    }
+}
+
+impl<T: Default> PerThread<T> {
+    /// That of a thread.
+    #[inline]
+    pub(super) fn of(&mut self, id: ThreadId) -> &mut T {
+        if self.0.len() <= id.index() {
+            self.0.resize_with(id.index() + 1, T::default);
+        }
+        &mut self.0[id.index()]
+    }
+}
+
+impl<T> PerThread<T> {
+    /// That of a thread; `None` when nothing was said of it.
+    pub(super) fn get(&self, id: ThreadId) -> Option<&T> {
+        self.0.get(id.index())
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an analysis is: it listens to the model and says at the end what it has found out. Each is a file in analyses/; the list of all is
+//! there, too.
+
+use piste_names::matches;
+
+use crate::model::{Listen, System, ThreadId};
+use crate::report::Report;
+
+/// An analysis at work.
+pub trait Analysis: Listen {
+    /// What it has found out. The trace is over.
+    fn report(&mut self, system: &System) -> Report;
+}
+
+/// An analysis that can be chosen.
+pub struct Description {
+    /// One word.
+    pub name: &'static str,
+    /// The question that it answers, in a line.
+    pub about: &'static str,
+    /// What it needs of a trace.
+    pub needs: &'static [Need],
+    /// Begins it.
+    pub begin: fn(&Options) -> Box<dyn Analysis>,
+}
+
+/// Events that an analysis needs.
+#[derive(Debug)]
+pub struct Need {
+    /// Classes of events, of which one is enough; `*` stands for any text.
+    pub any_of: &'static [&'static str],
+    /// What is missing without them.
+    pub what: &'static str,
+    /// The option of `piste record` that gets them.
+    pub option: &'static str,
+    /// There is nothing to say without them.
+    pub is_essential: bool,
+}
+
+impl Need {
+    /// A trace with classes of these names has it.
+    pub fn is_met<'n>(&self, mut classes: impl Iterator<Item = &'n str>) -> bool {
+        classes.any(|class| self.any_of.iter().any(|pattern| matches(pattern, class)))
+    }
+}
+
+/// What is asked of an analysis.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// About whom.
+    pub who: Who,
+    /// Only so many rows of a table.
+    pub limit: Option<usize>,
+    /// Only what took this long or longer.
+    pub min_ns: Option<i64>,
+    /// Only what took this long or less.
+    pub max_ns: Option<i64>,
+}
+
+impl Options {
+    /// It took neither too long nor too short.
+    #[inline]
+    pub fn wants_ns(&self, ns: i64) -> bool {
+        self.min_ns.is_none_or(|min_ns| ns >= min_ns) && self.max_ns.is_none_or(|max_ns| ns <= max_ns)
+    }
+}
+
+/// Threads that are meant: those that everything here allows. What is empty allows all.
+#[derive(Clone, Debug, Default)]
+pub struct Who {
+    /// Processes.
+    pub pids: Vec<i64>,
+    /// Threads.
+    pub tids: Vec<i64>,
+    /// Patterns of names.
+    pub comms: Vec<String>,
+    /// CPUs on which it happens.
+    pub cpus: Vec<u64>,
+}
+
+impl Who {
+    /// A thread is meant.
+    #[inline]
+    pub fn wants(&self, system: &System, id: ThreadId) -> bool {
+        let is_any = self.pids.is_empty() && self.tids.is_empty() && self.comms.is_empty();
+        is_any || self.search(system, id)
+    }
+
+    fn search(&self, system: &System, id: ThreadId) -> bool {
+        let thread = system.thread(id);
+        let is_in = |list: &[i64], id: i32| list.is_empty() || list.contains(&id.into());
+        let name = system.name_of(id);
+        is_in(&self.pids, thread.process())
+            && is_in(&self.tids, thread.tid)
+            && (self.comms.is_empty() || self.comms.iter().any(|pattern| matches(pattern, name)))
+    }
+
+    /// A CPU is meant.
+    #[inline]
+    pub fn wants_cpu(&self, cpu: u32) -> bool {
+        self.cpus.is_empty() || self.cpus.contains(&cpu.into())
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events as facts about the system. A class of events is looked up once, by the names of it and of its fields; then an event costs the
+//! decoding of the fields that are asked for.
+//!
+//! What a trace does not have (a class, a field) is absent here; nothing is made up for it.
+
+mod classes;
+mod values;
+
+use piste_ctf::read::packet::{Event, StreamReader};
+use piste_ctf::read::schema::Scope;
+
+use self::classes::Kind;
+use self::values::{FieldNames, Order, Take, Values};
+use crate::names::{Name, Names};
+
+/// An event as a reader of traces has it: the event, the reader that it came from, and the bytes that it is in.
+pub struct Incoming<'i, 't> {
+    /// The event.
+    pub event: Event<'t>,
+    /// Who read it.
+    pub reader: &'i mut StreamReader<'t>,
+    /// A part of its packet.
+    pub window: &'i [u8],
+    /// Where in the packet that part begins.
+    pub base_bytes: u64,
+    /// Which stream it is of: a small number that no other stream has.
+    pub stream: usize,
+    /// When it was, in nanoseconds.
+    pub ns: i64,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact<'f> {
+    /// A CPU turns from one thread to another.
+    Switch(Switch<'f>),
+    /// A thread is about to be runnable; on the CPU of who wakes it.
+    Waking(Woken),
+    /// A thread is runnable.
+    Wakeup(Woken),
+    /// A thread begins.
+    Fork(Fork<'f>),
+    /// A process becomes another program.
+    Exec {
+        /// Its thread from now on.
+        tid: i32,
+        /// The same thread under the id that it had before.
+        old_tid: i32,
+        /// The program; may be empty.
+        file: &'f [u8],
+    },
+    /// A thread begins to end.
+    Exit {
+        /// It.
+        tid: i32,
+        /// Others of its process go on.
+        has_others: bool,
+    },
+    /// Nothing is left of a thread; its id can be used again.
+    Free {
+        /// It.
+        tid: i32,
+    },
+    /// A thread has another name.
+    Rename {
+        /// It.
+        tid: i32,
+        /// Its name from now on.
+        name: &'f [u8],
+    },
+    /// The current thread asks the kernel for something.
+    CallEntry {
+        /// The system call.
+        call: Name,
+    },
+    /// The current thread gets its answer.
+    CallExit {
+        /// The system call; absent in traces that do not say it.
+        call: Option<Name>,
+        /// Its result; negative for errors.
+        result: i64,
+    },
+    /// The CPU leaves what it does for something more urgent.
+    Begin(Interrupt),
+    /// And takes it up again.
+    End(Interrupt),
+    /// A soft interrupt is asked for.
+    SoftirqRaise {
+        /// Its number.
+        vector: u32,
+    },
+    /// A thread that is there, at the time of the state dump.
+    DumpedThread(DumpedThread<'f>),
+    /// A process that is there.
+    DumpedProcess {
+        /// Its id.
+        pid: i32,
+        /// Its arguments.
+        command_line: &'f [u8],
+        /// Its control group.
+        cgroup: &'f [u8],
+    },
+}
+
+/// A CPU turns from one thread to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub struct Switch<'f> {
+    pub previous_tid: i32,
+    pub previous_name: &'f [u8],
+    pub previous: Left,
+    pub next_tid: i32,
+    pub next_name: &'f [u8],
+    /// The kernel's priority minus 100 (or as the tracer has it).
+    pub next_priority: i32,
+}
+
+/// How a thread left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It would go on.
+    Runnable,
+    /// Another one was more urgent.
+    Preempted,
+    /// It waits for something.
+    Waiting,
+    /// It waits for something that will come, such as a disk: no signal ends that.
+    WaitingForSure,
+    /// Somebody stopped it: a signal, a debugger.
+    Stopped,
+    /// It has ended.
+    Dead,
+}
+
+/// A thread is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// It.
+    pub tid: i32,
+    /// Where it is to run.
+    pub cpu: Option<u32>,
+}
+
+/// A thread begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub struct Fork<'f> {
+    pub parent_tid: i32,
+    pub parent_pid: Option<i32>,
+    pub tid: i32,
+    pub pid: Option<i32>,
+    pub name: &'f [u8],
+}
+
+/// Something more urgent than any thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Interrupt {
+    /// A device's interrupt, by its number and the name of its handler.
+    Device(u32, Name),
+    /// Work that an interrupt left for later, by its number.
+    Soft(u32),
+    /// What the CPU has of its own: its timer, calls of other CPUs.
+    Vector(Name),
+    /// A timer's function.
+    Timer,
+}
+
+impl Interrupt {
+    /// The exit of one has less to say than its entry.
+    pub fn is_same(self, other: Interrupt) -> bool {
+        match (self, other) {
+            (Interrupt::Device(one, _), Interrupt::Device(other, _)) => one == other,
+            _ => self == other,
+        }
+    }
+}
+
+/// A thread that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub struct DumpedThread<'f> {
+    pub tid: i32,
+    pub pid: i32,
+    pub parent_pid: Option<i32>,
+    pub name: &'f [u8],
+    pub is_kernel: Option<bool>,
+    pub is_waiting: bool,
+    pub uid: Option<u32>,
+    pub namespace: Option<u32>,
+}
+
+/// Makes facts of events.
+#[derive(Debug, Default)]
+pub struct FactReader {
+    streams: Vec<Stream>,
+    values: Values,
+}
+
+/// What is known of a stream.
+#[derive(Debug, Default)]
+struct Stream {
+    /// By id: the class that [`Stream::classes`] has there. Ids from [`DENSE_IDS`] on are looked up.
+    dense: Vec<u32>,
+    sparse: rustc_hash::FxHashMap<u64, u32>,
+    classes: Vec<Class>,
+    /// Where the context has the thread.
+    context: Option<Order>,
+}
+
+/// Ids are mostly small.
+const DENSE_IDS: u64 = 4096;
+
+#[derive(Debug)]
+struct Class {
+    kind: Kind,
+    order: Order,
+}
+
+impl FactReader {
+    /// What an event says; `None` when it is nothing that is looked at here.
+    #[inline]
+    pub fn fact<'f>(&'f mut self, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> Option<Fact<'f>> {
+        let stream = stream(&mut self.streams, incoming.stream);
+        let number = stream.class(incoming, names);
+        let class = &stream.classes[number as usize];
+        if class.kind == Kind::Other {
+            return None;
+        }
+        self.values.clear();
+        if !class.order.is_empty() {
+            let mut take = Take::new(&class.order, &mut self.values);
+            let Incoming {
+                event,
+                reader,
+                window,
+                base_bytes,
+                ..
+            } = incoming;
+            reader
+                .visit(event, Scope::Payload, window, *base_bytes, &mut take)
+                .ok()?;
+        }
+        fact(class.kind, &self.values, names)
+    }
+
+    /// On which thread the event happened, as its context says: `tid`.
+    pub fn tid(&mut self, incoming: &mut Incoming<'_, '_>) -> Option<i32> {
+        let stream = stream(&mut self.streams, incoming.stream);
+        let Incoming {
+            event,
+            reader,
+            window,
+            base_bytes,
+            ..
+        } = incoming;
+        if stream.context.is_none() {
+            let mut found = FieldNames::default();
+            reader
+                .visit(event, Scope::EventContext, window, *base_bytes, &mut found)
+                .ok()?;
+            stream.context = Some(Order::new(&found.names, &["tid|vtid"]));
+        }
+        let order = stream.context.as_ref().filter(|order| !order.is_empty())?;
+        self.values.clear();
+        let mut take = Take::new(order, &mut self.values);
+        reader
+            .visit(event, Scope::EventContext, window, *base_bytes, &mut take)
+            .ok()?;
+        self.values.id(0)
+    }
+}
+
+fn stream(streams: &mut Vec<Stream>, number: usize) -> &mut Stream {
+    if streams.len() <= number {
+        streams.resize_with(number + 1, Stream::default);
+    }
+    &mut streams[number]
+}
+
+impl Stream {
+    #[inline]
+    fn class(&mut self, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
+        let id = incoming.event.class.id;
+        let known = match id < DENSE_IDS {
+            true => self.dense.get(id as usize).copied().filter(|known| *known != u32::MAX),
+            false => self.sparse.get(&id).copied(),
+        };
+        known.unwrap_or_else(|| self.add(id, incoming, names))
+    }
+
+    fn add(&mut self, id: u64, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
+        let (mut kind, fields) = classes::of(&incoming.event.class.name, names);
+        let mut found = FieldNames::default();
+        let Incoming {
+            event,
+            reader,
+            window,
+            base_bytes,
+            ..
+        } = incoming;
+        if reader
+            .visit(event, Scope::Payload, window, *base_bytes, &mut found)
+            .is_err()
+        {
+            kind = Kind::Other;
+        }
+        let number = self.classes.len() as u32;
+        let order = Order::new(&found.names, fields);
+        self.classes.push(Class { kind, order });
+        if id < DENSE_IDS {
+            let place = id as usize;
+            if self.dense.len() <= place {
+                self.dense.resize(place + 1, u32::MAX);
+            }
+            self.dense[place] = number;
+        } else {
+            self.sparse.insert(id, number);
+        }
+        number
+    }
+}
+
+/// `None` when a field is missing without which there is no fact.
+#[inline]
+fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f>> {
+    let number = |field: usize| values.number(field).map(|number| number as u32);
+    Some(match kind {
+        Kind::Other => return None,
+        Kind::Switch => Fact::Switch(Switch {
+            previous_tid: values.id(0)?,
+            previous: left(values.number(1), values.number(2)),
+            previous_name: values.text(3),
+            next_tid: values.id(4)?,
+            next_name: values.text(5),
+            next_priority: values.id(6).unwrap_or(0),
+        }),
+        Kind::Waking | Kind::Wakeup => {
+            let woken = Woken {
+                tid: values.id(0)?,
+                cpu: number(1),
+            };
+            if kind == Kind::Waking {
+                Fact::Waking(woken)
+            } else {
+                Fact::Wakeup(woken)
+            }
+        }
+        Kind::Fork => Fact::Fork(Fork {
+            parent_tid: values.id(0)?,
+            parent_pid: values.id(4),
+            // The kernel's own name of the thread's id is `child_pid`, which then is no process's.
+            tid: values.id(1).or(values.id(2))?,
+            pid: values.id(1).and(values.id(2)),
+            name: values.text(3),
+        }),
+        Kind::Exec => {
+            let tid = values.id(0)?;
+            Fact::Exec {
+                tid,
+                old_tid: values.id(1).unwrap_or(tid),
+                file: values.text(2),
+            }
+        }
+        Kind::Exit => Fact::Exit {
+            tid: values.id(0)?,
+            has_others: values.number(1) == Some(0),
+        },
+        Kind::Free => Fact::Free { tid: values.id(0)? },
+        Kind::Rename => Fact::Rename {
+            tid: values.id(0)?,
+            name: values.text(1),
+        },
+        Kind::CallEntry(call) => Fact::CallEntry { call },
+        Kind::CallExit(call) => Fact::CallExit {
+            call,
+            result: values.number(0).unwrap_or(0),
+        },
+        Kind::IrqEntry => Fact::Begin(Interrupt::Device(number(0)?, names.keep(values.text(1)))),
+        Kind::IrqExit => Fact::End(Interrupt::Device(number(0)?, Name::default())),
+        Kind::SoftirqEntry => Fact::Begin(Interrupt::Soft(number(0)?)),
+        Kind::SoftirqExit => Fact::End(Interrupt::Soft(number(0)?)),
+        Kind::SoftirqRaise => Fact::SoftirqRaise { vector: number(0)? },
+        Kind::VectorEntry(name) => Fact::Begin(Interrupt::Vector(name)),
+        Kind::VectorExit(name) => Fact::End(Interrupt::Vector(name)),
+        Kind::TimerEntry => Fact::Begin(Interrupt::Timer),
+        Kind::TimerExit => Fact::End(Interrupt::Timer),
+        Kind::DumpedThread => Fact::DumpedThread(DumpedThread {
+            tid: values.id(0)?,
+            pid: values.id(1)?,
+            parent_pid: values.id(2),
+            name: values.text(3),
+            is_kernel: values.number(4).map(|kind| kind == 1),
+            is_waiting: values.number(5) == Some(5),
+            uid: number(6),
+            namespace: number(8).filter(|inode| *inode != 0),
+        }),
+        Kind::DumpedProcess => Fact::DumpedProcess {
+            pid: values.id(0)?,
+            command_line: values.text(1),
+            cgroup: values.text(2),
+        },
+    })
+}
+
+/// From `prev_state`, and from the kernel's own number where the tracer gives it beside.
+fn left(state: Option<i64>, raw: Option<i64>) -> Left {
+    match raw.or(state) {
+        None | Some(0) => Left::Runnable,
+        Some(state) if state & 1 != 0 => Left::Waiting,
+        Some(state) if state & 2 != 0 => Left::WaitingForSure,
+        Some(state) if state & (4 | 8) != 0 => Left::Stopped,
+        Some(state) if state & (0x10 | 0x20) != 0 => Left::Dead,
+        // Idle or parked. 64 is dead before Linux 4.14; the model knows that, as such a thread has ended before.
+        Some(state) if state & (0x40 | 0x80 | 0x200) != 0 => Left::Waiting,
+        // 0x100 from Linux 4.14 on; before, one of the bits above it.
+        Some(_) => Left::Preempted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_every_kernel_are_understood() {
+        for (state, raw, expected) in [
+            (Some(0), Some(0), Left::Runnable),
+            (Some(0), Some(0x100), Left::Preempted),
+            (Some(0x100), None, Left::Preempted),
+            (Some(1), Some(1), Left::Waiting),
+            (Some(2), Some(2), Left::WaitingForSure),
+            (Some(2), Some(0x80), Left::Waiting),
+            (Some(64), Some(0x10), Left::Dead),
+            (Some(0x20), None, Left::Dead),
+            (Some(4), Some(4), Left::Stopped),
+            (Some(8), None, Left::Stopped),
+            (Some(512), Some(0x40), Left::Waiting),
+            (Some(1024), None, Left::Preempted),
+            (None, None, Left::Runnable),
+        ] {
+            assert_eq!(left(state, raw), expected, "{state:?} {raw:?}");
+        }
+    }
+}

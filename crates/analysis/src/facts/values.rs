@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The fields of an event that somebody asked for, by number. Which field of a class has which number is found out once.
+
+use piste_ctf::read::plan::IntegerNode;
+use piste_ctf::read::schema::Encoding;
+use piste_ctf::read::walk::Visitor;
+
+/// How many fields of an event can be asked for.
+pub(super) const FIELDS_MAX: usize = 10;
+/// A field that nobody asked for.
+const UNWANTED: u8 = u8::MAX;
+
+/// What was asked for, of one event.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    numbers: [i64; FIELDS_MAX],
+    /// Bits of the numbers that the event has.
+    has_number: u16,
+    texts: Vec<u8>,
+    /// Where in `texts`; bits of those that the event has are in `has_text`.
+    places: [(u32, u32); FIELDS_MAX],
+    has_text: u16,
+}
+
+impl Values {
+    pub(super) fn clear(&mut self) {
+        self.has_number = 0;
+        self.has_text = 0;
+        self.texts.clear();
+    }
+
+    /// A number; `None` when the class has no such field.
+    #[inline]
+    pub(super) fn number(&self, field: usize) -> Option<i64> {
+        (self.has_number & 1 << field != 0).then(|| self.numbers[field])
+    }
+
+    /// The same, of 32 bits.
+    #[inline]
+    pub(super) fn id(&self, field: usize) -> Option<i32> {
+        self.number(field).map(|number| number as i32)
+    }
+
+    /// A text; empty when the class has no such field.
+    #[inline]
+    pub(super) fn text(&self, field: usize) -> &[u8] {
+        if self.has_text & 1 << field == 0 {
+            return &[];
+        }
+        let (begin, end) = self.places[field];
+        &self.texts[begin as usize..end as usize]
+    }
+}
+
+/// For each field of a class, in their order, which of the asked ones it is.
+#[derive(Debug, Default)]
+pub(super) struct Order(Vec<u8>);
+
+impl Order {
+    /// Of fields with these names. What is asked for may have several spellings: `tid|pid`. The first that is there counts.
+    pub(super) fn new(names: &[String], asked: &[&str]) -> Order {
+        assert!(asked.len() <= FIELDS_MAX);
+        let mut order = vec![UNWANTED; names.len()];
+        for (number, spellings) in asked.iter().enumerate() {
+            let place = spellings
+                .split('|')
+                .find_map(|spelling| names.iter().position(|name| name == spelling));
+            if let Some(place) = place {
+                order[place] = number as u8;
+            }
+        }
+        // What comes behind the last one is not looked at.
+        while order.last() == Some(&UNWANTED) {
+            order.pop();
+        }
+        Order(order)
+    }
+
+    /// The class has none of them.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Takes what was asked for.
+pub(super) struct Take<'v> {
+    order: &'v [u8],
+    values: &'v mut Values,
+    /// How many fields of the outermost structure were announced.
+    count: usize,
+    depth: u32,
+}
+
+impl<'v> Take<'v> {
+    pub(super) fn new(order: &'v Order, values: &'v mut Values) -> Take<'v> {
+        Take {
+            order: &order.0,
+            values,
+            count: 0,
+            depth: 0,
+        }
+    }
+
+    #[inline]
+    fn asked(&self) -> Option<usize> {
+        let number = *self.order.get(self.count.wrapping_sub(1))?;
+        (self.depth == 0 && number != UNWANTED).then_some(usize::from(number))
+    }
+}
+
+impl Visitor for Take<'_> {
+    #[inline]
+    fn field(&mut self, _: &str) {
+        self.count += usize::from(self.depth == 0);
+    }
+
+    #[inline]
+    fn integer(&mut self, _: &IntegerNode, value: u64) {
+        if let Some(number) = self.asked() {
+            self.values.numbers[number] = value.cast_signed();
+            self.values.has_number |= 1 << number;
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &[u8], _: Encoding) {
+        if let Some(number) = self.asked() {
+            let begin = self.values.texts.len() as u32;
+            self.values.texts.extend_from_slice(bytes);
+            self.values.places[number] = (begin, self.values.texts.len() as u32);
+            self.values.has_text |= 1 << number;
+        }
+    }
+
+    fn begin_structure(&mut self) {
+        self.depth += 1;
+    }
+
+    fn end_structure(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn begin_array(&mut self, _: u64, _: bool) {
+        self.depth += 1;
+    }
+
+    fn end_array(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+/// Collects the names of a structure's fields.
+#[derive(Default)]
+pub(super) struct FieldNames {
+    pub(super) names: Vec<String>,
+    depth: u32,
+}
+
+impl Visitor for FieldNames {
+    fn field(&mut self, name: &str) {
+        if self.depth == 0 {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    fn begin_structure(&mut self) {
+        self.depth += 1;
+    }
+
+    fn end_structure(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn begin_array(&mut self, _: u64, _: bool) {
+        self.depth += 1;
+    }
+
+    fn end_array(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_the_first_spelling_that_is_there() {
+        let names = ["comm", "pid", "tid", "prio"].map(str::to_owned);
+        assert_eq!(
+            Order::new(&names, &["tid|pid", "target_cpu"]).0,
+            [UNWANTED, UNWANTED, 0]
+        );
+        assert_eq!(Order::new(&names[..2], &["tid|pid", "comm"]).0, [1, 0]);
+        assert!(Order::new(&names, &["vec"]).is_empty());
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a trace to the answer: what every thread of a system did at every instant, and analyses of it.
+//!
+//! ```text
+//!   events --facts--> what they say --model--> slices of threads, system calls, interrupts --analyses--> reports
+//! ```
+//!
+//! - [`facts`]: what an event says, whoever's trace it is
+//! - [`survey`]: what has to be known of a trace before
+//! - [`model`]: the state of the system; hands out what has ended
+//! - [`cause`]: what a thread waited for
+//! - [`analysis`], [`analyses`]: what an analysis is, and all there are
+//! - [`measure`], [`report`]: how long things took, and tables of it
+//! - [`pass`]: all of it over one trace
+//!
+//! No I/O: who reads the trace hands in its events in the order of their times. One pass; memory grows with the number of threads, not of
+//! events.
+
+pub mod analyses;
+pub mod analysis;
+pub mod cause;
+pub mod facts;
+pub mod measure;
+pub mod model;
+pub mod names;
+pub mod pass;
+pub mod report;
+pub mod survey;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls and interrupts, on the thread that has the CPU.
+
+use super::state::{Call, Interruption, Mode, State, ThreadId};
+use super::thread::{Calling, Nature, Pending, SOFT_VECTORS};
+use super::turn::{Next, Turn};
+use super::{At, Listen, System};
+use crate::facts::Interrupt;
+use crate::names::Name;
+
+/// Deeper than this interrupts do not nest.
+const NESTED_MAX: usize = 16;
+
+impl System {
+    pub(super) fn call_entry(&mut self, call: Name, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let Some(id) = self.caller(cpu, at, to) else { return };
+        let before = self.in_mode(id, cpu, Mode::User);
+        self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
+        self.go_on(id, before, cpu, at, to);
+        // A gap in what came before is no reason to doubt what begins now.
+        self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
+        self.set_mode(id, cpu);
+    }
+
+    pub(super) fn call_exit(&mut self, call: Option<Name>, result: i64, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let Some(id) = self.caller(cpu, at, to) else { return };
+        let inside = self.threads[id.index()].call;
+        let call = match (call, inside) {
+            (Some(call), _) | (None, Calling::Inside(call, _)) => Some(call),
+            (None, _) => None,
+        };
+        let before = match call {
+            Some(call) => self.in_mode(id, cpu, Mode::Call(call)),
+            None => self.in_mode(id, cpu, Mode::Unknown),
+        };
+        self.go_on(id, before, cpu, at, to);
+        // A gap that lies in between has made it unknown.
+        let inside = self.threads[id.index()].call;
+        self.threads[id.index()].call = Calling::Outside;
+        self.set_mode(id, cpu);
+        if let Calling::Inside(name, Some(begin_ns)) = inside
+            && call == Some(name)
+            && self.is_told()
+        {
+            let call = Call {
+                thread: id,
+                name,
+                begin_ns,
+                end_ns: at.ns,
+                result,
+            };
+            to.call(self, &call);
+        }
+    }
+
+    /// Who makes a system call: a thread of a program, all of whose events are there.
+    fn caller(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
+        let id = self.current(cpu, at, to)?;
+        self.follow(id, at, to);
+        let thread = &mut self.threads[id.index()];
+        if thread.nature == Nature::Idle {
+            return None;
+        }
+        if thread.nature != Nature::User {
+            thread.nature = Nature::User;
+            if let State::Running { mode, .. } = &mut thread.state
+                && *mode == Mode::Kernel
+            {
+                *mode = Mode::Unknown;
+            }
+        }
+        // It is its own thread: interrupts make no system calls.
+        self.cpu(cpu).stack.clear();
+        Some(id)
+    }
+
+    /// It has the CPU in this mode, if what is known agrees.
+    fn in_mode(&self, id: ThreadId, cpu: u32, mode: Mode) -> State {
+        match self.threads[id.index()].state {
+            // The exit of the last interrupt is missing.
+            known @ State::Running {
+                cpu: same,
+                mode: Mode::Interrupt(_),
+            } if same == cpu => known,
+            _ => State::Running { cpu, mode },
+        }
+    }
+
+    fn go_on(&mut self, id: ThreadId, before: State, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let turn = Turn {
+            at_ns: at.ns,
+            before,
+            next: Next::On(cpu),
+            wake: None,
+        };
+        self.turn(id, turn, to);
+    }
+
+    /// Something else than before is known of what a thread runs for.
+    #[inline]
+    fn set_mode(&mut self, id: ThreadId, cpu: u32) {
+        let mode = self.mode(id, cpu);
+        if let State::Running { mode: known, .. } = &mut self.threads[id.index()].state {
+            *known = mode;
+        }
+    }
+
+    pub(super) fn begin_interrupt(&mut self, interrupt: Interrupt, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let current = self.current(cpu, at, to);
+        let before = current.map(|id| self.running(id, cpu));
+        let known = self.cpu(cpu);
+        if known.stack.len() >= NESTED_MAX {
+            known.stack.clear();
+        }
+        let raised_ns = match interrupt {
+            Interrupt::Soft(vector) if (vector as usize) < SOFT_VECTORS => known.raised[vector as usize].take(),
+            _ => None,
+        };
+        known.stack.push(Pending {
+            interrupt,
+            begin_ns: at.ns,
+            raised_ns,
+            nested_ns: 0,
+        });
+        if let (Some(id), Some(before)) = (current, before) {
+            self.go_on(id, before, cpu, at, to);
+        }
+    }
+
+    pub(super) fn end_interrupt(&mut self, interrupt: Interrupt, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let current = self.current(cpu, at, to);
+        let before = current.map(|id| match self.running(id, cpu) {
+            // Its begin is not in the trace.
+            State::Running {
+                cpu,
+                mode: Mode::Unknown,
+            } => State::Running {
+                cpu,
+                mode: Mode::Interrupt(interrupt),
+            },
+            known => known,
+        });
+        let stack = &mut self.cpu(cpu).stack;
+        // The exits of those above it are missing.
+        let place = stack.iter().rposition(|pending| pending.interrupt.is_same(interrupt));
+        let ended = place.map(|place| {
+            let ended = stack[place];
+            stack.truncate(place);
+            if let Some(below) = stack.last_mut() {
+                below.nested_ns += at.ns - ended.begin_ns;
+            }
+            ended
+        });
+        if let (Some(id), Some(before)) = (current, before) {
+            self.go_on(id, before, cpu, at, to);
+        }
+        if let Some(Pending {
+            interrupt,
+            begin_ns,
+            raised_ns,
+            nested_ns,
+        }) = ended
+            && self.is_told()
+        {
+            let interruption = Interruption {
+                cpu,
+                interrupt,
+                begin_ns,
+                end_ns: at.ns,
+                raised_ns,
+                nested_ns,
+            };
+            to.interruption(self, &interruption);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads begin, become another program, and end; and what the state dump says of those that are there.
+
+use super::state::{State, ThreadId, Wait, Why};
+use super::thread::{Calling, Nature};
+use super::turn::{Next, Turn};
+use super::{At, Listen, System};
+use crate::facts::{DumpedThread, Fork};
+
+impl System {
+    pub(super) fn fork(&mut self, fork: &Fork<'_>, at: &At, to: &mut dyn Listen) {
+        let parent = self.thread_of(fork.parent_tid);
+        if let Some(old) = self.by_tid.get(&fork.tid).copied() {
+            self.bury(old, at, to);
+        }
+        let id = self.add_thread(fork.tid);
+        self.by_tid.insert(fork.tid, id);
+        let of_parent = &self.threads[parent.index()];
+        let (nature, uid, namespace, call) = (of_parent.nature, of_parent.uid, of_parent.namespace, of_parent.call);
+        let parent_pid = fork.parent_pid.unwrap_or(of_parent.process());
+        let is_followed = of_parent.is_followed;
+        let name = self.names.keep(fork.name);
+        if fork.pid.is_some_and(|pid| pid != fork.tid)
+            && let Some(first) = fork.pid.and_then(|pid| self.find(pid))
+        {
+            self.threads[first.index()].is_first = true;
+        }
+        let thread = &mut self.threads[id.index()];
+        thread.pid = fork.pid;
+        thread.parent_pid = Some(parent_pid);
+        thread.name = name;
+        thread.nature = nature;
+        thread.uid = uid;
+        thread.namespace = namespace;
+        thread.born_ns = Some(at.ns);
+        thread.state = State::Unborn;
+        thread.is_followed = is_followed;
+        // It begins inside of its parent's system call.
+        thread.call = match call {
+            Calling::Inside(call, _) => Calling::Inside(call, None),
+            other => other,
+        };
+        let turn = Turn {
+            at_ns: at.ns,
+            before: State::Unborn,
+            next: Next::State(State::Runnable(Why::New)),
+            wake: None,
+        };
+        self.turn(id, turn, to);
+        if self.is_told() {
+            to.born(self, id, Some(parent), at.ns);
+        }
+    }
+
+    /// A thread has ended, and its end is not in the trace.
+    fn bury(&mut self, id: ThreadId, at: &At, to: &mut dyn Listen) {
+        if self.threads[id.index()].state == State::Dead {
+            return;
+        }
+        if let State::Running { cpu, .. } = self.threads[id.index()].state
+            && self.cpu(cpu).current == Some(id)
+        {
+            self.vacate(cpu);
+        }
+        let since_ns = self.threads[id.index()].since_ns;
+        self.lose(id, since_ns, to);
+        let turn = Turn {
+            at_ns: at.ns,
+            before: State::Unknown,
+            next: Next::State(State::Dead),
+            wake: None,
+        };
+        self.turn(id, turn, to);
+    }
+
+    pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
+        let id = self.thread_of(old_tid);
+        if tid != old_tid {
+            // The thread that executes takes over the id of the process's first one, which has ended.
+            if let Some(first) = self.by_tid.get(&tid).copied() {
+                self.bury(first, at, to);
+            }
+            self.by_tid.remove(&old_tid);
+            self.by_tid.insert(tid, id);
+            self.threads[id.index()].tid = tid;
+        }
+        let thread = &mut self.threads[id.index()];
+        thread.pid = Some(tid);
+        thread.is_first = true;
+        let base = file.rsplit(|byte| *byte == b'/').next().unwrap_or(file);
+        // As the kernel cuts it.
+        self.call_thread(id, &base[..base.len().min(15)]);
+        if let Some(process) = self.processes.get_mut(&tid) {
+            process.command_line = String::from_utf8_lossy(file).into();
+        }
+        if self.is_told() {
+            to.executed(self, id, file, at.ns);
+        }
+    }
+
+    pub(super) fn exit(&mut self, tid: i32, has_others: bool, at: &At, to: &mut dyn Listen) {
+        let id = self.thread_of(tid);
+        let thread = &mut self.threads[id.index()];
+        thread.is_exiting = true;
+        // Tracers that find out late whose thread it is take one that is gone for a process.
+        if has_others && !thread.is_first && thread.born_ns.is_some() && thread.pid == Some(tid) {
+            thread.pid = thread.parent_pid;
+        }
+        if at.tid == Some(tid) {
+            self.follow(id, at, to);
+        }
+    }
+
+    pub(super) fn free(&mut self, tid: i32, at: &At, to: &mut dyn Listen) {
+        // One that has not ended is a later thread of the same id.
+        if let Some(id) = self
+            .by_tid
+            .get(&tid)
+            .copied()
+            .filter(|id| self.threads[id.index()].is_exiting)
+        {
+            self.bury(id, at, to);
+        }
+    }
+
+    pub(super) fn rename(&mut self, tid: i32, name: &[u8]) {
+        let id = self.thread_of(tid);
+        self.call_thread(id, name);
+    }
+
+    pub(super) fn dumped(&mut self, dumped: &DumpedThread<'_>, at: &At, to: &mut dyn Listen) {
+        if dumped.tid == 0 {
+            return;
+        }
+        let id = self.thread_of(dumped.tid);
+        let begin_ns = self.circumstances.begin_ns;
+        let is_blind = self.circumstances.gaps.within(begin_ns, at.ns, None).is_some();
+        let is_partial = self.circumstances.is_partial;
+        let thread = &mut self.threads[id.index()];
+        thread.pid = Some(dumped.pid);
+        thread.parent_pid = dumped.parent_pid.or(thread.parent_pid);
+        thread.uid = dumped.uid.or(thread.uid);
+        thread.namespace = dumped.namespace.or(thread.namespace);
+        match dumped.is_kernel {
+            Some(true) if thread.nature == Nature::Unknown => thread.nature = Nature::Kernel,
+            Some(false) => thread.nature = Nature::User,
+            _ => {}
+        }
+        let is_nameless = self.names.text(thread.name).is_empty();
+        // Nothing was said of it since the trace began: it was then as it is now.
+        let is_untouched = thread.state == State::Unknown && !thread.is_dark && thread.since_ns == begin_ns;
+        if is_nameless {
+            self.call_thread(id, dumped.name);
+        }
+        if dumped.is_waiting && is_untouched && !is_partial {
+            let wait = State::Blocked(Wait {
+                call: None,
+                is_sure: false,
+            });
+            let turn = Turn {
+                at_ns: if is_blind { at.ns } else { begin_ns },
+                before: State::Unknown,
+                next: Next::State(wait),
+                wake: None,
+            };
+            self.turn(id, turn, to);
+        }
+    }
+}

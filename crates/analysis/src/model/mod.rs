@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of the whole system at every instant, from the facts of a trace in their order.
+//!
+//! A state is known from the event that began it up to the event that ended it. Where events are missing ([`Gaps`]), where two of them
+//! contradict each other, and for threads of which a trace has only a part, it is [`State::Unknown`]: never a guess. The first event of a
+//! thread also tells what it did before, since nothing was said of it until then.
+//!
+//! - turn.rs: a thread turns from one thing to another; slices are handed out
+//! - scheduling.rs: switches and wake-ups
+//! - execution.rs: system calls and interrupts, on the thread that has the CPU
+//! - life.rs: threads begin, become another program, end; the state dump
+//!
+//! Memory: about 200 bytes for each thread that the trace has, living or dead; nothing grows with the number of events.
+
+mod execution;
+mod gaps;
+mod life;
+mod listen;
+mod scheduling;
+mod state;
+mod thread;
+mod turn;
+
+use rustc_hash::FxHashMap;
+
+pub use self::gaps::{Gap, Gaps};
+pub use self::listen::{Listen, Nobody};
+pub use self::state::{Call, Delay, Interruption, Mode, Slice, State, ThreadId, Wait, Wake, Why};
+use self::thread::{Cpu, SOFT_VECTORS};
+pub use self::thread::{Nature, Process, Thread};
+use crate::facts::Fact;
+use crate::names::{Name, Names};
+
+/// Numbers from here on are damage.
+const CPUS_MAX: u32 = 1 << 14;
+
+/// What has to be known of a trace before its first event.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// When it begins: the first event or earlier.
+    pub begin_ns: i64,
+    /// From here on, what is found out is told.
+    pub tell_from_ns: i64,
+    /// Up to here.
+    pub tell_until_ns: i64,
+    /// Where events are missing.
+    pub gaps: Gaps,
+    /// It has events of some threads only, so that others come and go unseen.
+    pub is_partial: bool,
+    /// It tells who is woken.
+    pub has_wakeups: bool,
+    /// It tells when waking begins, on the CPU of who does it.
+    pub has_waking: bool,
+}
+
+impl Circumstances {
+    /// Of a trace that has everything.
+    pub fn whole(begin_ns: i64) -> Circumstances {
+        Circumstances {
+            begin_ns,
+            tell_from_ns: i64::MIN,
+            tell_until_ns: i64::MAX,
+            gaps: Gaps::default(),
+            is_partial: false,
+            has_wakeups: true,
+            has_waking: true,
+        }
+    }
+}
+
+/// The system as far as the trace has been read.
+#[derive(Debug)]
+pub struct System {
+    /// Names of threads, system calls and handlers.
+    pub names: Names,
+    circumstances: Circumstances,
+    now_ns: i64,
+    threads: Vec<Thread>,
+    by_tid: FxHashMap<i32, ThreadId>,
+    processes: FxHashMap<i32, Process>,
+    cpus: Vec<Option<Cpu>>,
+    /// Whose call lets others go first.
+    sched_yield: Name,
+}
+
+impl System {
+    /// Before the first event.
+    pub fn new(circumstances: Circumstances) -> System {
+        let mut names = Names::default();
+        let sched_yield = names.keep(b"sched_yield");
+        System {
+            names,
+            now_ns: circumstances.begin_ns,
+            circumstances,
+            threads: Vec::new(),
+            by_tid: FxHashMap::default(),
+            processes: FxHashMap::default(),
+            cpus: Vec::new(),
+            sched_yield,
+        }
+    }
+
+    /// An event happened. Times that go back are taken for the latest one.
+    ///
+    /// `tid` is what the event's context says of the thread on which it happened; it matters when [`System::wants_tid`].
+    #[inline]
+    pub fn apply(&mut self, fact: &Fact<'_>, at: At, to: &mut dyn Listen) {
+        self.now_ns = self.now_ns.max(at.ns);
+        let at = At { ns: self.now_ns, ..at };
+        to.fact(self, fact, at.cpu, at.ns);
+        match *fact {
+            Fact::Fork(ref fork) => self.fork(fork, &at, to),
+            Fact::Exec { tid, old_tid, file } => self.exec(tid, old_tid, file, &at, to),
+            Fact::Exit { tid, has_others } => self.exit(tid, has_others, &at, to),
+            Fact::Free { tid } => self.free(tid, &at, to),
+            Fact::Rename { tid, name } => self.rename(tid, name),
+            Fact::DumpedThread(ref thread) => self.dumped(thread, &at, to),
+            Fact::DumpedProcess {
+                pid,
+                command_line,
+                cgroup,
+            } => {
+                self.processes.insert(
+                    pid,
+                    Process {
+                        command_line: String::from_utf8_lossy(command_line).into(),
+                        cgroup: String::from_utf8_lossy(cgroup).into(),
+                    },
+                );
+            }
+            _ => {
+                let Some(cpu) = at.cpu.filter(|cpu| *cpu < CPUS_MAX) else {
+                    return;
+                };
+                self.enter_cpu(cpu, at.ns);
+                match *fact {
+                    Fact::Switch(ref switch) => self.switch(switch, cpu, &at, to),
+                    Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
+                    Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
+                    Fact::CallEntry { call } => self.call_entry(call, cpu, &at, to),
+                    Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
+                    Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
+                    Fact::End(interrupt) => self.end_interrupt(interrupt, cpu, &at, to),
+                    Fact::SoftirqRaise { vector } => {
+                        if let Some(raised) = self.cpu(cpu).raised.get_mut(vector as usize) {
+                            raised.get_or_insert(at.ns);
+                        }
+                    }
+                    _ => {}
+                }
+                self.cpu(cpu).last_ns = at.ns;
+            }
+        }
+    }
+
+    /// The thread on which an event happened is not known without its context.
+    #[inline]
+    pub fn wants_tid(&self, cpu: Option<u32>, ns: i64) -> bool {
+        if self.circumstances.is_partial {
+            return true;
+        }
+        let known = cpu.and_then(|cpu| self.cpus.get(cpu as usize)?.as_ref());
+        known.is_none_or(|cpu| cpu.current.is_none() || ns < cpu.blind_until_ns || !self.circumstances.gaps.is_empty())
+    }
+
+    /// The trace ends; what is not over yet is told as far as it got.
+    pub fn finish(&mut self, end_ns: i64, to: &mut dyn Listen) {
+        self.now_ns = self.now_ns.max(end_ns);
+        for index in 0..self.threads.len() as u32 {
+            self.end(ThreadId(index), self.now_ns, to);
+        }
+    }
+
+    /// A thread.
+    pub fn thread(&self, id: ThreadId) -> &Thread {
+        &self.threads[id.index()]
+    }
+
+    /// All threads, living and dead.
+    pub fn threads(&self) -> impl Iterator<Item = (ThreadId, &Thread)> {
+        (0..).map(ThreadId).zip(&self.threads)
+    }
+
+    /// The thread's name.
+    pub fn name_of(&self, id: ThreadId) -> &str {
+        self.names.text(self.thread(id).name)
+    }
+
+    /// The thread that has an id now, or had it last.
+    pub fn find(&self, tid: i32) -> Option<ThreadId> {
+        self.by_tid.get(&tid).copied()
+    }
+
+    /// The thread that has a CPU, if that is known.
+    #[inline]
+    pub fn current_on(&self, cpu: u32) -> Option<ThreadId> {
+        self.cpus.get(cpu as usize)?.as_ref()?.current
+    }
+
+    /// How often an event said that another thread had a CPU than the events before it.
+    pub fn contradictions_on(&self, cpu: u32) -> u64 {
+        let known = self.cpus.get(cpu as usize).and_then(Option::as_ref);
+        known.map_or(0, |cpu| cpu.contradictions)
+    }
+
+    /// What the state dump says of a process.
+    pub fn process(&self, pid: i32) -> Option<&Process> {
+        self.processes.get(&pid)
+    }
+
+    /// What was known before the first event.
+    pub fn circumstances(&self) -> &Circumstances {
+        &self.circumstances
+    }
+
+    /// The time of the latest event.
+    pub fn now_ns(&self) -> i64 {
+        self.now_ns
+    }
+
+    /// The CPUs that have events.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        let seen = (0..).zip(&self.cpus).filter(|(_, cpu)| cpu.is_some());
+        seen.map(|(number, _)| number)
+    }
+
+    /// The part of time that is told: the trace's, cut by what was asked for.
+    pub fn told(&self) -> (i64, i64) {
+        let Circumstances {
+            begin_ns,
+            tell_from_ns,
+            tell_until_ns,
+            ..
+        } = self.circumstances;
+        let begin = begin_ns.max(tell_from_ns);
+        (begin, self.now_ns.min(tell_until_ns).max(begin))
+    }
+
+    fn add_thread(&mut self, tid: i32) -> ThreadId {
+        let id = ThreadId(self.threads.len() as u32);
+        let mut thread = Thread::new(tid, self.circumstances.begin_ns);
+        thread.is_followed = !self.circumstances.is_partial;
+        self.threads.push(thread);
+        id
+    }
+
+    /// The CPU; its events have been announced by `enter_cpu`.
+    #[inline]
+    fn cpu(&mut self, cpu: u32) -> &mut Cpu {
+        self.cpus[cpu as usize].as_mut().expect("it was entered")
+    }
+
+    /// An event of this CPU comes.
+    #[inline]
+    fn enter_cpu(&mut self, cpu: u32, ns: i64) {
+        let place = cpu as usize;
+        if self.cpus.len() <= place || self.cpus[place].is_none() {
+            self.add_cpu(cpu);
+        }
+        if self.circumstances.gaps.is_empty() {
+            return;
+        }
+        let begin_ns = self.circumstances.begin_ns;
+        let known = self.cpus[place].as_mut().expect("it was added");
+        let blind = self
+            .circumstances
+            .gaps
+            .within(known.last_ns.max(begin_ns), ns + 1, Some(cpu));
+        if let Some((_, end_ns)) = blind {
+            known.blind_until_ns = known.blind_until_ns.max(end_ns);
+            known.current = None;
+            known.occupied_ns = known.occupied_ns.max(end_ns.min(ns));
+            known.stack.clear();
+            known.raised = [None; SOFT_VECTORS];
+        }
+    }
+
+    fn add_cpu(&mut self, cpu: u32) {
+        let idle = self.add_thread(0);
+        self.threads[idle.index()].nature = Nature::Idle;
+        self.threads[idle.index()].name = self.names.keep(format!("swapper/{cpu}").as_bytes());
+        let place = cpu as usize;
+        if self.cpus.len() <= place {
+            self.cpus.resize(place + 1, None);
+        }
+        self.cpus[place] = Some(Cpu {
+            current: None,
+            occupied_ns: self.circumstances.begin_ns,
+            idle,
+            blind_until_ns: i64::MIN,
+            contradictions: 0,
+            last_ns: self.circumstances.begin_ns,
+            stack: Vec::new(),
+            raised: [None; SOFT_VECTORS],
+        });
+    }
+}
+
+/// Where and when an event happened.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// In nanoseconds.
+    pub ns: i64,
+    /// The CPU, if the trace says so.
+    pub cpu: Option<u32>,
+    /// The thread, if the event's context says so.
+    pub tid: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests;

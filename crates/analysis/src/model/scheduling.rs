@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Switches and wake-ups.
+//!
+//! A thread is woken by `sched_waking`, on the CPU of who wakes it. That may be seen before the thread has left its own CPU, which it is just
+//! about to do; then `sched_wakeup` comes behind its switch and ends the wait.
+
+use super::state::{Delay, State, ThreadId, Wait, Wake, Why};
+use super::thread::{Calling, Nature};
+use super::turn::{Next, Turn};
+use super::{At, Listen, System};
+use crate::facts::{Left, Switch, Woken};
+
+impl System {
+    pub(super) fn switch(&mut self, switch: &Switch<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let previous = self.thread_on(cpu, switch.previous_tid, at, to);
+        let next = self.thread_on(cpu, switch.next_tid, at, to);
+        self.call_thread(previous, switch.previous_name);
+        self.call_thread(next, switch.next_name);
+        self.evict(cpu, previous, to);
+        self.leave_other_cpu(previous, cpu);
+        self.leave(previous, switch.previous, cpu, at, to);
+        self.cpu(cpu).stack.clear();
+        self.leave_other_cpu(next, cpu);
+        self.arrive(next, switch.next_priority, cpu, at, to);
+        self.cpu(cpu).current = Some(next);
+        self.cpu(cpu).occupied_ns = at.ns;
+    }
+
+    /// Another thread than this one has the CPU as far as is known; that was wrong since the CPU's last event.
+    pub(super) fn evict(&mut self, cpu: u32, newcomer: ThreadId, to: &mut dyn Listen) {
+        let Some(wrong) = self.cpu(cpu).current.filter(|known| *known != newcomer) else {
+            return;
+        };
+        let sure_ns = self.cpu(cpu).last_ns;
+        self.vacate(cpu);
+        self.lose(wrong, sure_ns, to);
+    }
+
+    /// Nobody knows any more who has the CPU.
+    pub(super) fn vacate(&mut self, cpu: u32) {
+        let now_ns = self.now_ns;
+        let known = self.cpu(cpu);
+        known.current = None;
+        known.contradictions += 1;
+        known.occupied_ns = now_ns;
+        known.stack.clear();
+    }
+
+    /// A thread has one CPU; that it had another one was wrong.
+    pub(super) fn leave_other_cpu(&mut self, id: ThreadId, cpu: u32) {
+        let State::Running { cpu: other, .. } = self.threads[id.index()].state else {
+            return;
+        };
+        if other == cpu {
+            return;
+        }
+        if self.cpu(other).current == Some(id) {
+            self.vacate(other);
+        }
+    }
+
+    fn leave(&mut self, id: ThreadId, left: Left, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let before = self.running(id, cpu);
+        let thread = &self.threads[id.index()];
+        let call = thread.waiting_call();
+        let is_dead = thread.is_exiting || left == Left::Dead;
+        let next = match left {
+            _ if is_dead => State::Dead,
+            _ if thread.nature == Nature::Idle => State::Runnable(Why::Preempted),
+            Left::Runnable if call == Some(self.sched_yield) => State::Runnable(Why::Yielded),
+            Left::Runnable | Left::Preempted => State::Runnable(Why::Preempted),
+            Left::Waiting | Left::WaitingForSure => State::Blocked(Wait {
+                call,
+                is_sure: left == Left::WaitingForSure,
+            }),
+            Left::Stopped => State::Stopped,
+            Left::Dead => State::Dead,
+        };
+        let turn = Turn {
+            at_ns: at.ns,
+            before,
+            next: Next::State(next),
+            wake: None,
+        };
+        self.turn(id, turn, to);
+        let thread = &mut self.threads[id.index()];
+        if !matches!(next, State::Blocked(_)) {
+            thread.wake = None;
+        }
+        if is_dead && thread.died_ns.is_none() {
+            thread.died_ns = Some(at.ns);
+            if self.is_told() {
+                to.died(self, id, at.ns);
+            }
+        }
+    }
+
+    fn arrive(&mut self, id: ThreadId, priority: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let thread = &self.threads[id.index()];
+        let (state, begin_ns) = (thread.state, thread.since_ns);
+        let wake = thread.wake;
+        let before = match state {
+            // Nobody says when it became runnable.
+            State::Blocked(_) | State::Unknown | State::Stopped if !self.circumstances.has_wakeups => State::Unknown,
+            _ => State::Runnable(Why::Unknown),
+        };
+        let turn = Turn {
+            at_ns: at.ns,
+            before,
+            next: Next::On(cpu),
+            wake: None,
+        };
+        let is_known = self.turn(id, turn, to);
+        let thread = &mut self.threads[id.index()];
+        thread.priority = priority;
+        thread.wake = None;
+        if state == State::Runnable(Why::Woken) && is_known && thread.nature != Nature::Idle && self.is_told() {
+            let delay = Delay {
+                thread: id,
+                cpu,
+                begin_ns,
+                end_ns: at.ns,
+                wake,
+                priority,
+            };
+            to.delay(self, &delay);
+        }
+    }
+
+    pub(super) fn waking(&mut self, woken: Woken, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let wake = self.waker(cpu, at, to);
+        let id = self.thread_of(woken.tid);
+        match self.threads[id.index()].state {
+            State::Running { .. } => self.threads[id.index()].wake = Some(wake),
+            State::Runnable(_) | State::Unborn | State::Dead => {}
+            _ => self.make_runnable(id, wake, at, to),
+        }
+    }
+
+    pub(super) fn wakeup(&mut self, woken: Woken, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let id = self.thread_of(woken.tid);
+        let pending = self.threads[id.index()].wake;
+        match self.threads[id.index()].state {
+            // It had not left its CPU, and now does not.
+            State::Running { .. } => self.threads[id.index()].wake = None,
+            State::Runnable(_) | State::Unborn | State::Dead => {}
+            _ => {
+                let wake = match (pending, self.circumstances.has_waking) {
+                    (Some(wake), _) => wake,
+                    (None, false) => self.waker(cpu, at, to),
+                    // This event may be on another CPU than the waker's.
+                    (None, true) => Wake {
+                        ns: at.ns,
+                        cpu: None,
+                        thread: None,
+                        interrupt: None,
+                    },
+                };
+                self.make_runnable(id, wake, at, to);
+            }
+        }
+    }
+
+    fn make_runnable(&mut self, id: ThreadId, wake: Wake, at: &At, to: &mut dyn Listen) {
+        let thread = &self.threads[id.index()];
+        let before = match thread.state {
+            known @ (State::Blocked(_) | State::Stopped) => known,
+            _ => State::Blocked(Wait {
+                call: thread.waiting_call(),
+                is_sure: false,
+            }),
+        };
+        let turn = Turn {
+            at_ns: at.ns,
+            before,
+            next: Next::State(State::Runnable(Why::Woken)),
+            wake: Some(wake),
+        };
+        self.turn(id, turn, to);
+        self.threads[id.index()].wake = Some(wake);
+    }
+
+    /// Who does what happens on this CPU.
+    fn waker(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Wake {
+        // Of threads that were not recorded nobody knows what interrupted them.
+        let thread = self
+            .current(cpu, at, to)
+            .filter(|id| self.threads[id.index()].is_followed);
+        let innermost = self.cpu(cpu).stack.last();
+        Wake {
+            ns: at.ns,
+            cpu: Some(cpu),
+            interrupt: innermost.map(|pending| pending.interrupt),
+            thread,
+        }
+    }
+
+    /// The thread that has the CPU: the one that is known to, or the one that the event's context names.
+    pub(super) fn current(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
+        let known = self.cpu(cpu).current;
+        let named = match at.tid {
+            Some(tid) => self.thread_on(cpu, tid, at, to),
+            None => return known,
+        };
+        if known == Some(named) && self.threads[named.index()].is_followed {
+            return known;
+        }
+        self.evict(cpu, named, to);
+        self.leave_other_cpu(named, cpu);
+        let before = self.running(named, cpu);
+        let turn = Turn {
+            at_ns: at.ns,
+            before,
+            next: Next::On(cpu),
+            wake: None,
+        };
+        self.turn(named, turn, to);
+        self.cpu(cpu).current = Some(named);
+        Some(named)
+    }
+
+    /// The thread of an id, on some CPU.
+    pub(super) fn thread_of(&mut self, tid: i32) -> ThreadId {
+        match self.by_tid.get(&tid) {
+            Some(known) => *known,
+            None => {
+                let id = self.add_thread(tid);
+                self.by_tid.insert(tid, id);
+                id
+            }
+        }
+    }
+
+    /// The thread of an id, which has this CPU now or had it just now: it is alive.
+    pub(super) fn thread_on(&mut self, cpu: u32, tid: i32, at: &At, to: &mut dyn Listen) -> ThreadId {
+        if tid == 0 {
+            return self.cpu(cpu).idle;
+        }
+        let id = self.thread_of(tid);
+        match self.threads[id.index()].state {
+            State::Dead => {
+                // Another thread under the same id, whose begin is missing.
+                let new = self.add_thread(tid);
+                self.threads[new.index()].is_dark = true;
+                self.by_tid.insert(tid, new);
+                new
+            }
+            State::Unborn => {
+                self.lose(id, at.ns, to);
+                id
+            }
+            _ => id,
+        }
+    }
+
+    /// It has this name now.
+    #[inline]
+    pub(super) fn call_thread(&mut self, id: ThreadId, name: &[u8]) {
+        let thread = &mut self.threads[id.index()];
+        if name.is_empty() || thread.nature == Nature::Idle || self.names.text(thread.name).as_bytes() == name {
+            return;
+        }
+        thread.name = self.names.keep(name);
+    }
+
+    /// Everything that a thread does is in the trace from now on.
+    pub(super) fn follow(&mut self, id: ThreadId, at: &At, to: &mut dyn Listen) {
+        let thread = &mut self.threads[id.index()];
+        if thread.is_followed {
+            return;
+        }
+        thread.is_followed = true;
+        thread.call = Calling::Unknown;
+        self.lose(id, at.ns, to);
+    }
+}

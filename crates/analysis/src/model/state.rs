@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread does at an instant, and what is handed out when it turns to something else.
+
+use crate::facts::Interrupt;
+use crate::names::Name;
+
+/// A thread of a model, also after its end. Ids of the kernel are used again; these are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub(super) u32);
+
+impl ThreadId {
+    /// For tables of what is known of each thread.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The trace does not tell.
+    Unknown,
+    /// It is not there yet.
+    Unborn,
+    /// It has a CPU.
+    Running {
+        /// Which.
+        cpu: u32,
+        /// For what.
+        mode: Mode,
+    },
+    /// It would run if it had a CPU.
+    Runnable(Why),
+    /// It waits for something else than a CPU.
+    Blocked(Wait),
+    /// Somebody stopped it.
+    Stopped,
+    /// It has ended.
+    Dead,
+}
+
+/// For what a CPU runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// For the thread; the trace does not tell more.
+    Unknown,
+    /// The thread's own program.
+    User,
+    /// A system call of the thread.
+    Call(Name),
+    /// A thread of the kernel.
+    Kernel,
+    /// Nobody.
+    Idle,
+    /// An interrupt: the thread has the CPU and does not get on.
+    Interrupt(Interrupt),
+}
+
+/// Why a thread is runnable and does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The trace does not tell.
+    Unknown,
+    /// It has begun.
+    New,
+    /// It was woken.
+    Woken,
+    /// Another one was more urgent, or its time was over.
+    Preempted,
+    /// It let others go first.
+    Yielded,
+}
+
+/// What is known of a wait while it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The system call that waits; absent: none, or unknown.
+    pub call: Option<Name>,
+    /// For something that will come: no signal ends it.
+    pub is_sure: bool,
+}
+
+/// Who ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// When it was.
+    pub ns: i64,
+    /// The CPU on which it was done.
+    pub cpu: Option<u32>,
+    /// The thread that was there, if it is known.
+    pub thread: Option<ThreadId>,
+    /// The interrupt that did it; absent: the thread.
+    pub interrupt: Option<Interrupt>,
+}
+
+/// A thread did one thing for a time. All of a thread's fill the time of the trace without a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Who.
+    pub thread: ThreadId,
+    /// What.
+    pub state: State,
+    /// From here on, in nanoseconds.
+    pub begin_ns: i64,
+    /// Up to here, and longer than nothing.
+    pub end_ns: i64,
+    /// Of a wait: who ended it, if that is known.
+    pub wake: Option<Wake>,
+}
+
+impl Slice {
+    /// How long it lasted.
+    pub fn duration_ns(&self) -> i64 {
+        self.end_ns - self.begin_ns
+    }
+}
+
+/// A system call from its entry to its exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Who called.
+    pub thread: ThreadId,
+    /// What.
+    pub name: Name,
+    /// Its entry.
+    pub begin_ns: i64,
+    /// Its exit.
+    pub end_ns: i64,
+    /// Negative for errors.
+    pub result: i64,
+}
+
+/// An interrupt from its entry to its exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    /// Where.
+    pub cpu: u32,
+    /// What.
+    pub interrupt: Interrupt,
+    /// Its entry.
+    pub begin_ns: i64,
+    /// Its exit.
+    pub end_ns: i64,
+    /// Of a soft one: when it was asked for.
+    pub raised_ns: Option<i64>,
+    /// Time in it that others took, which came on top of it.
+    pub nested_ns: i64,
+}
+
+/// A thread got a CPU after it was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Who.
+    pub thread: ThreadId,
+    /// Which CPU.
+    pub cpu: u32,
+    /// When it was woken.
+    pub begin_ns: i64,
+    /// When it ran.
+    pub end_ns: i64,
+    /// By whom it was woken.
+    pub wake: Option<Wake>,
+    /// As the scheduler has it.
+    pub priority: i32,
+}
+
+impl State {
+    /// Both are the same but for what one of them does not know: then the one that knows more.
+    pub(super) fn agreed(self, other: State) -> Option<State> {
+        use State::{Blocked, Runnable, Running};
+        match (self, other) {
+            (State::Unknown, other) => Some(other),
+            (
+                Running { cpu, mode },
+                Running {
+                    cpu: again,
+                    mode: other,
+                },
+            ) if cpu == again => match (mode, other) {
+                (Mode::Unknown, mode) | (mode, Mode::Unknown) => Some(Running { cpu, mode }),
+                (mode, other) if mode == other => Some(self),
+                _ => None,
+            },
+            (Runnable(_), Runnable(_)) | (Blocked(_), Blocked(_)) => Some(self),
+            (one, other) if one == other => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The same without what only an earlier event tells.
+    pub(super) fn vague(self) -> State {
+        match self {
+            State::Running { cpu, .. } => State::Running {
+                cpu,
+                mode: Mode::Unknown,
+            },
+            State::Blocked(_) => State::Blocked(Wait {
+                call: None,
+                is_sure: false,
+            }),
+            State::Runnable(_) => State::Runnable(Why::Unknown),
+            other => other,
+        }
+    }
+
+    /// The CPU whose events tell the end of it; absent: those of any CPU may.
+    pub(super) fn cpu(self) -> Option<u32> {
+        match self {
+            State::Running { cpu, .. } => Some(cpu),
+            _ => None,
+        }
+    }
+}

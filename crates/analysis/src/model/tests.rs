@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::facts::{DumpedThread, Fork, Interrupt, Left, Switch, Woken};
+
+/// Keeps everything.
+#[derive(Default)]
+struct Kept {
+    slices: Vec<Slice>,
+    calls: Vec<Call>,
+    interruptions: Vec<Interruption>,
+    delays: Vec<Delay>,
+}
+
+impl Listen for Kept {
+    fn slice(&mut self, _: &System, slice: &Slice) {
+        self.slices.push(*slice);
+    }
+
+    fn call(&mut self, _: &System, call: &Call) {
+        self.calls.push(*call);
+    }
+
+    fn interruption(&mut self, _: &System, interruption: &Interruption) {
+        self.interruptions.push(*interruption);
+    }
+
+    fn delay(&mut self, _: &System, delay: &Delay) {
+        self.delays.push(*delay);
+    }
+}
+
+/// A run of a model, from one line for each event: `10 cpu0 switch a>b`.
+struct Run {
+    system: System,
+    kept: Kept,
+}
+
+impl Run {
+    fn new(circumstances: Circumstances) -> Run {
+        Run {
+            system: System::new(circumstances),
+            kept: Kept::default(),
+        }
+    }
+
+    fn apply(&mut self, ns: i64, cpu: u32, fact: &Fact<'_>) {
+        let at = At {
+            ns,
+            cpu: Some(cpu),
+            tid: None,
+        };
+        self.system.apply(fact, at, &mut self.kept);
+    }
+
+    fn lines(mut self, lines: &str, end_ns: i64) -> Run {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |text: &str| text.parse::<i32>().unwrap_or_else(|_| panic!("{line}"));
+            let (ns, cpu) = (number(words[0]), number(&words[1][3..]) as u32);
+            let read = self.system.names.keep(b"read");
+            let tid = || number(words[3]);
+            let fact = match words[2] {
+                "switch" => {
+                    let left = match words[4] {
+                        "runs" => Left::Preempted,
+                        "waits" => Left::Waiting,
+                        "waits!" => Left::WaitingForSure,
+                        "dies" => Left::Dead,
+                        other => panic!("{other}"),
+                    };
+                    switch(tid(), left, number(words[5]))
+                }
+                "waking" => Fact::Waking(Woken { tid: tid(), cpu: None }),
+                "wakeup" => Fact::Wakeup(Woken { tid: tid(), cpu: None }),
+                "fork" => fork(tid(), number(words[4])),
+                "exit" => Fact::Exit {
+                    tid: tid(),
+                    has_others: false,
+                },
+                "read" => Fact::CallEntry { call: read },
+                "answer" => Fact::CallExit {
+                    call: Some(read),
+                    result: 1,
+                },
+                "irq" => Fact::Begin(Interrupt::Soft(tid() as u32)),
+                "irqend" => Fact::End(Interrupt::Soft(tid() as u32)),
+                "dumped" => Fact::DumpedThread(DumpedThread {
+                    tid: tid(),
+                    pid: tid(),
+                    parent_pid: None,
+                    name: b"",
+                    is_kernel: Some(false),
+                    is_waiting: true,
+                    uid: None,
+                    namespace: None,
+                }),
+                other => panic!("{other}"),
+            };
+            self.apply(ns.into(), cpu, &fact);
+        }
+        self.system.finish(end_ns, &mut self.kept);
+        self
+    }
+
+    /// What a thread did, as text: `0-10 blocked, 10-20 user`.
+    fn did(&self, tid: i32) -> String {
+        let of_thread = |slice: &&Slice| self.system.thread(slice.thread).tid == tid;
+        let slices: Vec<String> = self
+            .kept
+            .slices
+            .iter()
+            .filter(of_thread)
+            .map(|slice| {
+                let state = match slice.state {
+                    State::Unknown => "?".to_owned(),
+                    State::Unborn => "unborn".into(),
+                    State::Running { mode, .. } => match mode {
+                        Mode::Unknown => "runs".into(),
+                        Mode::User => "user".into(),
+                        Mode::Call(call) => self.system.names.text(call).to_owned(),
+                        Mode::Kernel => "kernel".into(),
+                        Mode::Idle => "idle".into(),
+                        Mode::Interrupt(_) => "irq".into(),
+                    },
+                    State::Runnable(_) => "runnable".into(),
+                    State::Blocked(_) => "blocked".into(),
+                    State::Stopped => "stopped".into(),
+                    State::Dead => "dead".into(),
+                };
+                format!("{}-{} {state}", slice.begin_ns, slice.end_ns)
+            })
+            .collect();
+        slices.join(", ")
+    }
+}
+
+fn switch(previous_tid: i32, previous: Left, next_tid: i32) -> Fact<'static> {
+    Fact::Switch(Switch {
+        previous_tid,
+        previous_name: b"a",
+        previous,
+        next_tid,
+        next_name: b"b",
+        next_priority: 20,
+    })
+}
+
+fn fork(parent_tid: i32, tid: i32) -> Fact<'static> {
+    Fact::Fork(Fork {
+        parent_tid,
+        parent_pid: None,
+        tid,
+        pid: Some(tid),
+        name: b"child",
+    })
+}
+
+fn whole() -> Run {
+    Run::new(Circumstances::whole(0))
+}
+
+#[test]
+fn a_thread_is_followed_from_the_first_event_to_the_last() {
+    let run = whole().lines(
+        "10 cpu0 read
+         20 cpu0 switch 1 waits 0
+         30 cpu0 irq 3
+         32 cpu0 waking 1
+         33 cpu0 wakeup 1
+         35 cpu0 irqend 3
+         40 cpu0 switch 0 runs 1
+         45 cpu0 answer
+         50 cpu0 switch 1 runs 2
+         60 cpu0 switch 2 waits 1",
+        70,
+    );
+    // The read on a CPU of which nothing is known yet is nobody's.
+    assert_eq!(
+        run.did(1),
+        "0-20 runs, 20-32 blocked, 32-40 runnable, 40-45 read, 45-50 user, 50-60 runnable, 60-70 user"
+    );
+    assert_eq!(
+        run.did(0),
+        "0-20 runnable, 20-30 idle, 30-35 irq, 35-40 idle, 40-70 runnable"
+    );
+    assert_eq!(run.did(2), "0-50 runnable, 50-60 runs, 60-70 blocked");
+    let delay = run.kept.delays[0];
+    assert_eq!((delay.begin_ns, delay.end_ns), (32, 40));
+    let wake = delay.wake.expect("it is known");
+    assert_eq!(wake.interrupt, Some(Interrupt::Soft(3)));
+    // Its entry was nobody's.
+    assert_eq!(run.kept.calls, []);
+}
+
+#[test]
+fn calls_are_told_with_their_times() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         10 cpu0 read
+         20 cpu0 switch 1 waits 0
+         25 cpu1 waking 1
+         30 cpu1 switch 0 runs 1
+         35 cpu1 answer
+         40 cpu1 read",
+        50,
+    );
+    assert_eq!(run.kept.calls.len(), 1);
+    let call = run.kept.calls[0];
+    assert_eq!((call.begin_ns, call.end_ns, call.result), (10, 35, 1));
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-10 user, 10-20 read, 20-25 blocked, 25-30 runnable, 30-35 read, 35-40 user, 40-50 read"
+    );
+}
+
+#[test]
+fn a_wait_that_is_ended_before_it_is_seen_to_begin_ends_with_the_wake_up() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         19 cpu1 waking 1
+         20 cpu0 switch 1 waits 0
+         22 cpu0 wakeup 1
+         25 cpu0 switch 0 runs 1",
+        30,
+    );
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-20 runs, 20-22 blocked, 22-25 runnable, 25-30 runs"
+    );
+}
+
+#[test]
+fn threads_begin_and_end() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         10 cpu0 fork 1 2
+         12 cpu0 wakeup 2
+         20 cpu0 switch 1 waits 2
+         30 cpu0 exit 2
+         35 cpu0 switch 2 dies 0",
+        50,
+    );
+    assert_eq!(run.did(2), "0-10 unborn, 10-20 runnable, 20-35 runs, 35-50 dead");
+}
+
+#[test]
+fn who_sleeps_all_the_time_is_known_from_the_state_dump() {
+    let run = whole().lines("5 cpu0 dumped 7\n10 cpu0 switch 9 waits 1", 50);
+    assert_eq!(run.did(7), "0-50 blocked");
+}
+
+#[test]
+fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
+    let gap = Gap {
+        cpu: Some(0),
+        begin_ns: 20,
+        end_ns: 40,
+    };
+    let circumstances = Circumstances {
+        gaps: Gaps::new(&[gap]),
+        ..Circumstances::whole(0)
+    };
+    let run = Run::new(circumstances).lines(
+        "5 cpu0 switch 9 waits 1
+         5 cpu1 switch 8 waits 3
+         50 cpu0 switch 2 waits 0
+         60 cpu1 waking 9
+         70 cpu1 switch 3 waits 9",
+        80,
+    );
+    assert_eq!(run.did(1), "0-5 runnable, 5-20 runs, 20-40 ?, 40-80 ?");
+    assert_eq!(run.did(2), "0-20 ?, 20-40 ?, 40-50 runs, 50-80 blocked");
+    assert_eq!(run.did(3), "0-5 runnable, 5-70 runs, 70-80 blocked");
+    assert_eq!(
+        run.did(9),
+        "0-5 runs, 5-20 blocked, 20-40 ?, 40-60 blocked, 60-70 runnable, 70-80 runs"
+    );
+}
+
+#[test]
+fn what_contradicts_itself_is_unknown() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         10 cpu0 irq 1
+         11 cpu0 irqend 1
+         30 cpu0 switch 2 waits 3",
+        40,
+    );
+    assert_eq!(run.did(1), "0-5 runnable, 5-10 runs, 10-11 irq, 11-40 ?");
+    assert_eq!(run.did(2), "0-30 ?, 30-40 blocked");
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// Any events in any order, also with gaps and of a partial trace: every thread's slices fill the time exactly, in their order, and a CPU has
+/// one thread at a time.
+#[test]
+fn slices_fill_the_time_whatever_the_events_say() {
+    for seed in 1..400 {
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (seed << 20));
+        let mut gaps = Vec::new();
+        if seed % 3 == 0 {
+            for _ in 0..dice.roll(6) {
+                let begin_ns = dice.roll(4000) as i64;
+                let cpu = [None, Some(0), Some(1), Some(2)][dice.roll(4) as usize];
+                let end_ns = begin_ns + dice.roll(300) as i64;
+                gaps.push(Gap { cpu, begin_ns, end_ns });
+            }
+        }
+        let circumstances = Circumstances {
+            gaps: Gaps::new(&gaps),
+            is_partial: seed % 5 == 0,
+            has_wakeups: seed % 7 != 0,
+            ..Circumstances::whole(0)
+        };
+        let mut run = Run::new(circumstances);
+        let read = run.system.names.keep(b"read");
+        let mut ns = 0;
+        for _ in 0..600 {
+            // Now and then time goes back.
+            ns += dice.roll(12) as i64 - 1;
+            let (tid, other) = (dice.roll(8) as i32, dice.roll(8) as i32);
+            let left = [
+                Left::Runnable,
+                Left::Preempted,
+                Left::Waiting,
+                Left::WaitingForSure,
+                Left::Stopped,
+                Left::Dead,
+            ];
+            let left = left[dice.roll(6) as usize];
+            let interrupt = [Interrupt::Soft(tid as u32), Interrupt::Timer][dice.roll(2) as usize];
+            let fact = match dice.roll(14) {
+                0..=3 => switch(tid, left, other),
+                4 => Fact::Waking(Woken { tid, cpu: None }),
+                5 => Fact::Wakeup(Woken { tid, cpu: None }),
+                6 => fork(tid, other),
+                7 => Fact::Exit {
+                    tid,
+                    has_others: other == 1,
+                },
+                8 => Fact::Free { tid },
+                9 => Fact::CallEntry { call: read },
+                10 => Fact::CallExit {
+                    call: Some(read),
+                    result: 0,
+                },
+                11 => Fact::Begin(interrupt),
+                12 => Fact::End(interrupt),
+                _ => Fact::Exec {
+                    tid,
+                    old_tid: other,
+                    file: b"/bin/x",
+                },
+            };
+            let at = At {
+                ns,
+                cpu: Some(dice.roll(3) as u32),
+                tid: (dice.roll(3) == 0).then_some(tid),
+            };
+            run.system.apply(&fact, at, &mut run.kept);
+        }
+        let end_ns = run.system.now_ns() + 10;
+        run.system.finish(end_ns, &mut run.kept);
+        check_exactness(&run, end_ns, seed);
+        check_no_two_on_a_cpu(&run, seed);
+    }
+}
+
+fn check_exactness(run: &Run, end_ns: i64, seed: u64) {
+    let mut until: BTreeMap<ThreadId, i64> = BTreeMap::new();
+    for slice in &run.kept.slices {
+        let until = until.entry(slice.thread).or_insert(0);
+        assert_eq!(slice.begin_ns, *until, "seed {seed}: {slice:?}");
+        assert!(slice.end_ns > slice.begin_ns, "seed {seed}: {slice:?}");
+        *until = slice.end_ns;
+    }
+    for (id, thread) in run.system.threads() {
+        assert_eq!(until.get(&id), Some(&end_ns), "seed {seed}: {thread:?}");
+    }
+}
+
+fn check_no_two_on_a_cpu(run: &Run, seed: u64) {
+    let mut by_cpu: BTreeMap<u32, Vec<&Slice>> = BTreeMap::new();
+    for slice in &run.kept.slices {
+        if let State::Running { cpu, .. } = slice.state {
+            by_cpu.entry(cpu).or_default().push(slice);
+        }
+    }
+    for slices in by_cpu.values_mut() {
+        slices.sort_by_key(|slice| slice.begin_ns);
+        for pair in slices.windows(2) {
+            assert!(
+                pair[0].end_ns <= pair[1].begin_ns,
+                "seed {seed}: {:?} and {:?}",
+                pair[0],
+                pair[1]
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread as the model knows it.
+
+use super::state::{Mode, State, ThreadId, Wake};
+use crate::names::Name;
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Its id in the kernel; 0 for a CPU that has nothing to do.
+    pub tid: i32,
+    /// Its process, if the trace says so.
+    pub pid: Option<i32>,
+    /// Its process's parent, or who began it.
+    pub parent_pid: Option<i32>,
+    /// Its name, the last one.
+    pub name: Name,
+    /// What it is.
+    pub nature: Nature,
+    /// Its effective user.
+    pub uid: Option<u32>,
+    /// Inode of its pid namespace.
+    pub namespace: Option<u32>,
+    /// When it began, if that is in the trace.
+    pub born_ns: Option<i64>,
+    /// When it ended, if that is in the trace.
+    pub died_ns: Option<i64>,
+    pub(super) state: State,
+    pub(super) since_ns: i64,
+    pub(super) call: Calling,
+    /// Who has woken it, while it is not known whether it has left its CPU.
+    pub(super) wake: Option<Wake>,
+    /// It has begun to end.
+    pub(super) is_exiting: bool,
+    /// Nobody knows what it does because an event contradicted another one: what comes does not tell what was.
+    pub(super) is_dark: bool,
+    /// Everything that it does is in the trace, unless there is a gap.
+    pub(super) is_followed: bool,
+    pub(super) priority: i32,
+    /// It is the first thread of a process, beyond doubt.
+    pub(super) is_first: bool,
+}
+
+/// What a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// The trace does not tell.
+    Unknown,
+    /// Of a program.
+    User,
+    /// Of the kernel.
+    Kernel,
+    /// A CPU that has nothing to do.
+    Idle,
+}
+
+/// Where a thread is, as far as system calls go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Calling {
+    Unknown,
+    Outside,
+    /// Since when is absent when the entry is not in the trace, or is another thread's.
+    Inside(Name, Option<i64>),
+}
+
+impl Thread {
+    pub(super) fn new(tid: i32, since_ns: i64) -> Thread {
+        Thread {
+            tid,
+            pid: None,
+            parent_pid: None,
+            name: Name::default(),
+            nature: Nature::Unknown,
+            uid: None,
+            namespace: None,
+            born_ns: None,
+            died_ns: None,
+            state: State::Unknown,
+            since_ns,
+            call: Calling::Unknown,
+            wake: None,
+            is_exiting: false,
+            is_dark: false,
+            is_followed: true,
+            priority: 0,
+            is_first: false,
+        }
+    }
+
+    /// Its process: itself, when the trace does not say.
+    pub fn process(&self) -> i32 {
+        self.pid.unwrap_or(self.tid)
+    }
+
+    /// What it runs for when it runs and nothing is more urgent.
+    pub(super) fn mode(&self) -> Mode {
+        match (self.nature, self.call) {
+            (Nature::Idle, _) => Mode::Idle,
+            (Nature::Kernel, _) => Mode::Kernel,
+            (_, Calling::Inside(call, _)) => Mode::Call(call),
+            (_, Calling::Outside) => Mode::User,
+            (_, Calling::Unknown) => Mode::Unknown,
+        }
+    }
+
+    pub(super) fn waiting_call(&self) -> Option<Name> {
+        match self.call {
+            Calling::Inside(call, _) => Some(call),
+            _ => None,
+        }
+    }
+}
+
+/// A process beyond its threads.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its arguments with spaces between.
+    pub command_line: Box<str>,
+    /// Its control group.
+    pub cgroup: Box<str>,
+}
+
+/// A CPU as the model knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Cpu {
+    /// The thread that has it, if that is known.
+    pub(super) current: Option<ThreadId>,
+    /// No other thread than the current one has had it from here on, as far as is known.
+    pub(super) occupied_ns: i64,
+    /// The thread that is nobody.
+    pub(super) idle: ThreadId,
+    /// Who has it is trusted from here on: the end of the last gap.
+    pub(super) blind_until_ns: i64,
+    /// How often an event contradicted what was known of it.
+    pub(super) contradictions: u64,
+    /// When its last event was.
+    pub(super) last_ns: i64,
+    /// Interrupts, the innermost last.
+    pub(super) stack: Vec<Pending>,
+    /// When each soft interrupt was asked for.
+    pub(super) raised: [Option<i64>; SOFT_VECTORS],
+}
+
+/// Linux has ten.
+pub(super) const SOFT_VECTORS: usize = 16;
+
+/// An interrupt whose exit is still to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) interrupt: crate::facts::Interrupt,
+    pub(super) begin_ns: i64,
+    pub(super) raised_ns: Option<i64>,
+    pub(super) nested_ns: i64,
+}

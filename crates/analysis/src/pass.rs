@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One pass over a trace: its events become facts, the model takes them, and one analysis or more listen.
+
+use crate::analysis::Analysis;
+use crate::facts::{Fact, FactReader, Incoming};
+use crate::model::{At, Call, Circumstances, Delay, Gaps, Interruption, Listen, Slice, System, ThreadId};
+use crate::names::Names;
+use crate::report::Report;
+use crate::survey::Survey;
+
+/// A pass at work.
+pub struct Pass {
+    facts: FactReader,
+    /// The system as far as the trace has been read.
+    pub system: System,
+    listeners: Listeners,
+}
+
+impl Pass {
+    /// Before the first event.
+    pub fn new(circumstances: Circumstances, analyses: Vec<Box<dyn Analysis>>) -> Pass {
+        Pass {
+            facts: FactReader::default(),
+            system: System::new(circumstances),
+            listeners: Listeners(analyses),
+        }
+    }
+
+    /// The next event of the trace.
+    #[inline]
+    pub fn event(&mut self, mut incoming: Incoming<'_, '_>) {
+        let cpu = cpu_of(&incoming);
+        let tid = match self.system.wants_tid(cpu, incoming.ns) {
+            true => self.facts.tid(&mut incoming),
+            false => None,
+        };
+        if let Some(fact) = self.facts.fact(&mut incoming, &mut self.system.names) {
+            let at = At {
+                ns: incoming.ns,
+                cpu,
+                tid,
+            };
+            self.system.apply(&fact, at, &mut self.listeners);
+        }
+    }
+
+    /// The trace is over at that time: the reports, in the order of the analyses.
+    pub fn finish(&mut self, end_ns: i64) -> Vec<Report> {
+        self.system.finish(end_ns, &mut self.listeners);
+        let system = &self.system;
+        self.listeners
+            .0
+            .iter_mut()
+            .map(|analysis| analysis.report(system))
+            .collect()
+    }
+}
+
+/// A look at the first events of a trace.
+#[derive(Default)]
+pub struct Looker {
+    facts: FactReader,
+    names: Names,
+    /// What was seen.
+    pub survey: Survey,
+}
+
+impl Looker {
+    /// The next event of the trace.
+    pub fn event(&mut self, mut incoming: Incoming<'_, '_>, gaps: &Gaps) {
+        let cpu = cpu_of(&incoming);
+        if let Some(fact) = self.facts.fact(&mut incoming, &mut self.names) {
+            self.survey.look(&fact, cpu, incoming.ns, gaps);
+        }
+    }
+}
+
+fn cpu_of(incoming: &Incoming<'_, '_>) -> Option<u32> {
+    incoming.reader.info().cpu_id.and_then(|cpu| u32::try_from(cpu).ok())
+}
+
+/// All of them.
+struct Listeners(Vec<Box<dyn Analysis>>);
+
+impl Listen for Listeners {
+    #[inline]
+    fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {
+        self.0.iter_mut().for_each(|to| to.fact(system, fact, cpu, ns));
+    }
+
+    #[inline]
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        self.0.iter_mut().for_each(|to| to.slice(system, slice));
+    }
+
+    #[inline]
+    fn call(&mut self, system: &System, call: &Call) {
+        self.0.iter_mut().for_each(|to| to.call(system, call));
+    }
+
+    fn interruption(&mut self, system: &System, interruption: &Interruption) {
+        self.0.iter_mut().for_each(|to| to.interruption(system, interruption));
+    }
+
+    fn delay(&mut self, system: &System, delay: &Delay) {
+        self.0.iter_mut().for_each(|to| to.delay(system, delay));
+    }
+
+    fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, ns: i64) {
+        self.0.iter_mut().for_each(|to| to.born(system, thread, parent, ns));
+    }
+
+    fn executed(&mut self, system: &System, thread: ThreadId, file: &[u8], ns: i64) {
+        self.0.iter_mut().for_each(|to| to.executed(system, thread, file, ns));
+    }
+
+    fn died(&mut self, system: &System, thread: ThreadId, ns: i64) {
+        self.0.iter_mut().for_each(|to| to.died(system, thread, ns));
+    }
+}

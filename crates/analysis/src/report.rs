@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an analysis has found out: tables whose columns say what they are. Who shows them chooses the form; JSON and CSV are here.
+
+use std::fmt::Write;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// What an analysis has found out.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The most important first.
+    pub tables: Vec<Table>,
+    /// Sentences about what the tables cannot say.
+    pub notes: Vec<String>,
+}
+
+/// Rows of values.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// One word, for programs.
+    pub name: &'static str,
+    /// For people.
+    pub title: String,
+    /// What each value of a row is.
+    pub columns: Vec<Column>,
+    /// The most important first.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// For programs; ends with the unit.
+    pub key: &'static str,
+    /// For people.
+    pub heading: &'static str,
+    /// What the numbers are.
+    pub unit: Unit,
+    /// Its values are also drawn.
+    pub has_bar: bool,
+}
+
+/// What numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// No number.
+    Text,
+    /// An id: shown as it is.
+    Id,
+    /// How many.
+    Count,
+    /// How long, in nanoseconds.
+    Nanoseconds,
+    /// When, in nanoseconds from the clock's origin.
+    Moment,
+    /// A part of 100.
+    Percent,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Unknown, or there is none.
+    None,
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// A part of 100.
+    Percent(f64),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Value {
+        Value::Number(count.cast_signed())
+    }
+}
+
+impl<T: Into<i64>> From<Option<T>> for Value {
+    fn from(number: Option<T>) -> Value {
+        number.map_or(Value::None, |number| Value::Number(number.into()))
+    }
+}
+
+impl Value {
+    /// So many of all; nothing of nothing.
+    pub fn share(part: i64, all: i64) -> Value {
+        match all {
+            0 => Value::None,
+            all => Value::Percent(100.0 * part as f64 / all as f64),
+        }
+    }
+}
+
+/// A column of one.
+pub const fn column(key: &'static str, heading: &'static str, unit: Unit) -> Column {
+    Column {
+        key,
+        heading,
+        unit,
+        has_bar: false,
+    }
+}
+
+impl Column {
+    /// The same, also drawn.
+    pub const fn with_bar(self) -> Column {
+        Column { has_bar: true, ..self }
+    }
+}
+
+impl Table {
+    /// Without rows.
+    pub fn new(name: &'static str, title: impl Into<String>, columns: &[Column]) -> Table {
+        Table {
+            name,
+            title: title.into(),
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; one value for each column.
+    pub fn row(&mut self, values: impl IntoIterator<Item = Value>) {
+        let row: Vec<Value> = values.into_iter().collect();
+        assert_eq!(row.len(), self.columns.len(), "{}", self.name);
+        self.rows.push(row);
+    }
+
+    /// The rows with the highest numbers of a column first.
+    pub fn sort_by(&mut self, key: &str) {
+        let place = self.columns.iter().position(|column| column.key == key);
+        let place = place.expect("it has that column");
+        let number = |row: &Vec<Value>| match row[place] {
+            Value::Number(number) => number as f64,
+            Value::Percent(percent) => percent,
+            _ => f64::MIN,
+        };
+        self.rows.sort_by(|one, other| number(other).total_cmp(&number(one)));
+    }
+
+    /// As CSV, with a heading of the columns' keys.
+    pub fn csv(&self) -> String {
+        let mut text = String::new();
+        let keys: Vec<&str> = self.columns.iter().map(|column| column.key).collect();
+        let _ = writeln!(text, "{}", keys.join(","));
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(Value::csv).collect();
+            let _ = writeln!(text, "{}", cells.join(","));
+        }
+        text
+    }
+}
+
+impl Value {
+    /// Texts with commas, quotes or line breaks are quoted (RFC 4180).
+    fn csv(&self) -> String {
+        match self {
+            Value::None => String::new(),
+            Value::Number(number) => number.to_string(),
+            Value::Percent(percent) => format!("{percent:.3}"),
+            Value::Text(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
+            Value::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::None => to.serialize_none(),
+            Value::Text(text) => to.serialize_str(text),
+            Value::Number(number) => to.serialize_i64(*number),
+            Value::Percent(percent) => to.serialize_f64((percent * 1000.0).round() / 1000.0),
+        }
+    }
+}
+
+/// A row with the keys of its columns.
+struct Row<'t>(&'t Table, &'t [Value]);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.1.len()))?;
+        for (column, value) in self.0.columns.iter().zip(self.1) {
+            map.serialize_entry(column.key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.rows.iter().map(|row| Row(self, row)))
+    }
+}
+
+impl Serialize for Report {
+    /// Tables by their names, each a list of rows; and the notes.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.tables.len() + 1))?;
+        for table in &self.tables {
+            map.serialize_entry(table.name, table)?;
+        }
+        map.serialize_entry("notes", &self.notes)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_quotes_what_must_be() {
+        let columns = [column("tid", "TID", Unit::Id), column("comm", "NAME", Unit::Text)];
+        let mut table = Table::new("threads", "Threads", &columns);
+        table.row([Value::Number(1), "a,\"b\"".into()]);
+        table.row([Value::Number(7), Value::None]);
+        assert_eq!(table.csv(), "tid,comm\n1,\"a,\"\"b\"\"\"\n7,\n");
+        table.sort_by("tid");
+        assert_eq!(table.rows[0][0], Value::Number(7));
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A look at the first events of a trace, for what the model has to know before: whether events of some threads only were recorded, and
+//! which CPUs have no stream although something happens there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::facts::Fact;
+use crate::model::Gaps;
+
+/// Events after which a survey knows enough.
+pub const EVENTS_ENOUGH: u64 = 100_000;
+/// Of so many switches one may contradict the one before it: tracers hide their own threads.
+const CONTRADICTED_OF: u64 = 50;
+/// And so many on each CPU, as recording does not begin at once.
+const CONTRADICTED_MAX: u64 = 2;
+
+/// What the first events tell.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// By CPU, the thread that it turned to last, and when.
+    current: BTreeMap<u32, (i32, i64)>,
+    seen: BTreeSet<u32>,
+    meant: BTreeSet<u32>,
+    switches: u64,
+    contradicted: u64,
+    /// Wake-ups were seen.
+    pub has_wakeups: bool,
+    /// Their begins, too.
+    pub has_waking: bool,
+}
+
+impl Survey {
+    /// An event, in the order of the trace.
+    pub fn look(&mut self, fact: &Fact<'_>, cpu: Option<u32>, ns: i64, gaps: &Gaps) {
+        let is_dump = matches!(fact, Fact::DumpedThread(_) | Fact::DumpedProcess { .. });
+        if !is_dump {
+            self.seen.extend(cpu);
+        }
+        match fact {
+            Fact::Switch(switch) => {
+                let Some(cpu) = cpu else { return };
+                self.switches += 1;
+                let before = self.current.insert(cpu, (switch.next_tid, ns));
+                let is_contradicted = |(tid, since_ns): (i32, i64)| {
+                    tid != switch.previous_tid && gaps.within(since_ns, ns + 1, Some(cpu)).is_none()
+                };
+                self.contradicted += u64::from(before.is_some_and(is_contradicted));
+            }
+            Fact::Waking(woken) => {
+                (self.has_waking, self.has_wakeups) = (true, true);
+                self.meant.extend(woken.cpu);
+            }
+            Fact::Wakeup(woken) => {
+                self.has_wakeups = true;
+                self.meant.extend(woken.cpu);
+            }
+            _ => {}
+        }
+    }
+
+    /// Only some threads were recorded: others come and go between two switches of a CPU.
+    pub fn is_partial(&self) -> bool {
+        let is_often = self.contradicted * CONTRADICTED_OF > self.switches;
+        is_often && self.contradicted > CONTRADICTED_MAX * self.current.len() as u64
+    }
+
+    /// CPUs on which threads are to run, and that no event is of.
+    pub fn unseen_cpus(&self) -> impl Iterator<Item = u32> {
+        let highest = self.seen.iter().chain(&self.meant).max().copied();
+        let all = highest.map_or(0..0, |highest| 0..highest.min(4096) + 1);
+        // Where some threads only are recorded, the others' CPUs may well be without events.
+        let is_missed = |cpu: &u32| self.meant.contains(cpu) || !self.is_partial();
+        all.filter(move |cpu| !self.seen.contains(cpu) && is_missed(cpu))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Left, Switch, Woken};
+
+    fn survey(switches: &[(i32, i32)]) -> Survey {
+        let mut survey = Survey::default();
+        for (ns, &(previous_tid, next_tid)) in switches.iter().enumerate() {
+            let switch = Fact::Switch(Switch {
+                previous_tid,
+                previous_name: b"",
+                previous: Left::Waiting,
+                next_tid,
+                next_name: b"",
+                next_priority: 0,
+            });
+            survey.look(&switch, Some(0), ns as i64, &Gaps::default());
+        }
+        survey
+    }
+
+    #[test]
+    fn a_trace_of_some_threads_contradicts_itself() {
+        let whole = [(1, 2), (2, 3), (3, 1)].repeat(10);
+        assert!(!survey(&whole).is_partial());
+        let partial = [(1, 2), (3, 1)].repeat(10);
+        assert!(survey(&partial).is_partial());
+        assert!(!survey(&partial[..4]).is_partial(), "recording may begin like that");
+    }
+
+    #[test]
+    fn a_cpu_is_missed_when_somebody_is_to_run_there() {
+        let mut survey = survey(&[(1, 2)]);
+        assert_eq!(survey.unseen_cpus().count(), 0);
+        let woken = Fact::Waking(Woken { tid: 1, cpu: Some(2) });
+        survey.look(&woken, Some(0), 9, &Gaps::default());
+        assert_eq!(survey.unseen_cpus().collect::<Vec<_>>(), [1, 2]);
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `enable-event` and `disable-event`, of programs' events and of the kernel's.
+
+use clap::{ArgAction, Args};
+use piste_control::interface::{self, Level};
+use piste_control::level::LEVELS;
+
+use crate::arguments::SessionOption;
+use crate::call_stack::{self, AddressRange, StackChoice};
+use piste_names::nearest;
+
+/// Record the events that match, in programs of now and later, or in the kernel
+#[derive(Args)]
+#[command(
+    override_usage = "piste enable-event [OPTIONS] [-u] PATTERN...\n       piste enable-event [OPTIONS] -k PATTERN...\n       \
+                      piste enable-event [OPTIONS] -k --syscall PATTERN | --uprobe PLACE | --usdt PROBE | ...",
+    after_help = "\
+Examples:
+  piste enable-event 'shop:*' -x 'shop:debug_*' --level info
+  piste enable-event -k sched_switch --filter 'prev_prio < 100' --callstack kernel,user:16
+  piste enable-event -k --syscall 'open*,read,write'
+  piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
+  piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
+)]
+pub(crate) struct EnableEvent {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    #[command(flatten)]
+    pub(crate) domain: DomainFlags,
+    /// Names of events, `provider:event`, of tracepoints with -k; `*` stands for any text
+    #[arg(
+        value_name = "PATTERN",
+        value_delimiter = ',',
+        required_unless_present_any = ["all", "syscalls", "uprobe", "uretprobe", "usdt", "kprobe", "kretprobe"]
+    )]
+    pub(crate) patterns: Vec<String>,
+    /// All events
+    #[arg(short, long, conflicts_with = "patterns")]
+    pub(crate) all: bool,
+    /// Channel that records them, made if missing [default: default]
+    #[arg(short, long)]
+    pub(crate) channel: Option<String>,
+    /// Leave out the events that match
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) excluded: Vec<String>,
+    /// Only events at least as grave: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
+    #[arg(long, alias = "loglevel", value_parser = parse_level, conflicts_with = "kernel")]
+    pub(crate) level: Option<Level>,
+    /// Only events of exactly this level
+    #[arg(long, alias = "loglevel-only", value_name = "LEVEL", value_parser = parse_level, conflicts_with_all = ["level", "kernel"])]
+    pub(crate) level_only: Option<Level>,
+    #[command(flatten)]
+    pub(crate) kernel: KernelEventOptions,
+}
+
+/// What only the kernel's events have.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel options")]
+pub(crate) struct KernelEventOptions {
+    /// System calls by name: open*,read
+    #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
+    pub(crate) syscalls: Vec<String>,
+    /// A place in a program or library, and what to record there: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
+    #[arg(long, value_name = "PLACE", requires = "kernel")]
+    pub(crate) uprobe: Vec<String>,
+    /// The returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
+    #[arg(long, value_name = "PLACE", requires = "kernel")]
+    pub(crate) uretprobe: Vec<String>,
+    /// A probe that the authors of a program left in it: BINARY:PROVIDER:NAME
+    #[arg(long, value_name = "PROBE", requires = "kernel")]
+    pub(crate) usdt: Vec<String>,
+    /// A place in the kernel, and what to record there: SYMBOL[+OFFSET][ ARGUMENT]...
+    #[arg(long, value_name = "PLACE", requires = "kernel")]
+    pub(crate) kprobe: Vec<String>,
+    /// The returns from a function of the kernel: SYMBOL[ ARGUMENT]...
+    #[arg(long, value_name = "PLACE", requires = "kernel")]
+    pub(crate) kretprobe: Vec<String>,
+    /// Name of the probe's event in the trace [default: made of its place]
+    #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "usdt"])]
+    pub(crate) name: Option<String>,
+    /// Only events whose fields, as the kernel names them, fulfil EXPR: 'prev_prio < 100 && next_comm ~ "k*"'
+    #[arg(long, value_name = "EXPR", requires = "kernel")]
+    pub(crate) filter: Option<String>,
+    /// Only these fields, as the trace names them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', requires = "kernel")]
+    pub(crate) fields: Vec<String>,
+    /// Record who called: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
+    pub(crate) callstack: Option<StackChoice>,
+    /// Only calls from the addresses A to before B
+    #[arg(long, value_name = "A-B", value_parser = call_stack::parse_range, requires = "callstack")]
+    pub(crate) callstack_range: Option<AddressRange>,
+}
+
+/// Stop recording the events of a rule
+#[derive(Args)]
+#[command(override_usage = "piste disable-event [OPTIONS] [-u | -k] PATTERN...")]
+pub(crate) struct DisableEvent {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    #[command(flatten)]
+    pub(crate) domain: DomainFlags,
+    /// Patterns as they were enabled; of a probe, the name of its event
+    #[arg(value_name = "PATTERN", required_unless_present = "all", value_delimiter = ',')]
+    pub(crate) patterns: Vec<String>,
+    /// All rules of the channel
+    #[arg(short, long, conflicts_with = "patterns")]
+    pub(crate) all: bool,
+    /// The channel [default: default]
+    #[arg(short, long)]
+    pub(crate) channel: Option<String>,
+}
+
+/// `-u` or `-k`, which are understood before, after and between names.
+#[derive(Args)]
+pub(crate) struct DomainFlags {
+    /// User space events (the default)
+    #[arg(short = 'u', long = "userspace", action = ArgAction::Count, conflicts_with = "kernel")]
+    _userspace: u8,
+    /// The kernel's events
+    #[arg(short, long, action = ArgAction::Count)]
+    kernel: u8,
+}
+
+impl DomainFlags {
+    /// The domain that was chosen.
+    pub(crate) fn chosen(&self) -> interface::Domain {
+        match self.kernel {
+            0 => interface::Domain::user,
+            _ => interface::Domain::kernel,
+        }
+    }
+}
+
+fn parse_level(name: &str) -> Result<Level, String> {
+    Level::from_name(name).ok_or_else(|| {
+        let names = LEVELS.iter().map(|(_, name)| *name);
+        match nearest(name, names.clone(), 1).first() {
+            Some(near) => format!("no such level; did you mean {near:?}?"),
+            None => format!("no such level; there are {}", names.collect::<Vec<_>>().join(", ")),
+        }
+    })
+}

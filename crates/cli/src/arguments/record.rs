@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `piste record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::channel_options::{ChannelOptions, KernelRingOptions};
+use crate::filtered::FilteredPatterns;
+use crate::preset::{self, Preset};
+use crate::quantity::parse_duration;
+use crate::tracked::TrackedOptions;
+
+/// Record a command and everything it starts, with what the kernel does for it
+///
+/// Runs CMD with the input, output and error of this command, and exits with CMD's status. Only CMD and what it starts is
+/// recorded: their own events, and the kernel's. Without CMD, -a records the whole system and -p processes that run already,
+/// until -d is over or Ctrl-C. The summary goes to stderr.
+#[derive(Args)]
+#[command(
+    override_usage = "piste record [OPTIONS] [--] CMD [ARG]...\n       piste record [OPTIONS] -a | -p PID",
+    after_help = "\
+Exit status: CMD's own (0 without CMD), or
+  128 + N  signal N killed CMD
+  127      CMD is not found
+  126      CMD cannot be executed
+  125      piste failed
+  90       CMD succeeded and something was lost, with --fail-on-loss
+
+Examples:
+  piste record -- ./shop
+  piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
+  piste record --preload libc --preload pthread -- python3 script.py
+  piste record --preset io -k 'ext4:*' -- make
+  piste record -a -d 10s"
+)]
+pub(crate) struct Record {
+    /// Folder for the trace: a new or empty one [default: ./piste-YYYYmmdd-HHMMSS]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Record the programs' events that match, `*` stands for any text [default: all]
+    #[arg(short = 'u', long = "userspace", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) patterns: Vec<String>,
+    /// Leave out the programs' events that match
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) excluded: Vec<String>,
+    /// Load a helper into CMD, for programs without events of their own: libc, pthread, dl, functions
+    #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
+    pub(crate) preload: Vec<String>,
+    /// Record no events of programs, only the kernel's
+    #[arg(long, conflicts_with_all = ["patterns", "excluded", "preload", "no_kernel"])]
+    pub(crate) no_user: bool,
+    /// Record the whole system, not only CMD and what it starts
+    #[arg(short, long)]
+    pub(crate) all_system: bool,
+    /// Stop recording after so long: 500ms, 10s, 2min. CMD goes on to its end
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Record the kernel for processes that run already, and what they start; ends when the last of them does
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "all_system"])]
+    pub(crate) pids: Vec<u32>,
+    /// Keep the newest events in memory, and write them as a snapshot: when SIGUSR1 is sent to piste, at the exit of CMD
+    #[arg(long, value_name = "WHEN", value_delimiter = ',', ignore_case = true)]
+    pub(crate) snapshot_on: Vec<SnapshotOn>,
+    /// Write the summary to FILE as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) summary: Option<PathBuf>,
+    /// Say more in the summary
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Exit with status 90 if CMD succeeded and any event or packet was lost
+    #[arg(long)]
+    pub(crate) fail_on_loss: bool,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", required_unless_present_any = ["all_system", "pids"], trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) kernel: KernelOptions,
+    #[command(flatten)]
+    pub(crate) channel: ChannelOptions,
+}
+
+/// What is recorded of the kernel.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel options")]
+pub(crate) struct KernelOptions {
+    #[command(flatten)]
+    pub(crate) tracepoints: FilteredPatterns,
+    /// Record the system calls whose name matches: open*,read
+    #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) syscalls: Vec<String>,
+    /// Record a set of kernel events [default, without -k and --syscall: sched,syscalls,irq]
+    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
+    pub(crate) presets: Vec<&'static Preset>,
+    /// Record nothing of the kernel
+    #[arg(long, conflicts_with_all = ["kernel", "filter", "syscalls", "presets", "pids"])]
+    pub(crate) no_kernel: bool,
+    #[command(flatten)]
+    pub(crate) tracked: TrackedOptions,
+    #[command(flatten)]
+    pub(crate) rings: KernelRingOptions,
+}
+
+/// When a snapshot is taken.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SnapshotOn {
+    /// When SIGUSR1 is sent to piste
+    #[value(name = "SIGUSR1", alias = "usr1")]
+    Signal,
+    /// When CMD has ended, or the recording without CMD ends
+    Exit,
+}

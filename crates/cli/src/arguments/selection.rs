@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options that say which events of traces are meant, alike for every command that reads events.
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use piste_trace::select::{Filter, Selection};
+use piste_trace::{Span, Trace};
+
+use crate::failure::{Failure, USAGE, pointed_at};
+use crate::moment::{self, Moment};
+use crate::screen::printable;
+
+/// How the times of `--begin` and `--end` are written.
+pub(crate) const TIMES_HELP: &str = "Times: 09:41:07.5, '2026-11-22 09:41:07', nanoseconds since 1970; +1.5s from the trace's begin, -200ms from its end.";
+
+#[derive(Args)]
+pub(crate) struct SelectionOptions {
+    #[command(flatten)]
+    pub(crate) range: RangeOptions,
+    /// Only events that match; `*` stands for any text
+    #[arg(short, long = "event", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) events: Vec<String>,
+    /// Only events that fulfil an expression: 'ret < 0 && filename =~ "/etc/*"' (see docs/reference/filter.md)
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: WhoseOptions,
+}
+
+/// A part of time.
+#[derive(Args)]
+pub(crate) struct RangeOptions {
+    /// Only this time or later
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_hyphen_values = true)]
+    begin: Option<Moment>,
+    /// Only this time or earlier
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_hyphen_values = true)]
+    end: Option<Moment>,
+}
+
+/// Threads and CPUs.
+#[derive(Args)]
+pub(crate) struct WhoseOptions {
+    /// Only these processes
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
+    pub(crate) pids: Vec<i64>,
+    /// Only these threads
+    #[arg(long = "tid", value_name = "TID", value_delimiter = ',')]
+    pub(crate) tids: Vec<i64>,
+    /// Only threads with such names; `*` stands for any text
+    #[arg(long = "comm", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) comms: Vec<String>,
+    /// Only these CPUs
+    #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',')]
+    pub(crate) cpus: Vec<u64>,
+}
+
+impl SelectionOptions {
+    /// What they mean for some traces.
+    pub(crate) fn selection(&self, traces: &[Trace], zone: &TimeZone) -> Result<Selection, Failure> {
+        Ok(Selection {
+            span: self.range.span(traces, zone)?,
+            events: self.events.clone(),
+            filter: self.filter.as_deref().map(filter).transpose()?,
+            pids: self.whose.pids.clone(),
+            tids: self.whose.tids.clone(),
+            comms: self.whose.comms.clone(),
+            cpus: self.whose.cpus.clone(),
+        })
+    }
+}
+
+impl RangeOptions {
+    /// The part of time that is meant, for some traces.
+    pub(crate) fn span(&self, traces: &[Trace], zone: &TimeZone) -> Result<Span, Failure> {
+        let of_traces = Span::of(traces);
+        let ns = |option: &str, moment: Option<Moment>, otherwise: i64| {
+            match moment {
+            None => Ok(otherwise),
+            Some(moment) => moment.ns(of_traces, zone).ok_or_else(|| {
+                Failure::new(format!(
+                    "{option} means no time here: the trace does not say when it begins and ends, or there is no such time"
+                ))
+            }),
+        }
+        };
+        Ok(Span {
+            begin_ns: ns("--begin", self.begin, i64::MIN)?,
+            end_ns: ns("--end", self.end, i64::MAX)?,
+        })
+    }
+}
+
+fn filter(text: &str) -> Result<Filter, Failure> {
+    Filter::parse(text).map_err(|error| {
+        let place = pointed_at(text, error.position as i64);
+        Failure::with_status(
+            format!("the filter is wrong: {}\n{place}", printable(&error.reason)),
+            USAGE,
+        )
+    })
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste doctor`: what tracing depends on, as it is here; for what is missing, what that costs and what mends it.
+
+use piste_control::interface::{Check, CheckLevel, VarlinkClientInterface};
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use crate::failure::{FAILED, Failure};
+use crate::quantity::counted;
+use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, show, show_json, styled};
+use crate::session::connect;
+
+/// `piste doctor`; the status says whether something is missing.
+pub(crate) fn doctor(json: bool) -> Result<u8, Failure> {
+    let checks = connect()?.calls().doctor().call()?.checks;
+    if json {
+        show_json(&json!({ "checks": checks }))?;
+    } else {
+        show(&text(&checks))?;
+    }
+    Ok(if lacks(&checks) == 0 { 0 } else { FAILED })
+}
+
+fn lacks(checks: &[Check]) -> usize {
+    checks.iter().filter(|check| check.level == CheckLevel::lack).count()
+}
+
+fn text(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.name.width()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let (mark, style) = match check.level {
+            CheckLevel::ok => ("✓", GOOD),
+            CheckLevel::note => ("•", STRONG),
+            CheckLevel::lack => ("✗", BAD),
+        };
+        let padding = " ".repeat(width - check.name.width());
+        text += &format!(
+            "{} {}{padding}  {}\n",
+            styled(style, mark),
+            printable(&check.name),
+            printable(&check.value)
+        );
+        let indent = " ".repeat(width + 4);
+        for (label, said) in [("costs", &check.cost), ("mend", &check.mend)] {
+            if let Some(said) = said {
+                text += &format!("{indent}{} {}\n", styled(FAINT, format!("{label}:")), printable(said));
+            }
+        }
+    }
+    text + &match lacks(checks) {
+        0 => format!("{}\n", styled(GOOD, "nothing is missing")),
+        missing => format!("{}\n", styled(BAD, counted(missing as i64, "thing") + " missing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, level: CheckLevel, value: &str) -> Check {
+        Check {
+            name: name.into(),
+            level,
+            value: value.into(),
+            cost: None,
+            mend: None,
+        }
+    }
+
+    #[test]
+    fn what_is_missing_says_what_it_costs_and_what_mends_it() {
+        let checks = [
+            check("kernel", CheckLevel::ok, "Linux 6.18"),
+            check("kprobes", CheckLevel::note, "not built in"),
+            Check {
+                cost: Some("the kernel is not recorded".into()),
+                mend: Some("mount -t tracefs none /sys/kernel/tracing".into()),
+                ..check("tracefs", CheckLevel::lack, "not mounted")
+            },
+        ];
+        let seen = anstream::adapter::strip_str(&text(&checks)).to_string();
+        assert_eq!(
+            seen,
+            "\
+✓ kernel   Linux 6.18
+• kprobes  not built in
+✗ tracefs  not mounted
+           costs: the kernel is not recorded
+           mend: mount -t tracefs none /sys/kernel/tracing
+1 thing missing
+"
+        );
+    }
+}

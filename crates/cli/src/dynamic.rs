@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Places for probes as people write them: `/bin/bash:readline+0x10 prompt=+0(%di):string`, `libc.so.6:libc:setjmp`, `do_exit`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use piste_control::error::reason;
+use piste_control::interface::{KernelEventKind, KernelRule};
+
+use crate::failure::Failure;
+use crate::kernel_rules::rule;
+
+/// Where shared libraries usually are, for names without a folder.
+const LIBRARY_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/lib64",
+    "/usr/local/lib",
+];
+
+/// The rule for a probe: its place, and its event's name where the user chose one.
+///
+/// # Errors
+/// The place does not have the form that the kind needs, or its binary is not found.
+pub(crate) fn probe(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<KernelRule, Failure> {
+    match kind {
+        KernelEventKind::usdt => usdt(text),
+        KernelEventKind::kprobe | KernelEventKind::kretprobe => in_kernel(kind, text, name),
+        _ => in_binary(kind, text, name),
+    }
+}
+
+fn in_binary(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<KernelRule, Failure> {
+    let (place, arguments) = words(text);
+    let (binary, place) = place
+        .rsplit_once(':')
+        .filter(|(binary, place)| !binary.is_empty() && !place.is_empty())
+        .ok_or_else(|| malformed(text, "BINARY:SYMBOL or BINARY:SYMBOL+OFFSET"))?;
+    let path = find(binary)?;
+    let file = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
+    let default = format!("{}_{}", identifier(&file), event_name(&kind, place));
+    Ok(KernelRule {
+        place: Some(place.into()),
+        arguments,
+        binary: Some(path),
+        ..rule(kind, name.unwrap_or(&default))
+    })
+}
+
+fn in_kernel(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<KernelRule, Failure> {
+    let (place, arguments) = words(text);
+    if place.is_empty() {
+        return Err(malformed(text, "SYMBOL or SYMBOL+OFFSET"));
+    }
+    let default = event_name(&kind, place);
+    Ok(KernelRule {
+        place: Some(place.into()),
+        arguments,
+        ..rule(kind, name.unwrap_or(&default))
+    })
+}
+
+fn usdt(text: &str) -> Result<KernelRule, Failure> {
+    let mut parts = text.rsplitn(3, ':');
+    let (name, provider, binary) = (parts.next(), parts.next(), parts.next());
+    match (binary, provider, name) {
+        (Some(binary), Some(provider), Some(name)) if ![binary, provider, name].iter().any(|part| part.is_empty()) => {
+            Ok(KernelRule {
+                binary: Some(find(binary)?),
+                ..rule(KernelEventKind::usdt, &format!("{provider}:{name}"))
+            })
+        }
+        _ => Err(malformed(text, "BINARY:PROVIDER:NAME")),
+    }
+}
+
+/// The place, and the arguments behind it.
+fn words(text: &str) -> (&str, Vec<String>) {
+    let mut words = text.split_whitespace();
+    (words.next().unwrap_or_default(), words.map(String::from).collect())
+}
+
+/// `readline`, `readline_0x10`, `readline_return`
+fn event_name(kind: &KernelEventKind, place: &str) -> String {
+    let name = identifier(place);
+    match kind {
+        KernelEventKind::uretprobe | KernelEventKind::kretprobe => name + "_return",
+        _ => name,
+    }
+}
+
+/// `text` with `_` for what cannot be in a name.
+fn identifier(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
+}
+
+fn malformed(text: &str, form: &str) -> Failure {
+    Failure::new(format!("cannot put a probe at {text:?}: write {form}"))
+}
+
+/// The binary's absolute path: a name without a folder is a program in PATH, or a library.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn find(binary: &str) -> Result<String, Failure> {
+    let path = if binary.contains('/') {
+        std::path::absolute(binary)
+            .map_err(|error| Failure::new(format!("cannot use {binary:?}: {}", reason(&error))))?
+    } else {
+        let programs = env::var_os("PATH").unwrap_or_default();
+        let folders = env::split_paths(&programs).chain(LIBRARY_FOLDERS.iter().map(PathBuf::from));
+        folders
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(binary))
+            .find(|path| path.is_file())
+            .ok_or_else(|| {
+                Failure::new(format!(
+                    "no program in PATH and no library is named {binary:?}; give its path"
+                ))
+            })?
+    };
+    if !path.is_file() {
+        return Err(Failure::new(format!("there is no file {path:?}")));
+    }
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Failure::new(format!("cannot use {path:?}: the path is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_in_a_binary_has_a_place_and_arguments() {
+        let rule = probe(
+            KernelEventKind::uprobe,
+            "/bin/sh:main+0x10 path=+0(%di):string %ax",
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            (rule.binary.as_deref(), rule.place.as_deref(), rule.pattern.as_str()),
+            (Some("/bin/sh"), Some("main+0x10"), "sh_main_0x10")
+        );
+        assert_eq!(rule.arguments, ["path=+0(%di):string", "%ax"]);
+        let rule = probe(KernelEventKind::uretprobe, "sh:main", Some("left")).unwrap();
+        assert_eq!(rule.pattern, "left");
+        assert!(rule.binary.unwrap().ends_with("/sh"));
+    }
+
+    #[test]
+    fn probes_of_authors_and_of_the_kernel_have_forms_of_their_own() {
+        let rule = probe(KernelEventKind::usdt, "/bin/sh:libc:setjmp", None).unwrap();
+        assert_eq!(
+            (rule.binary.as_deref(), rule.pattern.as_str()),
+            (Some("/bin/sh"), "libc:setjmp")
+        );
+        let rule = probe(KernelEventKind::kretprobe, "do_exit $retval", None).unwrap();
+        assert_eq!(
+            (rule.place.as_deref(), rule.pattern.as_str()),
+            (Some("do_exit"), "do_exit_return")
+        );
+        assert_eq!(rule.arguments, ["$retval"]);
+    }
+
+    #[test]
+    fn a_place_of_another_form_is_refused() {
+        for (kind, text, said) in [
+            (KernelEventKind::uprobe, "main", "write BINARY:SYMBOL"),
+            (KernelEventKind::uprobe, "/bin/sh:", "write BINARY:SYMBOL"),
+            (KernelEventKind::usdt, "/bin/sh:setjmp", "write BINARY:PROVIDER:NAME"),
+            (KernelEventKind::kprobe, "", "write SYMBOL"),
+            (KernelEventKind::uprobe, "/no/such/file:main", "there is no file"),
+            (KernelEventKind::uprobe, "no-such-program:main", "is named"),
+        ] {
+            match probe(kind, text, None) {
+                Err(Failure::Told { sentence, .. }) => assert!(sentence.contains(said), "{sentence}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

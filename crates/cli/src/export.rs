@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste export`: traces in forms that other tools read. What the forms are is known by `piste_export`; traces of the other version of
+//! CTF are written as trim.rs writes them.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use piste_ctf::write;
+use piste_export::{ExportError, Exported};
+use piste_trace::select::Selection;
+use piste_trace::{Findings, Trace};
+use serde::Serialize;
+
+use crate::arguments::{Export, Format};
+use crate::failure::{Failure, USAGE};
+use crate::progress::Progress;
+use crate::quantity::counted;
+use crate::query;
+use crate::screen::{printable, show_json, tell_sentence};
+use crate::traces::{open, tell_findings};
+use crate::trim::{self, Work, cannot_translate};
+use crate::unfinished::{Unfinished, cannot_write};
+
+const OUT_BYTES: usize = 256 << 10;
+
+/// As `--json` prints it.
+#[derive(Serialize)]
+struct Summary<'a> {
+    file: &'a Path,
+    events: u64,
+    bytes: u64,
+}
+
+/// `piste export`
+pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
+    let is_trace = matches!(arguments.format, Format::Ctf1 | Format::Ctf2);
+    let is_folder = is_trace || arguments.format == Format::Parquet;
+    if is_trace && arguments.paths.len() > 1 {
+        return Err(Failure::with_status(
+            "a trace is written from one folder; name one, or export each to a folder of its own",
+            USAGE,
+        ));
+    }
+    let is_stdout = arguments.output.as_os_str() == "-";
+    if is_stdout && (is_folder || json || io::stdout().is_terminal()) {
+        let why = match (is_folder, json) {
+            (true, _) => "what is written is a folder; name a new one with -o",
+            (_, true) => {
+                "--json prints what was written, so that it cannot be written to stdout as well; name a file with -o"
+            }
+            _ => "an export is nothing for a terminal; name a file with -o",
+        };
+        return Err(Failure::with_status(why, USAGE));
+    }
+    let mut findings = Findings::default();
+    let traces = open(&arguments.paths, &mut findings)?;
+    let selection = arguments.selection.selection(&traces, &TimeZone::system())?;
+    let progress = match is_stdout {
+        true => Progress::beside_stdout("exporting", &traces, selection.span, arguments.progress.wanted),
+        false => Progress::of("exporting", &traces, selection.span, arguments.progress.wanted),
+    };
+    let (traces, output) = (&traces[..], arguments.output.as_path());
+    let work = Work {
+        traces,
+        asked: &arguments.paths[0],
+        output,
+        selection: &selection,
+    };
+    let exporter: Exporter = match arguments.format {
+        Format::Perfetto => piste_export::perfetto,
+        Format::Chrome => piste_export::chrome,
+        Format::Json => piste_export::json,
+        Format::Parquet => {
+            drop(progress);
+            return query::export_parquet(&arguments.paths, output, &selection, json);
+        }
+        Format::Ctf1 | Format::Ctf2 => {
+            let is_first = arguments.format == Format::Ctf1;
+            let metadata = |trace: &Trace| {
+                let (text, version) = match is_first {
+                    true => (write::tsdl(trace.schema()), "CTF 1.8"),
+                    false => (write::json(trace.schema()), "CTF 2"),
+                };
+                text.map(String::into_bytes)
+                    .map_err(|why| cannot_translate(trace, version, &why))
+            };
+            let copied = work.write(metadata, &mut findings)?;
+            drop(progress);
+            return trim::tell(output, copied, &findings, json);
+        }
+    };
+    if is_stdout {
+        let mut out = BufWriter::with_capacity(OUT_BYTES, io::stdout().lock());
+        let exported = exporter(traces, &selection, &mut out).map_err(failure(output))?;
+        out.flush()?;
+        drop(progress);
+        findings.extend(exported.findings);
+        tell_findings(&findings);
+        return Ok(());
+    }
+    let (unfinished, file) = Unfinished::file(output)?;
+    let mut out = BufWriter::with_capacity(OUT_BYTES, &file);
+    let exported = exporter(traces, &selection, &mut out).map_err(failure(output))?;
+    let flushed = out.into_inner().map_err(io::IntoInnerError::into_error);
+    let written = flushed.and_then(|_| file.metadata());
+    let bytes = written.map_err(|error| cannot_write(output, &error))?.len();
+    unfinished.finish()?;
+    drop(progress);
+    let events = exported.events;
+    findings.extend(exported.findings);
+    tell_findings(&findings);
+    if json {
+        return show_json(&Summary {
+            file: output,
+            events,
+            bytes,
+        });
+    }
+    let name = output.to_string_lossy();
+    tell_sentence(&format!(
+        "{}: {}",
+        printable(&name),
+        counted(events.cast_signed(), "event")
+    ));
+    Ok(())
+}
+
+type Exporter = fn(&[Trace], &Selection, &mut dyn Write) -> Result<Exported, ExportError>;
+
+fn failure(output: &Path) -> impl Fn(ExportError) -> Failure {
+    move |error| match error {
+        ExportError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+        ExportError::Write(error) => cannot_write(output, &error),
+        ExportError::Read(error) => Failure::new(format!("cannot read the trace: {error}")),
+    }
+}

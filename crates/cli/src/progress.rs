@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A bar with the time left, for whatever reads traces for more than a second: drawn on stderr, where that is a terminal.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, stdout};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use piste_trace::progress::{bytes_of, bytes_read};
+use piste_trace::{Span, Trace};
+
+/// Nobody needs to know how far something is that is done before they have looked.
+const PATIENCE: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(100);
+
+/// While it lives, the bar is shown. It is erased when it is dropped.
+pub(crate) struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Progress {
+    /// For a command that reads all packets of a part of time once. `what` it does: `counting`. Nothing is shown when it is not
+    /// `wanted`.
+    pub(crate) fn of(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
+        if !wanted || !io::stderr().is_terminal() {
+            return Progress(None);
+        }
+        let (begun, total) = (bytes_read(), bytes_of(traces, span));
+        let (end, ended) = channel();
+        let draw = move || {
+            if ended.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            bar.set_style(style());
+            bar.set_message(what);
+            bar.set_elapsed(PATIENCE);
+            loop {
+                // A few bytes are read twice, and the end may take a moment.
+                bar.set_position((bytes_read() - begun).min(total));
+                if ended.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            bar.finish_and_clear();
+        };
+        // Without a thread there is no bar: no reason not to work.
+        let thread = thread::Builder::new().name("progress".into()).spawn(draw).ok();
+        Progress(thread.map(|thread| (end, thread)))
+    }
+
+    /// The same for a command that writes to stdout meanwhile: a bar is shown only when that is a file, where nobody sees what comes.
+    pub(crate) fn beside_stdout(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
+        Progress::of(what, traces, span, wanted && is_file(stdout()))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.0.take() {
+            drop(end);
+            // What is said next must not stand in the bar's line.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3} %  {binary_bytes_per_sec}, {eta} left");
+    style.expect("a template that is right").progress_chars("=> ")
+}
+
+fn is_file(stream: impl AsFd) -> bool {
+    let file = stream.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata())
+        .is_ok_and(|metadata| metadata.is_file())
+}

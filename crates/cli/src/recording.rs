@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The session of a recording: set up with a channel in each domain, started, ended.
+//!
+//! The kernel may be out of reach, for want of permission or of tracefs. Then the programs' events are recorded alone, and a
+//! line says why.
+
+use piste_control::interface::{Domain, ErrorKind, KernelRule, SessionStatus, VarlinkClient, VarlinkClientInterface};
+use piste_control::{Client, Error, Places};
+
+use crate::arguments::Record;
+use crate::failure::Failure;
+use crate::kernel_rules::{self, Wanted};
+use crate::screen::tell_sentence;
+use crate::tracked;
+
+/// What a helper says about the program it was loaded into: where its code lies, for looking up addresses later.
+const STATE_DUMP_PATTERN: &str = "lttng_ust_statedump:*";
+const USER_CHANNEL: &str = "default";
+/// The kernel's channel of a recording.
+pub(crate) const KERNEL_CHANNEL: &str = "kernel";
+
+/// A session of a recording.
+pub(crate) struct Recording {
+    places: Places,
+    session: String,
+    kernel: KernelSide,
+}
+
+/// The kernel's part of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct KernelSide {
+    pub(crate) is_recorded: bool,
+    /// Why not, where it was wanted.
+    pub(crate) why_not: Option<String>,
+    /// What presets have and this kernel has not: pattern and preset.
+    pub(crate) lacking: Vec<(String, &'static str)>,
+}
+
+/// What is recorded, and of whom.
+pub(crate) struct Subject<'a> {
+    pub(crate) output: &'a str,
+    /// 32 hex digits that only the recorded programs have in their environment.
+    pub(crate) record_id: String,
+    /// Every program takes part, with the record id or without.
+    pub(crate) takes_everyone: bool,
+    pub(crate) records_programs: bool,
+}
+
+impl Recording {
+    /// Creates the session and its channels.
+    ///
+    /// # Errors
+    /// pisted is not there or refused. Nothing is left behind.
+    pub(crate) fn create(
+        places: Places,
+        session: String,
+        arguments: &Record,
+        subject: &Subject,
+    ) -> Result<Recording, Failure> {
+        let mut client = Client::connect_or_start(&places)?;
+        let calls = client.calls();
+        let snapshot = !arguments.snapshot_on.is_empty();
+        let record_id = (!subject.takes_everyone).then(|| subject.record_id.clone());
+        // A session without a record id becomes the current one, which is somebody's choice.
+        let current = match subject.takes_everyone {
+            true => calls
+                .list_sessions()
+                .call()?
+                .sessions
+                .into_iter()
+                .find(|session| session.current),
+            false => None,
+        };
+        calls
+            .create_session(Some(session.clone()), Some(subject.output.into()), snapshot, record_id)
+            .call()?;
+        if let Some(current) = current {
+            // It may be gone by now; then nothing is lost.
+            let _ = calls.set_current(current.name).call();
+        }
+        let mut recording = Recording {
+            places,
+            session,
+            kernel: KernelSide::default(),
+        };
+        match recording.set_up(calls, arguments, subject) {
+            Ok(()) => Ok(recording),
+            Err(failure) => {
+                let _ = recording.destroy();
+                Err(failure)
+            }
+        }
+    }
+
+    fn set_up(&mut self, calls: &mut VarlinkClient, arguments: &Record, subject: &Subject) -> Result<(), Failure> {
+        if subject.records_programs {
+            let request = arguments.channel.request(Domain::user, USER_CHANNEL.into());
+            calls.enable_channel(self.session(), request).call()?;
+            let excluded = arguments.excluded.clone();
+            calls
+                .enable_event(
+                    self.session(),
+                    Some(USER_CHANNEL.into()),
+                    patterns(arguments),
+                    excluded,
+                    None,
+                    false,
+                )
+                .call()?;
+        }
+        if arguments.kernel.no_kernel {
+            return Ok(());
+        }
+        match self.enable_kernel(calls, arguments) {
+            Ok(()) => self.kernel.is_recorded = true,
+            Err(Error::Refused(kind)) if subject.records_programs && is_out_of_reach(&kind) => {
+                let sentence = Error::Refused(kind).to_string();
+                tell_sentence(&format!("{sentence}; the programs are recorded without it"));
+                self.kernel.why_not = Some(sentence);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn enable_kernel(&mut self, calls: &mut VarlinkClient, arguments: &Record) -> Result<(), Error> {
+        let request = arguments.kernel.rings.request(KERNEL_CHANNEL.into());
+        calls.enable_channel(self.session(), request).call()?;
+        let mut wanted = kernel_rules::of_record(&arguments.kernel);
+        loop {
+            let rules: Vec<KernelRule> = wanted.iter().map(|wanted| wanted.rule.clone()).collect();
+            let reply = calls
+                .enable_kernel_event(self.session(), Some(KERNEL_CHANNEL.into()), rules)
+                .call();
+            let error = match reply {
+                Ok(_) => return Ok(()),
+                Err(error) => Error::from(error),
+            };
+            // Each refusal takes a pattern away, the last one is told.
+            match without_refused(&mut wanted, &error) {
+                Some(lacking) if !wanted.is_empty() => self.kernel.lacking.push(lacking),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Starts recording the whole system, or these processes.
+    pub(crate) fn start(&self, arguments: &Record, pids: &[u32]) -> Result<(), Error> {
+        let mut client = Client::connect_or_start(&self.places)?;
+        let tracked = arguments.kernel.tracked.tracked(pids, !pids.is_empty());
+        if self.kernel.is_recorded && tracked::text(&tracked).is_some() {
+            client.calls().set_tracked(self.session(), tracked).call()?;
+        }
+        client.calls().start(self.session()).call()?;
+        Ok(())
+    }
+
+    /// Ends the session. A pisted that was replaced, now or while it recorded, is asked again.
+    pub(crate) fn destroy(&self) -> Result<SessionStatus, Error> {
+        let attempt = || {
+            let mut client = Client::connect_or_start(&self.places)?;
+            let reply = client.calls().destroy_session(self.session()).call()?;
+            Ok(reply.session)
+        };
+        match attempt() {
+            Err(Error::Gone) => attempt(),
+            result => result,
+        }
+    }
+
+    /// What became of the kernel's part.
+    pub(crate) fn kernel(&self) -> &KernelSide {
+        &self.kernel
+    }
+
+    /// The same, at the end.
+    pub(crate) fn into_kernel_side(self) -> KernelSide {
+        self.kernel
+    }
+
+    fn session(&self) -> Option<String> {
+        Some(self.session.clone())
+    }
+}
+
+fn patterns(arguments: &Record) -> Vec<String> {
+    let mut patterns = arguments.patterns.clone();
+    if patterns.is_empty() {
+        patterns.push("*".into());
+    } else if !arguments.preload.is_empty() {
+        patterns.push(STATE_DUMP_PATTERN.into());
+    }
+    patterns
+}
+
+/// Whether a refusal means that this user, here, cannot trace the kernel at all.
+fn is_out_of_reach(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NoKernelDomain(_) | ErrorKind::NoPermission(_))
+}
+
+/// Takes away what a preset has and the kernel has not. What somebody named is an error.
+fn without_refused(wanted: &mut Vec<Wanted>, error: &Error) -> Option<(String, &'static str)> {
+    let Some(ErrorKind::NoEvent(Some(refused))) = error.refusal() else {
+        return None;
+    };
+    let index = wanted
+        .iter()
+        .position(|wanted| wanted.rule.pattern == refused.pattern)?;
+    let preset = wanted[index].preset?;
+    let lacking = wanted.remove(index);
+    Some((lacking.rule.pattern, preset))
+}

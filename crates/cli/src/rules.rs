@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste enable-event` and `disable-event`: the rules of a channel, of programs' events and of the kernel's.
+
+use piste_control::interface::{Domain, EventRule, KernelRule, Program, VarlinkClientInterface};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::arguments::{DisableEvent, EnableEvent};
+use crate::failure::Failure;
+use crate::kernel_rules;
+use crate::screen::{self, STRONG, printable, show, show_json, styled};
+use crate::session::connect;
+use piste_names::matches;
+use piste_names::nearest;
+
+const DEFAULT_CHANNEL: &str = "default";
+
+/// `piste enable-event`
+pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
+    if arguments.domain.chosen() == Domain::kernel {
+        return enable_kernel_event(arguments, json);
+    }
+    let patterns = if arguments.all {
+        vec!["*".into()]
+    } else {
+        arguments.patterns
+    };
+    let level_only = arguments.level_only.is_some();
+    let mut client = connect()?;
+    let mut reply = client
+        .calls()
+        .enable_event(
+            arguments.session.session,
+            arguments.channel,
+            patterns.clone(),
+            arguments.excluded,
+            arguments.level_only.or(arguments.level),
+            level_only,
+        )
+        .call()?;
+    // The reply has all rules of the channel.
+    reply.rules.retain(|rule| patterns.contains(&rule.pattern));
+    let texts = reply.rules.iter().map(rule_text);
+    told("enabled", &reply.channel, &reply.rules, texts, json)?;
+    if !json {
+        let programs = client.calls().list_programs().call()?.programs;
+        for doubt in reply.rules.iter().filter_map(|rule| doubt(&rule.pattern, &programs)) {
+            screen::tell_sentence(&doubt);
+        }
+    }
+    Ok(())
+}
+
+fn enable_kernel_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
+    let wanted = kernel_rules::of_enable_event(&arguments)?;
+    let mut reply = connect()?
+        .calls()
+        .enable_kernel_event(arguments.session.session, arguments.channel, wanted.clone())
+        .call()?;
+    let named = |rule: &KernelRule| (rule.kind.clone(), rule.pattern.clone());
+    reply
+        .rules
+        .retain(|rule| wanted.iter().any(|wanted| named(wanted) == named(rule)));
+    let texts = reply.rules.iter().map(kernel_rules::text);
+    told("enabled", &reply.channel, &reply.rules, texts, json)
+}
+
+/// A pattern that no running program's event matches is right when the program comes later, and a typing error when not.
+fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
+    let names = || {
+        programs
+            .iter()
+            .flat_map(|program| program.events.iter().map(|event| event.name.as_str()))
+    };
+    if names().any(|name| matches(pattern, name)) {
+        return None;
+    }
+    match nearest(pattern, names(), 3).as_slice() {
+        [] => None,
+        near => Some(format!(
+            "note: no running program has an event that matches {}; near are {}",
+            printable(pattern),
+            printable(&near.join(", "))
+        )),
+    }
+}
+
+/// `piste disable-event`
+pub(crate) fn disable_event(arguments: DisableEvent, json: bool) -> Result<(), Failure> {
+    let patterns = if arguments.all { vec![] } else { arguments.patterns };
+    let is_wanted = |pattern: &String| patterns.is_empty() || patterns.contains(pattern);
+    let mut client = connect()?;
+    let (session, channel) = (arguments.session.session, arguments.channel);
+    if arguments.domain.chosen() == Domain::kernel {
+        let mut reply = client
+            .calls()
+            .disable_kernel_event(session, channel, patterns.clone())
+            .call()?;
+        reply.rules.retain(|rule| is_wanted(&rule.pattern));
+        let texts = reply.rules.iter().map(kernel_rules::text);
+        return told("disabled", &reply.channel, &reply.rules, texts, json);
+    }
+    let mut reply = client
+        .calls()
+        .disable_event(session, channel, patterns.clone())
+        .call()?;
+    reply.rules.retain(|rule| is_wanted(&rule.pattern));
+    let texts = reply.rules.iter().map(rule_text);
+    told("disabled", &reply.channel, &reply.rules, texts, json)
+}
+
+/// Shows what was done with these rules of a channel.
+fn told(
+    verb: &str,
+    channel: &str,
+    rules: &impl Serialize,
+    texts: impl Iterator<Item = String>,
+    json: bool,
+) -> Result<(), Failure> {
+    if json {
+        return show_json(&json!({ "channel": channel, "rules": rules }));
+    }
+    let of_channel = match channel {
+        DEFAULT_CHANNEL => String::new(),
+        other => format!(", in channel {}", printable(other)),
+    };
+    let lines: String = texts.map(|text| format!("{verb} {text}{of_channel}\n")).collect();
+    show(&lines)
+}
+
+/// `shop:*, not shop:noise, level err and graver`
+pub(crate) fn rule_text(rule: &EventRule) -> String {
+    let mut text = styled(STRONG, printable(&rule.pattern));
+    for excluded in &rule.excluded {
+        text += &format!(", not {}", printable(excluded));
+    }
+    match &rule.level {
+        Some(level) if rule.level_only => text += &format!(", level {} only", level.name()),
+        Some(level) => text += &format!(", level {} and graver", level.name()),
+        None => {}
+    }
+    text
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces that a command reads: opening all that can be opened, and telling what is wrong with them.
+
+use std::path::PathBuf;
+
+use piste_trace::{Finding, Findings, Kind, Trace, open_all};
+
+use crate::failure::Failure;
+use crate::quantity::count;
+use crate::screen::{printable, tell, tell_sentence};
+
+/// Opens every trace in the paths. Those that cannot be opened are told of; that is a failure only when there is no other.
+pub(crate) fn open(paths: &[PathBuf], findings: &mut Findings) -> Result<Vec<Trace>, Failure> {
+    let (traces, errors) = open_all(paths, findings);
+    let mut sentences: Vec<String> = errors
+        .iter()
+        .map(|error| printable(&error.to_string()).into_owned())
+        .collect();
+    let failure = sentences.pop_if(|_| traces.is_empty());
+    sentences.iter().for_each(|sentence| tell_sentence(sentence));
+    failure.map_or(Ok(traces), |sentence| Err(Failure::new(sentence)))
+}
+
+/// Tells what was found, a line each; losses are told in other words.
+pub(crate) fn tell_findings(findings: &Findings) {
+    let lines: String = findings.iter().filter(|finding| !is_loss(finding)).map(line).collect();
+    tell(&lines);
+}
+
+fn is_loss(finding: &Finding) -> bool {
+    matches!(finding.kind, Kind::DiscardedEvents | Kind::LostPackets)
+}
+
+/// `piste: trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
+fn line(finding: &Finding) -> String {
+    let file = finding.file.to_string_lossy();
+    let times = match finding.count {
+        1 => String::new(),
+        times => format!("{} times, first ", count(times.cast_signed())),
+    };
+    let (what, offset) = (printable(&finding.what), finding.offset);
+    format!("piste: {}: {what}, {times}at byte {offset}\n", printable(&file))
+}

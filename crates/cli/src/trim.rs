@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste trim`: a part of a trace as a trace. Also what writes traces in the other version of CTF, for export.rs.
+
+use std::fs;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use piste_ctf::write::Unwritable;
+use piste_trace::copy::{Copied, CopyError, Target, copy};
+use piste_trace::select::Selection;
+use piste_trace::{Findings, Trace};
+use serde::Serialize;
+
+use crate::arguments::Trim;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::quantity::{counted, size};
+use crate::screen::{printable, show_json, tell_sentence};
+use crate::traces::{open, tell_findings};
+use crate::unfinished::Unfinished;
+
+/// As `--json` prints it.
+#[derive(Serialize)]
+struct Summary<'a> {
+    trace: &'a Path,
+    packets: u64,
+    whole_packets: u64,
+    bytes: u64,
+}
+
+/// `piste trim`
+pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
+    let mut findings = Findings::default();
+    let traces = open(std::slice::from_ref(&arguments.path), &mut findings)?;
+    let selection = arguments.selection.selection(&traces, &TimeZone::system())?;
+    let work = Work {
+        traces: &traces,
+        asked: &arguments.path,
+        output: &arguments.output,
+        selection: &selection,
+    };
+    let unreadable = |error| Failure::new(format!("cannot read the metadata: {error}"));
+    let same = |trace: &Trace| fs::read(trace.folder.join("metadata")).map_err(unreadable);
+    let progress = Progress::of("trimming", &traces, selection.span, arguments.progress.wanted);
+    let copied = work.write(same, &mut findings)?;
+    drop(progress);
+    tell(&arguments.output, copied, &findings, json)
+}
+
+/// Says what was written.
+pub(crate) fn tell(output: &Path, copied: Copied, findings: &Findings, json: bool) -> Result<(), Failure> {
+    tell_findings(findings);
+    if json {
+        return show_json(&Summary {
+            trace: output,
+            packets: copied.packets,
+            whole_packets: copied.whole_packets,
+            bytes: copied.bytes,
+        });
+    }
+    tell_sentence(&format!(
+        "{}: {} in {}",
+        printable(&output.to_string_lossy()),
+        size(copied.bytes.cast_signed()),
+        counted(copied.packets.cast_signed(), "packet"),
+    ));
+    Ok(())
+}
+
+/// Traces that are to be written once more.
+pub(crate) struct Work<'a> {
+    pub(crate) traces: &'a [Trace],
+    /// The path that they were found in: their folders lie in the output as they lie in it.
+    pub(crate) asked: &'a Path,
+    pub(crate) output: &'a Path,
+    pub(crate) selection: &'a Selection,
+}
+
+impl Work<'_> {
+    /// Writes them with the metadata that `metadata` gives for each.
+    pub(crate) fn write(
+        &self,
+        metadata: impl Fn(&Trace) -> Result<Vec<u8>, Failure>,
+        findings: &mut Findings,
+    ) -> Result<Copied, Failure> {
+        let unfinished = Unfinished::folder(self.output)?;
+        let target = |trace: &Trace| {
+            let way = trace.folder.strip_prefix(self.asked).unwrap_or(Path::new(""));
+            Ok(Target {
+                // Joined with nothing, a path would end with a slash.
+                folder: match way.as_os_str().is_empty() {
+                    true => unfinished.path().to_owned(),
+                    false => unfinished.path().join(way),
+                },
+                metadata: metadata(trace)?,
+            })
+        };
+        let targets = self
+            .traces
+            .iter()
+            .map(target)
+            .collect::<Result<Vec<Target>, Failure>>()?;
+        let copied = copy(self.traces, &targets, self.selection, findings);
+        let copied = copied.map_err(|error| self.failure(error, unfinished.path()))?;
+        unfinished.finish()?;
+        Ok(copied)
+    }
+
+    /// The person knows the output by its own name.
+    fn failure(&self, error: CopyError, part: &Path) -> Failure {
+        let own = |path: &Path| {
+            path.strip_prefix(part)
+                .map_or(path.to_owned(), |way| self.output.join(way))
+        };
+        let error = match error {
+            CopyError::Unwritable { path, error } => CopyError::Unwritable {
+                path: own(&path),
+                error,
+            },
+            other => other,
+        };
+        Failure::new(printable(&error.to_string()))
+    }
+}
+
+/// What is said when a version of CTF cannot have a field.
+pub(crate) fn cannot_translate(trace: &Trace, version: &str, why: &Unwritable) -> Failure {
+    let folder = trace.folder.to_string_lossy();
+    Failure::new(printable(&format!("{folder} cannot be written in {version}: {why}")))
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files and folders that come into being at once: they are written under another name beside their own, and get theirs when they are
+//! whole. What a failure or a signal interrupts leaves nothing behind.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+
+use piste_control::error::reason;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::child::not_ignored;
+use crate::failure::{Failure, KILLED};
+use crate::screen::printable;
+
+/// What is not whole yet.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// How often a folder is removed that somebody who still writes may make anew.
+const TRIES: u32 = 3;
+
+/// A file or folder on its way. Dropped before it is finished, it is removed.
+pub(crate) struct Unfinished {
+    target: PathBuf,
+    /// Where it is meanwhile; absent when it is finished.
+    part: Option<PathBuf>,
+}
+
+impl Unfinished {
+    /// A new file, which replaces one of that name when it is finished.
+    pub(crate) fn file(target: &Path) -> Result<(Unfinished, File), Failure> {
+        if target.is_dir() {
+            return Err(Failure::new(format!("{} is a folder", shown(target))));
+        }
+        let unfinished = Unfinished::at(target, |part| File::create_new(part).map(drop))?;
+        let file = File::options().write(true).open(unfinished.path());
+        Ok((unfinished, file.map_err(|error| cannot_write(target, &error))?))
+    }
+
+    /// A new folder. There must be nothing of that name, or an empty folder: what somebody keeps is never replaced by a folder.
+    pub(crate) fn folder(target: &Path) -> Result<Unfinished, Failure> {
+        let is_free = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if !is_free {
+            return Err(Failure::new(format!(
+                "{} exists and is no empty folder; name another one",
+                shown(target)
+            )));
+        }
+        Unfinished::at(target, |part| fs::create_dir(part))
+    }
+
+    fn at(target: &Path, create: impl FnOnce(&Path) -> io::Result<()>) -> Result<Unfinished, Failure> {
+        remove_at_signals().map_err(|error| cannot_write(target, &error))?;
+        let part = part_of(target);
+        // A signal between the two would leave it behind.
+        let mut unfinished = unfinished();
+        create(&part).map_err(|error| cannot_write(target, &error))?;
+        unfinished.push(part.clone());
+        Ok(Unfinished {
+            target: target.to_owned(),
+            part: Some(part),
+        })
+    }
+
+    /// Where it is written.
+    pub(crate) fn path(&self) -> &Path {
+        self.part.as_deref().unwrap_or(&self.target)
+    }
+
+    /// It is whole: it gets its name.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let mut unfinished = unfinished();
+        let Some(part) = self.part.take() else { return Ok(()) };
+        let finished = fs::rename(&part, &self.target);
+        if finished.is_err() {
+            remove(&part);
+        }
+        unfinished.retain(|other| *other != part);
+        finished.map_err(|error| cannot_write(&self.target, &error))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(part) = self.part.take() {
+            let mut unfinished = unfinished();
+            remove(&part);
+            unfinished.retain(|other| *other != part);
+        }
+    }
+}
+
+/// What is said when writing fails.
+pub(crate) fn cannot_write(target: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {}", shown(target), reason(error)))
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
+
+/// In the same folder, since only there a change of names is at once; hidden, and of this process.
+fn part_of(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remove(part: &Path) {
+    let _ = match part.is_dir() {
+        true => {
+            // Who still writes into it would fill it while it is emptied; under another name nobody finds it.
+            let gone = part.with_extension("gone");
+            fs::rename(part, &gone).and_then(|()| fs::remove_dir_all(gone))
+        }
+        false => fs::remove_file(part),
+    };
+}
+
+/// From now on, what ends this process removes first what is not whole.
+fn remove_at_signals() -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        result = not_ignored([SIGINT, SIGTERM, SIGHUP])
+            .and_then(Signals::new)
+            .and_then(|mut signals| {
+                let wait = move || {
+                    if let Some(signal) = signals.forever().next() {
+                        // Held to the end: nothing is finished, and nothing begun, any more.
+                        let unfinished = unfinished();
+                        for _ in 0..TRIES {
+                            unfinished.iter().for_each(|part| remove(part));
+                        }
+                        exit(i32::from(KILLED) + signal);
+                    }
+                };
+                thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+            });
+    });
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("out.json");
+        fs::write(&target, "old").unwrap();
+        let (unfinished, mut file) = Unfinished::file(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        unfinished.finish().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_fails_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Unfinished::file(&folder.path().join("file")).unwrap());
+        let trace = Unfinished::folder(&folder.path().join("trace")).unwrap();
+        fs::write(trace.path().join("metadata"), "").unwrap();
+        drop(trace);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_replaces_nothing_but_an_empty_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("trace");
+        fs::create_dir(&target).unwrap();
+        Unfinished::folder(&target).unwrap().finish().unwrap();
+        fs::write(target.join("metadata"), "").unwrap();
+        assert!(Unfinished::folder(&target).is_err());
+        assert!(Unfinished::file(&target).is_err());
+        assert!(Unfinished::file(&folder.path().join("no/such")).is_err());
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste view`: events as lines of text, the same as babeltrace2's, or as JSON or CSV.
+//!
+//! - here: what is shown, and what is said at the end;
+//! - [`shower`]: one event after the other, in the wanted form;
+//! - [`output`]: where it goes: stdout, or a pager; [`paint`]: in colours;
+//! - [`follow`]: traces that still grow.
+
+mod follow;
+mod output;
+mod paint;
+mod shower;
+
+use std::io;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use piste_ctf::read::text::{TimeFormat, Times, WallTime};
+use piste_trace::Findings;
+use piste_trace::loss;
+use piste_trace::rows::Column;
+
+use self::output::Output;
+use self::shower::Shower;
+use crate::arguments::{Clock, View, ViewFormat};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::screen::{printable, tell};
+use crate::traces::{open, tell_findings};
+
+/// So much is written at once.
+const OUT_BYTES: usize = 256 << 10;
+
+/// `piste view`
+pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
+    let format = if json { ViewFormat::Ndjson } else { arguments.format };
+    if arguments.follow {
+        return follow::follow(arguments, format);
+    }
+    let mut findings = Findings::default();
+    let traces = open(&arguments.paths, &mut findings)?;
+    let selection = arguments.selection.selection(&traces, &zone(&arguments.clock))?;
+    let columns = match (arguments.fields.is_empty(), format) {
+        (true, ViewFormat::Csv) => Column::all(&traces, &selection),
+        _ => arguments.fields.clone(),
+    };
+    let mut shower = Shower::new(&traces, &selection, &columns, format, times(&arguments.clock)).map_err(unreadable)?;
+    let progress = Progress::beside_stdout("writing", &traces, selection.span, arguments.progress.wanted);
+    let mut output = Output::open(arguments, format);
+    let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
+    shower.heading(&mut out);
+    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let shown = show(&mut shower, &mut output, &mut out, &mut left);
+    drop(progress);
+    output.close(shown)?;
+    findings.extend(std::mem::take(&mut shower.merge().findings));
+    let losses = loss::sentences(&traces, &mut shower.into_times(|| times(&arguments.clock)));
+    tell(&printable_lines(&String::from_utf8_lossy(&losses)));
+    tell_findings(&findings);
+    Ok(())
+}
+
+/// Writes all events that there are, behind what `out` has; at most as many as are left.
+fn show(shower: &mut Shower<'_>, output: &mut Output, out: &mut Vec<u8>, left: &mut u64) -> Result<(), Failure> {
+    while *left > 0 && !output.is_interrupted() && shower.next(out) {
+        *left -= 1;
+        if out.len() >= OUT_BYTES {
+            output.write(out)?;
+            out.clear();
+        }
+    }
+    output.write(out)?;
+    out.clear();
+    output.flush()
+}
+
+fn unreadable(error: io::Error) -> Failure {
+    Failure::new(format!("cannot read the trace: {error}"))
+}
+
+fn zone(clock: &[Clock]) -> TimeZone {
+    match clock.contains(&Clock::Utc) {
+        true => TimeZone::UTC,
+        false => TimeZone::system(),
+    }
+}
+
+fn times(clock: &[Clock]) -> Times {
+    // The last that says it.
+    let format = clock.iter().rev().find_map(|clock| match clock {
+        Clock::Time => Some(TimeFormat::TimeOfDay),
+        Clock::Date => Some(TimeFormat::DateAndTime),
+        Clock::Seconds => Some(TimeFormat::Seconds),
+        Clock::Cycles => Some(TimeFormat::Cycles),
+        Clock::Utc | Clock::NoDelta => None,
+    });
+    let zone = zone(clock);
+    let times = Times::new(format.unwrap_or_default(), move |seconds| wall(&zone, seconds));
+    match clock.contains(&Clock::NoDelta) {
+        true => times.without_delta(),
+        false => times,
+    }
+}
+
+fn wall(zone: &TimeZone, seconds: i64) -> Option<WallTime> {
+    let local = zone.to_datetime(Timestamp::from_second(seconds).ok()?);
+    Some(WallTime {
+        year: local.year().into(),
+        month: local.month().cast_unsigned(),
+        day: local.day().cast_unsigned(),
+        hour: local.hour().cast_unsigned(),
+        minute: local.minute().cast_unsigned(),
+        second: local.second().cast_unsigned(),
+    })
+}
+
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", printable(line))).collect()
+}

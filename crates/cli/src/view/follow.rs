@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste view --follow`: goes on as traces grow, until their session stops, or Ctrl-C. Events come when their packets are complete.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use piste_control::interface::{SessionState, SessionStatus, VarlinkClientInterface};
+use piste_control::{Client, Places};
+use piste_trace::growth::Growth;
+use piste_trace::merge::Merge;
+use piste_trace::rows::Column;
+use piste_trace::{Findings, Trace, folders, loss};
+
+use super::output::Output;
+use super::shower::Shower;
+use super::{OUT_BYTES, printable_lines, show, times, unreadable, zone};
+use crate::arguments::{View, ViewFormat};
+use crate::failure::Failure;
+use crate::screen::{printable, tell};
+use crate::traces::tell_findings;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Of each stream in memory.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// `piste view --follow`
+pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure> {
+    let sources: Vec<Source> = arguments
+        .paths
+        .iter()
+        .map(|path| Source::new(path))
+        .collect::<Result<_, _>>()?;
+    let mut output = Output::open(arguments, format);
+    let mut times_shown = times(&arguments.clock);
+    let mut growth = Growth::default();
+    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
+    let mut columns = (!arguments.fields.is_empty()).then(|| arguments.fields.clone());
+    let mut had_heading = false;
+    let (mut state, mut is_waiting) = (None, false);
+    loop {
+        // Asked before the files are looked at: what is written until then is seen.
+        let is_over = sources.iter().all(Source::is_over) || output.is_interrupted();
+        let now = sizes(&sources);
+        if !is_over && !is_waiting && state.as_ref() == Some(&now) {
+            thread::sleep(PAUSE);
+            continue;
+        }
+        let mut findings = Findings::default();
+        let traces = open(&sources, &mut findings, is_over)?;
+        let selection = arguments.selection.selection(&traces, &zone(&arguments.clock))?;
+        if !traces.is_empty() {
+            let columns = columns.get_or_insert_with(|| match format {
+                // Later classes of events may have more; a table has no more columns than its heading.
+                ViewFormat::Csv => Column::all(&traces, &selection),
+                _ => Vec::new(),
+            });
+            let round = growth.round(&traces, &findings, (!is_over).then_some(&now), Instant::now());
+            is_waiting = round.is_waiting;
+            let part = |index: &_| round.part(index, selection.span);
+            let merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(unreadable)?;
+            let mut shower = Shower::of(merge, &traces, &selection, columns, format, times_shown);
+            if !had_heading {
+                shower.heading(&mut out);
+                had_heading = true;
+            }
+            let shown = show(&mut shower, &mut output, &mut out, &mut left);
+            if let Err(failure) = shown {
+                return output.close(Err(failure));
+            }
+            findings.extend(std::mem::take(&mut shower.merge().findings));
+            times_shown = shower.into_times(|| times(&arguments.clock));
+        }
+        state = Some(now);
+        if is_over || left == 0 {
+            output.close(Ok(()))?;
+            tell(&printable_lines(&String::from_utf8_lossy(&loss::sentences(
+                &traces,
+                &mut times_shown,
+            ))));
+            tell_findings(&findings);
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// A trace that is followed.
+struct Source {
+    folder: PathBuf,
+    /// The session that writes it; absent: nobody knows when it ends.
+    session: Option<String>,
+}
+
+impl Source {
+    /// A session by its name, or a folder.
+    fn new(path: &Path) -> Result<Source, Failure> {
+        let sessions = sessions();
+        let name = path.to_string_lossy();
+        if !path.exists() {
+            return match sessions.into_iter().find(|session| session.name == name) {
+                Some(session) => Ok(Source {
+                    folder: session.output.into(),
+                    session: Some(session.id),
+                }),
+                None => Err(Failure::new(format!(
+                    "there is neither a trace nor a session {} (see `piste list --sessions`)",
+                    printable(&name)
+                ))),
+            };
+        }
+        let full = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let writes_it = |session: &SessionStatus| {
+            let output = Path::new(&session.output);
+            full.starts_with(output) || output.starts_with(&full)
+        };
+        let session = sessions.into_iter().find(writes_it).map(|session| session.id);
+        Ok(Source {
+            folder: path.to_owned(),
+            session,
+        })
+    }
+
+    /// Nothing more will be written.
+    fn is_over(&self) -> bool {
+        let Some(id) = &self.session else { return false };
+        let running = |session: &SessionStatus| session.id == *id && session.state != SessionState::stopped;
+        !sessions().iter().any(running)
+    }
+}
+
+/// Those that there are; none where no pisted runs.
+fn sessions() -> Vec<SessionStatus> {
+    let Ok(places) = Places::from_environment() else {
+        return Vec::new();
+    };
+    let Ok(mut client) = Client::connect(&places) else {
+        return Vec::new();
+    };
+    let reply = client.calls().list_sessions().call();
+    reply.map_or_else(|_| Vec::new(), |reply| reply.sessions)
+}
+
+/// What tells that there is something new.
+fn sizes(sources: &[Source]) -> HashMap<PathBuf, u64> {
+    let mut sizes = HashMap::new();
+    for folder in sources
+        .iter()
+        .flat_map(|source| folders(&source.folder).unwrap_or_default())
+    {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if let Ok(metadata) = entry.metadata()
+                && metadata.is_file()
+                && !is_hidden
+            {
+                sizes.insert(entry.path(), metadata.len());
+            }
+        }
+    }
+    sizes
+}
+
+/// The traces that can be read so far. At the end, one that cannot be is a failure.
+fn open(sources: &[Source], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
+    let mut traces = Vec::new();
+    for source in sources {
+        let folders = match folders(&source.folder) {
+            Ok(folders) => folders,
+            Err(error) if is_over => return Err(Failure::new(printable(&error.to_string()))),
+            Err(_) => continue,
+        };
+        for folder in folders {
+            match Trace::open(folder, &source.folder, findings) {
+                Ok(trace) => traces.push(trace),
+                Err(error) if is_over => return Err(Failure::new(printable(&error.to_string()))),
+                // Metadata may be half written.
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(traces)
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metadata of all traces, written again in both languages: the same streams are read as the same text.
+
+use std::fs;
+
+use piste_ctf::read::metadata;
+use piste_ctf::write;
+
+use crate::{build, hide, reading, traces};
+
+const REFUSED_IN_CTF2: &str = "\
+clock-in-fields: payload of event 0 of stream 0, field then: \
+CTF 2 has times of events only in their headers, of the one clock of the stream
+clock-only-hidden: payload of event 0 of stream 0, field then: \
+CTF 2 has times of events only in their headers, of the one clock of the stream
+packet-without-begin: packet context of stream 0: \
+without a time of its begin, each packet of CTF 2 counts from 0, and events only have the low bits of their times
+";
+
+#[test]
+fn metadata_written_again_says_the_same() {
+    let (mut differ, mut refused) = (Vec::new(), String::new());
+    for (name, trace) in traces() {
+        let Ok(schema) = metadata::parse(&trace.metadata) else {
+            continue;
+        };
+        // What cannot be read cannot be written.
+        let Ok(tsdl) = write::tsdl(&schema) else { continue };
+        let again = metadata::parse(tsdl.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}\n{tsdl}"));
+        assert_eq!(again, schema, "{name}:\n{tsdl}");
+        let json = match write::json(&schema) {
+            Ok(json) => json,
+            Err(error) => {
+                refused += &format!("{name}: {error}\n");
+                continue;
+            }
+        };
+        let from_json = metadata::parse(json.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}\n{json}"));
+        let back = write::tsdl(&from_json).unwrap_or_else(|error| panic!("{name}: {error}\n{json}"));
+        let (place, _temporary) = build(&trace);
+        let expected = hide(&reading::read(&place), &place);
+        for (language, text) in [("TSDL", &tsdl), ("JSON", &json), ("TSDL of JSON", &back)] {
+            fs::write(place.join("metadata"), text).expect("metadata is written");
+            let read = hide(&reading::read(&place), &place);
+            if read != expected {
+                differ.push(format!("{name} as {language}: expected\n{expected}read\n{read}"));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert_eq!(refused, REFUSED_IN_CTF2);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What only the kernel, or a program's file, can say about rules that are wanted.
+
+use piste_kernel::probe::{self, ProbeError};
+use piste_kernel::resolve::{self, NoField};
+use piste_kernel::spec::{EventSource, Rule};
+
+use super::kernel_desk::Clerk;
+use crate::session::Refusal;
+use crate::session::kernel::pattern;
+
+/// Whether the kernel can do what the rules say. What goes wrong later, because a file changes or a module goes, is a finding of the
+/// channel.
+///
+/// # Errors
+/// The first thing that cannot be.
+pub fn check_rules(clerk: &mut Clerk, rules: &[Rule]) -> Result<(), Refusal> {
+    let catalog = clerk.catalog()?;
+    for rule in rules {
+        let meant = resolve::rule(rule, catalog)?;
+        probe::check(&rule.source).map_err(|error| invalid_probe(place(&rule.source), &error))?;
+        resolve::check_fields(rule, &meant, catalog).map_err(|NoField { field, nearest }| Refusal::NoField {
+            field,
+            pattern: pattern(&rule.source),
+            nearest,
+        })?;
+    }
+    Ok(())
+}
+
+impl From<resolve::Refusal> for Refusal {
+    fn from(refusal: resolve::Refusal) -> Refusal {
+        match refusal {
+            resolve::Refusal::NoEvent { pattern, nearest } => Refusal::NoEvent { pattern, nearest },
+            resolve::Refusal::InvalidPattern(invalid) => Refusal::InvalidPattern(invalid.into()),
+            resolve::Refusal::InvalidFilter {
+                filter,
+                position,
+                reason,
+            } => Refusal::InvalidFilter {
+                filter,
+                position,
+                reason,
+            },
+        }
+    }
+}
+
+/// A probe that is refused, as the interface has it.
+pub fn invalid_probe(probe: String, error: &ProbeError) -> Refusal {
+    Refusal::InvalidProbe {
+        probe,
+        reason: error.to_string(),
+    }
+}
+
+/// Where a probe is to be, as people write it.
+fn place(source: &EventSource) -> String {
+    match source {
+        EventSource::Uprobe { binary, place, .. } => format!("{binary}:{place}"),
+        EventSource::Usdt { binary, .. } => format!("{binary}:{}", pattern(source)),
+        EventSource::Kprobe { place, .. } => place.clone(),
+        EventSource::Tracepoint { .. } | EventSource::Syscall { .. } => pattern(source),
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people ask of the kernel domain, done in the daemon's thread. What needs the kernel's word has it by then (kernel_checks.rs).
+
+use piste_control::interface as shown;
+use piste_kernel::spec::{Rule, Tracked};
+
+use super::daemon::Daemon;
+use super::inbox::Answer;
+use super::kernel_words;
+use crate::link::{RequestId, SessionId};
+use crate::session::Refusal;
+use crate::session::settings::ChannelRequest;
+
+/// A kernel channel's name and rules.
+pub type KernelChannelRules = (String, Vec<shown::KernelRule>);
+
+impl Daemon {
+    /// Whether a session is there, before the kernel is asked anything for it; and how many CPUs there can be.
+    pub fn prepare_for_kernel(&mut self, session: Option<&str>, answer: Answer<u32>) {
+        let found = self.machine.find_session(session);
+        let cpu_count = self.machine.host().ring_count;
+        self.reply(answer, found.map(|_| cpu_count));
+    }
+
+    /// Makes a kernel channel; answers when it records, in a session that does.
+    pub fn enable_kernel_channel(
+        &mut self,
+        session: Option<String>,
+        wanted: &ChannelRequest,
+        answer: Answer<shown::ChannelSettings>,
+    ) {
+        let enabled = self.machine.find_session(session.as_deref()).and_then(|session| {
+            let (channel, request) = self.machine.enable_kernel_channel(session, wanted)?;
+            Ok((session, kernel_words::settings(&channel), request))
+        });
+        self.answer_after_kernel(enabled, answer);
+    }
+
+    /// Adds rules to a kernel channel; answers when the kernel follows them.
+    pub fn enable_kernel_event(
+        &mut self,
+        session: Option<String>,
+        channel: Option<String>,
+        rules: Vec<Rule>,
+        answer: Answer<KernelChannelRules>,
+    ) {
+        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+            let (channel, request) = self.machine.enable_kernel_event(session, channel.as_deref(), rules)?;
+            Ok((session, self.kernel_channel_rules(session, channel), request))
+        });
+        self.answer_after_kernel(changed, answer);
+    }
+
+    /// Disables rules of a kernel channel; answers when the kernel follows.
+    pub fn disable_kernel_event(
+        &mut self,
+        session: Option<String>,
+        channel: Option<String>,
+        patterns: &[String],
+        answer: Answer<KernelChannelRules>,
+    ) {
+        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+            let (channel, request) = self
+                .machine
+                .disable_kernel_event(session, channel.as_deref(), patterns)?;
+            Ok((session, self.kernel_channel_rules(session, channel), request))
+        });
+        self.answer_after_kernel(changed, answer);
+    }
+
+    fn kernel_channel_rules(&self, session: SessionId, channel: u32) -> KernelChannelRules {
+        let channel = &self.machine.session(session).kernel.channels[channel as usize];
+        (channel.name.clone(), kernel_words::rules(&channel.rules))
+    }
+
+    /// Says what the kernel channels of a session are about; answers when the kernel follows.
+    pub fn set_tracked(&mut self, session: Option<String>, tracked: Tracked, answer: Answer<()>) {
+        let found = self.machine.find_session(session.as_deref());
+        let set = found.map(|session| (session, (), self.machine.set_tracked(session, tracked)));
+        self.answer_after_kernel(set, answer);
+    }
+
+    /// Writes the state of the system into the trace once more.
+    pub fn regenerate_state_dump(&mut self, session: Option<String>, answer: Answer<()>) {
+        let asked = self.machine.find_session(session.as_deref()).and_then(|session| {
+            let request = self.machine.regenerate_state_dump(session)?;
+            Ok((session, (), Some(request)))
+        });
+        self.answer_after_kernel(asked, answer);
+    }
+
+    /// Answers once the kernel consumer did what was decided, as far as it was asked.
+    fn answer_after_kernel<T: 'static>(
+        &mut self,
+        decided: Result<(SessionId, T, Option<RequestId>), Refusal>,
+        answer: Answer<T>,
+    ) {
+        match decided {
+            Err(refusal) => self.reply(answer, Err(refusal)),
+            Ok((session, value, request)) => self.wait_for_kernel(session, request, move |daemon, done| {
+                daemon.reply(answer, done.map(|()| value));
+            }),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where questions about the kernel are put. A kernel whose tracing hangs makes whoever asks it hang too, so one thread does all of
+//! it, and nobody waits for that thread longer than is bearable. The daemon's own thread never does.
+//!
+//! The first thing on the desk is to tidy up what dead pisteds left (leftovers.rs): before any channel is made.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use piste_kernel::answer::answers;
+use piste_kernel::catalog::Catalog;
+use piste_kernel::owner::Owner;
+use piste_kernel::tracefs::{Lack, Tracefs};
+
+use super::leftovers;
+use crate::link::SessionId;
+use crate::session::Refusal;
+
+/// How long an answer may take. Most take milliseconds; the symbols of a huge program, a machine that is busy: some seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a list of the kernel's events is good: modules bring events, and take them away.
+const CATALOG_LIFE: Duration = Duration::from_secs(10);
+/// Names of functions are demangled recursively.
+const STACK_BYTES: usize = 8 << 20;
+
+type Question = Box<dyn FnOnce(&mut Clerk) + Send>;
+
+/// What a run folder has in the kernel that is no leftover.
+#[derive(Debug)]
+pub enum Kept {
+    /// What belongs to these sessions.
+    Sessions(BTreeSet<SessionId>),
+    /// All of it.
+    Everything,
+}
+
+/// Where questions about the kernel are put.
+#[derive(Debug, Clone)]
+pub struct KernelDesk {
+    questions: Sender<Question>,
+    /// Somebody waited in vain for the question that is being answered.
+    is_stuck: Arc<AtomicBool>,
+}
+
+/// Who answers them.
+#[derive(Debug)]
+pub struct Clerk {
+    run_folder: PathBuf,
+    /// Held as long as this pisted lives; of root's alone.
+    owner: Result<Owner, Lack>,
+    catalog: Option<(Instant, Catalog)>,
+}
+
+impl KernelDesk {
+    /// Opens the desk, and has it tidy up: of this run folder, what is not to be kept; of dead owners, everything.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn open(run_folder: &Path, kept: Kept) -> io::Result<KernelDesk> {
+        let (questions, asked) = channel();
+        let is_stuck = Arc::new(AtomicBool::new(false));
+        let (run_folder, stuck) = (run_folder.to_owned(), is_stuck.clone());
+        thread::Builder::new()
+            .name("kernel".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || serve(&asked, &stuck, run_folder, &kept))?;
+        Ok(KernelDesk { questions, is_stuck })
+    }
+
+    /// Puts a question, and waits for the answer.
+    ///
+    /// # Errors
+    /// The answer's, or that there is none.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Clerk) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // Relaxed: nothing else depends on it.
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(silent());
+        }
+        let (answer, answered) = channel();
+        let question: Question = Box::new(move |clerk| drop(answer.send(question(clerk))));
+        let ended = || {
+            Refusal::Internal {
+            reason: "a question about the kernel or a program's file could not be answered; pisted.log of the run folder says why"
+                .into(),
+        }
+        };
+        self.questions.send(question).map_err(|_| ended())?;
+        match answered.recv_timeout(ANSWER_TIMEOUT) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Disconnected) => Err(ended()),
+            Err(RecvTimeoutError::Timeout) => {
+                self.is_stuck.store(true, Ordering::Relaxed);
+                Err(silent())
+            }
+        }
+    }
+
+    /// Removes what a session has in the kernel, whose consumer could not do it.
+    pub fn clear_away(&self, session: SessionId) {
+        let question: Question = Box::new(move |clerk| {
+            if let (Ok(tracefs), Ok(owner)) = (clerk.tracefs(), &clerk.owner) {
+                let is_meant = |of: SessionId| of == session;
+                report(leftovers::of_sessions(&tracefs, owner, is_meant));
+            }
+        });
+        // It ends with the process alone.
+        let _ = self.questions.send(question);
+    }
+}
+
+fn silent() -> Refusal {
+    Refusal::NoKernelDomain {
+        reason: format!("it has not answered for {} s", ANSWER_TIMEOUT.as_secs()),
+        mend: "try again; if that does not help, `dmesg` may say what happened to it".into(),
+    }
+}
+
+fn serve(asked: &Receiver<Question>, is_stuck: &AtomicBool, run_folder: PathBuf, kept: &Kept) {
+    let mut clerk = Clerk::new(run_folder);
+    clerk.tidy_up(kept);
+    while let Ok(question) = asked.recv() {
+        // Files of programs are strangers' bytes. Who asked about one that trips a library is told; the next question is answered.
+        if catch_unwind(AssertUnwindSafe(|| question(&mut clerk))).is_err() {
+            clerk.catalog = None;
+        }
+        is_stuck.store(false, Ordering::Relaxed);
+    }
+}
+
+fn report(findings: Vec<String>) {
+    findings.iter().for_each(|finding| eprintln!("pisted: {finding}"));
+}
+
+impl Clerk {
+    fn new(run_folder: PathBuf) -> Clerk {
+        let owner = if rustix::process::geteuid().is_root() {
+            Owner::claim(&run_folder).map_err(|error| Lack {
+                reason: error.to_string(),
+                mend: "make room there".into(),
+            })
+        } else {
+            Err(Lack {
+                reason: "only root may trace it".into(),
+                mend: "`sudo pisted --background` starts root's pisted, which members of the group tracing use with \
+                       PISTE_RUNDIR=/run/piste"
+                    .into(),
+            })
+        };
+        Clerk {
+            run_folder,
+            owner,
+            catalog: None,
+        }
+    }
+
+    fn tidy_up(&mut self, kept: &Kept) {
+        let Ok(owner) = &self.owner else { return };
+        // A machine without tracefs has no leftovers, and says why when somebody wants to trace it.
+        let Ok(tracefs) = Tracefs::find() else { return };
+        if let Err(lack) = answers(&tracefs) {
+            eprintln!("pisted: the kernel cannot be traced: {lack}");
+            return;
+        }
+        if let Kept::Sessions(kept) = kept {
+            report(leftovers::of_sessions(&tracefs, owner, |session| {
+                !kept.contains(&session)
+            }));
+        }
+        report(leftovers::of_dead_owners(&tracefs));
+    }
+
+    /// The folder of this pisted.
+    pub fn run_folder(&self) -> &Path {
+        &self.run_folder
+    }
+
+    /// The kernel's tracing, which is there, allowed, and answers.
+    ///
+    /// # Errors
+    /// What is missing, and what mends it.
+    pub fn tracefs(&mut self) -> Result<Tracefs, Refusal> {
+        let refuse = |lack: Lack| Refusal::NoKernelDomain {
+            reason: lack.reason,
+            mend: lack.mend,
+        };
+        if let Err(lack) = &self.owner {
+            return Err(refuse(lack.clone()));
+        }
+        let tracefs = Tracefs::find().map_err(refuse)?;
+        answers(&tracefs).map_err(refuse)?;
+        Ok(tracefs)
+    }
+
+    /// The events that the kernel has.
+    ///
+    /// # Errors
+    /// As [`Clerk::tracefs`], or they cannot be read.
+    pub fn catalog(&mut self) -> Result<&Catalog, Refusal> {
+        let tracefs = self.tracefs()?;
+        let fresh = self.catalog.take().filter(|(read, _)| read.elapsed() < CATALOG_LIFE);
+        let catalog = match fresh {
+            Some(catalog) => catalog,
+            None => {
+                let read = Catalog::read(&tracefs).map_err(|error| Refusal::NoKernelDomain {
+                    reason: error.to_string(),
+                    mend: "`piste doctor` looks at what is needed".into(),
+                })?;
+                (Instant::now(), read)
+            }
+        };
+        Ok(&self.catalog.insert(catalog).1)
+    }
+}

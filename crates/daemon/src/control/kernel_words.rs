@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel domain in the words of the control interface, and back.
+
+use piste_control::interface as shown;
+use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Stack, Tracked};
+
+use super::status;
+use crate::session::Refusal;
+use crate::session::kernel::pattern;
+use crate::session::kernel_settings::loss;
+
+/// A kernel channel's settings.
+pub fn settings(channel: &ChannelSpec) -> shown::ChannelSettings {
+    shown::ChannelSettings {
+        name: channel.name.clone(),
+        domain: shown::Domain::kernel,
+        loss: status::loss(loss(channel)),
+        block_timeout_us: None,
+        subbuf_bytes: channel.subbuf_bytes.into(),
+        subbuf_count: channel.subbuf_count.into(),
+        contexts: channel
+            .contexts
+            .iter()
+            .map(|context| context.name().to_owned())
+            .collect(),
+    }
+}
+
+/// A kernel channel's rules.
+pub fn rules(rules: &[Rule]) -> Vec<shown::KernelRule> {
+    rules.iter().map(rule).collect()
+}
+
+fn rule(rule: &Rule) -> shown::KernelRule {
+    use shown::KernelEventKind as Kind;
+    let none = (None, None, Vec::new());
+    let (kind, (binary, place, arguments)) = match &rule.source {
+        EventSource::Tracepoint { .. } => (Kind::tracepoint, none),
+        EventSource::Syscall { .. } => (Kind::syscall, none),
+        EventSource::Uprobe {
+            binary,
+            place,
+            arguments,
+            is_return,
+            ..
+        } => {
+            let kind = if *is_return { Kind::uretprobe } else { Kind::uprobe };
+            (kind, (Some(binary.clone()), Some(place.clone()), arguments.clone()))
+        }
+        EventSource::Usdt { binary, .. } => (Kind::usdt, (Some(binary.clone()), None, Vec::new())),
+        EventSource::Kprobe {
+            place,
+            arguments,
+            is_return,
+            ..
+        } => {
+            let kind = if *is_return { Kind::kretprobe } else { Kind::kprobe };
+            (kind, (None, Some(place.clone()), arguments.clone()))
+        }
+    };
+    shown::KernelRule {
+        kind,
+        pattern: pattern(&rule.source),
+        binary,
+        place,
+        arguments,
+        excluded: rule.excluded.clone(),
+        filter: rule.filter.clone(),
+        fields: rule.fields.clone(),
+        stack: rule.stack.as_ref().map(stack),
+        enabled: rule.enabled,
+    }
+}
+
+fn stack(stack: &Stack) -> shown::CallStack {
+    let address = |address| i64::from_ne_bytes(u64::to_ne_bytes(address));
+    shown::CallStack {
+        kernel: stack.kernel,
+        user: stack.user,
+        depth: stack.depth.map(i64::from),
+        range_begin: stack.range.map(|(begin, _)| address(begin)),
+        range_end: stack.range.map(|(_, end)| address(end)),
+    }
+}
+
+/// What a session is about.
+pub fn tracked(tracked: &Tracked) -> shown::Tracked {
+    let numbers = |numbers: &[u32]| numbers.iter().copied().map(i64::from).collect();
+    shown::Tracked {
+        pids: numbers(&tracked.pids),
+        follow_children: tracked.follow_children,
+        process_groups: numbers(&tracked.process_groups),
+        process_sessions: numbers(&tracked.process_sessions),
+        uids: numbers(&tracked.uids),
+        gids: numbers(&tracked.gids),
+        cpus: numbers(&tracked.cpus),
+    }
+}
+
+/// The rules that are wanted; all of them enabled.
+///
+/// # Errors
+/// Something is said that does not go with the kind of event, or something is missing.
+pub fn wanted_rules(wanted: Vec<shown::KernelRule>) -> Result<Vec<Rule>, Refusal> {
+    wanted.into_iter().map(wanted_rule).collect()
+}
+
+fn wanted_rule(wanted: shown::KernelRule) -> Result<Rule, Refusal> {
+    use shown::KernelEventKind as Kind;
+    let stack = wanted.stack.as_ref().map(wanted_stack).transpose()?;
+    let mut said = Said {
+        pattern: wanted.pattern,
+        binary: wanted.binary,
+        place: wanted.place,
+        arguments: wanted.arguments,
+    };
+    let source = match wanted.kind {
+        Kind::tracepoint => EventSource::Tracepoint {
+            pattern: said.pattern.clone(),
+        },
+        Kind::syscall => EventSource::Syscall {
+            pattern: said.pattern.clone(),
+        },
+        kind @ (Kind::uprobe | Kind::uretprobe) => EventSource::Uprobe {
+            name: said.pattern.clone(),
+            binary: said.take_binary()?,
+            place: said.take_place()?,
+            arguments: std::mem::take(&mut said.arguments),
+            is_return: matches!(kind, Kind::uretprobe),
+        },
+        Kind::usdt => {
+            let Some((provider, probe)) = said.pattern.split_once(':') else {
+                return Err(said.invalid("an usdt probe is named PROVIDER:NAME"));
+            };
+            let (provider, probe) = (provider.to_owned(), probe.to_owned());
+            EventSource::Usdt {
+                binary: said.take_binary()?,
+                provider,
+                probe,
+            }
+        }
+        kind @ (Kind::kprobe | Kind::kretprobe) => EventSource::Kprobe {
+            name: said.pattern.clone(),
+            place: said.take_place()?,
+            arguments: std::mem::take(&mut said.arguments),
+            is_return: matches!(kind, Kind::kretprobe),
+        },
+    };
+    said.check_nothing_left()?;
+    Ok(Rule {
+        source,
+        excluded: wanted.excluded,
+        filter: wanted.filter,
+        fields: wanted.fields,
+        stack,
+        enabled: true,
+    })
+}
+
+/// What a rule says about its place, as far as nothing was made of it yet.
+struct Said {
+    pattern: String,
+    binary: Option<String>,
+    place: Option<String>,
+    arguments: Vec<String>,
+}
+
+impl Said {
+    fn take_binary(&mut self) -> Result<String, Refusal> {
+        let binary = self.binary.take().ok_or_else(|| self.invalid("it names no binary"))?;
+        if binary.starts_with('/') {
+            return Ok(binary);
+        }
+        self.binary = Some(binary);
+        Err(self.invalid("the binary must be named with its absolute path"))
+    }
+
+    fn take_place(&mut self) -> Result<String, Refusal> {
+        self.place.take().ok_or_else(|| self.invalid("it names no place"))
+    }
+
+    fn check_nothing_left(&self) -> Result<(), Refusal> {
+        match (&self.binary, &self.place, &*self.arguments) {
+            (None, None, []) => Ok(()),
+            (Some(_), ..) => Err(self.invalid("events of this kind have no binary")),
+            (_, Some(_), _) => Err(self.invalid("events of this kind have no place")),
+            _ => Err(self.invalid("events of this kind have no arguments but their own")),
+        }
+    }
+
+    fn invalid(&self, reason: &str) -> Refusal {
+        let places = [&self.binary, &self.place].into_iter().flatten();
+        let words: Vec<&str> = [&self.pattern].into_iter().chain(places).map(|word| &**word).collect();
+        Refusal::InvalidProbe {
+            probe: words.join(" "),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+fn wanted_stack(wanted: &shown::CallStack) -> Result<Stack, Refusal> {
+    let invalid = |setting, value: String, allowed: &str| Refusal::InvalidSetting {
+        setting,
+        value,
+        allowed: allowed.to_owned(),
+    };
+    if !wanted.kernel && !wanted.user {
+        return Err(invalid("call stack", "of nobody".into(), "kernel, user, or both"));
+    }
+    let depth = match wanted.depth {
+        None => None,
+        Some(depth) => match u32::try_from(depth) {
+            Ok(depth @ 1..) => Some(depth),
+            _ => return Err(invalid("depth of the call stack", depth.to_string(), "at least 1")),
+        },
+    };
+    let address = |address| u64::from_ne_bytes(i64::to_ne_bytes(address));
+    let range = match (wanted.range_begin.map(address), wanted.range_end.map(address)) {
+        (None, None) => None,
+        (Some(begin), Some(end)) if begin < end => Some((begin, end)),
+        (begin, end) => {
+            let text = |address: Option<u64>| address.map_or("?".into(), |address| format!("{address:#x}"));
+            let value = format!("{} to {}", text(begin), text(end));
+            return Err(invalid(
+                "range of the call stack",
+                value,
+                "two addresses, the lower first",
+            ));
+        }
+    };
+    Ok(Stack {
+        kernel: wanted.kernel,
+        user: wanted.user,
+        depth,
+        range,
+    })
+}
+
+/// What a session is to be about, on a machine with so many CPUs.
+///
+/// # Errors
+/// The first number that cannot be.
+pub fn wanted_tracked(wanted: shown::Tracked, cpu_count: u32) -> Result<Tracked, Refusal> {
+    Ok(Tracked {
+        pids: numbers("process", wanted.pids, 1, i32::MAX as u32)?,
+        follow_children: wanted.follow_children,
+        process_groups: numbers("process group", wanted.process_groups, 1, i32::MAX as u32)?,
+        process_sessions: numbers("session of processes", wanted.process_sessions, 1, i32::MAX as u32)?,
+        uids: numbers("user", wanted.uids, 0, u32::MAX - 1)?,
+        gids: numbers("group", wanted.gids, 0, u32::MAX - 1)?,
+        cpus: numbers("CPU", wanted.cpus, 0, cpu_count - 1)?,
+    })
+}
+
+fn numbers(setting: &'static str, wanted: Vec<i64>, least: u32, most: u32) -> Result<Vec<u32>, Refusal> {
+    let number = |wanted: i64| {
+        u32::try_from(wanted)
+            .ok()
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| Refusal::InvalidSetting {
+                setting,
+                value: wanted.to_string(),
+                allowed: format!("{least} to {most}"),
+            })
+    };
+    wanted.into_iter().map(number).collect()
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Takes out of the kernel what nobody needs any more: instances and probes of pisteds that died with their consumers, and of sessions
+//! that ended without one. Nothing else is touched.
+
+use piste_kernel::instance::Instance;
+use piste_kernel::owner::{self, DeadOwner, Owner};
+use piste_kernel::probe::{self, Probes};
+use piste_kernel::tracefs::Tracefs;
+
+use crate::link::SessionId;
+
+/// Removes what the sessions of this owner have that are meant. Returns what could not be removed, as sentences.
+pub fn of_sessions(tracefs: &Tracefs, owner: &Owner, is_meant: impl Fn(SessionId) -> bool) -> Vec<String> {
+    let instances = match owner.instances(tracefs) {
+        Ok(instances) => instances,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut findings = Vec::new();
+    for (session, channel) in instances {
+        if is_meant(session) {
+            findings.extend(remove_channel(tracefs, owner, session, &channel));
+        }
+    }
+    findings
+}
+
+fn remove_channel(tracefs: &Tracefs, owner: &Owner, session: SessionId, channel: &str) -> Vec<String> {
+    let removed = Instance::create_or_open(tracefs, owner, session, channel).and_then(Instance::remove);
+    let (probes, _) = Probes::open(tracefs, owner.id(), session, channel, &[]);
+    let mut findings: Vec<String> = removed.err().map(|error| error.to_string()).into_iter().collect();
+    findings.extend(probes.remove(tracefs));
+    findings
+}
+
+/// Removes what owners left that nobody holds. Returns what could not be removed, as sentences; it is tried again the next time.
+pub fn of_dead_owners(tracefs: &Tracefs) -> Vec<String> {
+    let dead = match owner::leftovers() {
+        Ok(dead) => dead,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut findings = Vec::new();
+    for owner in dead {
+        // Its probes after its instances: the kernel empties the rings in which a removed probe was enabled.
+        let mut left = owner.remove_instances(tracefs);
+        left.extend(probe::leftovers(tracefs, &[owner.id()]));
+        if left.is_empty()
+            && let Err(error) = DeadOwner::forget(owner)
+        {
+            left.push(error.to_string());
+        }
+        findings.extend(left);
+    }
+    findings
+}

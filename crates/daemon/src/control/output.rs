@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Folders of traces: how they are named, and that they can be written to.
+
+use std::path::Path;
+use std::{fs, io};
+
+use rustix::fs::{Access, access};
+
+use crate::session::Refusal;
+
+/// `20260131-235959`, in local time.
+pub fn time_stamp() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+/// Makes the folder of a trace, or sees that it is empty and can be written to.
+pub fn make_output(path: &Path) -> Result<(), Refusal> {
+    if !path.is_absolute() {
+        return Err(Refusal::InvalidSetting {
+            setting: "output",
+            value: path.display().to_string(),
+            allowed: "an absolute path".into(),
+        });
+    }
+    let failed = |error: io::Error| Refusal::OutputFailed {
+        path: path.into(),
+        reason: without_number(&error),
+    };
+    match fs::read_dir(path) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                return Err(Refusal::OutputExists { path: path.into() });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(Refusal::OutputExists { path: path.into() });
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(error.into()))
+}
+
+/// "No space left on device", without "(os error 28)".
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Start, stop and snapshots, in the daemon's thread: each domain in its turn, and one answer for both.
+
+use std::path::PathBuf;
+
+use piste_control::interface as shown;
+
+use super::daemon::{Daemon, WRITE_TIMEOUT};
+use super::inbox::Answer;
+use super::output::{make_output, time_stamp};
+use super::reports::refusal_of;
+use super::waiting::{Ended, Outcome};
+use super::{clock, status};
+use crate::link::{ChannelTotals, Domain, SessionId};
+use crate::session::{Pending, Refusal, Starting};
+
+/// A snapshot that was taken.
+#[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
+pub struct SnapshotTaken {
+    pub output: String,
+    pub events: i64,
+    pub bytes: i64,
+    pub packets: i64,
+}
+
+impl Daemon {
+    /// Starts a session; answers when the kernel, the programs and their consumer record.
+    pub fn start(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
+        let found = self.machine.find_session(session.as_deref());
+        let started = found.and_then(|session| Ok((session, self.machine.start(session, clock::now())?)));
+        match started {
+            Err(refusal) => self.reply(answer, Err(refusal)),
+            Ok((session, Starting::Programs(pending))) => self.wait_for_programs(session, pending, Ok(()), answer),
+            Ok((session, Starting::Kernel(request))) => {
+                self.wait_for_kernel(session, Some(request), move |daemon, kernel| {
+                    // Somebody may have stopped it meanwhile.
+                    if daemon.machine.is_active(session) {
+                        let pending = daemon.machine.start_programs(session);
+                        daemon.wait_for_programs(session, pending, kernel, answer);
+                    } else {
+                        let status = kernel.map(|()| daemon.status_of(session));
+                        daemon.reply(answer, status);
+                    }
+                });
+            }
+        }
+    }
+
+    fn wait_for_programs(
+        &mut self,
+        session: SessionId,
+        pending: Pending,
+        kernel: Result<(), Refusal>,
+        answer: Answer<shown::SessionStatus>,
+    ) {
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            daemon.note_silent(session, &ended);
+            let mut outcomes = ended.outcomes.into_iter();
+            let programs = outcomes.try_for_each(|outcome| daemon.learn(session, Domain::User, outcome));
+            let status = kernel.and(programs).map(|()| daemon.status_of(session));
+            daemon.reply(answer, status);
+        };
+        self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
+    }
+
+    /// Stops a session; answers when everything is written.
+    pub fn stop(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
+        let found = self.machine.find_session(session.as_deref());
+        let stopped = found.and_then(|session| Ok((session, self.machine.stop(session, clock::now())?)));
+        match stopped {
+            Err(refusal) => self.reply(answer, Err(refusal)),
+            Ok((session, request)) => self.wait_for_consumer(session, request, move |daemon, outcome| {
+                let programs = daemon.learn(session, Domain::User, outcome);
+                let stop = daemon.machine.stop_kernel(session);
+                daemon.wait_for_kernel(session, stop, move |daemon, kernel| {
+                    let status = programs.and(kernel).map(|()| daemon.status_of(session));
+                    daemon.reply(answer, status);
+                });
+            }),
+        }
+    }
+
+    /// Writes a snapshot.
+    pub fn snapshot_record(&mut self, session: Option<String>, output: Option<String>, answer: Answer<SnapshotTaken>) {
+        let (session, output) = match self.prepare_snapshot(session, output) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        let requests = self.machine.take_snapshot(session, output.clone());
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            let outcomes: Outcome = ended
+                .outcomes
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()
+                .map(|all| all.concat());
+            let taken = outcomes.map_err(refusal_of).map(|totals| {
+                let sum = |of: fn(&ChannelTotals) -> u64| status::count(totals.iter().map(of).sum::<u64>());
+                SnapshotTaken {
+                    output: output.to_string_lossy().into_owned(),
+                    events: sum(|totals| totals.events),
+                    bytes: sum(|totals| totals.bytes),
+                    packets: sum(|totals| totals.packets),
+                }
+            });
+            daemon.reply(answer, taken);
+        };
+        self.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
+    }
+
+    fn prepare_snapshot(
+        &mut self,
+        session: Option<String>,
+        output: Option<String>,
+    ) -> Result<(SessionId, PathBuf), Refusal> {
+        let session = self.machine.find_session(session.as_deref())?;
+        let number = self.machine.next_snapshot(session)?;
+        let output = match output {
+            Some(output) => PathBuf::from(output),
+            None => {
+                let folder = &self.machine.session(session).identity.output;
+                folder.join(format!("snapshot-{number}-{}", time_stamp()))
+            }
+        };
+        make_output(&output)?;
+        Ok((session, output))
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers as the interface has them: refusals as its errors, long lists in parts.
+
+use piste_control::interface::VarlinkCallError;
+
+use super::status::count;
+use crate::session::Refusal;
+
+/// Items in each part of a long answer.
+const PART_COUNT_MAX: usize = 256;
+
+/// Replies with a long list: in parts when the client said that it takes more than one.
+pub fn in_parts<Call: VarlinkCallError + ?Sized, Item>(
+    call: &mut Call,
+    items: Vec<Item>,
+    mut reply: impl FnMut(&mut Call, Vec<Item>) -> varlink::Result<()>,
+) -> varlink::Result<()> {
+    if !call.wants_more() {
+        return reply(call, items);
+    }
+    let mut items = items.into_iter().peekable();
+    loop {
+        let part = items.by_ref().take(PART_COUNT_MAX).collect();
+        let continues = items.peek().is_some();
+        call.set_continues(continues);
+        reply(call, part)?;
+        if !continues {
+            return Ok(());
+        }
+    }
+}
+
+/// Replies with the error that a refusal is.
+pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal) -> varlink::Result<()> {
+    let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+    match refusal {
+        Refusal::NoSession { name, nearest } => call.reply_no_session(name, nearest),
+        Refusal::NoCurrentSession => call.reply_no_current_session(),
+        Refusal::SessionExists { name } => call.reply_session_exists(name),
+        Refusal::SessionsExist { names } => call.reply_sessions_exist(names),
+        Refusal::NoChannel { name, session, nearest } => call.reply_no_channel(name, session, nearest),
+        Refusal::ChannelExists {
+            name,
+            session,
+            setting,
+            value,
+        } => call.reply_channel_exists(name, session, setting.into(), value),
+        Refusal::TooManyChannels { session, limit } => call.reply_too_many_channels(session, count(limit)),
+        Refusal::NoRule {
+            pattern,
+            channel,
+            nearest,
+        } => call.reply_no_rule(pattern, channel, nearest),
+        Refusal::NoKernelDomain { reason, mend } => call.reply_no_kernel_domain(reason, mend),
+        Refusal::NoEvent { pattern, nearest } => call.reply_no_event(pattern, nearest),
+        Refusal::NoField {
+            field,
+            pattern,
+            nearest,
+        } => call.reply_no_field(field, pattern, nearest),
+        Refusal::InvalidFilter {
+            filter,
+            position,
+            reason,
+        } => call.reply_invalid_filter(filter, count(position), reason),
+        Refusal::InvalidProbe { probe, reason } => call.reply_invalid_probe(probe, reason),
+        Refusal::InvalidPattern(invalid) => {
+            call.reply_invalid_pattern(invalid.pattern, count(invalid.position), invalid.reason.into_owned())
+        }
+        Refusal::InvalidSetting {
+            setting,
+            value,
+            allowed,
+        } => call.reply_invalid_setting(setting.into(), value, allowed),
+        Refusal::NothingEnabled { session } => call.reply_nothing_enabled(session),
+        Refusal::AlreadyActive { session } => call.reply_already_active(session),
+        Refusal::NotActive { session } => call.reply_not_active(session),
+        Refusal::NotSnapshot { session } => call.reply_not_snapshot(session),
+        Refusal::OutputExists { path } => call.reply_output_exists(text(path)),
+        Refusal::OutputFailed { path, reason } => call.reply_output_failed(text(path), reason),
+        Refusal::ConsumerFailed { reason } => call.reply_consumer_failed(reason),
+        Refusal::Internal { reason } => call.reply_internal(reason),
+    }
+}

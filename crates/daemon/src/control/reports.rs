@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What consumers answer, and what people are told of it.
+
+use piste_control::interface as shown;
+
+use super::daemon::{Daemon, REPORT_TIMEOUT, WRITE_TIMEOUT};
+use super::inbox::Answer;
+use super::status::Totals;
+use super::waiting::{Ended, Outcome};
+use super::{clock, status};
+use crate::link::{Domain, Failure, RequestId, SessionId};
+use crate::session::{Pending, Refusal};
+
+impl Daemon {
+    /// Answers with the status of one session.
+    pub fn status(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
+        let session = match self.machine.find_session(session.as_deref()) {
+            Ok(session) => session,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        self.report(vec![session], move |daemon| {
+            let known = daemon.machine.sessions().get(session).is_some();
+            let ended = Refusal::Internal {
+                reason: "the session was destroyed meanwhile".into(),
+            };
+            daemon.reply(
+                answer,
+                if known {
+                    Ok(daemon.status_of(session))
+                } else {
+                    Err(ended)
+                },
+            );
+        });
+    }
+
+    /// Answers with the status of all sessions.
+    pub fn list_sessions(&mut self, answer: Answer<Vec<shown::SessionStatus>>) {
+        let sessions = self.machine.open_session_ids();
+        self.report(sessions, move |daemon| {
+            let sessions = daemon.machine.open_session_ids();
+            daemon.reply(
+                answer,
+                Ok(sessions.into_iter().map(|session| daemon.status_of(session)).collect()),
+            );
+        });
+    }
+
+    /// Answers with the connected programs.
+    pub fn list_programs(&mut self, answer: Answer<Vec<shown::Program>>) {
+        self.reply(answer, Ok(status::programs(&self.machine)));
+    }
+
+    pub(super) fn wait_for_consumer(
+        &mut self,
+        session: SessionId,
+        request: RequestId,
+        then: impl FnOnce(&mut Daemon, Outcome) + 'static,
+    ) {
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            // It may have been destroyed by somebody else while the consumer was busy.
+            if daemon.machine.sessions().get(session).is_some() {
+                then(daemon, only(ended));
+            }
+        };
+        self.wait(Pending::default(), [request], WRITE_TIMEOUT, Box::new(then));
+    }
+
+    /// Goes on when the kernel consumer has answered, at once when it was not asked.
+    pub(super) fn wait_for_kernel(
+        &mut self,
+        session: SessionId,
+        request: Option<RequestId>,
+        then: impl FnOnce(&mut Daemon, Result<(), Refusal>) + 'static,
+    ) {
+        match request {
+            None => then(self, Ok(())),
+            Some(request) => self.wait_for_consumer(session, request, move |daemon, outcome| {
+                let learned = daemon.learn(session, Domain::Kernel, outcome);
+                then(daemon, learned);
+            }),
+        }
+    }
+
+    /// Brings the totals of sessions up to date. Those of a consumer that is busy stay what they were.
+    fn report(&mut self, sessions: Vec<SessionId>, then: impl FnOnce(&mut Daemon) + 'static) {
+        let mut asked = Vec::new();
+        for session in sessions {
+            let requests = self.machine.report(session);
+            asked.extend(requests.into_iter().map(|(domain, request)| (session, domain, request)));
+        }
+        let requests: Vec<RequestId> = asked.iter().map(|&(_, _, request)| request).collect();
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            for ((session, domain, _), outcome) in asked.into_iter().zip(ended.outcomes) {
+                if let Err(refusal) = daemon.learn(session, domain, outcome) {
+                    daemon
+                        .machine
+                        .add_finding(session, format!("its counts are not of now: {}", reason_of(&refusal)));
+                }
+            }
+            then(daemon);
+        };
+        self.wait(Pending::default(), requests, REPORT_TIMEOUT, Box::new(then));
+    }
+
+    pub(super) fn learn(&mut self, session: SessionId, domain: Domain, outcome: Outcome) -> Result<(), Refusal> {
+        let totals = outcome.map_err(refusal_of)?;
+        self.totals.insert((session, domain), totals);
+        Ok(())
+    }
+
+    pub(super) fn status_of(&self, session: SessionId) -> shown::SessionStatus {
+        let of = |domain| self.totals.get(&(session, domain)).map_or(&[][..], |totals| totals);
+        let totals = Totals {
+            user: of(Domain::User),
+            kernel: of(Domain::Kernel),
+        };
+        status::session(&self.machine, session, totals, clock::now())
+    }
+
+    /// Programs that did not say that they follow.
+    pub(super) fn note_silent(&mut self, session: SessionId, ended: &Ended) {
+        for &program in &ended.silent {
+            let name = self.machine.program_name(program).unwrap_or("a program");
+            let what = format!(
+                "{name} (pid {}) did not answer; it may record later than asked",
+                program.pid
+            );
+            self.machine.add_finding(session, what);
+        }
+    }
+}
+
+fn only(mut ended: Ended) -> Outcome {
+    ended.outcomes.pop().expect("one request was waited for")
+}
+
+/// Why something is not done that a consumer could not do.
+pub fn refusal_of(failure: Failure) -> Refusal {
+    match failure {
+        Failure::NoSpace { path } => Refusal::OutputFailed {
+            path,
+            reason: "No space left on device".into(),
+        },
+        Failure::NoPermission { path } => Refusal::OutputFailed {
+            path,
+            reason: "Permission denied".into(),
+        },
+        Failure::Other { what } => Refusal::ConsumerFailed { reason: what },
+    }
+}
+
+fn reason_of(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::OutputFailed { path, reason } => format!("{}: {reason}", path.display()),
+        Refusal::ConsumerFailed { reason } => format!("the consumer says: {reason}"),
+        other => format!("{other:?}"),
+    }
+}

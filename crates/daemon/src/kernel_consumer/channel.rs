@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A channel of the kernel domain: a tracefs instance with the events that it records, and a ring for each CPU.
+//!
+//! CPUs that are not online have rings too: one that comes online is read without further ado.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use piste_kernel::convert::{Converter, LivingThreads, stream_class};
+use piste_kernel::instance::{Instance, TraceClock};
+use piste_kernel::probe::Probes;
+use piste_kernel::selection::{Selection, apply};
+use piste_kernel::spec::{ChannelSpec, Tracked};
+use piste_kernel::tracked;
+use piste_ring::ClockSource;
+use serde::{Deserialize, Serialize};
+
+use super::Fullest;
+use super::hidden::{Hiding, own_threads};
+use super::kernel::Kernel;
+use super::metadata::Metadata;
+use super::place::{Place, STATE_DUMP};
+use super::ring::{CpuRing, Desk, Home};
+use crate::consumer::clock;
+use crate::consumer::findings::Findings;
+use crate::consumer::storage::StorageError;
+use crate::link::{ChannelTotals, SessionId};
+
+pub(super) struct Channel {
+    pub(super) spec: ChannelSpec,
+    pub(super) findings: Findings,
+    instance: Instance,
+    /// It recorded when it was opened: another consumer had started it.
+    was_on: bool,
+    probes: Probes,
+    converter: Converter,
+    subbuf_bytes: u32,
+    /// What people should know and were not told yet.
+    notes: Vec<String>,
+    /// Absent once the channel is closed.
+    rings: Vec<CpuRing>,
+}
+
+/// What the kernel is told to record. It is kept beside the rings: the kernel needs a while to be asked about thousands of events, while
+/// nobody reads its rings.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Selected {
+    channel: ChannelSpec,
+    tracked: Tracked,
+}
+
+impl Selected {
+    fn of(channel: &ChannelSpec, tracked: &Tracked) -> Selected {
+        Selected {
+            channel: channel.clone(),
+            tracked: tracked.clone(),
+        }
+    }
+
+    fn read(path: &Path) -> Option<Selected> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// What is not kept has to be asked for again.
+    fn write(&self, path: &Path) {
+        let _ = fs::write(path, serde_json::to_vec(self).unwrap_or_default());
+    }
+}
+
+/// What a channel is part of.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a> {
+    pub(super) session: SessionId,
+    pub(super) kernel: &'a Kernel,
+    pub(super) place: &'a Place,
+    pub(super) clock: ClockSource,
+    pub(super) tracked: &'a Tracked,
+    /// Packets are kept for snapshots.
+    pub(super) is_recorder: bool,
+}
+
+/// What a channel is written with.
+pub(super) struct Tools<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) metadata: &'a mut Metadata,
+    pub(super) packet: &'a mut Vec<u8>,
+}
+
+impl Channel {
+    /// Makes the instance, or goes on with the one that is there.
+    ///
+    /// # Errors
+    /// Why there can be no such channel, as a sentence.
+    pub(super) fn open(spec: ChannelSpec, frame: Frame<'_>, metadata: &mut Metadata) -> Result<Channel, String> {
+        let refuse = |error: std::io::Error| format!("channel {}: {error}", spec.name);
+        if spec.name == STATE_DUMP {
+            return Err(format!(
+                "channel {STATE_DUMP}: the state dump has this name, take another one"
+            ));
+        }
+        let Frame {
+            session, kernel, place, ..
+        } = frame;
+        place.make().map_err(refuse)?;
+        let instance = Instance::create_or_open(&kernel.tracefs, &kernel.owner, session, &spec.name).map_err(refuse)?;
+        let was_on = !instance.is_new() && instance.read("tracing_on").map_err(refuse)?.trim() == "1";
+        instance.set_clock(trace_clock(frame.clock)).map_err(refuse)?;
+        let mut notes = instance
+            .set_ring(spec.loss, spec.subbuf_bytes, spec.subbuf_count)
+            .map_err(refuse)?;
+        let subbuf_bytes = instance.subbuf_bytes().map_err(refuse)?;
+        let (probes, findings) = define(&spec, frame);
+        notes.extend(findings);
+        let mut converter = converter(&spec, kernel, &probes);
+        metadata.add_stream(&stream_class(&spec));
+        let home = Home {
+            session,
+            instance: &instance,
+            channel: &spec,
+            place,
+            pages: &kernel.pages,
+            trace_uuid: metadata.trace_uuid(),
+            subbuf_bytes,
+            is_recorder: frame.is_recorder,
+        };
+        let cpus = instance.cpus().map_err(refuse)?;
+        let rings: Result<Vec<CpuRing>, String> = cpus
+            .iter()
+            .map(|&cpu| CpuRing::open(&home, cpu, &mut converter))
+            .collect();
+        let rings = rings.map_err(|why| format!("channel {}: {why}", spec.name))?;
+        let mut channel = Channel {
+            spec,
+            findings: Findings::default(),
+            instance,
+            was_on,
+            probes,
+            converter,
+            subbuf_bytes,
+            notes,
+            rings,
+        };
+        let wanted = Selected::of(&channel.spec, frame.tracked);
+        if was_on && Selected::read(&place.selected(&channel.spec.name)) == Some(wanted) {
+            channel.hide_own(frame.tracked);
+        } else {
+            channel.select(frame);
+        }
+        Ok(channel)
+    }
+
+    /// Another consumer had started it.
+    pub(super) fn was_on(&self) -> bool {
+        self.was_on
+    }
+
+    /// Records other events from now on. What was recorded before is written first, as the rules of then have it.
+    pub(super) fn change(&mut self, spec: ChannelSpec, frame: Frame<'_>, tools: &mut Tools<'_>) {
+        if spec == self.spec {
+            return;
+        }
+        let most = self.most();
+        if let Err(error) = self.for_each_ring(tools, |ring, desk| ring.take(most, true, desk).map(|_: u32| true)) {
+            self.notes.push(format!(
+                "events from before a change of rules may be missing: they could not be written then: {error}"
+            ));
+        }
+        self.spec = spec;
+        let (probes, findings) = define(&self.spec, frame);
+        self.probes = probes;
+        self.notes.extend(findings);
+        self.converter = converter(&self.spec, frame.kernel, &self.probes);
+        for ring in &self.rings {
+            self.converter.restore(ring.cpu(), ring.kept());
+        }
+        self.select(frame);
+    }
+
+    /// Makes the kernel record what the rules and the session's threads and CPUs ask for, from now on.
+    pub(super) fn select(&mut self, frame: Frame<'_>) {
+        self.while_unknown(frame, |channel| {
+            let selection = Selection {
+                catalog: &frame.kernel.catalog,
+                channel: &channel.spec,
+                probes: channel.probes.events(),
+                tracked: frame.tracked,
+            };
+            apply(&channel.instance, &selection)
+        });
+    }
+
+    /// Makes the kernel record the session's threads and CPUs, from now on; of the same events as before.
+    pub(super) fn track(&mut self, frame: Frame<'_>) {
+        self.while_unknown(frame, |channel| tracked::apply(&channel.instance, frame.tracked));
+    }
+
+    /// Changes what the kernel records. A consumer that is killed in between leaves it to the next one to find out what that is.
+    fn while_unknown(&mut self, frame: Frame<'_>, change: impl FnOnce(&Channel) -> Vec<String>) {
+        let path = frame.place.selected(&self.spec.name);
+        let _ = fs::remove_file(&path);
+        let findings = change(self);
+        self.notes.extend(findings);
+        Selected::of(&self.spec, frame.tracked).write(&path);
+        self.hide_own(frame.tracked);
+    }
+
+    /// Looks for processes that are meant by now, or not any more.
+    pub(super) fn refresh(&mut self, tracked: &Tracked) {
+        let findings = tracked.refresh(&self.instance);
+        self.notes.extend(findings);
+        self.hide_own(tracked);
+    }
+
+    /// Leaves out what pisted does, unless somebody asked for its processes by number.
+    fn hide_own(&self, tracked: &Tracked) {
+        if let Some(hiding) = self.hiding()
+            && tracked.pids.is_empty()
+        {
+            hiding.hide(&own_threads());
+        }
+    }
+
+    /// Records, or stops to. What cannot be done is a finding, and false.
+    pub(super) fn set_on(&mut self, is_on: bool) -> bool {
+        match self.instance.set_on(is_on) {
+            Ok(()) => true,
+            Err(error) => {
+                self.notes.push(error.to_string());
+                false
+            }
+        }
+    }
+
+    pub(super) fn hiding(&self) -> Option<Hiding> {
+        Hiding::of(&self.instance)
+    }
+
+    /// What people should know and were not told yet.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(super) fn rings(&self) -> &[CpuRing] {
+        &self.rings
+    }
+
+    pub(super) fn ring_bytes(&self) -> u64 {
+        u64::from(self.spec.subbuf_bytes) * u64::from(self.spec.subbuf_count)
+    }
+
+    /// Writes the full pages of each ring, at most a ring's worth.
+    ///
+    /// # Errors
+    /// The file that could not be written.
+    pub(super) fn take(&mut self, fullest: &mut Fullest, tools: &mut Tools<'_>) -> Result<(), StorageError> {
+        let (most, ring_bytes, subbuf_bytes) = (self.most(), self.ring_bytes(), self.subbuf_bytes);
+        self.for_each_ring(tools, |ring, desk| {
+            let taken = ring.take(most, false, desk)?;
+            fullest.observe(u64::from(taken) * u64::from(subbuf_bytes), ring_bytes);
+            Ok(true)
+        })?;
+        Ok(())
+    }
+
+    /// Writes everything that is in the rings, which record no more. False when there may be more.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn finish(&mut self, clock: ClockSource, tools: &mut Tools<'_>) -> Result<bool, StorageError> {
+        let most = self.most();
+        let now_ticks = clock::now_ticks(clock);
+        self.for_each_ring(tools, |ring, desk| ring.finish(most, now_ticks, desk))
+    }
+
+    /// Writes what one ring holds, at most a ring's worth, while it records.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn drain(&mut self, index: usize, tools: &mut Tools<'_>) -> Result<(), StorageError> {
+        let most = self.most();
+        let (ring, mut desk) = self.desk(index, tools);
+        ring.take(most, true, &mut desk)?;
+        Ok(())
+    }
+
+    /// What was recorded and lost.
+    pub(super) fn totals(&self) -> ChannelTotals {
+        let mut totals = ChannelTotals {
+            stream_id: self.spec.stream_id,
+            findings: self.findings.list().to_vec(),
+            ..ChannelTotals::default()
+        };
+        for ring in &self.rings {
+            ring.add_to(&mut totals, self.spec.loss);
+        }
+        totals
+    }
+
+    /// Events that are in the rings still.
+    pub(super) fn left(&self) -> u64 {
+        let entries = |ring: &CpuRing| self.instance.stats(ring.cpu()).map_or(0, |stats| stats.entries);
+        self.rings.iter().map(entries).sum()
+    }
+
+    /// Removes the instance and the probes. Returns what could not be removed.
+    pub(super) fn close(self, kernel: &Kernel) -> Vec<String> {
+        // Whoever reads a ring holds its instance.
+        drop(self.rings);
+        remove(self.instance.remove(), self.probes, kernel)
+    }
+
+    /// Removes what a channel has in the kernel that could not be opened. Returns what could not be removed.
+    pub(super) fn clear_away(spec: &ChannelSpec, session: SessionId, kernel: &Kernel) -> Vec<String> {
+        let Kernel { tracefs, owner, .. } = kernel;
+        let channel = (session, spec.name.clone());
+        if !owner.instances(tracefs).is_ok_and(|all| all.contains(&channel)) {
+            return Vec::new();
+        }
+        let removed = Instance::create_or_open(tracefs, owner, session, &spec.name).and_then(Instance::remove);
+        let (probes, _) = Probes::open(tracefs, owner.id(), session, &spec.name, &[]);
+        remove(removed, probes, kernel)
+    }
+
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.rings.iter().map(AsFd::as_fd)
+    }
+
+    /// Pages that a ring can have, and the one in hand.
+    fn most(&self) -> u32 {
+        let ring_bytes = self.ring_bytes();
+        u32::try_from(ring_bytes / u64::from(self.subbuf_bytes)).unwrap_or(u32::MAX - 2) + 2
+    }
+
+    fn desk<'a>(&'a mut self, index: usize, tools: &'a mut Tools<'_>) -> (&'a mut CpuRing, Desk<'a>) {
+        let desk = Desk {
+            stream_id: self.spec.stream_id,
+            pages: &tools.kernel.pages,
+            converter: &mut self.converter,
+            metadata: tools.metadata,
+            packet: tools.packet,
+            notes: &mut self.notes,
+        };
+        (&mut self.rings[index], desk)
+    }
+
+    /// Calls `visit` for every ring; true when all calls returned true. After a failed one the others are still visited, and the first
+    /// failure is returned.
+    fn for_each_ring(
+        &mut self,
+        tools: &mut Tools<'_>,
+        mut visit: impl FnMut(&mut CpuRing, &mut Desk<'_>) -> Result<bool, StorageError>,
+    ) -> Result<bool, StorageError> {
+        let (mut all, mut failed) = (true, None);
+        for index in 0..self.rings.len() {
+            let (ring, mut desk) = self.desk(index, tools);
+            match visit(ring, &mut desk) {
+                Ok(finished) => all &= finished,
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(all), Err)
+    }
+}
+
+/// Probes go after the instance: the kernel empties the rings in which a removed one was enabled.
+fn remove(removed: std::io::Result<()>, probes: Probes, kernel: &Kernel) -> Vec<String> {
+    let mut findings: Vec<String> = removed.err().map(|error| error.to_string()).into_iter().collect();
+    findings.extend(probes.remove(&kernel.tracefs));
+    findings
+}
+
+fn trace_clock(clock: ClockSource) -> TraceClock {
+    match clock {
+        ClockSource::Tsc => TraceClock::Tsc,
+        ClockSource::Monotonic => TraceClock::Monotonic,
+    }
+}
+
+fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
+    let kernel = frame.kernel;
+    Probes::define(
+        &kernel.tracefs,
+        kernel.owner.id(),
+        frame.session,
+        &spec.name,
+        &spec.rules,
+    )
+}
+
+fn converter(spec: &ChannelSpec, kernel: &Kernel, probes: &Probes) -> Converter {
+    let threads = Box::new(LivingThreads);
+    Converter::new(
+        kernel.catalog.clone(),
+        kernel.layout.clone(),
+        spec,
+        probes.events(),
+        threads,
+    )
+}

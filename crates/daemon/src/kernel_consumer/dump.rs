@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state dump of a trace: gathered by a thread, since /proc of a busy machine takes a while, and written by the loop.
+//!
+//! A file says that a dump is not all written: a consumer that takes over begins another one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use piste_ctf::KernelStreamClass;
+use piste_ctf::packet::KERNEL_HEADER_BYTES;
+use piste_kernel::state_dump::{self, Packet, STREAM_ID};
+use piste_ring::ClockSource;
+use rustix::thread::gettid;
+
+use super::hidden::Hiding;
+use super::metadata::Metadata;
+use super::place::STATE_DUMP;
+use super::tally::{Standing, Tally};
+use crate::consumer::clock;
+use crate::consumer::storage::StorageError;
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Paths, Stream};
+use crate::link::ChannelTotals;
+
+/// Packets are cut at this size.
+const PACKET_BYTES: usize = 64 << 10;
+/// Packets that wait to be written.
+const WAITING_MAX: usize = 8;
+
+/// The stream of the state dumps of a trace.
+pub(super) struct StateDump {
+    stream: Stream,
+    tally: Tally,
+    standing: Standing,
+    /// There while a dump is not all written.
+    marker: PathBuf,
+    running: Option<Running>,
+}
+
+struct Running {
+    packets: Receiver<Packet>,
+    /// One that could not be written yet.
+    in_hand: Option<Packet>,
+}
+
+impl StateDump {
+    /// The state dumps of a trace, whose streams are in `streams`.
+    ///
+    /// # Errors
+    /// The file that cannot be opened.
+    pub(super) fn open(
+        streams: &Path,
+        tally: &Path,
+        marker: PathBuf,
+        trace_uuid: [u8; 16],
+    ) -> Result<StateDump, StorageError> {
+        let identity = Identity {
+            trace_uuid,
+            stream_id: STREAM_ID,
+            stream_instance_id: 0,
+            origin: Origin::Cpu(0),
+        };
+        let stream = Stream::open(Paths::new(streams, STATE_DUMP, 0), identity)?;
+        let tally = Tally::open(tally)?;
+        Ok(StateDump {
+            standing: tally.standing(stream.end().next_sequence, false).clone(),
+            stream,
+            tally,
+            marker,
+            running: None,
+        })
+    }
+
+    /// An earlier consumer did not come to its end.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.running.is_none() && self.marker.exists()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Begins a dump, unless one is being written. Its thread hides itself first.
+    pub(super) fn begin(&mut self, clock: ClockSource, hidings: Vec<Hiding>) {
+        if self.running.is_some() {
+            return;
+        }
+        // A consumer that cannot note it will not begin again after an accident, and that is all.
+        let _ = fs::write(&self.marker, "");
+        let (sender, packets) = sync_channel(WAITING_MAX);
+        let thread = std::thread::Builder::new().name("pisted-dump".into());
+        let started = thread.spawn(move || gather(clock, &hidings, &sender));
+        if started.is_ok() {
+            self.running = Some(Running { packets, in_hand: None });
+        }
+    }
+
+    /// Writes what was gathered meanwhile. True when no dump is left to write.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn write(&mut self, metadata: &mut Metadata) -> Result<bool, StorageError> {
+        while let Some(running) = &mut self.running {
+            if running.in_hand.is_none() {
+                match running.packets.try_recv() {
+                    Ok(packet) => running.in_hand = Some(packet),
+                    Err(TryRecvError::Empty) => return Ok(false),
+                    Err(TryRecvError::Disconnected) => {
+                        self.running = None;
+                        let _ = fs::remove_file(&self.marker);
+                        break;
+                    }
+                }
+            }
+            if let Some(packet) = &running.in_hand {
+                let packet = packet.clone();
+                self.write_packet(packet, metadata)?;
+            }
+            if let Some(running) = &mut self.running {
+                running.in_hand = None;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives up the dump that is being written.
+    pub(super) fn abandon(&mut self) {
+        self.running = None;
+    }
+
+    /// What it wrote; `None` when there is nothing.
+    pub(super) fn totals(&self) -> Option<ChannelTotals> {
+        let end = self.stream.end();
+        (end.packets > 0).then(|| ChannelTotals {
+            stream_id: STREAM_ID,
+            events: self.standing.events,
+            bytes: end.data_bytes,
+            packets: end.packets,
+            ..ChannelTotals::default()
+        })
+    }
+
+    fn write_packet(&mut self, mut packet: Packet, metadata: &mut Metadata) -> Result<(), StorageError> {
+        describe(metadata);
+        metadata.write()?;
+        let sequence = self.stream.end().next_sequence;
+        let after = Standing {
+            events: self.standing.events + packet.events,
+            ..Standing::default()
+        };
+        self.tally.begin(Some(sequence), &self.standing, &after)?;
+        let facts = PacketFacts {
+            sequence,
+            begin_ticks: packet.begin_ticks,
+            end_ticks: packet.end_ticks,
+            content_bytes: packet.bytes.len(),
+            events: packet.events,
+            discarded: 0,
+        };
+        self.stream.append(&mut packet.bytes, &facts)?;
+        self.standing = after;
+        Ok(())
+    }
+}
+
+/// The stream class and the event classes, told once.
+fn describe(metadata: &mut Metadata) {
+    metadata.add_stream(&KernelStreamClass {
+        id: STREAM_ID,
+        channel: STATE_DUMP.into(),
+        contexts: vec![],
+    });
+    for class in state_dump::classes() {
+        metadata.add_class(STREAM_ID, &class);
+    }
+}
+
+fn gather(clock: ClockSource, hidings: &[Hiding], to: &SyncSender<Packet>) {
+    let own_thread = gettid().as_raw_pid();
+    for hiding in hidings {
+        hiding.hide(&[own_thread]);
+    }
+    let now_ticks = || clock::now_ticks(clock);
+    state_dump::dump(KERNEL_HEADER_BYTES, PACKET_BYTES, &now_ticks, &mut |packet| {
+        to.send(packet).is_ok()
+    });
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that a trace leaves out: pisted's own. Each page that is written would cause events that fill the next one.
+//!
+//! It holds for all events but those that tell of another thread as well, such as the switch to one.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use piste_kernel::instance::Instance;
+
+/// Kernels since 5.7 have it.
+const FILE: &str = "set_event_notrace_pid";
+
+/// Where threads of one instance are hidden; can go to another thread.
+#[derive(Debug, Clone)]
+pub(super) struct Hiding(PathBuf);
+
+impl Hiding {
+    pub(super) fn of(instance: &Instance) -> Option<Hiding> {
+        instance.has(FILE).then(|| Hiding(instance.path(FILE)))
+    }
+
+    /// Leaves threads out of what the instance records, beside those that it leaves out already.
+    pub(super) fn hide(&self, threads: &[i32]) {
+        let list: Vec<String> = threads.iter().map(ToString::to_string).collect();
+        let file = fs::OpenOptions::new().append(true).open(&self.0);
+        // Without it the trace has more than it should, which people see.
+        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, list.join(" ").as_bytes()));
+    }
+}
+
+/// Every thread of the processes that run this executable: control and consumers, those of other users too.
+pub(super) fn own_threads() -> Vec<i32> {
+    let Ok(own) = fs::metadata("/proc/self/exe") else {
+        return vec![std::process::id() as i32];
+    };
+    let is_own = |pid: &i32| {
+        let executable = fs::metadata(format!("/proc/{pid}/exe"));
+        executable.is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
+    };
+    let processes = numbers_in(Path::new("/proc")).into_iter().filter(is_own);
+    processes
+        .flat_map(|pid| numbers_in(&PathBuf::from(format!("/proc/{pid}/task"))))
+        .collect()
+}
+
+fn numbers_in(folder: &Path) -> Vec<i32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}

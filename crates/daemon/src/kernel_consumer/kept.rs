@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What snapshots took out of the ring of a flight recorder and the next snapshot shows again: a stream in the run folder, of which the
+//! newest packets count, as many as the ring holds.
+//!
+//! Older packets give their space back by becoming a hole in the file; the stream is otherwise as every other one, so that a consumer
+//! that is killed leaves it whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use piste_ctf::index::{self, Entry};
+use piste_ctf::packet::KernelHeader;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::consumer::storage::{At, StorageError};
+use crate::consumer::stream::{PacketFacts, Paths, Stream};
+
+/// Events of each packet: a file of numbers by sequence number.
+#[derive(Debug)]
+pub(super) struct Counts {
+    path: PathBuf,
+    file: File,
+}
+
+impl Counts {
+    /// # Errors
+    /// The file that cannot be opened.
+    pub(super) fn open(path: &Path) -> Result<Counts, StorageError> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        Ok(Counts {
+            path: path.into(),
+            file: options.open(path).at(path)?,
+        })
+    }
+
+    /// Notes a packet that is about to be written.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn note(&self, sequence: u64, events: u64) -> Result<(), StorageError> {
+        let written = self.file.write_all_at(&events.to_le_bytes(), 8 * sequence);
+        written.at(&self.path)
+    }
+
+    fn events(&self, sequence: u64) -> Result<u64, StorageError> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, 8 * sequence).at(&self.path)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// Copies the newest packets of `kept`, at most `bytes_max` of them, to the end of `snapshot`; what is older gives its space back.
+/// What was lost before the first of them is none of the snapshot's.
+///
+/// # Errors
+/// The file that cannot be read or written.
+pub(super) fn copy(kept: &Paths, counts: &Counts, bytes_max: u64, snapshot: &mut Stream) -> Result<(), StorageError> {
+    let entries = match fs::read(&kept.index) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => index::decode(&file.at(&kept.index)?).unwrap_or_default(),
+    };
+    let newest = newest(&entries, bytes_max);
+    let Some(first) = newest.first() else { return Ok(()) };
+    let data = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&kept.data)
+        .at(&kept.data)?;
+    if first.offset_bytes > 0 {
+        // It only spares memory.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = fallocate(&data, flags, 0, first.offset_bytes);
+    }
+    let mut packet = vec![];
+    for entry in newest {
+        packet.resize((entry.packet_bits / 8) as usize, 0);
+        data.read_exact_at(&mut packet, entry.offset_bytes).at(&kept.data)?;
+        let damaged = || StorageError::new(&kept.data, io::ErrorKind::InvalidData.into());
+        let header = KernelHeader::decode(&packet).ok_or_else(damaged)?;
+        let facts = PacketFacts {
+            sequence: header.packet_seq_num,
+            begin_ticks: header.timestamp_begin,
+            end_ticks: header.timestamp_end,
+            content_bytes: (header.content_bits / 8) as usize,
+            events: counts.events(header.packet_seq_num)?,
+            discarded: header.events_discarded - first.events_discarded,
+        };
+        snapshot.append(&mut packet, &facts)?;
+    }
+    Ok(())
+}
+
+/// The last entries, with at most `bytes_max` of packets.
+fn newest(entries: &[Entry], bytes_max: u64) -> &[Entry] {
+    let mut bytes = 0;
+    let fits = |entry: &&Entry| {
+        bytes += entry.packet_bits / 8;
+        bytes <= bytes_max
+    };
+    let count = entries.iter().rev().take_while(fits).count();
+    &entries[entries.len() - count..]
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_ctf::packet::KERNEL_HEADER_BYTES;
+
+    use super::*;
+    use crate::consumer::stream::{Identity, Origin};
+
+    fn open(folder: &Path) -> Stream {
+        let identity = Identity {
+            trace_uuid: [1; 16],
+            stream_id: 0,
+            stream_instance_id: 1,
+            origin: Origin::Cpu(1),
+        };
+        Stream::open(Paths::new(folder, "default", 1), identity).unwrap()
+    }
+
+    #[test]
+    fn snapshot_has_the_newest_packets_and_counts_losses_from_its_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = open(&folder.path().join("kept"));
+        let counts = Counts::open(&folder.path().join("counts")).unwrap();
+        for sequence in 0..100 {
+            let facts = PacketFacts {
+                sequence,
+                begin_ticks: sequence,
+                end_ticks: sequence,
+                content_bytes: KERNEL_HEADER_BYTES + 4096,
+                events: 0,
+                discarded: 10 * sequence,
+            };
+            counts.note(sequence, sequence + 1000).unwrap();
+            kept.append(&mut vec![7; KERNEL_HEADER_BYTES + 4096], &facts).unwrap();
+        }
+        let mut snapshot = open(&folder.path().join("snapshot"));
+        copy(kept.paths(), &counts, 3 * 4200, &mut snapshot).unwrap();
+        let end = snapshot.end();
+        assert_eq!((end.packets, end.discarded, end.events), (3, 20, 1097 + 1098 + 1099));
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&kept.paths().data).unwrap());
+        assert!(blocks * 512 < 32 << 10, "{blocks} blocks are left of the older packets");
+    }
+
+    #[test]
+    fn nothing_kept_is_nothing_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let counts = Counts::open(&folder.path().join("counts")).unwrap();
+        let mut snapshot = open(&folder.path().join("snapshot"));
+        copy(open(&folder.path().join("kept")).paths(), &counts, 1000, &mut snapshot).unwrap();
+        assert_eq!(snapshot.end().packets, 0);
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metadata file of a kernel trace: classes are added when their first event comes.
+//!
+//! Numbers of classes follow from the kernel's and from the rules, so that a consumer which takes over keeps the text that is there and
+//! needs to know only which classes it has. The file is replaced as a whole, never changed in place.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use piste_ctf::metadata::kernel::{event_class, opening, stream_class};
+use piste_ctf::{EventClass, KernelStreamClass, Trace};
+
+use crate::consumer::storage::{At, StorageError};
+
+#[derive(Debug)]
+pub(super) struct Metadata {
+    folder: PathBuf,
+    trace_uuid: [u8; 16],
+    text: String,
+    streams: BTreeSet<u32>,
+    /// Stream class and class.
+    classes: BTreeSet<(u32, u32)>,
+    written: bool,
+    /// The folder has the metadata of another trace.
+    is_foreign: bool,
+}
+
+impl Metadata {
+    /// Goes on with what the folder has, if it is of this trace; else nothing can be written.
+    pub(super) fn open(folder: &Path, trace: &Trace) -> Metadata {
+        let mut metadata = Metadata {
+            folder: folder.into(),
+            trace_uuid: trace.uuid,
+            text: opening(trace),
+            streams: BTreeSet::new(),
+            classes: BTreeSet::new(),
+            written: false,
+            is_foreign: false,
+        };
+        match fs::read_to_string(folder.join("metadata")) {
+            Ok(text) if uuid_line(&text) == uuid_line(&metadata.text) => metadata.take(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => metadata.is_foreign = true,
+        }
+        metadata
+    }
+
+    pub(super) fn trace_uuid(&self) -> [u8; 16] {
+        self.trace_uuid
+    }
+
+    /// Says that events of some threads only are recorded, from now on or for a while: the events do not tell it, and who reads them must
+    /// not take a CPU for idle that others had.
+    pub(super) fn say_selected_threads(&mut self) {
+        const BEGIN: &str = "env {\n";
+        const LINE: &str = "env {\n\tpiste_selected_threads = 1;\n";
+        if !self.text.contains(LINE) {
+            self.text = self.text.replacen(BEGIN, LINE, 1);
+            self.written = false;
+        }
+    }
+
+    pub(super) fn add_stream(&mut self, class: &KernelStreamClass) {
+        if self.streams.insert(class.id) {
+            self.text += &stream_class(class);
+            self.written = false;
+        }
+    }
+
+    pub(super) fn add_class(&mut self, stream_id: u32, class: &EventClass) {
+        if self.classes.insert((stream_id, class.id)) {
+            self.text += &event_class(stream_id, class);
+            self.written = false;
+        }
+    }
+
+    /// Writes what is new; to be called before a packet that needs it.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn write(&mut self) -> Result<(), StorageError> {
+        if self.is_foreign {
+            let what = "it is the metadata of another trace; move it away, or record to another folder";
+            let error = io::Error::new(io::ErrorKind::InvalidData, what);
+            return Err(StorageError::new(&self.folder.join("metadata"), error));
+        }
+        if !self.written {
+            self.write_to(&self.folder)?;
+            self.written = true;
+        }
+        Ok(())
+    }
+
+    /// Writes the file to any folder, as for a snapshot.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
+        fs::create_dir_all(folder).at(folder)?;
+        let part = folder.join(".metadata.part");
+        fs::write(&part, &self.text).at(&part)?;
+        let path = folder.join("metadata");
+        fs::rename(&part, &path).at(&path)
+    }
+
+    /// The trace was begun, by this consumer or an earlier one.
+    pub(super) fn exists(&self) -> bool {
+        !self.is_foreign && self.folder.join("metadata").exists()
+    }
+
+    /// Takes text that an earlier consumer wrote, and finds what it describes: blocks that begin at the start of a line, with ids in
+    /// lines of their own. Names are quoted, so that no other line looks like one.
+    fn take(&mut self, text: String) {
+        let (mut block, mut id) = ("", None);
+        for line in text.lines() {
+            let number = |key: &str| line.strip_prefix(key)?.strip_suffix(';')?.parse::<u32>().ok();
+            if let "stream {" | "event {" = line {
+                (block, id) = (line, None);
+            } else if let Some(number) = number("\tid = ") {
+                id = Some(number);
+                if block == "stream {" {
+                    self.streams.insert(number);
+                }
+            } else if let (Some(stream_id), Some(id), "event {") = (number("\tstream_id = "), id, block) {
+                self.classes.insert((stream_id, id));
+            }
+        }
+        self.text = text;
+        self.written = true;
+    }
+}
+
+fn uuid_line(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.trim_start().starts_with("uuid = "))
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_ctf::{Clock, Field, FieldKind, NO_LEVEL};
+
+    use super::*;
+
+    fn trace(uuid: u8) -> Trace {
+        let clock = Clock {
+            name: "monotonic".into(),
+            uuid: [1; 16],
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            description: String::new(),
+        };
+        Trace {
+            uuid: [uuid; 16],
+            clock,
+            environment: vec![],
+        }
+    }
+
+    fn class(id: u32) -> EventClass {
+        let field = Field {
+            name: "event {\n\tid = 9;".into(),
+            kind: FieldKind::String,
+        };
+        EventClass {
+            id,
+            name: "a\n\tid = 77;\n".into(),
+            level: NO_LEVEL,
+            fields: vec![field],
+        }
+    }
+
+    fn stream(id: u32) -> KernelStreamClass {
+        KernelStreamClass {
+            id,
+            channel: "default".into(),
+            contexts: vec![],
+        }
+    }
+
+    #[test]
+    fn consumer_that_takes_over_adds_only_what_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Metadata::open(folder.path(), &trace(1));
+        first.add_stream(&stream(0));
+        first.add_class(0, &class(3));
+        first.add_class(0, &class(70_000));
+        assert!(!first.exists());
+        first.write().unwrap();
+        let text = fs::read_to_string(folder.path().join("metadata")).unwrap();
+
+        let mut second = Metadata::open(folder.path(), &trace(1));
+        second.add_stream(&stream(0));
+        second.add_class(0, &class(3));
+        second.add_class(0, &class(70_000));
+        second.write().unwrap();
+        assert_eq!(second.text, text);
+        second.add_class(0, &class(4));
+        second.add_stream(&stream(1));
+        second.add_class(1, &class(3));
+        second.write().unwrap();
+        let longer = fs::read_to_string(folder.path().join("metadata")).unwrap();
+        assert!(
+            longer.starts_with(&text) && longer.matches("event {\n\tname").count() == 4,
+            "{longer}"
+        );
+    }
+
+    #[test]
+    fn selected_threads_are_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut of_some = trace(1);
+        of_some.environment = vec![("domain".into(), piste_ctf::EnvironmentValue::Text("kernel".into()))];
+        let mut metadata = Metadata::open(folder.path(), &of_some);
+        metadata.write().unwrap();
+        metadata.say_selected_threads();
+        metadata.say_selected_threads();
+        metadata.write().unwrap();
+        let text = fs::read_to_string(folder.path().join("metadata")).unwrap();
+        assert_eq!(text.matches("piste_selected_threads = 1;").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn another_trace_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        Metadata::open(folder.path(), &trace(1)).write().unwrap();
+        let mut other = Metadata::open(folder.path(), &trace(2));
+        assert!(!other.exists());
+        let error = other.write().unwrap_err();
+        assert!(error.to_string().contains("another trace"), "{error}");
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring of one CPU and the stream that it is written to.
+//!
+//! ```text
+//!   page in the shared buffer -> converted -> tally noted -> packet written -> its index entry -> page done
+//! ```
+//!
+//! The order lets the consumer die anywhere: before the entry, the next consumer finds the page and takes it again; after it, it finds
+//! the entry that the tally speaks of, and the page is done. A failed write leaves the page where it is, and the kernel's ring fills.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use piste_ctf::packet::KERNEL_HEADER_BYTES;
+use piste_kernel::convert::{Converted, Converter};
+use piste_kernel::instance::Instance;
+use piste_kernel::page::{Lost, Page, PageLayout};
+use piste_kernel::ring::Ring;
+use piste_kernel::shared_buffer::{Position, RingKey, SharedBuffer};
+use piste_kernel::spec::{ChannelSpec, Loss};
+
+use super::kept::Counts;
+use super::metadata::Metadata;
+use super::place::Place;
+use super::tally::{Standing, Tally};
+use crate::consumer::storage::StorageError;
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Paths, Stream};
+use crate::link::{ChannelTotals, SessionId};
+
+pub(super) struct CpuRing {
+    cpu: u32,
+    ring: Ring,
+    stream: Stream,
+    tally: Tally,
+    /// How the stream stands on disk.
+    standing: Standing,
+    /// Events that the kernel has lost, as far as it told.
+    lost: u64,
+    /// Events of each packet, where packets are kept for snapshots.
+    counts: Option<Counts>,
+}
+
+/// Where a ring belongs.
+pub(super) struct Home<'a> {
+    pub(super) session: SessionId,
+    pub(super) instance: &'a Instance,
+    pub(super) channel: &'a ChannelSpec,
+    pub(super) place: &'a Place,
+    pub(super) pages: &'a PageLayout,
+    pub(super) trace_uuid: [u8; 16],
+    pub(super) subbuf_bytes: u32,
+    /// Packets are kept for snapshots.
+    pub(super) is_recorder: bool,
+}
+
+/// What a ring needs to be written.
+pub(super) struct Desk<'a> {
+    pub(super) stream_id: u32,
+    pub(super) pages: &'a PageLayout,
+    pub(super) converter: &'a mut Converter,
+    pub(super) metadata: &'a mut Metadata,
+    pub(super) packet: &'a mut Vec<u8>,
+    /// What people should know.
+    pub(super) notes: &'a mut Vec<String>,
+}
+
+impl CpuRing {
+    /// Goes on behind what the stream has: a page that an earlier consumer took and did not write is the first one again.
+    ///
+    /// # Errors
+    /// What cannot be opened, as a sentence.
+    pub(super) fn open(home: &Home<'_>, cpu: u32, converter: &mut Converter) -> Result<CpuRing, String> {
+        let (place, channel) = (home.place, home.channel);
+        let identity = Identity {
+            trace_uuid: home.trace_uuid,
+            stream_id: channel.stream_id,
+            stream_instance_id: cpu.into(),
+            origin: Origin::Cpu(cpu),
+        };
+        let sentence = |error: StorageError| error.to_string();
+        let paths = Paths::new(&place.streams, &channel.name, cpu.into());
+        let stream = Stream::open(paths, identity).map_err(sentence)?;
+        let tally = Tally::open(&place.file(&channel.name, cpu, "tally")).map_err(sentence)?;
+        let counts = if home.is_recorder {
+            Some(Counts::open(&place.file(&channel.name, cpu, "counts")).map_err(sentence)?)
+        } else {
+            None
+        };
+        let key = RingKey {
+            session: home.session,
+            stream_id: channel.stream_id,
+            cpu,
+        };
+        let refuse = |error: std::io::Error| format!("the ring of CPU {cpu} cannot be opened: {error}");
+        let buffer =
+            SharedBuffer::open(&place.file(&channel.name, cpu, "page"), key, home.subbuf_bytes).map_err(refuse)?;
+        let mut ring = Ring::open(home.instance, home.pages, cpu, buffer).map_err(refuse)?;
+
+        let last = tally.last();
+        let in_hand = ring.position().is_some_and(|position| position.step == last.number);
+        let next_sequence = stream.end().next_sequence;
+        if in_hand && last.packet.is_some_and(|packet| next_sequence > packet) {
+            ring.done();
+        }
+        let mut standing = tally.standing(next_sequence, in_hand).clone();
+        if home.instance.is_new() {
+            standing.lost_earlier = standing.lost;
+        }
+        ring.set_told(standing.lost - standing.lost_earlier);
+        converter.restore(cpu, &standing.kept);
+        Ok(CpuRing {
+            cpu,
+            ring,
+            stream,
+            tally,
+            lost: standing.lost,
+            standing,
+            counts,
+        })
+    }
+
+    pub(super) fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Records that wait for the next page.
+    pub(super) fn kept(&self) -> &[u8] {
+        &self.standing.kept
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn counts(&self) -> Option<&Counts> {
+        self.counts.as_ref()
+    }
+
+    /// Takes and writes full pages, or with `flush` also the one that is being filled, but no more than `most`; returns how many.
+    ///
+    /// # Errors
+    /// The file that could not be written. The page is not lost.
+    pub(super) fn take(&mut self, most: u32, flush: bool, desk: &mut Desk<'_>) -> Result<u32, StorageError> {
+        let mut taken = 0;
+        while taken < most && self.take_page(flush, desk)? {
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Takes and writes everything, in a ring that nobody writes to, and what the kernel lost in the end. False when there may be more.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn finish(&mut self, most: u32, now_ticks: u64, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        if self.take(most, true, desk)? == most {
+            return Ok(false);
+        }
+        prepare(desk.packet);
+        if let Some(converted) = desk.converter.finish(self.cpu, desk.packet) {
+            self.write(converted, desk)?;
+        }
+        match self.ring.lost_at_end() {
+            Ok(lost) => self.lost += lost,
+            Err(error) => desk
+                .notes
+                .push(format!("what CPU {} lost is not known: {error}", self.cpu)),
+        }
+        desk.metadata.write()?;
+        self.stream.settle(self.standing.damaged + self.lost, now_ticks)?;
+        Ok(true)
+    }
+
+    /// Adds what the ring recorded and lost.
+    pub(super) fn add_to(&self, totals: &mut ChannelTotals, loss: Loss) {
+        let end = self.stream.end();
+        totals.events += self.standing.events;
+        totals.bytes += end.data_bytes;
+        totals.packets += end.packets;
+        totals.lost_packets += end.lost_packets;
+        totals.discarded_late += self.standing.damaged;
+        match loss {
+            Loss::Discard => totals.discarded_full += self.lost,
+            Loss::Overwrite => totals.overwritten_events += self.lost,
+        }
+    }
+
+    fn take_page(&mut self, flush: bool, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        let cpu = self.cpu;
+        let bytes = match self.ring.next(flush) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                desk.notes
+                    .push(format!("the ring of CPU {cpu} cannot be read: {error}"));
+                return Ok(false);
+            }
+        };
+        prepare(desk.packet);
+        let (converted, lost) = match Page::parse(desk.pages, bytes) {
+            Ok(page) => (Some(desk.converter.page(&page, cpu, desk.packet)), page.lost()),
+            Err(damage) => {
+                desk.notes
+                    .push(format!("a page of CPU {cpu} is lost, it is damaged: {damage}"));
+                (None, Lost::None)
+            }
+        };
+        match self.ring.newly_lost(lost) {
+            Ok(lost) => self.lost += lost,
+            Err(error) => desk.notes.push(format!("what CPU {cpu} lost is not known: {error}")),
+        }
+        if let Some(converted) = converted {
+            self.write(converted, desk)?;
+        }
+        self.ring.done();
+        Ok(true)
+    }
+
+    /// Makes one step: the events of the page in hand, or of what was kept, become a packet.
+    fn write(&mut self, converted: Converted, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        desk.notes.extend(converted.findings.iter().map(ToString::to_string));
+        for class in desk.converter.take_new_classes() {
+            desk.metadata.add_class(desk.stream_id, &class);
+        }
+        let after = Standing {
+            events: self.standing.events + converted.events,
+            damaged: self.standing.damaged + converted.discarded,
+            lost: self.lost,
+            lost_earlier: self.standing.lost_earlier,
+            kept: desk.converter.kept(self.cpu).to_vec(),
+        };
+        let written = self.step(&converted, &after, desk);
+        match written {
+            Ok(()) => self.standing = after,
+            // The same page will be converted again.
+            Err(_) => desk.converter.restore(self.cpu, &self.standing.kept),
+        }
+        written
+    }
+
+    fn step(&mut self, converted: &Converted, after: &Standing, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        let sequence = self.stream.end().next_sequence;
+        // What is lost before a page without events is told by the next packet.
+        let packet = (converted.events > 0).then_some(sequence);
+        let step = self.tally.begin(packet, &self.standing, after)?;
+        self.ring.set_position(Position { step, packet: sequence });
+        if packet.is_none() {
+            return Ok(());
+        }
+        if let Some(counts) = &self.counts {
+            counts.note(sequence, converted.events)?;
+        }
+        desk.metadata.write()?;
+        let facts = PacketFacts {
+            sequence,
+            begin_ticks: converted.begin_ticks,
+            end_ticks: converted.last_ticks,
+            content_bytes: desk.packet.len(),
+            events: converted.events,
+            discarded: (after.damaged + after.lost).max(self.stream.end().discarded),
+        };
+        self.stream.append(desk.packet, &facts)
+    }
+}
+
+impl AsFd for CpuRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}
+
+/// An empty packet, with space for its header.
+fn prepare(packet: &mut Vec<u8>) {
+    packet.clear();
+    packet.resize(KERNEL_HEADER_BYTES, 0);
+}

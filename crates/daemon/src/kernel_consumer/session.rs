@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tracing session of the kernel domain: its channels and its state dump; start, stop, close (consumer/stage.rs).
+//!
+//! Events are written at once (streaming.rs) or kept by the kernel until a snapshot (recorder.rs).
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use piste_kernel::spec::{ChannelSpec, Tracked};
+use piste_ring::ClockSource;
+
+use super::Fullest;
+use super::channel::{Channel, Frame, Tools};
+use super::dump::StateDump;
+use super::hidden::Hiding;
+use super::kernel::Kernel;
+use super::metadata::Metadata;
+use super::place::Place;
+use super::recorder::Recorder;
+use crate::consumer::findings::Findings;
+use crate::consumer::outbox::Outbox;
+use crate::consumer::service::{Opening, Recording, refuse_snapshot};
+use crate::consumer::stage::{Again, Stage};
+use crate::consumer::storage::Storage;
+use crate::link::{ChannelTotals, Failure, RequestId, SessionId, ToControl};
+
+/// How soon to look again for processes that are meant.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    /// Or why it cannot be traced.
+    kernel: Result<Rc<Kernel>, String>,
+    pub(super) place: Place,
+    pub(super) clock: ClockSource,
+    pub(super) metadata: Metadata,
+    tracked: Tracked,
+    pub(super) channels: BTreeMap<u32, Channel>,
+    /// Channels that could not be opened, and why.
+    refused: BTreeMap<u32, (ChannelSpec, String)>,
+    pub(super) dump: Option<StateDump>,
+    /// To be answered when the dump is written.
+    pub(super) dump_requests: Vec<RequestId>,
+    pub(super) stage: Stage,
+    pub(super) storage: Storage,
+    /// This consumer started it.
+    was_started: bool,
+    /// Of the session, beside those of its channels.
+    findings: Findings,
+    pub(super) recorder: Option<Recorder>,
+    next_refresh: Option<Instant>,
+}
+
+/// What all sessions share.
+pub(super) struct Shared<'a> {
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) packet: &'a mut Vec<u8>,
+    pub(super) fullest: &'a mut Fullest,
+    pub(super) now: Instant,
+}
+
+impl Session {
+    pub(super) fn new(
+        opening: Opening<'_>,
+        kernel: Result<Rc<Kernel>, String>,
+        run_folder: &Path,
+        outbox: &mut Outbox,
+    ) -> Session {
+        let Opening {
+            session: id,
+            output,
+            snapshot,
+            trace,
+        } = opening;
+        let place = Place::new(run_folder, id, output, snapshot);
+        let mut session = Session {
+            id,
+            clock: if trace.clock.name == "x86-tsc" {
+                ClockSource::Tsc
+            } else {
+                ClockSource::Monotonic
+            },
+            metadata: Metadata::open(&place.streams, &trace),
+            kernel,
+            place,
+            tracked: Tracked::default(),
+            channels: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            dump: None,
+            dump_requests: Vec::new(),
+            stage: Stage::Stopped,
+            storage: Storage::default(),
+            was_started: false,
+            findings: Findings::default(),
+            recorder: snapshot.then(Recorder::default),
+            next_refresh: None,
+        };
+        if let Err(why) = &session.kernel {
+            let what = format!("the kernel is not recorded: {why}");
+            session.find(what, outbox);
+        }
+        session
+    }
+
+    pub(super) fn kernel(&self) -> Option<Rc<Kernel>> {
+        self.kernel.as_ref().ok().cloned()
+    }
+
+    /// Adds a channel, or changes what it records.
+    pub(super) fn set_channel(&mut self, spec: ChannelSpec, outbox: &mut Outbox) {
+        let Some(kernel) = self.kernel() else { return };
+        let stream_id = spec.stream_id;
+        let frame = Frame {
+            session: self.id,
+            kernel: &kernel,
+            place: &self.place,
+            clock: self.clock,
+            tracked: &self.tracked,
+            is_recorder: self.recorder.is_some(),
+        };
+        if let Some(channel) = self.channels.get_mut(&stream_id) {
+            let mut tools = Tools {
+                kernel: &kernel,
+                metadata: &mut self.metadata,
+                packet: &mut Vec::new(),
+            };
+            channel.change(spec, frame, &mut tools);
+        } else {
+            match Channel::open(spec.clone(), frame, &mut self.metadata) {
+                Ok(mut channel) => {
+                    self.refused.remove(&stream_id);
+                    if self.stage.is_started() {
+                        channel.set_on(true);
+                    }
+                    self.channels.insert(stream_id, channel);
+                    self.open_dump(outbox);
+                }
+                Err(why) => {
+                    self.find(why.clone(), outbox);
+                    self.refused.insert(stream_id, (spec, why));
+                }
+            }
+        }
+        self.tell_notes(outbox);
+    }
+
+    /// Records other threads and CPUs from now on.
+    pub(super) fn set_tracked(&mut self, tracked: Tracked, outbox: &mut Outbox) {
+        if tracked == self.tracked {
+            return;
+        }
+        if tracked.selects_threads() {
+            self.metadata.say_selected_threads();
+        }
+        self.tracked = tracked;
+        let Some(kernel) = self.kernel() else { return };
+        let frame = Frame {
+            session: self.id,
+            kernel: &kernel,
+            place: &self.place,
+            clock: self.clock,
+            tracked: &self.tracked,
+            is_recorder: self.recorder.is_some(),
+        };
+        for channel in self.channels.values_mut() {
+            channel.track(frame);
+        }
+        self.tell_notes(outbox);
+    }
+
+    /// Writes the state of the system once more; `request` is answered then.
+    pub(super) fn dump_again(&mut self, request: RequestId, outbox: &mut Outbox) {
+        if self.stage.is_started() && self.recorder.is_none() && self.begin_dump() {
+            self.dump_requests.push(request);
+            return;
+        }
+        let what = if self.recorder.is_some() {
+            "each snapshot has a state dump of its own".into()
+        } else {
+            format!("session {} records nothing of the kernel", self.id)
+        };
+        let outcome = Err(Failure::Other { what });
+        outbox.send(&ToControl::Done { request, outcome });
+    }
+
+    /// Does what there is to do.
+    pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
+        let refresh = self.refresh_tracked(shared.now);
+        let again = if self.recorder.is_some() {
+            self.record(shared)
+        } else {
+            self.stream(shared)
+        };
+        self.tell_notes(shared.outbox);
+        match (again, refresh) {
+            (Again::Closed, _) | (_, None) => again,
+            // The pace is shorter than that, or as good.
+            (Again::AtPace, Some(_)) => again,
+            (again, Some(after)) => again.sooner(Again::After(after), None),
+        }
+    }
+
+    /// What says that a ring has a full page.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_read = self.stage.is_started() && self.recorder.is_none();
+        let channels = is_read.then(|| self.channels.values()).into_iter().flatten();
+        channels.flat_map(Channel::descriptors)
+    }
+
+    /// Nothing more is written: answers, and is stopped or closed.
+    pub(super) fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
+        let Some(ending) = self.stage.ended() else {
+            return Again::Never;
+        };
+        self.answer_dumps(shared.outbox);
+        self.tell_notes(shared.outbox);
+        if !ending.close {
+            self.answer(ending.requests, shared.outbox);
+            return Again::Never;
+        }
+        let totals = self.totals();
+        if let Some(kernel) = self.kernel() {
+            let channels = std::mem::take(&mut self.channels).into_values();
+            let mut left: Vec<String> = channels.flat_map(|channel| channel.close(&kernel)).collect();
+            for (spec, _) in self.refused.values() {
+                left.extend(Channel::clear_away(spec, self.id, &kernel));
+            }
+            for what in left {
+                self.find(what, shared.outbox);
+            }
+        }
+        self.place.remove();
+        for request in ending.requests {
+            let outcome = Ok(totals.clone());
+            shared.outbox.send(&ToControl::Done { request, outcome });
+        }
+        Again::Closed
+    }
+
+    /// Answers those who wait for a state dump.
+    pub(super) fn answer_dumps(&mut self, outbox: &mut Outbox) {
+        let requests = std::mem::take(&mut self.dump_requests);
+        self.answer(requests, outbox);
+    }
+
+    pub(super) fn hidings(&self) -> Vec<Hiding> {
+        self.channels.values().filter_map(Channel::hiding).collect()
+    }
+
+    /// Notes something that people should know about the session, and tells control when it is new.
+    pub(super) fn find(&mut self, what: String, outbox: &mut Outbox) {
+        if self.findings.note(&what) {
+            outbox.send(&ToControl::Finding { session: self.id, what });
+        }
+    }
+
+    fn answer(&mut self, requests: Vec<RequestId>, outbox: &mut Outbox) {
+        if requests.is_empty() {
+            return;
+        }
+        let totals = self.totals();
+        for request in requests {
+            let outcome = Ok(totals.clone());
+            outbox.send(&ToControl::Done { request, outcome });
+        }
+    }
+
+    /// Tells control what channels noted and people were not told yet.
+    fn tell_notes(&mut self, outbox: &mut Outbox) {
+        for channel in self.channels.values_mut() {
+            for what in channel.take_notes() {
+                if channel.findings.note(&what) {
+                    outbox.send(&ToControl::Finding { session: self.id, what });
+                }
+            }
+        }
+    }
+
+    fn open_dump(&mut self, outbox: &mut Outbox) {
+        if self.dump.is_some() || self.recorder.is_some() {
+            return;
+        }
+        let opened = StateDump::open(
+            &self.place.streams,
+            &self.place.run.join("dump.tally"),
+            self.place.dumping(),
+            self.metadata.trace_uuid(),
+        );
+        match opened {
+            Ok(dump) => self.dump = Some(dump),
+            Err(error) => self.find(format!("there is no state dump: {error}"), outbox),
+        }
+    }
+
+    /// False when there can be none.
+    fn begin_dump(&mut self) -> bool {
+        let (clock, hidings) = (self.clock, self.hidings());
+        match &mut self.dump {
+            Some(dump) => {
+                dump.begin(clock, hidings);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns when to do so again.
+    fn refresh_tracked(&mut self, now: Instant) -> Option<Duration> {
+        if !self.stage.is_started() || !self.tracked.needs_refresh() {
+            return None;
+        }
+        let next = *self.next_refresh.get_or_insert(now);
+        if now < next {
+            return Some(next - now);
+        }
+        for channel in self.channels.values_mut() {
+            channel.refresh(&self.tracked);
+        }
+        self.next_refresh = Some(now + REFRESH_INTERVAL);
+        Some(REFRESH_INTERVAL)
+    }
+
+    /// Tries again what could not be opened.
+    ///
+    /// # Errors
+    /// There is no channel that could record.
+    fn open_refused(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+        if let Err(why) = &self.kernel {
+            let what = format!("the kernel is not recorded: {why}");
+            return Err(Failure::Other { what });
+        }
+        for (spec, _) in std::mem::take(&mut self.refused).into_values() {
+            self.set_channel(spec, outbox);
+        }
+        match self.refused.values().next() {
+            Some((_, why)) if self.channels.is_empty() => Err(Failure::Other { what: why.clone() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Recording for Session {
+    fn is_started(&self) -> bool {
+        self.stage.is_started()
+    }
+
+    /// The state dump begins when the rings record: what changes while it is taken is in the trace. A session that another consumer
+    /// started goes on without.
+    fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+        self.open_refused(outbox)?;
+        if self.recorder.is_none()
+            && let Err(error) = self.metadata.write()
+            && !self.metadata.exists()
+        {
+            return Err(error.failure());
+        }
+        let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
+        for channel in self.channels.values_mut() {
+            channel.set_on(true);
+        }
+        self.was_started = true;
+        let overtaken = self.stage.start();
+        let was_interrupted = self.dump.as_ref().is_some_and(StateDump::was_interrupted);
+        if !was_recording || was_interrupted {
+            self.begin_dump();
+        }
+        self.tell_notes(outbox);
+        self.answer(overtaken, outbox);
+        Ok(())
+    }
+
+    fn totals(&mut self) -> Vec<ChannelTotals> {
+        let mut all: Vec<ChannelTotals> = self.channels.values().map(Channel::totals).collect();
+        match &self.recorder {
+            Some(recorder) => all.iter_mut().for_each(|totals| recorder.replace(totals)),
+            None => all.extend(self.dump.as_ref().and_then(StateDump::totals)),
+        }
+        all
+    }
+
+    fn end(&mut self, request: RequestId, close: bool, now: Instant) {
+        for channel in self.channels.values_mut() {
+            channel.set_on(false);
+        }
+        self.stage.end(request, close, now);
+    }
+
+    /// A session that streams has nothing to take a snapshot of.
+    fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
+        if self.recorder.is_none() {
+            refuse_snapshot(request, outbox);
+            return;
+        }
+        self.begin_snapshot(request, output);
+    }
+
+    fn tell(&self, _: &mut Outbox) {}
+}

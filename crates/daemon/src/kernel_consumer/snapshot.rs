@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writes what the rings of a flight recorder hold to a trace of its own, while the kernel goes on recording.
+//!
+//! One ring is read at a time, at most once around. Its packets are kept (kept.rs), since reading takes them out of the ring and the next
+//! snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
+//! snapshot that was interrupted.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use piste_kernel::spec::Loss;
+
+use super::channel::Tools;
+use super::dump::StateDump;
+use super::kept;
+use super::place::kernel_folder;
+use super::session::{Session, Shared};
+use crate::consumer::storage::StorageError;
+use crate::consumer::stream::{Identity, Origin, Paths, Stream};
+use crate::link::{ChannelTotals, Failure, RequestId};
+
+/// A snapshot that is being written.
+pub(super) struct SnapshotJob {
+    request: RequestId,
+    output: PathBuf,
+    begun: bool,
+    /// Channel, and index of the ring.
+    rings: VecDeque<(u32, usize)>,
+    dump: Option<StateDump>,
+    totals: BTreeMap<u32, ChannelTotals>,
+}
+
+/// The answer to a request.
+type Outcome = Result<Vec<ChannelTotals>, Failure>;
+
+impl SnapshotJob {
+    /// A snapshot of everything that was recorded until now, to be written to `output`.
+    pub(super) fn new(request: RequestId, output: PathBuf, session: &Session) -> Self {
+        let mut rings = VecDeque::new();
+        let mut totals = BTreeMap::new();
+        for (&stream_id, channel) in &session.channels {
+            rings.extend((0..channel.rings().len()).map(|index| (stream_id, index)));
+            totals.insert(
+                stream_id,
+                ChannelTotals {
+                    stream_id,
+                    ..ChannelTotals::default()
+                },
+            );
+        }
+        Self {
+            request,
+            output,
+            begun: false,
+            rings,
+            dump: None,
+            totals,
+        }
+    }
+
+    pub(super) fn request(&self) -> RequestId {
+        self.request
+    }
+
+    pub(super) fn waits_for_dump(&self) -> bool {
+        self.rings.is_empty()
+    }
+
+    /// Writes the next ring. Returns the totals of the snapshot once everything is written, or what could not be; then nothing
+    /// of it is left.
+    pub(super) fn step(&mut self, session: &mut Session, shared: &mut Shared<'_>) -> Option<Outcome> {
+        let folder = kernel_folder(&self.output);
+        if !std::mem::replace(&mut self.begun, true) {
+            if folder.join("metadata").exists() {
+                let output = self.output.display();
+                let what = format!("{output} is a trace already; take another folder for the snapshot");
+                return Some(Err(Failure::Other { what }));
+            }
+            // Not the folder that both domains are in: the other consumer may be making its own there.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        match self.write_next(&folder, session, shared) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(self.outcome(session))),
+            Err(error) => {
+                self.remove(&folder);
+                Some(Err(error.failure()))
+            }
+        }
+    }
+
+    /// True when everything is written.
+    fn write_next(
+        &mut self,
+        folder: &Path,
+        session: &mut Session,
+        shared: &mut Shared<'_>,
+    ) -> Result<bool, StorageError> {
+        if self.dump.is_none() {
+            self.dump = Some(begin_dump(folder, session)?);
+        }
+        if let Some((stream_id, index)) = self.rings.pop_front() {
+            self.write_ring(folder, stream_id, index, session, shared)?;
+            return Ok(false);
+        }
+        let dump = self.dump.as_mut().expect("it was begun above");
+        if !dump.write(&mut session.metadata)? {
+            return Ok(false);
+        }
+        session.metadata.write_to(folder)?;
+        Ok(true)
+    }
+
+    fn write_ring(
+        &mut self,
+        folder: &Path,
+        stream_id: u32,
+        index: usize,
+        session: &mut Session,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), StorageError> {
+        let (Some(kernel), Some(channel)) = (session.kernel(), session.channels.get_mut(&stream_id)) else {
+            return Ok(());
+        };
+        let mut tools = Tools {
+            kernel: &kernel,
+            metadata: &mut session.metadata,
+            packet: shared.packet,
+        };
+        channel.drain(index, &mut tools)?;
+        let ring = &channel.rings()[index];
+        let Some(counts) = ring.counts() else { return Ok(()) };
+        let identity = Identity {
+            trace_uuid: session.metadata.trace_uuid(),
+            stream_id,
+            stream_instance_id: ring.cpu().into(),
+            origin: Origin::Cpu(ring.cpu()),
+        };
+        let paths = Paths::new(folder, &channel.spec.name, ring.cpu().into());
+        let mut stream = Stream::open(paths, identity)?;
+        kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), &mut stream)?;
+        let end = stream.end();
+        let totals = self.totals.entry(stream_id).or_default();
+        totals.events += end.events;
+        totals.bytes += end.data_bytes;
+        totals.packets += end.packets;
+        match channel.spec.loss {
+            Loss::Discard => totals.discarded_full += end.discarded,
+            Loss::Overwrite => totals.overwritten_events += end.discarded,
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, session: &Session) -> Vec<ChannelTotals> {
+        let mut all = std::mem::take(&mut self.totals);
+        for (stream_id, totals) in &mut all {
+            if let Some(channel) = session.channels.get(stream_id) {
+                totals.findings = channel.findings.list().to_vec();
+            }
+        }
+        let dump = self.dump.as_ref().and_then(StateDump::totals);
+        all.into_values().chain(dump).collect()
+    }
+
+    /// Removes what was written. The folder itself goes when nothing else is in it.
+    fn remove(&self, folder: &Path) {
+        let _ = fs::remove_dir_all(folder);
+        let _ = fs::remove_dir(&self.output);
+    }
+}
+
+fn begin_dump(folder: &Path, session: &Session) -> Result<StateDump, StorageError> {
+    let tally = session.place.run.join("snapshot.tally");
+    // Each snapshot has a dump of its own.
+    let _ = fs::remove_file(&tally);
+    let marker = session.place.run.join("snapshot.dumping");
+    let mut dump = StateDump::open(folder, &tally, marker, session.metadata.trace_uuid())?;
+    dump.begin(session.clock, session.hidings());
+    Ok(dump)
+}

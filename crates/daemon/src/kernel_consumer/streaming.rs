@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The work of a session that streams: full pages are written as they come, and a session that ends is emptied.
+//!
+//! A trace that cannot be written now is tried again ever more rarely (consumer/storage.rs); the kernel's rings fill meanwhile, and the
+//! kernel counts what it loses. A session that ends waits for that, but not for long.
+
+use std::time::Duration;
+
+use super::channel::Tools;
+use super::session::{Session, Shared};
+use crate::consumer::stage::{Again, Stage};
+use crate::consumer::storage::StorageError;
+
+/// How long a session that ends tries to write to a disk that is full.
+const WRITE_FOR: Duration = Duration::from_secs(2);
+
+/// How soon to look again at rings that are being emptied, and at a state dump that is being taken.
+const SOON: Duration = Duration::from_millis(1);
+
+impl Session {
+    /// One look at all rings.
+    pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
+        let deadline = match &self.stage {
+            Stage::Stopped => return Again::Never,
+            Stage::Started => None,
+            Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
+        };
+        let overdue = deadline.is_some_and(|deadline| shared.now >= deadline);
+        if let Some(pause) = self.storage.pause(shared.now)
+            && !overdue
+        {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(shared.now));
+            return Again::After(pause.min(left));
+        }
+        let finished = match self.write(shared) {
+            Ok(finished) => {
+                self.storage.succeeded();
+                finished
+            }
+            Err(error) => {
+                self.storage.failed(shared.now);
+                let what = format!(
+                    "the trace cannot be written, and events are lost once the kernel's rings are full: {error}"
+                );
+                self.find(what, shared.outbox);
+                false
+            }
+        };
+        match &self.stage {
+            Stage::Ending(_) if finished || overdue => {
+                if !finished {
+                    self.abandon(shared);
+                }
+                self.ended(shared)
+            }
+            Stage::Ending(_) => Again::After(SOON),
+            _ if self.is_dumping() => Again::After(SOON),
+            _ => Again::AtPace,
+        }
+    }
+
+    /// Writes what the rings and the state dump have. True when all of it is written, in a session that ends. After a failed write the
+    /// other channels are still looked at, and the first failure is returned.
+    fn write(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {
+        let Some(kernel) = self.kernel() else { return Ok(true) };
+        let is_ending = matches!(self.stage, Stage::Ending(_));
+        let (mut all, mut failed) = (true, None);
+        for channel in self.channels.values_mut() {
+            let mut tools = Tools {
+                kernel: &kernel,
+                metadata: &mut self.metadata,
+                packet: shared.packet,
+            };
+            let written = if is_ending {
+                channel.finish(self.clock, &mut tools)
+            } else {
+                channel.take(shared.fullest, &mut tools).map(|()| true)
+            };
+            match written {
+                Ok(finished) => all &= finished,
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        match self.write_dump(shared) {
+            Ok(finished) => all &= finished,
+            Err(error) => {
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(all), Err)
+    }
+
+    fn write_dump(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {
+        let Some(dump) = &mut self.dump else { return Ok(true) };
+        let finished = dump.write(&mut self.metadata)?;
+        if finished {
+            self.answer_dumps(shared.outbox);
+        }
+        Ok(finished)
+    }
+
+    fn is_dumping(&self) -> bool {
+        self.dump.as_ref().is_some_and(|dump| dump.is_running())
+    }
+
+    /// Gives up what could not be written, when the session ends. What is in the kernel's rings stays there, unless it is closed.
+    fn abandon(&mut self, shared: &mut Shared<'_>) {
+        if let Some(dump) = &mut self.dump
+            && dump.is_running()
+        {
+            dump.abandon();
+            self.find(
+                "the state dump is not whole: it could not be written".into(),
+                shared.outbox,
+            );
+        }
+        if !self.stage.is_closing() {
+            return;
+        }
+        let left: Vec<String> = self
+            .channels
+            .values()
+            .filter_map(|channel| match channel.left() {
+                0 => None,
+                events => Some(format!(
+                    "{events} events of channel {} are not in the trace: it could not be written when the session was closed",
+                    channel.spec.name
+                )),
+            })
+            .collect();
+        for what in left {
+            self.find(what, shared.outbox);
+        }
+    }
+}

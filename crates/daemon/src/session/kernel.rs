@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel domain of a session: its channels, their rules, and the threads that they are about.
+//!
+//! What only the kernel knows, such as whether it has an event, was looked up before (control). The kernel consumer hears
+//! of a session with its first kernel channel, not before. What it is told, and how recording starts and ends, is kernel_life.rs.
+
+use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Tracked};
+
+use super::commands::DEFAULT_CHANNEL;
+use super::kernel_settings::{check_same, settle};
+use super::machine::Machine;
+use super::refusal::{Refusal, nearest};
+use super::rules::InvalidPattern;
+use super::sessions::Change;
+use super::settings::{ChannelRequest, check_name};
+use crate::link::{RequestId, SessionId};
+
+/// Channels that a session can have in the kernel. Each is a tracefs instance, with rings for every CPU.
+pub const KERNEL_CHANNEL_COUNT_MAX: usize = 32;
+
+/// The streams of the state dump are files beside those of the channels.
+const STATE_DUMP: &str = "statedump";
+
+/// The kernel domain of a session.
+#[derive(Debug, Default)]
+pub struct KernelDomain {
+    /// The index is the channel's number, and the id of its stream class.
+    pub channels: Vec<ChannelSpec>,
+    /// What they are about.
+    pub tracked: Tracked,
+}
+
+impl KernelDomain {
+    /// Whether the session has one.
+    pub fn is_used(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// Whether some rule is enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.channels
+            .iter()
+            .flat_map(|channel| &channel.rules)
+            .any(|rule| rule.enabled)
+    }
+
+    pub(super) fn add(&mut self, channel: ChannelSpec) -> Result<(), String> {
+        if channel.stream_id as usize != self.channels.len() {
+            let known = self.channels.len();
+            return Err(format!("kernel channel {} follows {known} others", channel.stream_id));
+        }
+        self.channels.push(channel);
+        Ok(())
+    }
+
+    pub(super) fn find(&mut self, channel: u32) -> Result<&mut ChannelSpec, String> {
+        self.channels
+            .get_mut(channel as usize)
+            .ok_or_else(|| format!("there is no kernel channel of number {channel}"))
+    }
+
+    pub(super) fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
+        let channels = self.channels.iter().cloned();
+        changes.extend(channels.map(|channel| Change::KernelChannelAdded { session, channel }));
+        if self.tracked != Tracked::default() {
+            let tracked = self.tracked.clone();
+            changes.push(Change::TrackedSet { session, tracked });
+        }
+    }
+}
+
+impl Machine {
+    /// Makes a kernel channel, unless it exists as it is wanted. What to wait for, if the session records.
+    ///
+    /// # Errors
+    /// It exists otherwise, or cannot be as it is wanted.
+    pub fn enable_kernel_channel(
+        &mut self,
+        session: SessionId,
+        wanted: &ChannelRequest,
+    ) -> Result<(ChannelSpec, Option<RequestId>), Refusal> {
+        let state = self.session(session);
+        let name = &state.identity.name;
+        if let Some(existing) = state.kernel.channels.iter().find(|spec| spec.name == wanted.name) {
+            check_same(existing, wanted, name)?;
+            return Ok((existing.clone(), None));
+        }
+        check_name("channel name", &wanted.name)?;
+        if wanted.name == STATE_DUMP {
+            return Err(Refusal::InvalidSetting {
+                setting: "channel name",
+                value: STATE_DUMP.into(),
+                allowed: "any other: the state dump of the trace has this one".into(),
+            });
+        }
+        if state.kernel.channels.len() >= KERNEL_CHANNEL_COUNT_MAX {
+            return Err(Refusal::TooManyChannels {
+                session: name.clone(),
+                limit: KERNEL_CHANNEL_COUNT_MAX,
+            });
+        }
+        let stream_id = state.kernel.channels.len() as u32;
+        let channel = settle(wanted, stream_id, state.identity.snapshot)?;
+        let added = channel.clone();
+        self.record(Change::KernelChannelAdded { session, channel });
+        let request = self.add_kernel_channel(session, stream_id);
+        Ok((added, request))
+    }
+
+    /// Adds rules to a kernel channel; one that is about the same events as an earlier one takes its place. The channel's
+    /// number, and what to wait for, if the session records.
+    ///
+    /// # Errors
+    /// No such channel, or a text that can be no pattern: no rule is added then.
+    pub fn enable_kernel_event(
+        &mut self,
+        session: SessionId,
+        channel: Option<&str>,
+        wanted: Vec<Rule>,
+    ) -> Result<(u32, Option<RequestId>), Refusal> {
+        if wanted.is_empty() {
+            check_pattern("")?;
+        }
+        wanted.iter().try_for_each(check_patterns)?;
+        let channel = match channel {
+            Some(name) => self.find_kernel_channel(session, name)?,
+            None => match self.find_kernel_channel(session, DEFAULT_CHANNEL) {
+                Ok(channel) => channel,
+                Err(_) => {
+                    let default = ChannelRequest {
+                        name: DEFAULT_CHANNEL.into(),
+                        ..ChannelRequest::default()
+                    };
+                    self.enable_kernel_channel(session, &default)?.0.stream_id
+                }
+            },
+        };
+        let mut rules = self.kernel_channel(session, channel).rules.clone();
+        for rule in wanted {
+            match rules
+                .iter_mut()
+                .find(|known| is_about_the_same(&known.source, &rule.source))
+            {
+                Some(known) => *known = rule,
+                None => rules.push(rule),
+            }
+        }
+        Ok((channel, self.set_kernel_rules(session, channel, rules)))
+    }
+
+    /// Disables the rules of a kernel channel with these patterns; with none, all rules.
+    ///
+    /// # Errors
+    /// No such channel or rule: no rule is disabled then.
+    pub fn disable_kernel_event(
+        &mut self,
+        session: SessionId,
+        channel: Option<&str>,
+        patterns: &[String],
+    ) -> Result<(u32, Option<RequestId>), Refusal> {
+        let channel = self.find_kernel_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
+        let state = self.kernel_channel(session, channel);
+        let mut rules = state.rules.clone();
+        for wanted in patterns {
+            let mut known = rules
+                .iter_mut()
+                .filter(|rule| pattern(&rule.source) == *wanted)
+                .peekable();
+            if known.peek().is_none() {
+                let patterns: Vec<String> = state.rules.iter().map(|rule| pattern(&rule.source)).collect();
+                return Err(Refusal::NoRule {
+                    pattern: wanted.clone(),
+                    channel: state.name.clone(),
+                    nearest: nearest(wanted, patterns.iter().map(|pattern| &**pattern)),
+                });
+            }
+            known.for_each(|rule| rule.enabled = false);
+        }
+        if patterns.is_empty() {
+            rules.iter_mut().for_each(|rule| rule.enabled = false);
+        }
+        Ok((channel, self.set_kernel_rules(session, channel, rules)))
+    }
+
+    fn set_kernel_rules(&mut self, session: SessionId, channel: u32, rules: Vec<Rule>) -> Option<RequestId> {
+        if self.kernel_channel(session, channel).rules != rules {
+            self.record(Change::KernelRulesSet {
+                session,
+                channel,
+                rules,
+            });
+            self.tell_kernel_channel(session, channel);
+        }
+        self.confirm_at_kernel(session)
+    }
+
+    /// Says which threads and CPUs the kernel channels are about. What to wait for, if the session records.
+    pub fn set_tracked(&mut self, session: SessionId, tracked: Tracked) -> Option<RequestId> {
+        if self.session(session).kernel.tracked != tracked {
+            self.record(Change::TrackedSet { session, tracked });
+            self.tell_tracked(session);
+        }
+        self.confirm_at_kernel(session)
+    }
+
+    /// The number of a kernel channel.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn find_kernel_channel(&self, session: SessionId, name: &str) -> Result<u32, Refusal> {
+        let state = self.session(session);
+        let channels = &state.kernel.channels;
+        let found = channels.iter().find(|channel| channel.name == name);
+        found
+            .map(|channel| channel.stream_id)
+            .ok_or_else(|| Refusal::NoChannel {
+                name: name.to_owned(),
+                session: state.identity.name.clone(),
+                nearest: nearest(name, channels.iter().map(|channel| &*channel.name)),
+            })
+    }
+
+    pub(super) fn kernel_channel(&self, session: SessionId, channel: u32) -> &ChannelSpec {
+        &self.session(session).kernel.channels[channel as usize]
+    }
+}
+
+/// The pattern that a rule was made with: what names it.
+pub fn pattern(source: &EventSource) -> String {
+    match source {
+        EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } => pattern.clone(),
+        EventSource::Uprobe { name, .. } | EventSource::Kprobe { name, .. } => name.clone(),
+        EventSource::Usdt { provider, probe, .. } => format!("{provider}:{probe}"),
+    }
+}
+
+/// Names of probes are for [`piste_kernel::probe::check`].
+fn check_patterns(rule: &Rule) -> Result<(), InvalidPattern> {
+    if let EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } = &rule.source {
+        check_pattern(pattern)?;
+    }
+    rule.excluded.iter().try_for_each(|excluded| check_pattern(excluded))
+}
+
+fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
+    Ok(piste_kernel::pattern::check(pattern)?)
+}
+
+/// Whether two rules of a channel cannot stand side by side. Static probes of one name in two programs can.
+fn is_about_the_same(one: &EventSource, other: &EventSource) -> bool {
+    use EventSource::{Kprobe, Tracepoint, Uprobe, Usdt};
+    match (one, other) {
+        (Tracepoint { .. }, Tracepoint { .. }) | (EventSource::Syscall { .. }, EventSource::Syscall { .. }) => {
+            pattern(one) == pattern(other)
+        }
+        (
+            Uprobe { name, is_return, .. },
+            Uprobe {
+                name: other_name,
+                is_return: other_is_return,
+                ..
+            },
+        )
+        | (
+            Kprobe { name, is_return, .. },
+            Kprobe {
+                name: other_name,
+                is_return: other_is_return,
+                ..
+            },
+        ) => (name, is_return) == (other_name, other_is_return),
+        (
+            Usdt { binary, .. },
+            Usdt {
+                binary: other_binary, ..
+            },
+        ) => binary == other_binary && pattern(one) == pattern(other),
+        _ => false,
+    }
+}

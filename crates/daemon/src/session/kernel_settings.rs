@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settings of a kernel channel: defaults, limits, and what cannot be.
+
+use piste_kernel::spec::{ChannelSpec, Context, Loss as KernelLoss};
+
+use super::refusal::Refusal;
+use super::settings::{ChannelRequest, check_loss_of_snapshots, differs, invalid, other, power_of_two};
+use crate::link::Loss;
+
+const DEFAULT_SUBBUF_BYTES: u32 = 64 << 10;
+const DEFAULT_SUBBUF_COUNT: u32 = 64;
+const SUBBUF_BYTES_MIN: u32 = 4 << 10;
+const SUBBUF_BYTES_MAX: u32 = 512 << 10;
+/// The kernel reads one while it writes another.
+const SUBBUF_COUNT_MIN: u32 = 2;
+/// Of each CPU's ring; it is locked memory of the kernel's.
+const RING_BYTES_MAX: u64 = 1 << 30;
+
+/// The settings of a kernel channel that is wanted, in a session with `snapshot` or without; it has no rules yet.
+///
+/// # Errors
+/// The first setting that cannot be.
+pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) -> Result<ChannelSpec, Refusal> {
+    let default_loss = if snapshot { Loss::Overwrite } else { Loss::Discard };
+    let loss = wanted.loss.unwrap_or(default_loss);
+    check_loss_of_snapshots(loss, snapshot)?;
+    let loss = match loss {
+        Loss::Discard => KernelLoss::Discard,
+        Loss::Overwrite => KernelLoss::Overwrite,
+        Loss::Block => {
+            return Err(invalid(
+                "loss mode",
+                loss.name(),
+                "discard or overwrite: the kernel waits for nobody",
+            ));
+        }
+    };
+    if let Some(timeout_us) = wanted.block_timeout_us {
+        return Err(invalid(
+            "block timeout",
+            timeout_us,
+            "none: the kernel waits for nobody",
+        ));
+    }
+    let subbuf_bytes = power_of_two(
+        "sub-buffer size",
+        wanted.subbuf_bytes.unwrap_or(DEFAULT_SUBBUF_BYTES.into()),
+        SUBBUF_BYTES_MIN,
+        SUBBUF_BYTES_MAX,
+    )?;
+    let most = (RING_BYTES_MAX / u64::from(subbuf_bytes)) as u32;
+    let wanted_count = wanted.subbuf_count.unwrap_or(DEFAULT_SUBBUF_COUNT.into());
+    let subbuf_count = u32::try_from(wanted_count)
+        .ok()
+        .filter(|count| (SUBBUF_COUNT_MIN..=most).contains(count))
+        .ok_or_else(|| {
+            let allowed = format!("{SUBBUF_COUNT_MIN} to {most}, which makes 1 GiB for each CPU");
+            invalid("number of sub-buffers", wanted_count, &allowed)
+        })?;
+    Ok(ChannelSpec {
+        stream_id,
+        name: wanted.name.clone(),
+        loss,
+        subbuf_bytes,
+        subbuf_count,
+        contexts: contexts(wanted)?.unwrap_or_else(|| vec![Context::Tid]),
+        rules: Vec::new(),
+    })
+}
+
+/// The contexts that were asked for, in the order in which they are recorded.
+fn contexts(wanted: &ChannelRequest) -> Result<Option<Vec<Context>>, Refusal> {
+    let Some(names) = &wanted.contexts else {
+        return Ok(None);
+    };
+    for name in names {
+        if Context::from_name(name).is_none() {
+            return Err(invalid("context", name, &names_of(&Context::ALL)));
+        }
+    }
+    let is_wanted = |context: &Context| names.iter().any(|name| name == context.name());
+    Ok(Some(Context::ALL.into_iter().filter(is_wanted).collect()))
+}
+
+fn names_of(contexts: &[Context]) -> String {
+    let names: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
+    names.join(", ")
+}
+
+/// A channel that exists is as wanted when nothing that was said contradicts it.
+pub(super) fn check_same(existing: &ChannelSpec, wanted: &ChannelRequest, session: &str) -> Result<(), Refusal> {
+    let loss = loss(existing);
+    let differs = |setting, is_other, value| differs(&existing.name, session, setting, is_other, value);
+    differs("loss mode", other(wanted.loss, loss), loss.name().into())?;
+    differs("block timeout", wanted.block_timeout_us.is_some(), "none".into())?;
+    differs(
+        "sub-buffer size",
+        other(wanted.subbuf_bytes, existing.subbuf_bytes.into()),
+        existing.subbuf_bytes.to_string(),
+    )?;
+    differs(
+        "number of sub-buffers",
+        other(wanted.subbuf_count, existing.subbuf_count.into()),
+        existing.subbuf_count.to_string(),
+    )?;
+    let contexts = contexts(wanted)?;
+    differs(
+        "contexts",
+        contexts.is_some_and(|contexts| contexts != existing.contexts),
+        names_of(&existing.contexts),
+    )
+}
+
+/// The loss mode in the word that both domains share.
+pub fn loss(channel: &ChannelSpec) -> Loss {
+    match channel.loss {
+        KernelLoss::Discard => Loss::Discard,
+        KernelLoss::Overwrite => Loss::Overwrite,
+    }
+}

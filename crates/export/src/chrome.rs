@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trace events in JSON, as chrome://tracing began it: slices that nest, instants, counters, and the names of processes and threads.
+//!
+//! Programs' events and system calls are on the tracks of their threads; a process "CPUs" has a track for each CPU, with the threads
+//! that run there, interrupts within them, and the kernel's other events.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use piste_trace::select::Selection;
+use piste_trace::{Span, Trace};
+
+use crate::fields::{Child, Children, Fields, Value};
+use crate::phases::{Phase, Phases, Stacks};
+use crate::reader::{Seen, Writer, read};
+use crate::{ExportError, Exported};
+
+/// Writes the wanted events of traces as trace events in JSON.
+///
+/// # Errors
+/// A stream file that was there cannot be opened any more, or the output cannot be written.
+pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> Result<Exported, ExportError> {
+    let mut chrome = Chrome {
+        out,
+        line: Vec::new(),
+        phases: Phases::new(traces),
+        stacks: Stacks::new(),
+        known: HashMap::new(),
+        base_ns: Span::of(traces).map(|span| span.begin_ns.max(selection.span.begin_ns)),
+        last_ns: 0,
+    };
+    chrome.head(traces).map_err(ExportError::Write)?;
+    let exported = read(traces, selection, &mut chrome)?;
+    chrome.end().map_err(ExportError::Write)?;
+    Ok(exported)
+}
+
+/// Process and thread, by which viewers tell tracks apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Track {
+    pid: i64,
+    tid: i64,
+}
+
+/// The process of the CPUs' tracks. No process has the number, and threads 0 are those of CPUs that are idle.
+const CPUS: i64 = 0;
+/// That of streams whose events are of no known thread.
+const STREAMS: i64 = -1;
+
+struct Chrome<'t, 'o> {
+    out: &'o mut dyn Write,
+    line: Vec<u8>,
+    phases: Phases<'t>,
+    stacks: Stacks<Track>,
+    /// What tracks are called, as far as it was said.
+    known: HashMap<Track, Vec<u8>>,
+    /// Times are counted from here: as numbers of JSON they would lose their nanoseconds.
+    base_ns: Option<i64>,
+    last_ns: i64,
+}
+
+/// What an event does to a track.
+enum Does<'a> {
+    /// Begins a slice of that name.
+    Begin(&'a str),
+    End,
+    Instant,
+    Counter(String, i64),
+}
+
+impl Chrome<'_, '_> {
+    fn head(&mut self, traces: &[Trace]) -> io::Result<()> {
+        self.line
+            .extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"tracer\":\"Piste\"");
+        if let Some(base_ns) = self.base_ns {
+            write!(self.line, ",\"begin_ns\":\"{base_ns}\"")?;
+        }
+        for key in ["hostname", "kernel_release"] {
+            if let Some(value) = traces.iter().find_map(|trace| trace.environment(key)) {
+                write!(self.line, ",\"{key}\":")?;
+                text(&mut self.line, value.as_bytes());
+            }
+        }
+        self.line.extend_from_slice(b"},\"traceEvents\":[\n");
+        write!(
+            self.line,
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{CPUS},\"tid\":0,\"args\":{{\"name\":\"CPUs\"}}}}"
+        )?;
+        self.flush()
+    }
+
+    /// What is still open ends with the trace.
+    fn end(&mut self) -> io::Result<()> {
+        let mut open: Vec<(Track, usize)> = self.stacks.tracks().map(|(track, count)| (*track, count)).collect();
+        open.sort();
+        for (track, count) in open {
+            for _ in 0..count {
+                self.begin_event(&Does::End, "", track, self.last_ns)?;
+                self.line.push(b'}');
+            }
+        }
+        self.line.extend_from_slice(b"\n]}\n");
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.line)?;
+        self.line.clear();
+        Ok(())
+    }
+
+    /// `{"ph":"B","name":"work","pid":1,"tid":2,"ts":3.004`
+    fn begin_event(&mut self, does: &Does<'_>, category: &str, track: Track, ns: i64) -> io::Result<()> {
+        let line = &mut self.line;
+        line.extend_from_slice(b",\n{\"ph\":\"");
+        let (phase, name) = match does {
+            Does::Begin(name) => ("B", Some(*name)),
+            Does::End => ("E", None),
+            Does::Instant => ("i", None),
+            Does::Counter(name, _) => ("C", Some(&**name)),
+        };
+        write!(line, "{phase}\"")?;
+        if let Some(name) = name {
+            line.extend_from_slice(b",\"name\":");
+            text(line, name.as_bytes());
+        }
+        if !category.is_empty() {
+            line.extend_from_slice(b",\"cat\":");
+            text(line, category.as_bytes());
+        }
+        let base_ns = *self.base_ns.get_or_insert(ns);
+        let relative = i128::from(ns) - i128::from(base_ns);
+        let (sign, size) = (if relative < 0 { "-" } else { "" }, relative.unsigned_abs());
+        let Track { pid, tid } = track;
+        write!(
+            line,
+            ",\"pid\":{pid},\"tid\":{tid},\"ts\":{sign}{}.{:03}",
+            size / 1000,
+            size % 1000
+        )
+    }
+
+    fn write(&mut self, does: &Does<'_>, track: Track, event: &Seen<'_>) -> io::Result<()> {
+        let category = match event.is_kernel {
+            true => "kernel",
+            false => event.class.name.split_once(':').map_or("", |(provider, _)| provider),
+        };
+        self.begin_event(does, category, track, event.ns)?;
+        let line = &mut self.line;
+        match does {
+            Does::Counter(_, value) => write!(line, ",\"args\":{{\"value\":{value}}}}}")?,
+            does => {
+                if matches!(does, Does::Instant) {
+                    line.extend_from_slice(b",\"name\":");
+                    text(line, event.class.name.as_bytes());
+                    // Of its thread.
+                    line.extend_from_slice(b",\"s\":\"t\"");
+                }
+                line.extend_from_slice(b",\"args\":{");
+                members(line, event.payload.top(), event.payload, event);
+                if !event.contexts.is_empty() {
+                    if !event.payload.is_empty() {
+                        line.push(b',');
+                    }
+                    line.extend_from_slice(b"\"context\":{");
+                    members(line, event.contexts.top(), event.contexts, event);
+                    line.push(b'}');
+                }
+                line.extend_from_slice(b"}}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The next thread of a CPU: whatever is on its track ends.
+    fn switch(&mut self, track: Track, event: &Seen<'_>) -> io::Result<()> {
+        let open = self.stacks.end_all(&track);
+        let next = event.number("next_tid").or_else(|| event.number("next_pid"));
+        let is_idle = next == Some(0);
+        for index in 0..open {
+            if is_idle && index + 1 == open {
+                // No other slice of this CPU could say what the event says.
+                self.write(&Does::End, track, event)?;
+            } else {
+                self.begin_event(&Does::End, "", track, event.ns)?;
+                self.line.push(b'}');
+            }
+        }
+        match is_idle {
+            false => {
+                let name = String::from_utf8_lossy(event.text("next_comm").unwrap_or_default()).into_owned();
+                self.write(&Does::Begin(&name), track, event)?;
+                self.stacks.begin(track, &name);
+            }
+            true if open == 0 => self.write(&Does::Instant, track, event)?,
+            true => {}
+        }
+        Ok(())
+    }
+
+    /// The track of an event; its name is written before it is used.
+    fn track(&mut self, event: &Seen<'_>) -> io::Result<Track> {
+        let is_call = event.class.name.starts_with("syscall_");
+        let (track, process, thread) = match (event.is_kernel && !is_call, event.cpu, event.who.tid) {
+            (true, Some(cpu), _) => {
+                let track = Track {
+                    pid: CPUS,
+                    tid: i64::try_from(cpu).unwrap_or(0),
+                };
+                (track, b"CPUs".to_vec(), format!("CPU {cpu}").into_bytes())
+            }
+            (_, _, Some(tid)) => {
+                // A thread of which the process is unknown is shown as one of its own.
+                let pid = event.who.pid.unwrap_or(tid);
+                let comm = event.who.comm.map(|comm| comm.as_bytes().to_vec()).unwrap_or_default();
+                // A process is called like its first thread.
+                let process = if pid == tid { comm.clone() } else { Vec::new() };
+                (Track { pid, tid }, process, comm)
+            }
+            _ => {
+                let track = Track {
+                    pid: STREAMS,
+                    tid: event.stream as i64,
+                };
+                (track, b"streams".to_vec(), event.stream_name.into())
+            }
+        };
+        self.name(track, process, thread)?;
+        Ok(track)
+    }
+}
+
+impl Chrome<'_, '_> {
+    /// Says what a track is called, where that is known and was not said. Programs that are executed change it.
+    fn name(&mut self, track: Track, process: Vec<u8>, thread: Vec<u8>) -> io::Result<()> {
+        if thread.is_empty() || self.known.get(&track) == Some(&thread) {
+            return Ok(());
+        }
+        for (what, name) in [("process_name", &process), ("thread_name", &thread)] {
+            if name.is_empty() {
+                continue;
+            }
+            let Track { pid, tid } = track;
+            write!(
+                self.line,
+                ",\n{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":"
+            )?;
+            text(&mut self.line, name);
+            self.line.extend_from_slice(b"}}");
+        }
+        self.known.insert(track, thread);
+        Ok(())
+    }
+}
+
+impl Writer for Chrome<'_, '_> {
+    fn event(&mut self, event: &Seen<'_>) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(event.ns);
+        let track = self.track(event)?;
+        let name = &*event.class.name;
+        if event.is_kernel && name == "sched_switch" {
+            self.switch(track, event)?;
+            return self.flush();
+        }
+        if event.is_kernel
+            && name.ends_with("cpu_frequency")
+            && let (Some(cpu), Some(state)) = (event.number("cpu_id"), event.number("state"))
+        {
+            self.write(&Does::Counter(format!("CPU {cpu} kHz"), state), track, event)?;
+            return self.flush();
+        }
+        match self.phases.of(event.class).clone() {
+            Phase::Begin(name) => {
+                let function = match name.ends_with("func") {
+                    true => event
+                        .number("addr")
+                        .map(|address| format!("{:#x}", address.cast_unsigned())),
+                    false => None,
+                };
+                self.write(&Does::Begin(function.as_deref().unwrap_or(&name)), track, event)?;
+                self.stacks.begin(track, &name);
+            }
+            Phase::End(name) => match self.stacks.end(&track, &name) {
+                0 => self.write(&Does::Instant, track, event)?,
+                count => {
+                    for _ in 1..count {
+                        self.begin_event(&Does::End, "", track, event.ns)?;
+                        self.line.push(b'}');
+                    }
+                    self.write(&Does::End, track, event)?;
+                }
+            },
+            Phase::Instant => self.write(&Does::Instant, track, event)?,
+        }
+        self.flush()
+    }
+}
+
+/// `"a":1,"b":"text"`
+fn members(out: &mut Vec<u8>, children: Children<'_>, fields: &Fields, event: &Seen<'_>) {
+    for (index, child) in children.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if let Some(name) = child.name {
+            text(out, event.names.text(name).as_bytes());
+            out.push(b':');
+        }
+        value(out, &child, fields, event);
+    }
+}
+
+fn value(out: &mut Vec<u8>, child: &Child<'_>, fields: &Fields, event: &Seen<'_>) {
+    // JavaScript, which most readers are written in, has no larger whole numbers.
+    const WHOLE_MAX: u64 = 1 << 53;
+    // Writing to memory does not fail.
+    let _ = match child.value {
+        Value::Unsigned(value) if value > WHOLE_MAX => write!(out, "\"{value:#x}\""),
+        Value::Signed(value) if value.unsigned_abs() > WHOLE_MAX => write!(out, "\"{value}\""),
+        Value::Unsigned(value) => write!(out, "{value}"),
+        Value::Signed(value) => write!(out, "{value}"),
+        Value::Boolean(value) => write!(out, "{value}"),
+        Value::Float(value) if value.is_finite() => write!(out, "{value:?}"),
+        Value::Float(value) => write!(out, "\"{value}\""),
+        Value::Text(begin, end) => {
+            text(out, fields.bytes(begin, end));
+            Ok(())
+        }
+        Value::Structure(_) => {
+            out.push(b'{');
+            members(out, child.children(), fields, event);
+            write!(out, "}}")
+        }
+        Value::Array(_) => {
+            out.push(b'[');
+            members(out, child.children(), fields, event);
+            write!(out, "]")
+        }
+        Value::Nothing => write!(out, "null"),
+    };
+}
+
+/// A text in quotes; bytes that are no UTF-8 are replaced.
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer(out, &String::from_utf8_lossy(bytes));
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces in forms that other tools read. docs/reference/export.md says what becomes what.
+//!
+//! ```text
+//!   reader    traces -> events in the order of time, with whoever they are of
+//!   fields    an event's contexts and fields, as plain values
+//!   phases    what begins and ends something: slices, and how they nest
+//!   perfetto  events -> a trace of Perfetto      protobuf: its wire format
+//!   chrome    events -> trace events in JSON
+//!   json      events -> one JSON document
+//! ```
+//!
+//! Everything is written while it is read: memory does not grow with the trace.
+
+mod chrome;
+mod fields;
+mod json;
+mod perfetto;
+mod phases;
+mod places;
+mod protobuf;
+mod reader;
+
+use std::io;
+
+use piste_trace::Findings;
+
+pub use chrome::chrome;
+pub use json::json;
+pub use perfetto::perfetto;
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Exported {
+    /// Events.
+    pub events: u64,
+    /// What was not as it should be in the traces.
+    pub findings: Findings,
+}
+
+/// Why an export failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A stream file that was there cannot be opened any more.
+    #[error("cannot read the trace: {0}")]
+    Read(io::Error),
+    /// The output.
+    #[error("cannot write: {0}")]
+    Write(io::Error),
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of the running kernel, by name and by number.
+//!
+//! Names are listed at once, formats are read when they are first asked for. Two groups are left out: `syscalls`, which
+//! [`syscalls`](crate::syscalls) knows and the raw tracepoints record, and the groups of probes that Piste itself defined, which come
+//! and go; [`Catalog::read_format`] reads the format of one of those.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{fs, io};
+
+use piste_ctf::Label;
+
+use crate::format::{EventFormat, NoFormat};
+use crate::tracefs::Tracefs;
+
+/// The events of the running kernel.
+#[derive(Debug)]
+pub struct Catalog {
+    /// The folder `events`.
+    folder: PathBuf,
+    /// In the order of group and name.
+    entries: Vec<Entry>,
+    /// Index of each number's entry.
+    ids: OnceLock<HashMap<u16, usize>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    system: String,
+    name: String,
+    /// A channel can have it. Some formats are only of records that the kernel adds to others, such as stacks.
+    is_recordable: bool,
+    format: OnceLock<EventFormat>,
+}
+
+/// What the groups of our own probes begin with.
+pub(crate) const PROBE_GROUPS: &str = "piste_";
+
+/// Why the format of an event cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum NoEvent {
+    /// The kernel does not have it.
+    #[error("no event {system}:{name} on this kernel")]
+    Unknown {
+        /// Its group.
+        system: String,
+        /// Its name.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("the format of {system}:{name} cannot be read: {error}")]
+    Unreadable {
+        /// Its group.
+        system: String,
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The file is in no known form.
+    #[error("the format of {system}:{name} is not understood: {fault}")]
+    NotUnderstood {
+        /// Its group.
+        system: String,
+        /// Its name.
+        name: String,
+        /// Why not.
+        fault: NoFormat,
+    },
+}
+
+impl Catalog {
+    /// The events of the kernel.
+    ///
+    /// # Errors
+    /// When the folder of the events cannot be read.
+    pub fn read(tracefs: &Tracefs) -> io::Result<Catalog> {
+        Catalog::read_folder(&tracefs.path("events"))
+    }
+
+    /// The events in the folder `events` of tracefs, or in a picture of it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn read_folder(events: &Path) -> io::Result<Catalog> {
+        let mut entries = Vec::new();
+        for system in folders(events)? {
+            if system == "syscalls" || system.starts_with(PROBE_GROUPS) {
+                continue;
+            }
+            let group = events.join(&system);
+            // A group of probes may go while it is read.
+            for name in folders(&group).unwrap_or_default() {
+                entries.push(Entry {
+                    is_recordable: group.join(&name).join("enable").exists(),
+                    system: system.clone(),
+                    name,
+                    format: OnceLock::new(),
+                });
+            }
+        }
+        Ok(Catalog {
+            folder: events.to_owned(),
+            entries,
+            ids: OnceLock::new(),
+        })
+    }
+
+    /// Group and name of every event that can be recorded, in the order of both.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let recordable = self.entries.iter().filter(|entry| entry.is_recordable);
+        recordable.map(|entry| (entry.system.as_str(), entry.name.as_str()))
+    }
+
+    /// Learns the numbers of all events now: some thousand small files, for which there is no time while rings fill.
+    pub fn learn_ids(&self) {
+        self.ids();
+    }
+
+    /// The event with this number, if it was there when the catalog was read and its format is understood.
+    pub fn by_id(&self, id: u16) -> Option<&EventFormat> {
+        self.format(&self.entries[*self.ids().get(&id)?]).ok()
+    }
+
+    fn ids(&self) -> &HashMap<u16, usize> {
+        self.ids.get_or_init(|| {
+            let entries = self.entries.iter().enumerate();
+            entries
+                .filter_map(|(index, entry)| Some((self.read_id(entry)?, index)))
+                .collect()
+        })
+    }
+
+    /// The event of this group and name.
+    ///
+    /// # Errors
+    /// When the kernel did not have it when the catalog was read, or says of it what is not understood.
+    pub fn by_name(&self, system: &str, name: &str) -> Result<&EventFormat, NoEvent> {
+        let compared = |entry: &Entry| (entry.system.as_str(), entry.name.as_str()).cmp(&(system, name));
+        match self.entries.binary_search_by(compared) {
+            Ok(index) => self.format(&self.entries[index]),
+            Err(_) => Err(NoEvent::Unknown {
+                system: system.to_owned(),
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Reads the format of an event now, whatever its group: of a probe that was just defined.
+    ///
+    /// # Errors
+    /// As [`Catalog::by_name`].
+    pub fn read_format(&self, system: &str, name: &str) -> Result<EventFormat, NoEvent> {
+        let (system_name, event_name) = (system.to_owned(), name.to_owned());
+        let text = match fs::read_to_string(self.folder.join(system).join(name).join("format")) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(NoEvent::Unknown {
+                    system: system_name,
+                    name: event_name,
+                });
+            }
+            Err(error) => {
+                return Err(NoEvent::Unreadable {
+                    system: system_name,
+                    name: event_name,
+                    error,
+                });
+            }
+        };
+        EventFormat::parse(system, &text).map_err(|fault| NoEvent::NotUnderstood {
+            system: system_name,
+            name: event_name,
+            fault,
+        })
+    }
+
+    /// Texts that events tell by their address: those that the kernel keeps for tracing. Empty where it does not say them.
+    pub(crate) fn constant_texts(&self) -> Vec<Label> {
+        let file = self.folder.with_file_name("printk_formats");
+        let listed = fs::read_to_string(file).unwrap_or_default();
+        let mut labels: Vec<_> = listed.lines().filter_map(constant_text).collect();
+        labels.sort_by(|one, other| (one.value, &one.name).cmp(&(other.value, &other.name)));
+        labels.dedup();
+        labels
+    }
+
+    /// The format of an entry, read when it is first asked for. What failed is tried again.
+    fn format<'a>(&self, entry: &'a Entry) -> Result<&'a EventFormat, NoEvent> {
+        if let Some(format) = entry.format.get() {
+            return Ok(format);
+        }
+        let format = self.read_format(&entry.system, &entry.name)?;
+        Ok(entry.format.get_or_init(|| format))
+    }
+
+    fn read_id(&self, entry: &Entry) -> Option<u16> {
+        let folder = self.folder.join(&entry.system).join(&entry.name);
+        match fs::read_to_string(folder.join("id")) {
+            Ok(text) => text.trim().parse().ok(),
+            // The formats of stacks and the like have no such file.
+            Err(_) => self.format(entry).ok().map(|format| format.id),
+        }
+    }
+}
+
+/// `0xffffffff8281a5a4 : "End context switch"`
+fn constant_text(line: &str) -> Option<Label> {
+    let (address, text) = line.split_once(" : \"")?;
+    let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
+    let name = text.strip_suffix('"')?.to_owned();
+    let value = address as i64;
+    Some(Label { name, value })
+}
+
+/// The names of the folders in a folder, sorted.
+fn folders(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of events: `SYSTEM/NAME`, with a number; negative for one that cannot be recorded.
+    fn picture(events: &[(&str, i32)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("enable"), "0").unwrap();
+        for (event, id) in events {
+            let event_folder = folder.path().join(event);
+            fs::create_dir_all(&event_folder).unwrap();
+            let name = event.rsplit('/').next().unwrap();
+            let text = format!("name: {name}\nID: {}\nformat:\n\nprint fmt: \"\"\n", id.abs());
+            fs::write(event_folder.join("format"), text).unwrap();
+            if *id >= 0 {
+                fs::write(event_folder.join("enable"), "0").unwrap();
+                fs::write(event_folder.join("id"), format!("{id}\n")).unwrap();
+            }
+        }
+        folder
+    }
+
+    #[test]
+    fn events_are_found_by_name_and_number() {
+        let folder = picture(&[("sched/sched_switch", 372), ("ftrace/kernel_stack", -4), ("a/z", 5)]);
+        let catalog = Catalog::read_folder(folder.path()).unwrap();
+        let names: Vec<_> = catalog.names().collect();
+        assert_eq!(names, [("a", "z"), ("sched", "sched_switch")]);
+        assert_eq!(catalog.by_name("sched", "sched_switch").unwrap().id, 372);
+        let name = |id| {
+            catalog
+                .by_id(id)
+                .map(|format| format!("{}:{}", format.system, format.name))
+        };
+        assert_eq!(name(4).as_deref(), Some("ftrace:kernel_stack"));
+        assert_eq!(name(5).as_deref(), Some("a:z"));
+        assert_eq!(name(6), None);
+        let error = catalog.by_name("sched", "gone").unwrap_err().to_string();
+        assert_eq!(error, "no event sched:gone on this kernel");
+    }
+
+    #[test]
+    fn syscalls_and_our_probes_are_not_listed_and_can_be_read() {
+        let folder = picture(&[("syscalls/sys_enter_read", 7), ("piste_1/malloc", 2400), ("a/b", 1)]);
+        let catalog = Catalog::read_folder(folder.path()).unwrap();
+        assert_eq!(catalog.names().collect::<Vec<_>>(), [("a", "b")]);
+        assert!(catalog.by_name("piste_1", "malloc").is_err());
+        assert_eq!(catalog.read_format("piste_1", "malloc").unwrap().id, 2400);
+    }
+
+    #[test]
+    fn constant_texts_have_their_addresses() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("events")).unwrap();
+        let listed = "0xffffffff8281972f : \"thaw\"\n0xffffffff8281972f : \"thaw\"\n0x10 : \"a\\n\"\n";
+        fs::write(folder.path().join("printk_formats"), listed).unwrap();
+        let catalog = Catalog::read_folder(&folder.path().join("events")).unwrap();
+        let texts = catalog.constant_texts();
+        let texts: Vec<_> = texts.iter().map(|text| (text.value as u64, &*text.name)).collect();
+        assert_eq!(texts, [(0xffff_ffff_8281_972f, "thaw"), (0x10, "a\\n")]);
+    }
+
+    #[test]
+    fn a_format_that_is_not_understood_is_said() {
+        let folder = picture(&[("a/b", 1)]);
+        fs::write(folder.path().join("a/b/format"), "name: b\n").unwrap();
+        let catalog = Catalog::read_folder(folder.path()).unwrap();
+        let error = catalog.by_name("a", "b").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the format of a:b is not understood: line 1 of the format: it does not tell the number of the event"
+        );
+    }
+}

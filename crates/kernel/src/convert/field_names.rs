@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The fields that an event would have in the trace, before any record came.
+
+use piste_ctf::EventClass;
+
+use super::detail::Detail;
+use super::event::{self, Event};
+use super::syscall::{self, Side};
+use crate::format::EventFormat;
+use crate::layout::Layout;
+use crate::syscalls::{self, Syscall, Table};
+
+/// Names in the trace of the fields of a kernel's event. The raw events of system calls are written as the calls, and have the fields
+/// of all of them.
+pub(crate) fn of_event(format: &EventFormat, layout: &Layout) -> Vec<String> {
+    if let Some(side) = Side::of(format) {
+        return syscalls::all(Table::Native)
+            .flat_map(|call| of_side(Table::Native, call, side))
+            .collect();
+    }
+    let event = Event {
+        format,
+        name: &format.name,
+        class_id: 0,
+        detail: &Detail::default(),
+        contexts: &[],
+        texts: &[],
+    };
+    let (_, class) = event::plan(&event, layout, &mut Vec::new());
+    names(class)
+}
+
+/// Names in the trace of what a system call is given and returns.
+pub(crate) fn of_call(table: Table, number: u32) -> Vec<String> {
+    let call = syscalls::by_number(table, number).into_iter();
+    call.flat_map(|call| [Side::Entry, Side::Exit].map(|side| of_side(table, call, side)))
+        .flatten()
+        .collect()
+}
+
+fn of_side(table: Table, call: &Syscall, side: Side) -> Vec<String> {
+    let planned = syscall::plan(table, Some(call), side, &Detail::default(), &[]);
+    planned.map_or_else(|_| Vec::new(), |(_, class)| names(class))
+}
+
+fn names(class: EventClass) -> Vec<String> {
+    class.fields.into_iter().map(|field| field.name).collect()
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is wrong with records, or cannot be said of them.
+
+use crate::page::Damage;
+
+/// What is wrong with records, or cannot be said of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// The type of a field is not known. Said once.
+    #[error("{event}: the type of its field {field} ({type_text}) is not known; it is recorded as bytes")]
+    UnknownType {
+        /// The event's name in the trace.
+        event: String,
+        /// The field's name.
+        field: String,
+        /// The type as the kernel writes it.
+        type_text: String,
+    },
+    /// Records of an event that the kernel does not describe. They are not in the trace and count as discarded.
+    #[error("{records} records of event {id} are discarded: the kernel does not say what they are")]
+    UnknownEvent {
+        /// Number in tracefs; zero also where a record has none.
+        id: u16,
+        /// How many.
+        records: u64,
+    },
+    /// Records that contradict their format. They are not in the trace and count as discarded.
+    #[error("{event}: {records} records are discarded, they are damaged; of the first, {fault}")]
+    Damaged {
+        /// The event's name in the trace.
+        event: String,
+        /// How many.
+        records: u64,
+        /// What is wrong with the first.
+        fault: Fault,
+    },
+    /// A page that ends with something that is no record. What is behind it is lost, uncounted.
+    #[error("a page is damaged, and what follows in it is lost: {0}")]
+    Page(#[from] Damage),
+    /// Times that are earlier than those of the records before, on the same CPU. They are written as the same.
+    #[error("{records} records have a time before that of the record that precedes them; they got its time instead")]
+    BackInTime {
+        /// How many.
+        records: u64,
+    },
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It has fewer bytes than its format says.
+    #[error("it has {record_bytes} bytes, fewer than the {needed_bytes} of its format")]
+    Short {
+        /// What it has.
+        record_bytes: usize,
+        /// What it should have at least.
+        needed_bytes: usize,
+    },
+    /// A field's content is said to be where the record is not.
+    #[error("a field's {content_bytes} bytes at {offset} are outside of its {record_bytes} bytes")]
+    Outside {
+        /// From the start of the record.
+        offset: usize,
+        /// Of the field's content.
+        content_bytes: usize,
+        /// Of the record.
+        record_bytes: usize,
+    },
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which plan is for which record. Plans are made when a record asks for one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use piste_ctf::{EventClass, Label};
+
+use super::compat::Effect;
+use super::detail::{Detail, Subject};
+use super::event::{self, Event};
+use super::syscall::{self, Side};
+use super::{Finding, class_id};
+use crate::catalog::Catalog;
+use crate::format::EventFormat;
+use crate::layout::Layout;
+use crate::plan::{Plan, TooFar};
+use crate::probe::ProbeEvent;
+use crate::spec::{ChannelSpec, Context, Rule, Stack};
+use crate::stacks::StackFormats;
+use crate::syscalls::{self, Table};
+
+/// The plans of a channel.
+pub(super) struct Plans {
+    catalog: Arc<Catalog>,
+    layout: Arc<Layout>,
+    rules: Vec<Rule>,
+    contexts: Vec<Context>,
+    texts: Vec<Label>,
+    probes: HashMap<u16, ProbeEvent>,
+    pub(super) stacks: StackFormats,
+    /// By the number that a record begins with.
+    slots: Vec<Slot>,
+    /// By table, side and number.
+    calls: Box<[Call; 4 * CALL_COUNT]>,
+    all: Vec<Planned>,
+    /// What is said of threads, by plan.
+    watched: Vec<(u32, Watched)>,
+    pub(super) new_classes: Vec<EventClass>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// A plan, and what else there is to know of its event.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) class_id: u32,
+    /// Name in the trace.
+    pub(super) name: Box<str>,
+    pub(super) stack: Option<Box<Stack>>,
+}
+
+/// What to do with records of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// No record came so far.
+    Unseen,
+    /// The plan with this index.
+    Plan(u32),
+    /// The plan with this index; and the record says something of threads.
+    Watched(u32),
+    /// It is the entry or exit of a system call.
+    Call(Side),
+    /// It is a stack and belongs to another record.
+    Stack,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+/// What a record says of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// One made another: where the ids of the two are in the record.
+    Fork { parent_from: u16, child_from: u16 },
+    /// Its thread executes a program: where the word is that tells of the file's name.
+    Exec { filename_from: u16 },
+    /// Its thread ends.
+    Exit,
+}
+
+/// What to do with the entries, or the exits, of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Unseen,
+    /// The plan with this index.
+    Plan(u32),
+    /// The plan with this index; and the call does something to threads.
+    Watched(u32, Effect),
+    /// No rule means it. Where both tables are recorded, the kernel's filter of numbers lets such calls through.
+    Dropped,
+}
+
+/// Calls have smaller numbers; those that have not are kept together with this one.
+const CALL_COUNT: usize = 1024;
+
+impl Plans {
+    pub(super) fn new(
+        catalog: Arc<Catalog>,
+        layout: Arc<Layout>,
+        channel: &ChannelSpec,
+        probes: &[ProbeEvent],
+    ) -> Plans {
+        let probes = probes.iter().map(|probe| (probe.id, probe.clone()));
+        Plans {
+            stacks: StackFormats::of(&catalog),
+            texts: catalog.constant_texts(),
+            catalog,
+            layout,
+            rules: channel.rules.clone(),
+            contexts: channel.contexts.clone(),
+            probes: probes.collect(),
+            slots: Vec::new(),
+            calls: Box::new([Call::Unseen; 4 * CALL_COUNT]),
+            watched: Vec::new(),
+            all: Vec::new(),
+            new_classes: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// What to do with records that begin with `id`.
+    #[inline(always)]
+    pub(super) fn slot(&mut self, id: u16) -> Slot {
+        match self.slots.get(usize::from(id)) {
+            None | Some(Slot::Unseen) => self.new_slot(id),
+            Some(slot) => *slot,
+        }
+    }
+
+    /// What to do with an entry or exit of a call.
+    #[inline(always)]
+    pub(super) fn call(&mut self, table: Table, number: u64, side: Side) -> Call {
+        let number = number.min(CALL_COUNT as u64 - 1) as usize;
+        match self.calls[call_index(table, number, side)] {
+            Call::Unseen => self.new_call(table, number, side),
+            call => call,
+        }
+    }
+
+    /// What the records of a plan say of threads.
+    pub(super) fn watched(&self, index: u32) -> Option<Watched> {
+        let (_, watched) = self.watched.iter().find(|(plan, _)| *plan == index)?;
+        Some(*watched)
+    }
+
+    /// The plan with this index.
+    #[inline(always)]
+    pub(super) fn get(&self, index: u32) -> &Planned {
+        &self.all[index as usize]
+    }
+
+    #[cold]
+    fn new_slot(&mut self, id: u16) -> Slot {
+        let slot = self.slot_of_format(id);
+        let index = usize::from(id);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, Slot::Unseen);
+        }
+        self.slots[index] = slot;
+        slot
+    }
+
+    fn slot_of_format(&mut self, id: u16) -> Slot {
+        if self.stacks.has(id) {
+            return Slot::Stack;
+        }
+        if let Some(probe) = self.probes.get(&id) {
+            let rule = probe.rule.map(|rule| Subject::Probe { rule });
+            let detail = rule.and_then(|rule| Detail::of(&self.rules, rule));
+            let (class_id, name) = (class_id::of_probe(probe.class_id), probe.trace_name.clone());
+            let Ok(format) = self.catalog.read_format(&probe.group, &probe.event) else {
+                return Slot::Unknown;
+            };
+            return Slot::Plan(self.new_plan(&format, name, class_id, detail));
+        }
+        let catalog = Arc::clone(&self.catalog);
+        let Some(format) = catalog.by_id(id) else {
+            return Slot::Unknown;
+        };
+        if let Some(side) = Side::of(format) {
+            return Slot::Call(side);
+        }
+        let (system, name) = (&format.system, &format.name);
+        let trace_name = self.layout.event_name(system, name);
+        let subject = Subject::Tracepoint {
+            system,
+            name,
+            trace_name: &trace_name,
+        };
+        let detail = Detail::of(&self.rules, subject);
+        let class_id = class_id::of_event(&trace_name, id);
+        let plan = self.new_plan(format, trace_name, class_id, detail);
+        match Watched::of(format) {
+            Some(watched) => {
+                self.watched.push((plan, watched));
+                Slot::Watched(plan)
+            }
+            None => Slot::Plan(plan),
+        }
+    }
+
+    /// An event that no rule means is recorded as it is: somebody asked the instance for it.
+    fn new_plan(&mut self, format: &EventFormat, name: String, class_id: u32, detail: Option<Detail>) -> u32 {
+        let detail = detail.unwrap_or_default();
+        let event = Event {
+            format,
+            name: &name,
+            class_id,
+            detail: &detail,
+            contexts: &self.contexts,
+            texts: &self.texts,
+        };
+        let planned = event::plan(&event, &self.layout, &mut self.findings);
+        self.add(planned, detail)
+    }
+
+    #[cold]
+    fn new_call(&mut self, table: Table, number: usize, side: Side) -> Call {
+        let call = self.plan_call(table, number, side);
+        self.calls[call_index(table, number, side)] = call;
+        call
+    }
+
+    fn plan_call(&mut self, table: Table, number: usize, side: Side) -> Call {
+        const OTHERS: usize = CALL_COUNT - 1;
+        let call = syscalls::by_number(table, number as u32);
+        if call.is_none() && number != OTHERS {
+            return self.call(table, OTHERS as u64, side);
+        }
+        let trace_name = syscall::event_name(table, call, side);
+        let subject = Subject::Syscall {
+            name: call.map_or("unknown", |call| call.name),
+            program_name: call.map_or("unknown", |call| call.program_name),
+        };
+        let raw = Subject::Tracepoint {
+            system: "raw_syscalls",
+            name: match side {
+                Side::Entry => "sys_enter",
+                Side::Exit => "sys_exit",
+            },
+            trace_name: &trace_name,
+        };
+        let detail = Detail::of(&self.rules, subject).or_else(|| Detail::of(&self.rules, raw));
+        let Some(detail) = detail else {
+            return Call::Dropped;
+        };
+        let effect = call.and_then(|call| Effect::of(call.name, side));
+        match syscall::plan(table, call, side, &detail, &self.contexts) {
+            Ok(planned) => {
+                let index = self.add(planned, detail);
+                effect.map_or(Call::Plan(index), |effect| Call::Watched(index, effect))
+            }
+            Err(TooFar) => Call::Dropped,
+        }
+    }
+
+    fn add(&mut self, (plan, class): (Plan, EventClass), detail: Detail) -> u32 {
+        let index = self.all.len() as u32;
+        self.all.push(Planned {
+            plan,
+            class_id: class.id,
+            name: class.name.as_str().into(),
+            stack: detail.stack.map(Box::new),
+        });
+        // The places of a probe have one class.
+        if !self.new_classes.iter().any(|other| other.id == class.id) {
+            self.new_classes.push(class);
+        }
+        index
+    }
+}
+
+#[inline(always)]
+fn call_index(table: Table, number: usize, side: Side) -> usize {
+    (table as usize * 2 + side as usize) * CALL_COUNT + number
+}
+
+impl Watched {
+    fn of(format: &EventFormat) -> Option<Watched> {
+        let from = |name| u16::try_from(format.field(name)?.offset).ok();
+        match (format.system.as_str(), format.name.as_str()) {
+            ("sched", "sched_process_fork") => Some(Watched::Fork {
+                parent_from: from("parent_pid")?,
+                child_from: from("child_pid")?,
+            }),
+            ("sched", "sched_process_exec") => Some(Watched::Exec {
+                filename_from: from("filename")?,
+            }),
+            ("sched", "sched_process_exit") => Some(Watched::Exit),
+            _ => None,
+        }
+    }
+}

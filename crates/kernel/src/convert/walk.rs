@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A walk over records, in which they become events of a packet.
+
+use std::ffi::OsStr;
+use std::iter;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::compat::CompatThreads;
+use super::plans::{Call, Plans, Slot, Watched};
+use super::room::Room;
+use super::syscall::{self, RECORD_BYTES, Side};
+use super::{Converted, Cursor, Fault, Finding, NoRoom, class_id, kept};
+use crate::format::Location;
+use crate::page::Record;
+use crate::plan::{self, Stop, Surroundings};
+use crate::stacks::{Look, Stacks};
+
+/// How far the records have become events.
+pub(super) struct Walk<'a> {
+    pub(super) plans: &'a mut Plans,
+    pub(super) compat: &'a mut CompatThreads,
+    pub(super) around: Surroundings<'a>,
+    room: Room<'a>,
+    converted: Converted,
+    back_in_time: u64,
+    /// Plan, records and the fault of the first.
+    damaged: Vec<(u32, u64, Fault)>,
+    /// Number and records.
+    unknown: Vec<(u16, u64)>,
+}
+
+/// Whether events may wait for their stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Another page follows.
+    MorePages,
+    /// Nothing follows.
+    Nothing,
+}
+
+/// The longest header: a byte, id and time.
+const HEADER_BYTES_MAX: usize = 13;
+const HEADER_EXTENDED: u8 = 31;
+const ID_BITS: u32 = 5;
+const TIME_BITS: u32 = 27;
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        plans: &'a mut Plans,
+        compat: &'a mut CompatThreads,
+        around: Surroundings<'a>,
+        begin_ticks: u64,
+        packet: &'a mut Vec<u8>,
+    ) -> Walk<'a> {
+        Walk {
+            plans,
+            compat,
+            around,
+            room: Room::behind(packet),
+            converted: Converted {
+                events: 0,
+                discarded: 0,
+                begin_ticks,
+                last_ticks: begin_ticks,
+                findings: Vec::new(),
+            },
+            back_in_time: 0,
+            damaged: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Makes events of `records`. Returns those that are to wait for the next page: they begin with an event whose stack has not come.
+    #[inline]
+    pub(super) fn records<'r>(
+        &mut self,
+        records: &mut (impl Iterator<Item = Record<'r>> + Clone),
+        behind: Behind,
+    ) -> Vec<u8> {
+        while let Some(record) = records.next() {
+            let Some(index) = self.plan_of(record.data) else {
+                continue;
+            };
+            let planned = self.plans.get(index);
+            if planned.stack.is_some() {
+                match self.look(index, record.data, records.clone(), behind) {
+                    Some(stacks) => self.event(index, record, Some(stacks)),
+                    None => return keep(iter::once(record).chain(records)),
+                }
+            } else {
+                self.event(index, record, None);
+            }
+        }
+        Vec::new()
+    }
+
+    /// What became of all of them.
+    pub(super) fn finish(mut self) -> Converted {
+        let mut findings = std::mem::take(&mut self.plans.findings);
+        for (index, records, fault) in self.damaged {
+            let event = self.plans.get(index).name.to_string();
+            findings.push(Finding::Damaged { event, records, fault });
+        }
+        for (id, records) in self.unknown {
+            findings.push(Finding::UnknownEvent { id, records });
+        }
+        if self.back_in_time > 0 {
+            let records = self.back_in_time;
+            findings.push(Finding::BackInTime { records });
+        }
+        self.converted.findings = findings;
+        self.converted
+    }
+
+    /// Index of the plan for a record; `None` when it does not become an event.
+    #[inline(always)]
+    fn plan_of(&mut self, record: &[u8]) -> Option<u32> {
+        let Some(id) = record.first_chunk().map(|id| u16::from_le_bytes(*id)) else {
+            self.discard_unknown(0);
+            return None;
+        };
+        match self.plans.slot(id) {
+            Slot::Plan(index) => Some(index),
+            Slot::Call(side) => self.call(id, record, side),
+            slot => self.rare(id, record, slot),
+        }
+    }
+
+    #[inline(always)]
+    fn call(&mut self, id: u16, record: &[u8], side: Side) -> Option<u32> {
+        let Some(record) = record.first_chunk::<RECORD_BYTES>() else {
+            self.discard_unknown(id);
+            return None;
+        };
+        let (tid, number, word) = syscall::words(record);
+        let table = self.compat.table_of(tid, number, side, self.around.threads);
+        match self.plans.call(table, number, side) {
+            Call::Plan(index) => Some(index),
+            Call::Watched(index, effect) => {
+                self.compat.note_effect(tid, effect, word);
+                Some(index)
+            }
+            Call::Dropped | Call::Unseen => None,
+        }
+    }
+
+    #[cold]
+    fn rare(&mut self, id: u16, record: &[u8], slot: Slot) -> Option<u32> {
+        match slot {
+            Slot::Watched(index) => {
+                self.watch(record, self.plans.watched(index));
+                Some(index)
+            }
+            Slot::Unknown | Slot::Unseen => {
+                self.discard_unknown(id);
+                None
+            }
+            Slot::Stack | Slot::Plan(_) | Slot::Call(_) => None,
+        }
+    }
+
+    fn watch(&mut self, record: &[u8], watched: Option<Watched>) {
+        let (Some(tid), Some(watched)) = (int(record, TID_FROM), watched) else {
+            return;
+        };
+        match watched {
+            Watched::Fork {
+                parent_from,
+                child_from,
+            } => {
+                if let (Some(parent), Some(child)) = (int(record, parent_from), int(record, child_from)) {
+                    self.compat.inherit(parent, child);
+                }
+            }
+            Watched::Exec { filename_from } => {
+                let path = plan::elsewhere(record, filename_from, Location::FromRecord).unwrap_or_default();
+                let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+                let path = Path::new(OsStr::from_bytes(path));
+                self.compat.executed(tid, path, self.around.threads);
+            }
+            Watched::Exit => self.compat.forget(tid),
+        }
+    }
+
+    /// The stacks of an event; `None` when they may be on the next page.
+    fn look<'r>(
+        &self,
+        index: u32,
+        record: &[u8],
+        behind: impl Iterator<Item = Record<'r>>,
+        end: Behind,
+    ) -> Option<Stacks<'r>> {
+        let stack = self.plans.get(index).stack.as_ref()?;
+        match self.plans.stacks.look(record, behind, stack) {
+            Look::Open(_) if end == Behind::MorePages => None,
+            Look::Whole(stacks) | Look::Open(stacks) => Some(stacks),
+        }
+    }
+
+    /// Writes an event, or counts why not.
+    #[inline(always)]
+    fn event(&mut self, index: u32, record: Record, stacks: Option<Stacks>) {
+        let planned = self.plans.get(index);
+        let last_ticks = self.converted.last_ticks;
+        let ticks = record.ticks.max(last_ticks);
+        let stacks_bytes = stacks.map_or(0, |stacks| stacks.event_bytes());
+        let mut bytes = HEADER_BYTES_MAX + planned.plan.event_bytes(record.data.len()) + stacks_bytes;
+        loop {
+            self.room.ensure(bytes);
+            let around = &mut self.around;
+            let written = self.room.write(|at| {
+                put_header(planned.class_id, ticks, last_ticks, at)?;
+                planned.plan.write(record.data, around, at)?;
+                if let (Some(stacks), Some(stack)) = (stacks, &planned.stack) {
+                    stacks.write(stack, at)?;
+                }
+                Ok(())
+            });
+            match written {
+                Ok(()) => break,
+                // A record can say one content again and again.
+                Err(Stop::NoRoom) => bytes *= 2,
+                Err(Stop::Fault(fault)) => return self.discard_damaged(index, fault),
+            }
+        }
+        self.converted.events += 1;
+        self.converted.last_ticks = ticks;
+        self.back_in_time += u64::from(record.ticks < ticks);
+    }
+
+    #[cold]
+    fn discard_damaged(&mut self, index: u32, fault: Fault) {
+        self.converted.discarded += 1;
+        match self.damaged.iter_mut().find(|(damaged, ..)| *damaged == index) {
+            Some((_, records, _)) => *records += 1,
+            None => self.damaged.push((index, 1, fault)),
+        }
+    }
+
+    #[cold]
+    fn discard_unknown(&mut self, id: u16) {
+        self.converted.discarded += 1;
+        match self.unknown.iter_mut().find(|(unknown, _)| *unknown == id) {
+            Some((_, records)) => *records += 1,
+            None => self.unknown.push((id, 1)),
+        }
+    }
+}
+
+/// Where each record has its thread.
+const TID_FROM: u16 = 4;
+
+fn int(record: &[u8], from: u16) -> Option<i32> {
+    let bytes = record.get(usize::from(from)..)?.first_chunk()?;
+    Some(i32::from_le_bytes(*bytes))
+}
+
+#[cold]
+fn keep<'r>(records: impl Iterator<Item = Record<'r>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for record in records {
+        kept::append(&mut bytes, record);
+    }
+    bytes
+}
+
+/// `ticks` is not before `last_ticks`.
+#[inline(always)]
+fn put_header(class_id: u32, ticks: u64, last_ticks: u64, at: &mut Cursor) -> Result<(), NoRoom> {
+    if class_id < class_id::COMPACT_COUNT && ticks - last_ticks < 1 << TIME_BITS {
+        // What does not fit of the time is shifted out.
+        at.put((class_id | (ticks as u32) << ID_BITS).to_le_bytes())
+    } else {
+        let mut header = [HEADER_EXTENDED; HEADER_BYTES_MAX];
+        header[1..5].copy_from_slice(&class_id.to_le_bytes());
+        header[5..].copy_from_slice(&ticks.to_le_bytes());
+        at.put(header)
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Judgement of what recording the kernel takes.
+
+use super::Check;
+use super::facts::{Facts, TracefsFacts};
+
+/// Bytes of the default rings of a channel, for each CPU: 64 sub-buffers of 64 KiB.
+const RING_BYTES: u64 = 64 * (64 << 10);
+const BUILD: &str = "use a kernel built with";
+
+/// The checks, the most general first. What cannot be seen without tracefs is not judged.
+pub(super) fn judge(facts: &Facts) -> Vec<Check> {
+    let mut checks = vec![
+        kernel(facts),
+        lockdown(facts),
+        container(facts),
+        tracefs(facts),
+        people(facts),
+    ];
+    if let Ok(files) = &facts.tracefs {
+        checks.extend([events(files), syscalls(files), following(files), subbuffers(files)]);
+    }
+    checks.extend([clock(facts), memory(facts)]);
+    if let Ok(files) = &facts.tracefs {
+        checks.extend([uprobes(files), kprobes(files), user_stacks(files), functions(files)]);
+    }
+    checks.extend([btf(facts), counters(facts)]);
+    checks
+}
+
+/// Major and minor number: `(6, 18)`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn kernel(facts: &Facts) -> Check {
+    let value = format!("Linux {}", facts.release);
+    match version(&facts.release) {
+        Some((5, 10..)) | Some((6.., _)) => Check::ok("kernel", value),
+        Some(_) => Check::lack("kernel", value)
+            .cost("kernels before 5.10 were never tried; the kernel may not be recorded")
+            .mend("use Linux 5.10 or later"),
+        None => Check::note("kernel", value).cost("its version is not understood; what it has is looked at one by one"),
+    }
+}
+
+fn lockdown(facts: &Facts) -> Check {
+    match facts.lockdown.as_deref() {
+        None => Check::ok("lockdown", "not in this kernel"),
+        Some("confidentiality") => Check::lack("lockdown", "confidentiality")
+            .cost("the kernel refuses all tracing; programs are recorded without it")
+            .mend("boot with `lockdown=integrity` or without it on the kernel's command line"),
+        Some(level) => Check::ok("lockdown", level),
+    }
+}
+
+fn container(facts: &Facts) -> Check {
+    match &*facts.container {
+        [] => Check::ok("container", "none"),
+        signs if !facts.is_in_pid_namespace => Check::ok("container", format!("{}, with the machine's processes", signs.join(", "))),
+        signs => Check::note("container", signs.join(", "))
+            .cost("the kernel tells numbers of processes as the machine sees them, which are others than those in here")
+            .mend("run pisted on the machine itself, or start the container with the machine's pid namespace (`--pid=host`)"),
+    }
+}
+
+fn tracefs(facts: &Facts) -> Check {
+    match &facts.tracefs {
+        Ok(files) => Check::ok("tracefs", files.root.display().to_string()),
+        Err(lack) => Check::lack("tracefs", &lack.reason)
+            .cost("the kernel is not recorded; programs are")
+            .mend(&lack.mend),
+    }
+}
+
+fn people(facts: &Facts) -> Check {
+    const NAME: &str = "permission";
+    match (facts.is_root, &facts.tracing_group) {
+        (true, Some(members)) if members.is_empty() => {
+            Check::ok(NAME, "pisted is root; the group `tracing` has no members")
+        }
+        (true, Some(members)) => Check::ok(NAME, format!("pisted is root; it serves {}", members.join(", "))),
+        (true, None) => Check::note(NAME, "pisted is root; there is no group `tracing`")
+            .cost("nobody but root records the kernel")
+            .mend(
+                "`sudo groupadd --system tracing; sudo usermod -aG tracing NAME`; NAME logs in again, and pisted is started again",
+            ),
+        (false, group) => {
+            let make = if group.is_some() { "" } else { "sudo groupadd --system tracing; " };
+            Check::lack(NAME, "this pisted is not root")
+                .cost("it records programs of its user and not the kernel")
+                .mend(format!(
+                    "join the group that root's pisted serves: `{make}sudo usermod -aG tracing $USER`; log in again, start that \
+                     pisted with `sudo pisted --background`, and use it with `export PISTE_RUNDIR=/run/piste`"
+                ))
+        }
+    }
+}
+
+fn events(files: &TracefsFacts) -> Check {
+    let value = format!("{} groups", files.groups);
+    match files.files.contains("events/sched/sched_switch") {
+        true => Check::ok("events", value),
+        false => Check::lack("events", value)
+            .cost("without sched_switch nobody knows which thread ran")
+            .mend(format!("{BUILD} CONFIG_EVENT_TRACING")),
+    }
+}
+
+fn syscalls(files: &TracefsFacts) -> Check {
+    match files.files.contains("events/raw_syscalls/sys_enter") {
+        true => Check::ok("system calls", "recorded"),
+        false => Check::lack("system calls", "not in this kernel")
+            .cost("no system call is recorded")
+            .mend(format!("{BUILD} CONFIG_FTRACE_SYSCALLS")),
+    }
+}
+
+fn following(files: &TracefsFacts) -> Check {
+    let has = |file| files.files.contains(file);
+    match has("options/event-fork") && has("set_event_notrace_pid") {
+        true => Check::ok("tracked processes", "followed by the kernel"),
+        false => Check::lack("tracked processes", "the kernel does not follow them")
+            .cost("only the whole system can be recorded")
+            .mend("use Linux 5.10 or later"),
+    }
+}
+
+fn subbuffers(files: &TracefsFacts) -> Check {
+    match files.files.contains("buffer_subbuf_size_kb") {
+        true => Check::ok("sub-buffers", "of any size from 4 KiB to 512 KiB"),
+        false => Check::note("sub-buffers", "of one page")
+            .cost("packets are small: a header for each 4 KiB, and more calls to read them")
+            .mend("use Linux 6.8 or later"),
+    }
+}
+
+fn clock(facts: &Facts) -> Check {
+    const NAME: &str = "clock";
+    let can_record = facts
+        .tracefs
+        .as_ref()
+        .is_ok_and(|files| files.clocks.iter().any(|clock| clock == "x86-tsc"));
+    let is_used = facts.clock_source == "tsc";
+    let slower = "both sides use CLOCK_MONOTONIC: the same time line, and each event of a program takes longer";
+    match (facts.is_x86, is_used) {
+        (false, _) => Check::ok(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source)),
+        (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's counter (TSC)"),
+        (true, true) => Check::note(NAME, "the kernel cannot record with the CPU's counter")
+            .cost("kernel and programs are on one time line as far as two clocks can be compared")
+            .mend("use a kernel whose `trace_clock` lists x86-tsc"),
+        (true, false) if !facts.is_counter_invariant => {
+            Check::note(NAME, format!("CLOCK_MONOTONIC from {}; this CPU's counter changes its speed", facts.clock_source)).cost(slower)
+        }
+        (true, false) if facts.clock_sources.iter().any(|source| source == "tsc") => {
+            Check::note(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source))
+                .cost(slower)
+                .mend("`echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource`, then restart pisted")
+        }
+        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel gave the CPU's counter up", facts.clock_source))
+            .cost(slower)
+            .mend("boot with `tsc=reliable` on the kernel's command line if the machine's counters are"),
+    }
+}
+
+fn memory(facts: &Facts) -> Check {
+    let rings = RING_BYTES * facts.cpus_possible;
+    let mib = |bytes: u64| bytes >> 20;
+    let value = format!(
+        "{} MiB available; the default rings of a channel take {} MiB on {} CPUs",
+        mib(facts.available_bytes),
+        mib(rings),
+        facts.cpus_possible
+    );
+    let share = "`piste enable-channel -k NAME --num-subbuf 16` takes a quarter of it";
+    match rings {
+        rings if rings > facts.available_bytes => {
+            Check::lack("memory", value).cost("the rings cannot be had").mend(share)
+        }
+        rings if rings > facts.available_bytes / 4 => Check::note("memory", value)
+            .cost("recording leaves little for what is recorded")
+            .mend(share),
+        _ => Check::ok("memory", value),
+    }
+}
+
+fn uprobes(files: &TracefsFacts) -> Check {
+    match files.files.contains("uprobe_events") {
+        true => Check::ok("uprobes", "there"),
+        false => Check::note("uprobes", "not in this kernel")
+            .cost("no `--uprobe`, `--uretprobe`, `--usdt`")
+            .mend(format!("{BUILD} CONFIG_UPROBE_EVENTS")),
+    }
+}
+
+fn kprobes(files: &TracefsFacts) -> Check {
+    match files.files.contains("kprobe_events") {
+        true => Check::ok("kprobes", "there"),
+        false => Check::note("kprobes", "not in this kernel")
+            .cost("no `--kprobe`, `--kretprobe`; the kernel's tracepoints are there")
+            .mend(format!("{BUILD} CONFIG_KPROBE_EVENTS")),
+    }
+}
+
+fn user_stacks(files: &TracefsFacts) -> Check {
+    match files.files.contains("options/userstacktrace") {
+        true => Check::ok("stacks of programs", "there, of programs built with frame pointers"),
+        false => Check::note("stacks of programs", "not in this kernel")
+            .cost("no `--callstack user`")
+            .mend(format!("{BUILD} CONFIG_USER_STACKTRACE_SUPPORT")),
+    }
+}
+
+fn functions(files: &TracefsFacts) -> Check {
+    match files.tracers.iter().any(|tracer| tracer == "function") {
+        true => Check::ok("function tracer", "there"),
+        false => Check::ok("function tracer", "not in this kernel, and not needed"),
+    }
+}
+
+fn btf(facts: &Facts) -> Check {
+    match facts.has_btf {
+        true => Check::ok("types (BTF)", "there"),
+        false => Check::note("types (BTF)", "not in this kernel")
+            .cost("texts and structures that system calls point to cannot be recorded")
+            .mend(format!("{BUILD} CONFIG_DEBUG_INFO_BTF")),
+    }
+}
+
+fn counters(facts: &Facts) -> Check {
+    const NAME: &str = "hardware counters";
+    match (facts.has_hardware_counters, facts.perf_paranoid) {
+        (false, _) => Check::note(NAME, "not offered, as in most virtual machines")
+            .cost("benchmarks report times and no cycles or misses; recording is not affected")
+            .mend("give the virtual machine its CPU's counters (QEMU: `-cpu host,pmu=on`)"),
+        (true, Some(paranoid)) if paranoid > 2 && !facts.is_root => {
+            Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
+                .cost("benchmarks report times and no cycles or misses; recording is not affected")
+                .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
+        }
+        (true, _) => Check::ok(NAME, "there"),
+    }
+}

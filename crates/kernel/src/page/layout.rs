@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the words of a page's header are, asked of the running kernel.
+
+use std::io;
+
+use crate::tracefs::Tracefs;
+
+/// Where the words of a page's header are: the same for all pages of a running kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLayout {
+    /// Of the timestamp, eight bytes.
+    timestamp_offset: usize,
+    /// Of the word whose upper bits are flags.
+    commit_offset: usize,
+    /// Four on 32-bit kernels, else eight.
+    commit_bytes: usize,
+    /// Of the first record.
+    data_offset: usize,
+}
+
+impl PageLayout {
+    /// What kernels of 64-bit machines have.
+    pub const USUAL: Self = Self {
+        timestamp_offset: 0,
+        commit_offset: 8,
+        commit_bytes: 8,
+        data_offset: 16,
+    };
+
+    /// Asks the running kernel.
+    ///
+    /// # Errors
+    /// It cannot be read, or says what no kernel said so far.
+    pub fn read(tracefs: &Tracefs) -> io::Result<Self> {
+        const HEADER: &str = "events/header_page";
+        const RECORD: &str = "events/header_event";
+        let strange = |file: &str, text: &str| {
+            io::Error::other(format!(
+                "{} describes a ring that Piste does not know; please report it with the kernel's version: {text:?}",
+                tracefs.path(file).display()
+            ))
+        };
+        let text = tracefs.read(HEADER)?;
+        let layout = Self::parse(&text).ok_or_else(|| strange(HEADER, &text))?;
+        let text = tracefs.read(RECORD)?;
+        if !records_are_as_usual(&text) {
+            return Err(strange(RECORD, &text));
+        }
+        Ok(layout)
+    }
+
+    /// From the text of `events/header_page`.
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = text
+                .lines()
+                .find(|line| line.split(';').next().is_some_and(|decl| decl.ends_with(name)))?;
+            let number = |key: &str| line.split_once(key)?.1.split(';').next()?.parse::<usize>().ok();
+            Some((number("offset:")?, number("size:")?))
+        };
+        let (timestamp_offset, timestamp_bytes) = field(" timestamp")?;
+        let (commit_offset, commit_bytes) = field(" commit")?;
+        let (data_offset, _) = field(" data")?;
+        let known = timestamp_bytes == 8
+            && (commit_bytes == 4 || commit_bytes == 8)
+            && timestamp_offset + timestamp_bytes <= data_offset
+            && commit_offset + commit_bytes <= data_offset
+            && commit_offset.is_multiple_of(4)
+            && data_offset <= 64;
+        known.then_some(Self {
+            timestamp_offset,
+            commit_offset,
+            commit_bytes,
+            data_offset,
+        })
+    }
+
+    /// Bytes before the first record.
+    pub(crate) const fn header_bytes(self) -> usize {
+        self.data_offset
+    }
+
+    /// The time that the first record of a page counts from.
+    pub(super) fn timestamp(self, page: &[u8]) -> Option<u64> {
+        let bytes = page.get(self.timestamp_offset..)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*bytes))
+    }
+
+    /// The commit word of a page; none where there is no page.
+    pub(crate) fn commit(self, page: &[u8]) -> Option<u64> {
+        self.long(page.get(self.commit_offset..)?)
+    }
+
+    /// Reads a long of the kernel's.
+    pub(super) fn long(self, bytes: &[u8]) -> Option<u64> {
+        match self.commit_bytes {
+            4 => bytes.first_chunk().map(|bytes| u64::from(u32::from_ne_bytes(*bytes))),
+            _ => bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)),
+        }
+    }
+}
+
+/// Whether the text of `events/header_event` says what the opening comment does.
+fn records_are_as_usual(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let says = |wanted: &str| {
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        words.windows(wanted.len()).any(|window| window == wanted)
+    };
+    says("type_len : 5 bits")
+        && says("time_delta : 27 bits")
+        && says("padding : type == 29")
+        && says("time_extend : type == 30")
+        && says("data max type_len == 28")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux 6.18 says it on a 64-bit machine.
+    const HEADER: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+    const RECORD: &str = "# compressed entry header
+\ttype_len    :    5 bits
+\ttime_delta  :   27 bits
+\tarray       :   32 bits
+
+\tpadding     : type == 29
+\ttime_extend : type == 30
+\ttime_stamp : type == 31
+\tdata max type_len  == 28
+";
+
+    #[test]
+    fn the_layout_is_what_the_kernel_says() {
+        assert_eq!(PageLayout::parse(HEADER), Some(PageLayout::USUAL));
+        let narrow = HEADER.replace("commit;\toffset:8;\tsize:8", "commit;\toffset:8;\tsize:4");
+        let narrow = PageLayout::parse(&narrow.replace("offset:16;\tsize:4080", "offset:12;\tsize:4084")).unwrap();
+        assert_eq!((narrow.commit_bytes, narrow.data_offset), (4, 12));
+        assert!(records_are_as_usual(RECORD));
+    }
+
+    #[test]
+    fn a_layout_that_cannot_be_is_refused() {
+        for (from, to) in [
+            ("size:8", "size:2"),
+            ("offset:16", "offset:4"),
+            ("data", "date"),
+            ("offset:8;\tsize:8", "offset:x;\tsize:8"),
+        ] {
+            assert_eq!(PageLayout::parse(&HEADER.replace(from, to)), None, "{from} -> {to}");
+        }
+        assert_eq!(PageLayout::parse(""), None);
+        assert!(!records_are_as_usual(&RECORD.replace("== 28", "== 27")));
+    }
+}

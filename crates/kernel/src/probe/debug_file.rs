@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The debug file of a stripped program: found where distributions put them, used only if it is of that very program.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::Object;
+use object::read::ReadCache;
+
+use super::elf::{Cache, File};
+
+const ROOT: &str = "/usr/lib/debug";
+
+/// The debug file of `file`, which lies at `path`.
+pub(super) fn find(file: &File<'_>, path: &Path) -> Option<Cache> {
+    let build_id = file.build_id().ok().flatten().filter(|id| id.len() > 1);
+    by_build_id(build_id).or_else(|| by_link(file, path, build_id))
+}
+
+fn by_build_id(build_id: Option<&[u8]>) -> Option<Cache> {
+    let (first, rest) = build_id?.split_first()?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = format!("{ROOT}/.build-id/{first:02x}/{rest}.debug");
+    let cache = open(Path::new(&path))?;
+    has_build_id(&cache, build_id?).then_some(cache)
+}
+
+fn by_link(file: &File<'_>, path: &Path, build_id: Option<&[u8]>) -> Option<Cache> {
+    let (name, checksum) = file.gnu_debuglink().ok().flatten()?;
+    // A name, not a path: a file may not send us elsewhere.
+    let name = OsStr::from_bytes(name);
+    if Path::new(name).file_name() != Some(name) {
+        return None;
+    }
+    let path = fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let beneath_root = Path::new(ROOT).join(folder.strip_prefix("/").ok()?);
+    let candidates = [
+        folder.join(name),
+        folder.join(".debug").join(name),
+        beneath_root.join(name),
+    ];
+    candidates
+        .into_iter()
+        .filter(|candidate| *candidate != path)
+        .find_map(|candidate| {
+            let cache = open(&candidate)?;
+            let is_of_file = match build_id {
+                Some(id) => has_build_id(&cache, id),
+                None => has_checksum(&candidate, checksum),
+            };
+            is_of_file.then_some(cache)
+        })
+}
+
+fn open(path: &Path) -> Option<Cache> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some(ReadCache::new(fs::File::open(path).ok()?))
+}
+
+fn has_build_id(cache: &Cache, wanted: &[u8]) -> bool {
+    File::parse(cache).is_ok_and(|file| file.build_id().ok().flatten() == Some(wanted))
+}
+
+fn has_checksum(path: &PathBuf, wanted: u32) -> bool {
+    let checksum = || -> std::io::Result<u32> {
+        let mut file = fs::File::open(path)?;
+        let mut hasher = crc32fast::Hasher::new();
+        let mut part = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut part)? {
+                0 => return Ok(hasher.finalize()),
+                bytes => hasher.update(&part[..bytes]),
+            }
+        }
+    };
+    checksum().is_ok_and(|found| found == wanted)
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is asked of an ELF file: its functions, and where in the file an address lies.
+//!
+//! The kernel wants offsets of the file, symbols have addresses; the program headers say how they belong together, in programs at
+//! fixed addresses and anywhere as well as in libraries. Symbols come from the file and, when it was stripped, from its debug file
+//! ([`debug_file`](super::debug_file)).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
+use object::read::ReadCache;
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags};
+
+use super::debug_file;
+use super::error::ProbeError;
+
+pub(super) type Cache = ReadCache<fs::File>;
+pub(super) type File<'a> = object::File<'a, &'a Cache>;
+
+/// An ELF file that the kernel of this machine runs.
+pub(super) struct Elf {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    cache: Cache,
+    segments: Vec<Segment>,
+}
+
+/// A part of the file that is mapped.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    address: u64,
+    offset: u64,
+    file_bytes: u64,
+    is_executable: bool,
+}
+
+/// A named address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Symbol {
+    /// As the linker knows it, without a version.
+    pub(super) name: String,
+    /// In the address space of the file.
+    pub(super) address: u64,
+    /// Zero when unknown.
+    pub(super) bytes: u64,
+    pub(super) kind: SymbolKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SymbolKind {
+    Function,
+    /// A function that, when the program starts, says which of several is called by the symbol's name.
+    Chooser,
+    /// Said to be nothing: functions written in assembly, and marks in the code.
+    Unknown,
+    Data,
+}
+
+impl Elf {
+    pub(super) fn open(path: &Path) -> Result<Elf, ProbeError> {
+        let refused = |reason: String| ProbeError::Binary {
+            binary: path.into(),
+            reason,
+        };
+        if !path.is_absolute() {
+            return Err(refused("give the path from the root (/...)".into()));
+        }
+        // Looked at before it is opened: opening a pipe waits for its writer.
+        let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+        if !metadata.is_file() {
+            return Err(refused(
+                "is not a file; the kernel probes programs and libraries".into(),
+            ));
+        }
+        let file = fs::File::open(path).map_err(|error| refused(error.to_string()))?;
+        let cache = ReadCache::new(file);
+        let segments = {
+            let file =
+                File::parse(&cache).map_err(|error| refused(format!("is no ELF program or library: {error}")))?;
+            if !runs_here(file.architecture()) {
+                return Err(refused(format!(
+                    "is made for {:?}; this machine is {}",
+                    file.architecture(),
+                    std::env::consts::ARCH
+                )));
+            }
+            file.segments().map(|segment| Segment::of(&segment)).collect::<Vec<_>>()
+        };
+        if !segments.iter().any(|segment| segment.is_executable) {
+            return Err(refused("has no code that is mapped; link it first".into()));
+        }
+        Ok(Elf {
+            path: path.into(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            cache,
+            segments,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the kernel knows the file by, whatever its path: device and inode.
+    pub(super) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    pub(super) fn parse(&self) -> Option<File<'_>> {
+        File::parse(&self.cache).ok()
+    }
+
+    /// Defined symbols by name, then address; each pair once.
+    pub(super) fn symbols(&self) -> Vec<Symbol> {
+        let mut symbols = Vec::new();
+        if let Some(file) = self.parse() {
+            collect(&file, &mut symbols);
+            if file.symbols().next().is_none()
+                && let Some(debug) = debug_file::find(&file, &self.path)
+                && let Ok(file) = File::parse(&debug)
+            {
+                collect(&file, &mut symbols);
+            }
+        }
+        symbols.sort_unstable();
+        symbols.dedup_by(|a, b| (&a.name, a.address) == (&b.name, b.address));
+        symbols
+    }
+
+    /// A section's bytes and address; none when the file has no such section or it is cut off.
+    pub(super) fn section(&self, name: &str) -> Option<(Vec<u8>, u64)> {
+        let file = self.parse()?;
+        let section = file.section_by_name(name)?;
+        Some((section.data().ok()?.to_vec(), section.address()))
+    }
+
+    /// Where in the file the code of an address lies.
+    pub(super) fn code_offset(&self, address: u64) -> Option<u64> {
+        self.offset_in(address, |segment| segment.is_executable)
+    }
+
+    /// Where in the file an address lies, be it code or data.
+    pub(super) fn offset(&self, address: u64) -> Option<u64> {
+        self.offset_in(address, |_| true)
+    }
+
+    fn offset_in(&self, address: u64, is_wanted: impl Fn(&Segment) -> bool) -> Option<u64> {
+        self.segments
+            .iter()
+            .filter(|segment| is_wanted(segment))
+            .find_map(|segment| {
+                let into = address.checked_sub(segment.address)?;
+                (into < segment.file_bytes).then(|| segment.offset + into)
+            })
+    }
+
+    /// The address of code at an offset of the file; the reverse of [`code_offset`](Elf::code_offset).
+    pub(super) fn code_address(&self, offset: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.is_executable)
+            .find_map(|segment| {
+                let into = offset.checked_sub(segment.offset)?;
+                (into < segment.file_bytes).then(|| segment.address.wrapping_add(into))
+            })
+    }
+}
+
+impl Segment {
+    fn of<'a>(segment: &impl ObjectSegment<'a>) -> Segment {
+        let (offset, file_bytes) = segment.file_range();
+        Segment {
+            address: segment.address(),
+            offset,
+            file_bytes,
+            is_executable: matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & PF_X.0 != 0),
+        }
+    }
+}
+
+fn runs_here(architecture: Architecture) -> bool {
+    if cfg!(target_arch = "x86_64") {
+        matches!(architecture, Architecture::X86_64 | Architecture::I386)
+    } else if cfg!(target_arch = "aarch64") {
+        matches!(architecture, Architecture::Aarch64)
+    } else {
+        true
+    }
+}
+
+fn collect(file: &File<'_>, symbols: &mut Vec<Symbol>) {
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+            continue;
+        };
+        let Some(kind) = kind_of(st_info.st_type()) else {
+            continue;
+        };
+        if symbol.is_undefined() || symbol.section_index().is_none() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        let name = name.split_once('@').map_or(name, |(name, _version)| name);
+        if name.is_empty() {
+            continue;
+        }
+        symbols.push(Symbol {
+            name: name.into(),
+            address: symbol.address(),
+            bytes: symbol.size(),
+            kind,
+        });
+    }
+}
+
+fn kind_of(elf_type: SymbolType) -> Option<SymbolKind> {
+    match elf_type {
+        STT_FUNC => Some(SymbolKind::Function),
+        STT_GNU_IFUNC => Some(SymbolKind::Chooser),
+        STT_NOTYPE => Some(SymbolKind::Unknown),
+        STT_OBJECT => Some(SymbolKind::Data),
+        _ => None,
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arguments in the words of tracefs, `[NAME=]FETCH[:TYPE]`, checked before the kernel sees them.
+//!
+//! ```text
+//!   FETCH: %REGISTER | +OFFSET(FETCH) | -OFFSET(FETCH) | $retval | $stack | $stackN | $comm | @ADDRESS | @+FILE_OFFSET | \NUMBER | \"text"
+//!          kernel probes also $argN, @SYMBOL and +uOFFSET(FETCH)
+//!   TYPE:  u8 u16 u32 u64, s8.., x8.., char, string, ustring, symbol, symstr, bBITS@FIRST/WIDTH, each with [COUNT]
+//! ```
+//!
+//! The kernel has the last word; what is found here has a better answer than its "invalid argument".
+
+use super::error::ProbeError;
+
+/// Longest name, in bytes, and longest FETCH:TYPE: the kernel's limits.
+const NAME_BYTES_MAX: usize = 31;
+const FETCH_BYTES_MAX: usize = 63;
+/// Most arguments of a probe, as the kernel has it.
+const ARGUMENTS_MAX: usize = 128;
+/// Names that each record has already, in the kernel's words and in the trace's.
+const TAKEN: [&str; 7] = [
+    "ip",
+    "func",
+    "ret_ip",
+    "__probe_ip",
+    "__probe_func",
+    "__probe_ret_ip",
+    "common_pid",
+];
+
+/// What is probed, since some words are only for the one or the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Probed {
+    pub(super) is_kernel: bool,
+    pub(super) is_return: bool,
+}
+
+/// The arguments, each with its name; those without one are `arg1`, `arg2`, by their place.
+pub(super) fn checked(arguments: &[String], probed: Probed) -> Result<Vec<String>, ProbeError> {
+    let mut names: Vec<String> = Vec::with_capacity(arguments.len());
+    let mut checked = Vec::with_capacity(arguments.len());
+    for (index, argument) in arguments.iter().enumerate() {
+        let refused = |reason: String| ProbeError::Argument {
+            argument: argument.clone(),
+            reason,
+        };
+        if index == ARGUMENTS_MAX {
+            return Err(refused(format!("a probe has {ARGUMENTS_MAX} arguments at most")));
+        }
+        let (name, fetch) = match argument.split_once('=') {
+            Some((name, fetch)) => (name.to_owned(), fetch),
+            None => (format!("arg{}", index + 1), argument.as_str()),
+        };
+        check_name(&name).map_err(refused)?;
+        if names.contains(&name) {
+            return Err(refused(format!("there are two arguments of the name {name}")));
+        }
+        check_fetch_and_type(fetch, probed).map_err(refused)?;
+        checked.push(format!("{name}={fetch}"));
+        names.push(name);
+    }
+    Ok(checked)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_word = name
+        .chars()
+        .all(|character| character.is_ascii_alphanumeric() || character == '_')
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    if name.is_empty() || !is_word {
+        return Err("before the = stands a name: letters, digits and _, no digit first".into());
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!(
+            "the name has {} letters; {NAME_BYTES_MAX} are allowed",
+            name.len()
+        ));
+    }
+    if TAKEN.contains(&name) || name.starts_with("common_") {
+        return Err(format!("{name} is in every record already; give it another name"));
+    }
+    Ok(())
+}
+
+fn check_fetch_and_type(text: &str, probed: Probed) -> Result<(), String> {
+    if text.len() > FETCH_BYTES_MAX {
+        return Err(format!(
+            "it has {} letters after the name; {FETCH_BYTES_MAX} are allowed",
+            text.len()
+        ));
+    }
+    if text.contains(char::is_control) || (text.contains([' ', '#']) || !text.is_ascii()) {
+        return Err("the kernel reads no blanks, # or letters beyond ASCII in an argument".into());
+    }
+    let (fetch, kind) = match text.rsplit_once(':') {
+        Some((fetch, kind)) if !kind.ends_with('"') => (fetch, Some(kind)),
+        _ => (text, None),
+    };
+    check_fetch(fetch, probed)?;
+    kind.map_or(Ok(()), |kind| check_type(kind, fetch))
+}
+
+fn check_fetch(fetch: &str, probed: Probed) -> Result<(), String> {
+    let (first, rest) = fetch.split_at_checked(1).ok_or("what is to be recorded is missing")?;
+    match first {
+        "%" => check_register(rest),
+        "$" => check_variable(rest, probed),
+        "@" if is_number(rest) || (!probed.is_kernel && rest.strip_prefix('+').is_some_and(is_number)) => Ok(()),
+        "@" if probed.is_kernel && !rest.is_empty() => Ok(()),
+        "@" => Err("after @ stands an address, or + and an offset in the file".into()),
+        "\\" if rest.len() > 2 && rest.starts_with('"') && rest.ends_with('"') => Ok(()),
+        "\\" if is_number(rest.strip_prefix('-').unwrap_or(rest)) => Ok(()),
+        "\\" => Err("after \\ stands a number, or text between quotes".into()),
+        "+" | "-" => {
+            let (offset, inner) = rest.split_once('(').ok_or("after an offset stands (FETCH): +8(%di)")?;
+            let inner = inner.strip_suffix(')').ok_or("a ) is missing")?;
+            if !is_number(offset.strip_prefix('u').unwrap_or(offset)) {
+                return Err(format!("\"{offset}\" is no offset in bytes: 8, 0x10"));
+            }
+            check_fetch(inner, probed)
+        }
+        _ => Err(format!(
+            "\"{fetch}\" begins with none of % $ @ \\ + -: %di, $retval, +8(%si), \\5"
+        )),
+    }
+}
+
+fn check_variable(name: &str, probed: Probed) -> Result<(), String> {
+    let numbered = |prefix| {
+        name.strip_prefix(prefix)
+            .is_some_and(|number: &str| number.chars().all(|digit| digit.is_ascii_digit()))
+    };
+    match name {
+        "retval" if probed.is_return => Ok(()),
+        "retval" => Err("$retval is known at returns only".into()),
+        "stack" | "comm" => Ok(()),
+        _ if numbered("stack") => Ok(()),
+        _ if numbered("arg") && probed.is_kernel => Ok(()),
+        _ if numbered("arg") => {
+            Err("$argN is for kernel functions; in a program arguments are in registers (%di, %si, %dx ..)".into())
+        }
+        _ => Err(format!(
+            "there is no ${name}; there are $retval, $stack, $stackN and $comm"
+        )),
+    }
+}
+
+fn check_register(name: &str) -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return if name.is_empty() {
+            Err("after % stands a register".into())
+        } else {
+            Ok(())
+        };
+    }
+    const NAMES: [&str; 21] = [
+        "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip",
+        "cs", "ss", "flags", "orig_ax",
+    ];
+    if NAMES.contains(&name) {
+        return Ok(());
+    }
+    match name.strip_prefix(['r', 'e']).filter(|short| NAMES.contains(short)) {
+        Some(short) => Err(format!("the kernel calls this register %{short}")),
+        None => Err(format!(
+            "the kernel knows no register %{name}; it knows %{}",
+            NAMES.join(" %")
+        )),
+    }
+}
+
+fn check_type(kind: &str, fetch: &str) -> Result<(), String> {
+    let (base, count) = match kind.split_once('[') {
+        Some((base, count)) => (base, Some(count.strip_suffix(']').ok_or("a ] is missing")?)),
+        None => (kind, None),
+    };
+    let is_memory = fetch.starts_with(['+', '-', '@']);
+    if let Some(count) = count {
+        if !count.parse().is_ok_and(|count: u32| (1..=64).contains(&count)) {
+            return Err(format!("\"{count}\" is no count of elements: 1 to 64 are allowed"));
+        }
+        if !is_memory {
+            return Err("several elements are read from memory only: +0(%di):u32[4]".into());
+        }
+    }
+    match base {
+        "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" | "x8" | "x16" | "x32" | "x64" | "char"
+        | "symbol" => Ok(()),
+        "string" | "ustring" if !is_memory && fetch != "$comm" && !fetch.starts_with("\\\"") => Err(format!(
+            "{fetch} is a value; the text that it points to is +0({fetch}):{base}"
+        )),
+        "string" | "ustring" | "symstr" | "%pd" | "%pD" => Ok(()),
+        _ if is_bit_field(base) => Ok(()),
+        _ => Err(format!(
+            "there is no type {base}; there are u8 u16 u32 u64, s8 .. s64, x8 .. x64, char, string, ustring and bBITS@FIRST/WIDTH"
+        )),
+    }
+}
+
+fn is_bit_field(kind: &str) -> bool {
+    let parts = || -> Option<(u32, u32, u32)> {
+        let (bits, rest) = kind.strip_prefix('b')?.split_once('@')?;
+        let (first, width) = rest.split_once('/')?;
+        Some((bits.parse().ok()?, first.parse().ok()?, width.parse().ok()?))
+    };
+    parts().is_some_and(|(bits, first, width)| {
+        matches!(width, 8 | 16 | 32 | 64) && bits > 0 && bits.checked_add(first).is_some_and(|end| end <= width)
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).is_ok() && !digits.starts_with('+'),
+        None => !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arguments: &[&str], is_return: bool) -> Result<Vec<String>, String> {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.into()).collect();
+        let is_kernel = false;
+        checked(&arguments, Probed { is_kernel, is_return }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_words_of_tracefs_pass() {
+        for argument in [
+            "%di",
+            "%di:s32",
+            "path=+0(%di):string",
+            "x=-0x10(+8(%bp)):x64",
+            "$stack3",
+            "$comm:string",
+            "@0x401000:u8",
+            "@+0x2000:u32",
+            "\\-5:s64",
+            "list=+0(%si):u32[4]",
+            "top=%ax:b8@8/16",
+        ] {
+            assert!(check(&[argument], false).is_ok(), "{:?}", check(&[argument], false));
+        }
+        assert!(check(&["$retval:s32"], true).is_ok());
+    }
+
+    #[test]
+    fn arguments_without_a_name_get_their_number() {
+        assert_eq!(
+            check(&["%di", "size=%si", "%dx"], false).unwrap(),
+            ["arg1=%di", "size=%si", "arg3=%dx"]
+        );
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for (arguments, reason) in [
+            (&["%rdi"][..], "the kernel calls this register %di"),
+            (&["$retval"], "$retval is known at returns only"),
+            (&["$arg1"], "arguments are in registers"),
+            (&["a=%di", "a=%si"], "two arguments of the name a"),
+            (&["arg2=%di", "%si"], "two arguments of the name arg2"),
+            (&["1x=%di"], "before the = stands a name"),
+            (&["ip=%di"], "is in every record already"),
+            (&["%di:u33"], "there is no type u33"),
+            (&["%di:string"], "the text that it points to is +0(%di):string"),
+            (&["+8(%di"], "a ) is missing"),
+            (&["+(%di)"], "is no offset in bytes"),
+            (&["%di:u32[4]"], "from memory only"),
+            (&["%ax:b8@12/16"], "there is no type"),
+            (&["x=%di %si"], "no blanks"),
+            (&[""], "is missing"),
+            (&["foo"], "begins with none of"),
+        ] {
+            let error = check(arguments, false).unwrap_err();
+            assert!(error.contains(reason), "{arguments:?}: {error}");
+        }
+    }
+}

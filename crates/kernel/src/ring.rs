@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring of one CPU: takes pages out of the kernel, each once, and loses none when the reader is killed.
+//!
+//! One `read` of `trace_pipe_raw` takes a page out of the kernel's ring and copies it into a [`SharedBuffer`], and no signal comes between
+//! the two: the buffer's memory is there. So at any instant a page is in the kernel, or in the buffer, or both in the buffer and on the disk.
+//!
+//! ```text
+//!   buffer   commit word 0       !=0, no position       !=0, position noted                                   commit word 0
+//!   next() ------------->  read  ----> set_position() ----------------------> write the packet and its index ----> done()
+//!   killed here:  nothing is missing      write the page        write it unless the output has that packet
+//! ```
+//!
+//! A full page is swapped out of the ring by the kernel without a look at its records, one that is being written is copied record by
+//! record; so without `flush` the kernel is asked first whether one is full.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::cpu_stats::CpuStats;
+use crate::instance::Instance;
+use crate::page::{Lost, PageLayout};
+use crate::shared_buffer::{Position, SharedBuffer};
+use crate::tracefs::named;
+
+/// Far more than the text of the counts takes.
+const STATS_BYTES_MAX: usize = 1024;
+
+/// The ring of one CPU, and the buffer that its pages go through.
+#[derive(Debug)]
+pub struct Ring {
+    cpu: u32,
+    pages: File,
+    stats: File,
+    layout: PageLayout,
+    buffer: SharedBuffer,
+    has_page: bool,
+    told: Told,
+}
+
+/// What was told of losses.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    records: u64,
+    /// Whether it is the sum of what pages said, so that the next page's may be added.
+    is_of_pages: bool,
+}
+
+impl Ring {
+    /// Opens the ring of a CPU, also of one that is not online. A page that the last reader took and did not finish is the next one again.
+    /// The instance's rings have the form that they keep.
+    ///
+    /// # Errors
+    /// The kernel's; or the buffer is of another size than the sub-buffers.
+    pub fn open(instance: &Instance, layout: &PageLayout, cpu: u32, mut buffer: SharedBuffer) -> io::Result<Self> {
+        let (given_bytes, room_bytes) = (instance.subbuf_bytes()? as usize, buffer.page().len());
+        if given_bytes != room_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("CPU {cpu}: a sub-buffer has {given_bytes} bytes, the buffer for it {room_bytes}"),
+            ));
+        }
+        if instance.is_new() {
+            clear(layout, &mut buffer);
+        }
+        let open = |file: String| {
+            let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
+            let path = instance.path(file);
+            let opened = OpenOptions::new()
+                .read(true)
+                .custom_flags(flags.cast_signed())
+                .open(&path);
+            opened.map_err(|error| named(&error, path.display()))
+        };
+        let overwrites = instance.read("options/overwrite")?.starts_with('1');
+        Ok(Self {
+            cpu,
+            pages: open(format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?,
+            stats: open(CpuStats::file(cpu))?,
+            layout: *layout,
+            has_page: holds_page(layout, &buffer),
+            buffer,
+            told: Told {
+                records: 0,
+                is_of_pages: overwrites,
+            },
+        })
+    }
+
+    /// The CPU.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// The next page, or the same again before [`Ring::done`]. Takes full pages only, or with `flush` also what there is of the one that is being
+    /// written; never waits.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
+        if !self.has_page && (flush || self.is_page_full()?) {
+            self.has_page = self.take()?;
+        }
+        Ok(self.has_page.then(|| self.buffer.page()))
+    }
+
+    fn is_page_full(&self) -> io::Result<bool> {
+        let mut asked = [PollFd::new(&self.pages, PollFlags::IN)];
+        match poll(&mut asked, Some(&Timespec::default())) {
+            Ok(_) => Ok(asked[0].revents().contains(PollFlags::IN)),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(self.named(error)),
+        }
+    }
+
+    fn take(&mut self) -> io::Result<bool> {
+        clear(&self.layout, &mut self.buffer);
+        self.buffer.touch();
+        match rustix::io::read(&self.pages, self.buffer.page_mut()) {
+            // A read of nothing leaves the cleared header.
+            Ok(_) => Ok(holds_page(&self.layout, &self.buffer)),
+            // NODEV: the CPU was never online and has no ring yet.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NODEV) => Ok(false),
+            Err(error) => Err(self.named(error)),
+        }
+    }
+
+    /// The current page is written: the next one may take its place.
+    pub fn done(&mut self) {
+        clear(&self.layout, &mut self.buffer);
+        self.has_page = false;
+    }
+
+    /// Notes where the current page is about to be written. Before the first byte is.
+    pub fn set_position(&mut self, position: Position) {
+        self.buffer.set_position(Some(position));
+    }
+
+    /// Where the current page was about to be written, by this reader or the one before it: if it is there, the page is done.
+    pub fn position(&self) -> Option<Position> {
+        self.buffer.position().filter(|_| self.has_page)
+    }
+
+    /// Records that were lost and not told so far, told with the current page whose [`Page::lost`](crate::page::Page::lost) it is.
+    /// In an overwriting ring these are the records missing before the page; a discarding ring does not know the place, it tells them with
+    /// the next page that is read. All that is told adds up to the CPU's counts.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn newly_lost(&mut self, lost: Lost) -> io::Result<u64> {
+        match lost {
+            Lost::None if self.told.is_of_pages => Ok(0),
+            Lost::Count(records) if self.told.is_of_pages => {
+                self.told.records += records;
+                Ok(records)
+            }
+            _ => self.lost_at_end(),
+        }
+    }
+
+    /// The rest, when nothing more will be read: all that was lost and not told.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn lost_at_end(&mut self) -> io::Result<u64> {
+        let records = self.stats()?.lost().saturating_sub(self.told.records);
+        // The counts may be ahead of the pages, so what those say is part of it from now on.
+        self.told.is_of_pages &= records == 0;
+        self.told.records += records;
+        Ok(records)
+    }
+
+    /// What readers before this one have told already: the sum of losses that is on disk.
+    pub fn set_told(&mut self, lost_records: u64) {
+        self.told.records = lost_records;
+        self.told.is_of_pages &= lost_records == 0;
+    }
+
+    /// What was counted in this ring.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn stats(&self) -> io::Result<CpuStats> {
+        let mut text = [0; STATS_BYTES_MAX];
+        let bytes = self.stats.read_at(&mut text, 0)?;
+        Ok(CpuStats::parse(&String::from_utf8_lossy(&text[..bytes])))
+    }
+
+    fn named(&self, error: Errno) -> io::Error {
+        named(&error.into(), format!("ring of CPU {}", self.cpu))
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable when a page is full: for poll.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pages.as_fd()
+    }
+}
+
+/// Whether there is a page: one that was read has at least one record.
+fn holds_page(layout: &PageLayout, buffer: &SharedBuffer) -> bool {
+    layout.commit(buffer.page()).is_some_and(|commit| commit != 0)
+}
+
+/// First the page, then its position: a position alone means nothing.
+fn clear(layout: &PageLayout, buffer: &mut SharedBuffer) {
+    buffer.page_mut()[..layout.header_bytes()].fill(0);
+    buffer.set_position(None);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is to be recorded, said in values: channels with their rules, and the threads that a session is about.
+//!
+//! Sessions keep these values in their journal and hand them to the kernel consumer, which makes the kernel do it.
+
+use serde::{Deserialize, Serialize};
+
+/// A channel of the kernel domain: a tracefs instance with a ring for each CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelSpec {
+    /// Identifies the channel in its session; the CTF stream class.
+    pub stream_id: u32,
+    /// Unique in the session's kernel domain.
+    pub name: String,
+    /// What happens when a ring is full.
+    pub loss: Loss,
+    /// Bytes of a sub-buffer; a power of two from 4096 to 524,288. Kernels before 6.8 have 4096 and nothing else.
+    pub subbuf_bytes: u32,
+    /// Sub-buffers of each CPU's ring.
+    pub subbuf_count: u32,
+    /// What each event carries beside its fields, in this order.
+    pub contexts: Vec<Context>,
+    /// Which events it records.
+    pub rules: Vec<Rule>,
+}
+
+/// What happens to an event when its ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// The newest event is discarded.
+    Discard,
+    /// The oldest sub-buffer is overwritten.
+    Overwrite,
+}
+
+/// Something that each event of a channel carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Context {
+    /// The thread it happened on.
+    Tid,
+    /// The CPU, in each event and not in its packet only.
+    CpuId,
+    /// Depth of preemption and migration locks, interrupt state: what tracefs calls flags.
+    InterruptState,
+}
+
+impl Context {
+    /// Every context there is.
+    pub const ALL: [Context; 3] = [Context::Tid, Context::CpuId, Context::InterruptState];
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Context::Tid => "tid",
+            Context::CpuId => "cpu_id",
+            Context::InterruptState => "interrupt_state",
+        }
+    }
+
+    /// The context of a name.
+    pub fn from_name(name: &str) -> Option<Context> {
+        Context::ALL.into_iter().find(|context| context.name() == name)
+    }
+}
+
+/// Which events a channel records, and what of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The events.
+    pub source: EventSource,
+    /// Events that `source` matches and are not recorded; patterns like those of the source.
+    pub excluded: Vec<String>,
+    /// Records only what fulfils it: an expression over the event's fields by their names in the kernel's format, in the words of tracefs
+    /// (`prev_prio < 10 && next_comm ~ "ksoft*"`).
+    pub filter: Option<String>,
+    /// Records only these fields, by their names in the trace; empty records all.
+    pub fields: Vec<String>,
+    /// Who called: absent for no look at the stack.
+    pub stack: Option<Stack>,
+    /// A rule that was disabled stays listed.
+    pub enabled: bool,
+}
+
+/// Where events come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventSource {
+    /// Static tracepoints: `sched_*`, `sched:*`, `*`; `*` stands for any text. Without a colon it is the event's name alone, as the
+    /// kernel calls it or as the trace does.
+    Tracepoint {
+        /// The pattern.
+        pattern: String,
+    },
+    /// System calls by name: `open*`.
+    Syscall {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A place in a program or library, and each return from it with `is_return`.
+    Uprobe {
+        /// Name of the event in the trace.
+        name: String,
+        /// The file; absolute.
+        binary: String,
+        /// `SYMBOL`, `SYMBOL+OFFSET` or `0xOFFSET` of the file.
+        place: String,
+        /// What to record, in the words of tracefs: `path=+0(%di):string`, `%ax`.
+        arguments: Vec<String>,
+        /// At its returns.
+        is_return: bool,
+    },
+    /// A static probe that the authors of a program left in it (SystemTap's `sys/sdt.h`), with all its arguments.
+    Usdt {
+        /// The file; absolute.
+        binary: String,
+        /// Its provider.
+        provider: String,
+        /// Its name.
+        probe: String,
+    },
+    /// A place in the kernel.
+    Kprobe {
+        /// Name of the event in the trace.
+        name: String,
+        /// `SYMBOL` or `SYMBOL+OFFSET`.
+        place: String,
+        /// What to record, in the words of tracefs.
+        arguments: Vec<String>,
+        /// At its returns.
+        is_return: bool,
+    },
+}
+
+/// Which part of the stack an event carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// The kernel's stack: `callstack_kernel`.
+    pub kernel: bool,
+    /// The program's: `callstack_user`. Tracefs takes it for every event of the channel, the rest is dropped when it is read.
+    pub user: bool,
+    /// Frames at most, from the innermost; absent for all that the kernel gives.
+    pub depth: Option<u32>,
+    /// Only addresses from the first to before the second; the innermost of them is the event's `ip`.
+    pub range: Option<(u64, u64)>,
+}
+
+/// The threads and CPUs that a session is about. Lists that are empty allow everything; a thread is recorded that every non-empty
+/// list allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracked {
+    /// Processes by id, with all their threads.
+    pub pids: Vec<u32>,
+    /// With what these processes start from now on, and their descendants.
+    pub follow_children: bool,
+    /// Process groups.
+    pub process_groups: Vec<u32>,
+    /// Sessions of processes (setsid).
+    pub process_sessions: Vec<u32>,
+    /// Users.
+    pub uids: Vec<u32>,
+    /// Groups.
+    pub gids: Vec<u32>,
+    /// CPUs.
+    pub cpus: Vec<u32>,
+}
+
+impl Tracked {
+    /// Some threads are recorded and others are not.
+    pub fn selects_threads(&self) -> bool {
+        let whole = Tracked {
+            cpus: self.cpus.clone(),
+            ..Tracked::default()
+        };
+        *self != whole
+    }
+}

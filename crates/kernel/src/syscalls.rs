@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls by number: their names, and the names and types of their arguments.
+//!
+//! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data: `data/syscalls-x86_64.tsv`
+//! and `data/syscalls-i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use piste_ctf::{Base, Element};
+
+/// A system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syscall {
+    /// The kernel's name for it, which traces carry: `newfstat`.
+    pub name: &'static str,
+    /// The name that programs know: `fstat`. Mostly the same.
+    pub program_name: &'static str,
+    /// Its number in its table.
+    pub number: u32,
+    /// Its arguments: argument `i` is word `i` of the record. At most six.
+    pub arguments: Vec<Argument>,
+}
+
+/// An argument of a system call. Texts and structures are passed by address, and the address is what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name: `filename`.
+    pub name: &'static str,
+    /// Its type as C writes it: `const char *`.
+    pub type_text: &'static str,
+    /// The integer that the low bits of its word are.
+    pub element: Element,
+    /// How it is shown: addresses and flags are hex, modes of files octal.
+    pub base: Base,
+}
+
+/// Which numbers a thread calls the kernel by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// Those of 64-bit programs.
+    Native,
+    /// Those of 32-bit programs.
+    Compat,
+}
+
+/// The call with this number; `None` when the table does not know it.
+pub fn by_number(table: Table, number: u32) -> Option<&'static Syscall> {
+    let calls = calls(table);
+    let index = *calls.by_number.get(number as usize)?;
+    calls.all.get(usize::from(index))
+}
+
+/// The call with this name, the kernel's or the one that programs know.
+pub fn by_name(table: Table, name: &str) -> Option<&'static Syscall> {
+    let calls = calls(table);
+    calls.by_name.get(name).map(|&index| &calls.all[usize::from(index)])
+}
+
+/// The calls of a table, in the order of their numbers.
+pub fn all(table: Table) -> impl Iterator<Item = &'static Syscall> {
+    calls(table).all.iter()
+}
+
+/// A table with the ways to look into it. An index behind the last call stands for none.
+struct Calls {
+    all: Vec<Syscall>,
+    by_number: Vec<u16>,
+    by_name: HashMap<&'static str, u16>,
+}
+
+fn calls(table: Table) -> &'static Calls {
+    static NATIVE: LazyLock<Calls> =
+        LazyLock::new(|| Calls::of(include_str!("../data/syscalls-x86_64.tsv"), Table::Native));
+    static COMPAT: LazyLock<Calls> =
+        LazyLock::new(|| Calls::of(include_str!("../data/syscalls-i386.tsv"), Table::Compat));
+    match table {
+        Table::Native => &NATIVE,
+        Table::Compat => &COMPAT,
+    }
+}
+
+impl Calls {
+    fn of(text: &'static str, table: Table) -> Calls {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let all: Vec<Syscall> = lines
+            .map(|line| syscall(line, table).expect("a line of a table has a number, two names and arguments"))
+            .collect();
+        let number_count = all.last().map_or(0, |last| last.number as usize + 1);
+        let mut by_number = vec![u16::MAX; number_count];
+        let mut by_name = HashMap::new();
+        for (index, call) in all.iter().enumerate() {
+            by_number[call.number as usize] = index as u16;
+            by_name.entry(call.program_name).or_insert(index as u16);
+        }
+        // Where one call is called what another is, the kernel's name decides.
+        by_name.extend(all.iter().enumerate().map(|(index, call)| (call.name, index as u16)));
+        Calls {
+            all,
+            by_number,
+            by_name,
+        }
+    }
+}
+
+fn syscall(line: &'static str, table: Table) -> Option<Syscall> {
+    let mut columns = line.split('\t');
+    let number = columns.next()?.parse().ok()?;
+    let [name, program_name, arguments] = [columns.next()?, columns.next()?, columns.next()?];
+    let arguments = arguments.split(", ").filter(|text| !text.is_empty());
+    Some(Syscall {
+        name,
+        program_name,
+        number,
+        arguments: arguments.map(|text| argument(text, table)).collect::<Option<_>>()?,
+    })
+}
+
+/// `const char *filename`
+fn argument(text: &'static str, table: Table) -> Option<Argument> {
+    let (type_text, name) = text.split_at(text.rfind([' ', '*'])? + 1);
+    let type_text = type_text.trim_end();
+    let element = element(type_text, table)?;
+    Some(Argument {
+        name,
+        type_text,
+        element,
+        base: base(type_text, name),
+    })
+}
+
+/// The integer that a type is in calls of a table.
+fn element(type_text: &str, table: Table) -> Option<Element> {
+    if is_address(type_text) {
+        return Some(word(table, false));
+    }
+    Some(match type_text {
+        "int" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_t" | "key_serial_t" | "rwf_t" | "__s32" => {
+            Element::Int32
+        }
+        "unsigned" | "unsigned int" | "u32" | "__u32" | "uid_t" | "gid_t" | "qid_t" | "enum landlock_rule_type" => {
+            Element::Uint32
+        }
+        "umode_t" => Element::Uint16,
+        "loff_t" => Element::Int64,
+        "__u64" => Element::Uint64,
+        "long" | "off_t" => word(table, true),
+        "unsigned long" | "size_t" | "aio_context_t" | "old_sigset_t" => word(table, false),
+        _ => return None,
+    })
+}
+
+fn word(table: Table, is_signed: bool) -> Element {
+    match (table, is_signed) {
+        (Table::Native, true) => Element::Int64,
+        (Table::Native, false) => Element::Uint64,
+        (Table::Compat, true) => Element::Int32,
+        (Table::Compat, false) => Element::Uint32,
+    }
+}
+
+fn is_address(type_text: &str) -> bool {
+    type_text.ends_with('*') || matches!(type_text, "cap_user_header_t" | "cap_user_data_t")
+}
+
+fn base(type_text: &str, name: &str) -> Base {
+    const ADDRESSES: [&str; 10] = [
+        "addr", "start", "brk", "newsp", "tls", "old_addr", "new_addr", "ctx_id", "ctx", "arg2",
+    ];
+    let is_address = is_address(type_text) || type_text == "unsigned long" && ADDRESSES.contains(&name);
+    let is_mask = name.ends_with("flags") || name.ends_with("mask") || matches!(name, "prot" | "flag");
+    match type_text {
+        "umode_t" => Base::Octal,
+        _ if is_address || is_mask => Base::Hex,
+        _ => Base::Decimal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `NUMBER NAME (ELEMENT NAME, ..)`
+    fn said(call: Option<&Syscall>) -> String {
+        let Some(call) = call else {
+            return "none".to_owned();
+        };
+        let arguments: Vec<_> = call
+            .arguments
+            .iter()
+            .map(|argument| {
+                let base = match argument.base {
+                    Base::Decimal => "",
+                    Base::Hex => "0x",
+                    Base::Octal => "0",
+                };
+                format!("{:?} {base}{}", argument.element, argument.name)
+            })
+            .collect();
+        format!("{} {} ({})", call.number, call.name, arguments.join(", "))
+    }
+
+    #[test]
+    fn numbers_have_calls() {
+        use Table::{Compat, Native};
+        for (table, number, expected) in [
+            (Native, 0, "0 read (Uint32 fd, Uint64 0xbuf, Uint64 count)"),
+            (
+                Native,
+                257,
+                "257 openat (Int32 dfd, Uint64 0xfilename, Int32 0xflags, Uint16 0mode)",
+            ),
+            (Native, 5, "5 newfstat (Uint32 fd, Uint64 0xstatbuf)"),
+            (
+                Native,
+                9,
+                "9 mmap (Uint64 0xaddr, Uint64 len, Int32 0xprot, Int32 0xflags, Int32 fd, Int64 offset)",
+            ),
+            (Native, 57, "57 fork ()"),
+            (Native, 335, "335 uretprobe ()"),
+            (Compat, 5, "5 open (Uint32 0xfilename, Int32 0xflags, Uint16 0mode)"),
+            (
+                Compat,
+                180,
+                "180 pread64 (Uint32 fd, Uint32 0xbuf, Uint32 count, Uint32 pos_low, Uint32 pos_high)",
+            ),
+            (Native, 180, "none"),
+            (Native, 400, "none"),
+            (Native, u32::MAX, "none"),
+            (Compat, 0x4000_0000, "none"),
+        ] {
+            assert_eq!(said(by_number(table, number)), expected, "{table:?} {number}");
+        }
+    }
+
+    #[test]
+    fn names_have_calls() {
+        let number = |table, name| by_name(table, name).map(|call| call.number);
+        assert_eq!(number(Table::Native, "newfstat"), Some(5));
+        assert_eq!(number(Table::Native, "fstat"), Some(5));
+        assert_eq!(number(Table::Native, "umount2"), Some(166));
+        assert_eq!(number(Table::Compat, "umount"), Some(52));
+        assert_eq!(number(Table::Native, "waitpid"), None);
+        assert_eq!(number(Table::Compat, "waitpid"), Some(7));
+    }
+
+    #[test]
+    fn tables_are_in_order_and_no_call_has_more_arguments_than_there_are_words() {
+        for table in [Table::Native, Table::Compat] {
+            let calls: Vec<_> = all(table).collect();
+            assert!(calls.len() > 350, "{} calls", calls.len());
+            assert!(calls.is_sorted_by(|a, b| a.number < b.number));
+            assert!(calls.iter().all(|call| call.arguments.len() <= 6));
+        }
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which threads and CPUs an instance records.
+//!
+//! The kernel filters by thread, with two lists of an instance: it records threads of `set_event_pid` that are not in
+//! `set_event_notrace_pid`, and with `event-fork` what they start inherits their places in the lists. A switch between threads is recorded
+//! when either of the two is meant, a wake-up when the waker or the woken one is.
+//!
+//! | meant | kept by | exact |
+//! |---|---|---|
+//! | CPUs | the kernel | yes |
+//! | processes with what they start | the kernel; what runs already is listed from /proc until nothing new is found | yes |
+//! | processes alone | the kernel; a child that they start is dropped from the next [`Tracked::refresh`] on | its first moments too much |
+//! | groups, sessions, users | [`Tracked::refresh`], and the kernel for what members start | what joins or leaves, until then |
+//!
+//! Users and groups of users are the real ones: those who started it. Numbers are those of the first pid namespace, as the kernel
+//! records them.
+//!
+//! Nothing is remembered here. The list of the kernel itself holds a number that no thread can have, a stamp of what it was made for: while
+//! that stays, threads that the kernel added are believed, orphans too; when it changes, they leave.
+
+mod processes;
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::instance::Instance;
+use crate::spec::Tracked;
+
+const RECORDED: &str = "set_event_pid";
+const HIDDEN: &str = "set_event_notrace_pid";
+const FORK: &str = "options/event-fork";
+const CPUS: &str = "tracing_cpumask";
+
+/// Stamps are above every thread id (4,194,304) and below what the lists hold (1 << 30).
+const STAMP_FIRST: u32 = 1 << 29;
+
+/// How long /proc is searched until nothing new is found. Each look finds what was started during the last one by threads that were not known
+/// then, which are few after the first.
+const SEARCH_MAX: Duration = Duration::from_secs(1);
+
+/// Thread ids in one write.
+const WRITE_COUNT: usize = 512;
+
+/// Makes `instance` record the threads and CPUs of `tracked` only. Knows nothing of earlier calls: asks the kernel what it records
+/// now. Returns findings, each a sentence.
+pub fn apply(instance: &Instance, tracked: &Tracked) -> Vec<String> {
+    let mut findings = Vec::new();
+    if let Err(error) = set_cpus(instance, &tracked.cpus, &mut findings) {
+        findings.push(format!("the CPUs to record are not set: {error}"));
+    }
+    let threads = match tracked.is_every_thread() {
+        true => record_everything(instance),
+        false => record(instance, tracked, &mut findings),
+    };
+    if let Err(error) = threads {
+        findings.push(format!("the threads to record are not set: {error}"));
+    }
+    findings
+}
+
+impl Tracked {
+    /// Whether [`Tracked::refresh`] has something to do: some of it is kept up to date by looking.
+    pub fn needs_refresh(&self) -> bool {
+        !self.is_pids_only() || !self.pids.is_empty() && !self.follow_children
+    }
+
+    /// Looks for processes that began or ceased to be meant since the last time. Reads a file of each process of the machine (some 10 us
+    /// each) unless only processes are meant; a few times in a second is often enough.
+    pub fn refresh(&self, instance: &Instance) -> Vec<String> {
+        if self.needs_refresh() {
+            apply(instance, self)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn is_every_thread(&self) -> bool {
+        self.pids.is_empty() && self.is_pids_only()
+    }
+
+    /// No other list is about threads.
+    fn is_pids_only(&self) -> bool {
+        let others = [&self.process_groups, &self.process_sessions, &self.uids, &self.gids];
+        others.iter().all(|list| list.is_empty())
+    }
+
+    /// A number that no thread can have, for the threads that are meant.
+    fn stamp(&self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        (
+            &self.pids,
+            self.follow_children,
+            &self.process_groups,
+            &self.process_sessions,
+            &self.uids,
+            &self.gids,
+        )
+            .hash(&mut hasher);
+        STAMP_FIRST | (hasher.finish() as u32 & (STAMP_FIRST - 1))
+    }
+}
+
+fn record_everything(instance: &Instance) -> io::Result<()> {
+    for list in [RECORDED, HIDDEN] {
+        if !read_list(instance, list)?.is_empty() {
+            instance.write(list, "")?;
+        }
+    }
+    set_fork(instance, false)
+}
+
+fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) -> io::Result<()> {
+    set_fork(instance, true)?;
+    let stamp = tracked.stamp();
+    let begun = Instant::now();
+    let mut is_first = true;
+    loop {
+        // The lists are read before /proc: what the kernel adds in between is then no stranger.
+        let (recorded, hidden) = (read_list(instance, RECORDED)?, read_list(instance, HIDDEN)?);
+        let is_unstamped = recorded.iter().all(|&id| id < STAMP_FIRST);
+        let is_continued =
+            is_unstamped && !recorded.is_empty() || recorded.contains(&stamp) && !hidden.contains(&stamp);
+        if std::mem::take(&mut is_first) && !is_continued {
+            findings.extend(missing(tracked));
+        }
+        let mut believed = BTreeSet::new();
+        if is_continued && tracked.follow_children {
+            believed.extend(recorded.difference(&hidden).filter(|&&id| id < STAMP_FIRST));
+        }
+        let processes = processes::processes(tracked, &believed)?;
+        put_stamp(instance, &recorded, stamp, processes.is_empty())?;
+        let (mut wanted, is_complete) = add(instance, &processes, begun)?;
+        if tracked.is_pids_only() {
+            wanted.extend(&believed);
+        }
+        wanted.insert(stamp);
+        let strangers = recorded
+            .difference(&wanted)
+            .copied()
+            .filter(|&id| id >= STAMP_FIRST || is_alive(id));
+        let now_hidden = hidden
+            .iter()
+            .copied()
+            .chain(strangers)
+            .filter(|id| !wanted.contains(id))
+            .collect();
+        hide(instance, &hidden, &now_hidden)?;
+        if is_complete {
+            return Ok(());
+        }
+        if begun.elapsed() > SEARCH_MAX {
+            findings.push("threads are started faster than they are found; some may not be recorded".to_owned());
+            return Ok(());
+        }
+    }
+}
+
+/// Writes the stamp, unless it is there. It also keeps the list from being empty, which the kernel would take for every thread.
+fn put_stamp(instance: &Instance, recorded: &BTreeSet<u32>, stamp: u32, is_nobody_meant: bool) -> io::Result<()> {
+    if recorded.contains(&stamp) || instance.append(RECORDED, &format!("{stamp}\n")).is_ok() {
+        return Ok(());
+    }
+    // Kernels before 5.16 hold no number that no thread can have. The last one is the rarest.
+    if recorded.is_empty() && is_nobody_meant {
+        let count = crate::tracefs::read(Path::new("/proc/sys/kernel/pid_max"))?;
+        let last = count.trim().parse::<u32>().map_or(32767, |count| count - 1);
+        instance.append(RECORDED, &format!("{last}\n"))?;
+    }
+    Ok(())
+}
+
+/// Adds the threads of `processes` to the recorded ones, and looks again until there is none to add. Returns all that were seen, and whether
+/// none was added.
+fn add(instance: &Instance, processes: &BTreeSet<u32>, begun: Instant) -> io::Result<(BTreeSet<u32>, bool)> {
+    let (mut seen, mut is_complete) = (BTreeSet::new(), true);
+    loop {
+        // The list is read behind /proc: what the kernel added to it in between is not new. What ended in between is not alive.
+        let threads = processes::threads(processes);
+        let recorded = read_list(instance, RECORDED)?;
+        let new: Vec<u32> = threads
+            .difference(&recorded)
+            .copied()
+            .filter(|&id| is_alive(id))
+            .collect();
+        append(instance, RECORDED, &new)?;
+        seen.extend(threads);
+        is_complete &= new.is_empty();
+        if new.is_empty() || begun.elapsed() > SEARCH_MAX {
+            return Ok((seen, is_complete));
+        }
+    }
+}
+
+/// Changes the hidden threads from `hidden` to `now_hidden`. Nothing can be taken out of the list: then it is written anew, and for a moment
+/// too much is recorded.
+fn hide(instance: &Instance, hidden: &BTreeSet<u32>, now_hidden: &BTreeSet<u32>) -> io::Result<()> {
+    if !hidden.is_subset(now_hidden) {
+        instance.write(HIDDEN, "")?;
+        return append(instance, HIDDEN, &now_hidden.iter().copied().collect::<Vec<_>>());
+    }
+    append(
+        instance,
+        HIDDEN,
+        &now_hidden.difference(hidden).copied().collect::<Vec<_>>(),
+    )
+}
+
+fn append(instance: &Instance, list: &str, ids: &[u32]) -> io::Result<()> {
+    for ids in ids.chunks(WRITE_COUNT) {
+        let text: String = ids.iter().map(|id| format!("{id}\n")).collect();
+        instance.append(list, &text)?;
+    }
+    Ok(())
+}
+
+fn read_list(instance: &Instance, list: &str) -> io::Result<BTreeSet<u32>> {
+    let text = instance.read(list)?;
+    Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+}
+
+fn set_fork(instance: &Instance, is_on: bool) -> io::Result<()> {
+    let wanted = if is_on { "1" } else { "0" };
+    match instance.read(FORK)?.trim() == wanted {
+        true => Ok(()),
+        false => instance.write(FORK, wanted),
+    }
+}
+
+fn is_alive(thread: u32) -> bool {
+    Path::new("/proc").join(thread.to_string()).exists()
+}
+
+/// Processes that were asked for by number and are not there.
+fn missing(tracked: &Tracked) -> Option<String> {
+    let gone: Vec<String> = tracked
+        .pids
+        .iter()
+        .filter(|&&pid| !is_alive(pid))
+        .map(u32::to_string)
+        .collect();
+    match &*gone {
+        [] => None,
+        [pid] => Some(format!("there is no process {pid}")),
+        pids => Some(format!("there are no processes {}", pids.join(", "))),
+    }
+}
+
+fn set_cpus(instance: &Instance, cpus: &[u32], findings: &mut Vec<String>) -> io::Result<()> {
+    let possible: BTreeSet<u32> = instance.cpus()?.into_iter().collect();
+    let mut wanted = possible.clone();
+    if !cpus.is_empty() {
+        let strange: Vec<String> = cpus
+            .iter()
+            .filter(|cpu| !possible.contains(cpu))
+            .map(u32::to_string)
+            .collect();
+        if !strange.is_empty() {
+            findings.push(format!("this machine has no CPU {}", strange.join(", ")));
+        }
+        wanted.retain(|cpu| cpus.contains(cpu));
+        if wanted.is_empty() {
+            return Err(io::Error::other("none of them is there"));
+        }
+    }
+    if parse_mask(&instance.read(CPUS)?) == wanted {
+        return Ok(());
+    }
+    instance.write(CPUS, &mask(&wanted))
+}
+
+/// CPUs as the kernel writes them: words of 8 hex digits between commas, the highest first.
+fn mask(cpus: &BTreeSet<u32>) -> String {
+    let words = cpus.last().map_or(1, |last| last / 32 + 1);
+    let word = |index: u32| {
+        cpus.iter()
+            .filter(|&&cpu| cpu / 32 == index)
+            .fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    let words: Vec<String> = (0..words).rev().map(|index| format!("{:08x}", word(index))).collect();
+    words.join(",")
+}
+
+fn parse_mask(text: &str) -> BTreeSet<u32> {
+    let words = text
+        .trim()
+        .rsplit(',')
+        .map(|word| u32::from_str_radix(word, 16).unwrap_or(0));
+    (0..)
+        .zip(words)
+        .flat_map(|(index, word)| {
+            (0..32)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| index * 32 + bit)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_written_as_the_kernel_writes_them() {
+        for (cpus, text) in [
+            (vec![0, 1], "00000003"),
+            (vec![31, 32], "00000001,80000000"),
+            (vec![70], "00000040,00000000,00000000"),
+        ] {
+            let cpus = BTreeSet::from_iter(cpus);
+            assert_eq!(mask(&cpus), text);
+            assert_eq!(parse_mask(text), cpus);
+        }
+        assert_eq!(parse_mask("3\n"), BTreeSet::from([0, 1]));
+    }
+
+    #[test]
+    fn only_what_the_kernel_cannot_keep_is_looked_for() {
+        let pids = Tracked {
+            pids: vec![1],
+            ..Tracked::default()
+        };
+        let followed = Tracked {
+            follow_children: true,
+            ..pids.clone()
+        };
+        let users = Tracked {
+            uids: vec![0],
+            ..followed.clone()
+        };
+        assert!(!Tracked::default().needs_refresh() && !followed.needs_refresh());
+        assert!(pids.needs_refresh() && users.needs_refresh());
+        assert_ne!(pids.stamp(), followed.stamp());
+        assert!((STAMP_FIRST..1 << 30).contains(&users.stamp()));
+    }
+}

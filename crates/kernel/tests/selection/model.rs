@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A model of filters: expressions made at random, as text and as what they say of a record.
+
+use piste_ctf::Element;
+use piste_kernel::format::{Content, EventFormat, FieldFormat, FieldKind, Location};
+
+use super::recorder::Record;
+
+/// Numbers that look random and are the same each time.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit
+    }
+
+    pub(crate) fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
+    }
+}
+
+/// A value of a field.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Value {
+    Number(i128),
+    Text(Vec<u8>),
+}
+
+/// What an expression looks at.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    Field(FieldFormat),
+    Cpu,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Model {
+    Any(Vec<Model>),
+    All(Vec<Model>),
+    Not(Box<Model>),
+    Test(Subject, &'static str, Value),
+}
+
+/// What can be compared of an event.
+pub(crate) fn subjects(event: &EventFormat) -> Vec<Subject> {
+    let fields = event.fields.iter().chain(&event.common).filter(|field| {
+        matches!(field.kind, FieldKind::Integer { .. } | FieldKind::Text)
+            || matches!(
+                field.kind,
+                FieldKind::Dynamic {
+                    content: Content::Text,
+                    ..
+                }
+            )
+    });
+    // Texts by address are compared where they are, and are not in the record.
+    let fields = fields.filter(|field| !field.type_text.contains('*')).cloned();
+    fields.map(Subject::Field).chain([Subject::Cpu]).collect()
+}
+
+impl Subject {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Subject::Field(field) if field.name == "common_pid" => "$tid",
+            Subject::Field(field) => &field.name,
+            Subject::Cpu => "$cpu",
+        }
+    }
+
+    pub(crate) fn value(&self, record: &Record) -> Value {
+        let field = match self {
+            Subject::Cpu => return Value::Number(record.cpu.into()),
+            Subject::Field(field) => field,
+        };
+        let offset = field.offset as usize;
+        let bytes = &record.bytes[offset..offset + field.bytes as usize];
+        match &field.kind {
+            FieldKind::Integer { element, .. } => Value::Number(number(*element, bytes)),
+            FieldKind::Dynamic { location, .. } => {
+                let word = u32::from_ne_bytes(bytes.try_into().expect("a word")) as usize;
+                let base = if *location == Location::FromRecord {
+                    0
+                } else {
+                    offset + 4
+                };
+                let start = base + (word & 0xffff);
+                Value::Text(until_zero(&record.bytes[start..start + (word >> 16)]))
+            }
+            _ => Value::Text(until_zero(bytes)),
+        }
+    }
+}
+
+fn until_zero(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().take_while(|&byte| byte != 0).collect()
+}
+
+fn number(element: Element, bytes: &[u8]) -> i128 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let word = u64::from_le_bytes(word);
+    match element {
+        Element::Int8 => (word as i8).into(),
+        Element::Int16 => (word as i16).into(),
+        Element::Int32 => (word as i32).into(),
+        Element::Int64 => (word as i64).into(),
+        _ => word.into(),
+    }
+}
+
+/// An expression about `subjects`; some of its values are those of `samples`.
+pub(crate) fn random(random: &mut Random, subjects: &[Subject], samples: &[Record], depth: usize) -> Model {
+    let parts = |random: &mut Random| {
+        (0..2 + random.below(2))
+            .map(|_| self::random(random, subjects, samples, depth - 1))
+            .collect()
+    };
+    match random.below(if depth == 0 { 1 } else { 5 }) {
+        1 => Model::Any(parts(random)),
+        2 => Model::All(parts(random)),
+        3 => Model::Not(Box::new(self::random(random, subjects, samples, depth - 1))),
+        _ => test(random, subjects, samples),
+    }
+}
+
+fn test(random: &mut Random, subjects: &[Subject], samples: &[Record]) -> Model {
+    let subject = random.of(subjects).clone();
+    let sample = match samples {
+        [] => None,
+        samples => Some(subject.value(random.of(samples))),
+    };
+    let is_text = matches!(&subject, Subject::Field(field) if !matches!(field.kind, FieldKind::Integer { .. }));
+    if is_text {
+        let text = match sample {
+            Some(Value::Text(text)) => text,
+            _ => b"a".to_vec(),
+        };
+        return match random.below(3) {
+            0 => Model::Test(subject, "==", Value::Text(text)),
+            1 => Model::Test(subject, "!=", Value::Text(text)),
+            _ => Model::Test(subject, "~", Value::Text(pattern(random, &text))),
+        };
+    }
+    let (smallest, largest) = range(&subject);
+    let known = match sample {
+        Some(Value::Number(number)) => number,
+        _ => 0,
+    };
+    let number = *random.of(&[known, known, known + 1, known - 1, 0, 1, 100, largest, smallest]);
+    let operators = match subject {
+        Subject::Cpu => &["==", "!=", "<", "<=", ">", ">="][..],
+        Subject::Field(_) => &["==", "!=", "<", "<=", ">", ">=", "&"],
+    };
+    Model::Test(
+        subject,
+        operators[random.below(operators.len())],
+        Value::Number(number.clamp(smallest, largest)),
+    )
+}
+
+/// What values a number can have.
+fn range(subject: &Subject) -> (i128, i128) {
+    let element = match subject {
+        Subject::Field(FieldFormat {
+            kind: FieldKind::Integer { element, .. },
+            ..
+        }) => *element,
+        _ => Element::Int32,
+    };
+    let bits = element.bytes() * 8;
+    match element {
+        Element::Int8 | Element::Int16 | Element::Int32 | Element::Int64 => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
+    }
+}
+
+/// A pattern that has to do with `text`.
+fn pattern(random: &mut Random, text: &[u8]) -> Vec<u8> {
+    let start = random.below(text.len() + 1);
+    let end = start + random.below(text.len() - start + 1);
+    let middle = &text[start..end];
+    match random.below(6) {
+        0 => [&text[..end], b"*"].concat(),
+        1 => [b"*", &text[start..]].concat(),
+        2 => [b"*", middle, b"*"].concat(),
+        3 => [&text[..start], b"*", &text[end..]].concat(),
+        4 if !text.is_empty() => {
+            let mut pattern = text.to_vec();
+            pattern[start.min(text.len() - 1)] = b'?';
+            pattern
+        }
+        _ => text.to_vec(),
+    }
+}
+
+impl Model {
+    /// As somebody might write it: no more parentheses than needed, spaces or none.
+    pub(crate) fn text(&self, random: &mut Random) -> String {
+        let parts = |parts: &[Model], operator: &str, random: &mut Random| {
+            let space = *random.of(&["", " ", "  "]);
+            let parts = parts.iter().map(|part| match part {
+                Model::Any(_) if operator == "&&" => format!("({})", part.text(random)),
+                _ => part.text(random),
+            });
+            parts.collect::<Vec<_>>().join(&format!("{space}{operator}{space}"))
+        };
+        match self {
+            Model::Any(list) => parts(list, "||", random),
+            Model::All(list) => parts(list, "&&", random),
+            Model::Not(part) => match **part {
+                Model::Test(..) => format!("!{}", part.text(random)),
+                _ => format!("! ({})", part.text(random)),
+            },
+            Model::Test(subject, operator, Value::Number(number)) => {
+                let hex = |number: &i128| {
+                    if *number < 0 {
+                        number.to_string()
+                    } else {
+                        format!("{number:#x}")
+                    }
+                };
+                let number = if random.below(3) == 0 {
+                    hex(number)
+                } else {
+                    number.to_string()
+                };
+                format!("{} {operator}{number}", subject.name())
+            }
+            Model::Test(subject, operator, Value::Text(text)) => {
+                let quote = if text.contains(&b'"') { '\'' } else { '"' };
+                format!(
+                    "{} {operator} {quote}{}{quote}",
+                    subject.name(),
+                    String::from_utf8_lossy(text)
+                )
+            }
+        }
+    }
+
+    /// What it says of a record.
+    pub(crate) fn says(&self, record: &Record) -> bool {
+        match self {
+            Model::Any(parts) => parts.iter().any(|part| part.says(record)),
+            Model::All(parts) => parts.iter().all(|part| part.says(record)),
+            Model::Not(part) => !part.says(record),
+            Model::Test(subject, operator, value) => match (subject.value(record), value) {
+                (Value::Number(number), Value::Number(other)) => match *operator {
+                    "==" => number == *other,
+                    "!=" => number != *other,
+                    "<" => number < *other,
+                    "<=" => number <= *other,
+                    ">" => number > *other,
+                    ">=" => number >= *other,
+                    _ => number & *other != 0,
+                },
+                (Value::Text(text), Value::Text(other)) => match *operator {
+                    "==" => text == *other,
+                    "!=" => text != *other,
+                    _ => is_like(other, &text),
+                },
+                _ => false,
+            },
+        }
+    }
+}
+
+fn is_like(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], _) => text.is_empty(),
+        ([b'*', pattern @ ..], _) => (0..=text.len()).any(|start| is_like(pattern, &text[start..])),
+        ([b'?', pattern @ ..], [_, text @ ..]) => is_like(pattern, text),
+        ([one, pattern @ ..], [other, text @ ..]) => one == other && is_like(pattern, text),
+        _ => false,
+    }
+}

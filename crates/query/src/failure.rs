@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How this program fails: a sentence for stderr and an exit status, the same as those of `piste`.
+
+use std::io::{self, Write};
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use piste_trace::Findings;
+use piste_trace::Kind;
+
+/// Why it ends here.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for cannot be understood.
+    Usage(String),
+    /// It could not be done.
+    Failed(String),
+    /// Nobody reads the output any more; there is nobody to tell.
+    ReaderGone,
+    /// A signal ended it.
+    Interrupted,
+}
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Failure::Failed(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::ReaderGone => 0,
+            Failure::Interrupted => 130,
+        }
+    }
+
+    /// What there is to tell.
+    pub(crate) fn sentence(&self) -> Option<&str> {
+        match self {
+            Failure::Failed(sentence) | Failure::Usage(sentence) => Some(sentence),
+            Failure::ReaderGone | Failure::Interrupted => None,
+        }
+    }
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Failure {
+        match error.find_root() {
+            DataFusionError::SchemaError(schema, _) => Failure::Usage(of_schema(schema)),
+            DataFusionError::SQL(error, _) => Failure::Usage(format!("the SQL is wrong: {error}")),
+            DataFusionError::Plan(what) => Failure::Usage(format!("the SQL is wrong: {what}")),
+            DataFusionError::NotImplemented(what) => {
+                Failure::Usage(format!("the SQL has what is not supported: {what}"))
+            }
+            DataFusionError::ResourcesExhausted(what) => {
+                Failure::Failed(format!("the query needs more memory than --memory allows: {what}"))
+            }
+            DataFusionError::IoError(error) => error.kind().into(),
+            DataFusionError::ArrowError(error, _) => match &**error {
+                arrow::error::ArrowError::IoError(_, error) => error.kind().into(),
+                other => Failure::Failed(other.to_string()),
+            },
+            _ => Failure::Failed(error.strip_backtrace()),
+        }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Failure {
+    fn from(error: arrow::error::ArrowError) -> Failure {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<io::ErrorKind> for Failure {
+    fn from(kind: io::ErrorKind) -> Failure {
+        match kind {
+            io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+            kind => Failure::Failed(format!("cannot write the output: {kind}")),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+            _ => Failure::Failed(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+/// A table of events may have hundreds of columns: those that look like the one that was meant are named.
+fn of_schema(error: &SchemaError) -> String {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let known = valid_fields.iter().map(|column| column.name.as_str());
+            let near = piste_names::nearest(&field.name, known, 3);
+            let hint = match near.is_empty() {
+                true => "; `DESCRIBE events` lists all".to_owned(),
+                false => format!("; there is {}", near.join(", ")),
+            };
+            format!("the SQL is wrong: there is no column {:?}{hint}", field.name)
+        }
+        other => format!("the SQL is wrong: {other}"),
+    }
+}
+
+/// `text` with control characters made visible: a traced program must not move the cursor of who looks at its texts.
+pub(crate) fn printable(text: &str) -> std::borrow::Cow<'_, str> {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    match text.contains(char::is_control) {
+        true => text.chars().map(escape).collect::<String>().into(),
+        false => text.into(),
+    }
+}
+
+/// Tells a sentence. Whether anybody can read it does not change what is done.
+pub(crate) fn tell(sentence: &str) {
+    let lines: Vec<_> = sentence.lines().map(printable).collect();
+    let _ = writeln!(io::stderr(), "piste: {}", lines.join("\n  "));
+}
+
+/// Tells what was found while reading, and what the tracers lost.
+pub(crate) fn tell_findings(findings: &Findings) {
+    let (events, packets) = (findings.count(Kind::DiscardedEvents), findings.count(Kind::LostPackets));
+    if events + packets > 0 {
+        tell(&format!(
+            "the tracer lost events: {events} discarded events, {packets} lost packets; the table findings says where"
+        ));
+    }
+    let is_loss = |kind: Kind| matches!(kind, Kind::DiscardedEvents | Kind::LostPackets);
+    for finding in findings.iter().filter(|finding| !is_loss(finding.kind)) {
+        let times = match finding.count {
+            1 => String::new(),
+            count => format!("{count} times, first "),
+        };
+        tell(&format!(
+            "{}: {}, {times}at byte {}",
+            finding.file.display(),
+            finding.what,
+            finding.offset
+        ));
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows as somebody wants them: a table to look at, or a format that other programs read. A file gets its name when it is whole.
+
+mod plain;
+mod table;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::csv;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
+use arrow::json::{ArrayWriter, LineDelimitedWriter};
+use parquet::arrow::ArrowWriter;
+use tempfile::NamedTempFile;
+
+use crate::export::parquet_options;
+use crate::failure::Failure;
+use crate::output::table::TableWriter;
+use crate::request::Format;
+
+/// Where rows go.
+pub(crate) struct Output {
+    format: Format,
+    /// The file that becomes `path`.
+    file: Option<(NamedTempFile, PathBuf)>,
+    writer: Option<Writer>,
+    /// Nobody reads any more. Not every writer's errors say so.
+    is_reader_gone: Arc<AtomicBool>,
+}
+
+type Destination = Box<dyn Write + Send>;
+
+enum Writer {
+    Table(Box<TableWriter>),
+    Json(ArrayWriter<Destination>),
+    Ndjson(LineDelimitedWriter<Destination>),
+    Csv(Box<csv::Writer<Destination>>),
+    /// To a pipe, which cannot be sought in.
+    ArrowStream(StreamWriter<Destination>),
+    ArrowFile(FileWriter<Destination>),
+    Parquet(Box<ArrowWriter<Destination>>),
+}
+
+impl Output {
+    /// To a file, or to stdout.
+    pub(crate) fn new(format: Format, path: Option<&Path>) -> Result<Output, Failure> {
+        let is_binary = matches!(format, Format::Arrow | Format::Parquet);
+        if path.is_none() && is_binary && io::stdout().is_terminal() {
+            return Err(Failure::Usage(
+                "this format is not for terminals; name a file with --output".into(),
+            ));
+        }
+        let file = match path {
+            None => None,
+            Some(path) => {
+                let folder = path
+                    .parent()
+                    .filter(|folder| !folder.as_os_str().is_empty())
+                    .unwrap_or(Path::new("."));
+                let file = tempfile::Builder::new()
+                    .prefix(".piste-query-")
+                    .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+                    .tempfile_in(folder)
+                    .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+                Some((file, path.to_owned()))
+            }
+        };
+        Ok(Output {
+            format,
+            file,
+            writer: None,
+            is_reader_gone: Arc::default(),
+        })
+    }
+
+    /// Rows of this kind come. A statement that has no columns, as one that makes a view, has nothing to write.
+    pub(crate) fn begin(&mut self, schema: &SchemaRef) -> Result<(), Failure> {
+        if schema.fields().is_empty() {
+            return Ok(());
+        }
+        let destination: Destination = match &self.file {
+            Some((file, _)) => Box::new(BufWriter::new(file.reopen()?)),
+            None => Box::new(BufWriter::with_capacity(64 << 10, Stdout(self.is_reader_gone.clone()))),
+        };
+        self.writer = Some(match self.format {
+            Format::Table => Writer::Table(Box::new(TableWriter::new(destination, schema, self.file.is_none()))),
+            Format::Json => Writer::Json(ArrayWriter::new(destination)),
+            Format::Ndjson => Writer::Ndjson(LineDelimitedWriter::new(destination)),
+            Format::Csv => {
+                let mut writer = csv::WriterBuilder::new().with_header(true).build(destination);
+                // The names of the columns are there also without rows.
+                writer.write(&plain::texts(&RecordBatch::new_empty(schema.clone()))?)?;
+                Writer::Csv(Box::new(writer))
+            }
+            Format::Arrow if self.file.is_some() => Writer::ArrowFile(FileWriter::try_new(destination, schema)?),
+            Format::Arrow => Writer::ArrowStream(StreamWriter::try_new(destination, schema)?),
+            Format::Parquet => {
+                let writer = ArrowWriter::try_new_with_options(destination, schema.clone(), parquet_options());
+                Writer::Parquet(Box::new(writer.map_err(of_parquet)?))
+            }
+        });
+        Ok(())
+    }
+
+    /// Some of the rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        let written = self.try_write(batch);
+        self.or_reader_gone(written)
+    }
+
+    /// There are no more rows. The file gets its name.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let finished = self.try_finish();
+        self.or_reader_gone(finished)?;
+        if let Some((file, path)) = self.file {
+            let kept = file.persist(&path);
+            kept.map_err(|error| Failure::Failed(format!("cannot write {}: {}", path.display(), error.error)))?;
+        }
+        Ok(())
+    }
+
+    fn or_reader_gone(&self, done: Result<(), Failure>) -> Result<(), Failure> {
+        done.map_err(|failure| match self.is_reader_gone.load(Ordering::Relaxed) {
+            true => Failure::ReaderGone,
+            false => failure,
+        })
+    }
+
+    fn try_write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        match writer {
+            Writer::Table(writer) => writer.write(batch)?,
+            Writer::Json(writer) => writer.write(batch)?,
+            Writer::Ndjson(writer) => writer.write(batch)?,
+            Writer::Csv(writer) => writer.write(&plain::texts(batch)?)?,
+            Writer::ArrowStream(writer) => writer.write(batch)?,
+            Writer::ArrowFile(writer) => writer.write(batch)?,
+            Writer::Parquet(writer) => writer.write(batch).map_err(of_parquet)?,
+        }
+        Ok(())
+    }
+
+    fn try_finish(&mut self) -> Result<(), Failure> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        match writer {
+            Writer::Table(mut writer) => writer.finish()?,
+            Writer::Json(mut writer) => {
+                writer.finish()?;
+                let mut destination = writer.into_inner();
+                destination.write_all(b"\n")?;
+                destination.flush()?;
+            }
+            Writer::Ndjson(mut writer) => {
+                writer.finish()?;
+                writer.into_inner().flush()?;
+            }
+            Writer::Csv(writer) => writer.into_inner().flush()?,
+            Writer::ArrowStream(mut writer) => {
+                writer.finish()?;
+                writer.into_inner()?.flush()?;
+            }
+            Writer::ArrowFile(mut writer) => {
+                writer.finish()?;
+                writer.into_inner()?.flush()?;
+            }
+            Writer::Parquet(writer) => writer.into_inner().map_err(of_parquet)?.flush()?,
+        }
+        Ok(())
+    }
+}
+
+/// Stdout, which remembers when its reader has gone.
+struct Stdout(Arc<AtomicBool>);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = io::stdout().write(bytes);
+        self.note(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = io::stdout().flush();
+        self.note(flushed)
+    }
+}
+
+impl Stdout {
+    fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|error| {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                // Relaxed: whoever looks is the same thread.
+                self.0.store(true, Ordering::Relaxed);
+            }
+        })
+    }
+}
+
+/// Parquet's errors, the same way as Arrow's.
+pub(crate) fn of_parquet(error: parquet::errors::ParquetError) -> Failure {
+    if let parquet::errors::ParquetError::External(inner) = &error
+        && let Some(inner) = inner.downcast_ref::<io::Error>()
+    {
+        return inner.kind().into();
+    }
+    Failure::Failed(format!("cannot write Parquet: {error}"))
+}

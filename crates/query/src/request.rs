@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `piste` asks this program to do. The first argument is a [`Request`] as JSON, the second the file or folder to write (empty: none),
+//! all others are folders with traces: paths need not be UTF-8. crates/cli/src/query.rs has the other side.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// The whole command line.
+pub(crate) struct Arguments {
+    pub(crate) request: Request,
+    /// File or folder to write.
+    pub(crate) output: Option<PathBuf>,
+    /// Folders with traces.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// What to do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// Of `piste`: both are always of one build.
+    pub(crate) version: String,
+    pub(crate) task: Task,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Task {
+    Query(Query),
+    Parquet(Parquet),
+}
+
+/// `piste query`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    /// SQL; absent: statements come from stdin.
+    pub(crate) statements: Option<String>,
+    pub(crate) format: Format,
+    /// What sorting, grouping and joining may keep in memory.
+    pub(crate) memory_bytes: usize,
+    pub(crate) threads: usize,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Ndjson,
+    Csv,
+    Arrow,
+    Parquet,
+}
+
+/// `piste export --format parquet`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parquet {
+    /// The part of time, in nanoseconds from the clocks' origin.
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
+    /// Patterns of names.
+    pub(crate) events: Vec<String>,
+    pub(crate) filter: Option<String>,
+    pub(crate) pids: Vec<i64>,
+    pub(crate) tids: Vec<i64>,
+    /// Patterns of threads' names.
+    pub(crate) comms: Vec<String>,
+    pub(crate) cpus: Vec<u64>,
+    /// What was written is told on stdout, as JSON.
+    pub(crate) json: bool,
+}
+
+impl Arguments {
+    /// From the program's own, without its name.
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
+        let request = arguments
+            .next()
+            .ok_or("it is run by `piste query` and `piste export`")?;
+        let request = request.to_str().ok_or("its request is not UTF-8")?;
+        let request: Request = serde_json::from_str(request)
+            .map_err(|error| format!("its request is not that of this version: {error}"))?;
+        if request.version != env!("CARGO_PKG_VERSION") {
+            let (ours, theirs) = (env!("CARGO_PKG_VERSION"), request.version);
+            return Err(format!(
+                "it is of version {ours}, and piste of version {theirs}; install both together"
+            ));
+        }
+        let output = arguments.next().filter(|output| !output.is_empty()).map(PathBuf::from);
+        let paths = arguments.map(PathBuf::from).collect();
+        Ok(Arguments { request, output, paths })
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Statements, one after the other: from text to plan, from plan to rows, from rows to the output.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+
+use datafusion::catalog::CatalogProvider;
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use futures::StreamExt;
+use futures::future::{Either, select};
+use piste_trace::Findings;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::catalog::{CATALOG, Catalog, SCHEMA};
+use crate::failure::{Failure, tell_findings};
+use crate::interrupt::Interrupt;
+use crate::layout::Layout;
+use crate::output::Output;
+use crate::prompt;
+use crate::request::{Format, Query};
+use crate::scan::Found;
+
+/// What `SHOW TABLES` stands for.
+const SHOW_TABLES: &str = "SELECT table_schema AS \"schema\", table_name AS \"table\" FROM information_schema.tables \
+    WHERE table_schema <> 'information_schema' ORDER BY table_schema <> 'trace', table_schema, table_name";
+
+/// A place to run statements in.
+pub(crate) struct Session {
+    context: SessionContext,
+    runtime: Runtime,
+    interrupt: Interrupt,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+/// `piste query`
+pub(crate) fn query(
+    query: &Query,
+    output: Option<&Path>,
+    layout: &Arc<Layout>,
+    opened: Findings,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let opened = Arc::new(opened);
+    let found = Found::default();
+    let session = Session::new(query, layout, &found, &opened, interrupt)?;
+    let done = match &query.statements {
+        Some(statements) => session.run_all(statements, query.format, output),
+        None if io::stdin().is_terminal() => prompt::prompt(&session, query.format),
+        None => {
+            let mut statements = String::new();
+            let read = io::stdin().read_to_string(&mut statements);
+            read.map_err(|error| Failure::Failed(format!("cannot read statements from stdin: {error}")))?;
+            session.run_all(&statements, query.format, output)
+        }
+    };
+    if !matches!(done, Err(Failure::Usage(_) | Failure::Interrupted)) {
+        let mut findings = Findings::clone(&opened);
+        findings.extend(found.findings());
+        tell_findings(&findings);
+    }
+    done
+}
+
+impl Session {
+    fn new(
+        query: &Query,
+        layout: &Arc<Layout>,
+        found: &Found,
+        opened: &Arc<Findings>,
+        interrupt: &Interrupt,
+    ) -> Result<Session, Failure> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(query.threads)
+            .build()
+            .map_err(|error| Failure::Failed(format!("cannot start threads: {error}")))?;
+        let config = SessionConfig::new()
+            .with_target_partitions(query.threads)
+            .with_information_schema(true)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_create_default_catalog_and_schema(false)
+            // Names of fields are as the tracer gave them, also in capitals.
+            .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
+            .set_bool("datafusion.execution.collect_statistics", false);
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(query.memory_bytes)))
+            .build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, environment);
+        let catalog = Arc::new(Catalog::new(layout, found, opened));
+        let provider: Arc<dyn CatalogProvider> = catalog.clone();
+        context.register_catalog(CATALOG, provider);
+        Ok(Session {
+            context,
+            runtime,
+            interrupt: interrupt.clone(),
+            layout: layout.clone(),
+            catalog,
+        })
+    }
+
+    /// What ends a statement.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Runs every statement of a text. A file has the rows of one.
+    pub(crate) fn run_all(&self, text: &str, format: Format, output: Option<&Path>) -> Result<(), Failure> {
+        let statements = DFParser::parse_sql(text)?;
+        if statements.is_empty() {
+            return Err(Failure::Usage(
+                "there is no statement; write for example \"SELECT name, count(*) FROM events GROUP BY name\"".into(),
+            ));
+        }
+        if output.is_some() && statements.len() > 1 {
+            return Err(Failure::Usage(format!(
+                "a file has the rows of one statement; there are {}",
+                statements.len()
+            )));
+        }
+        for statement in statements {
+            let mut to = Output::new(format, output)?;
+            self.run(statement, &mut to)?;
+            to.finish()?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, statement: Statement, output: &mut Output) -> Result<(), Failure> {
+        self.runtime.block_on(async {
+            let run = pin!(self.rows(statement, output));
+            let raised = pin!(self.interrupt.raised());
+            match select(run, raised).await {
+                Either::Left((done, _)) => done,
+                Either::Right(_) => Err(Failure::Interrupted),
+            }
+        })
+    }
+
+    async fn rows(&self, statement: Statement, output: &mut Output) -> Result<(), Failure> {
+        let frame = self.frame(statement).await?;
+        let mut batches = frame.execute_stream().await?;
+        output.begin(&batches.schema())?;
+        while let Some(batch) = batches.next().await {
+            output.write(&batch?)?;
+            if self.interrupt.is_raised() {
+                return Err(Failure::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    async fn frame(&self, statement: Statement) -> Result<DataFrame, Failure> {
+        let state = self.context.state();
+        let statement = match statement {
+            Statement::Statement(inner) if matches!(*inner, SqlStatement::ShowTables { .. }) => {
+                state.sql_to_statement(SHOW_TABLES, &state.config_options().sql_parser.dialect)?
+            }
+            other => other,
+        };
+        let plan = state.statement_to_plan(statement).await?;
+        // A trace is read, not changed, and neither are files.
+        SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
+        Ok(self.context.execute_logical_plan(plan).await?)
+    }
+}

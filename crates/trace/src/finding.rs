@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is not as it should be in a trace: counted, located, and never a reason to stop.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// What is not as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Metadata that is cut, or wrong in a part; events of the classes that it describes there are not read.
+    DamagedMetadata,
+    /// Events that the tracer discarded, for want of space.
+    DiscardedEvents,
+    /// Packets that are missing between two others.
+    LostPackets,
+    /// A packet whose start is none.
+    DamagedPacket,
+    /// The rest of a packet cannot be read.
+    DamagedEvent,
+    /// A file that ends inside a packet.
+    CutFile,
+    /// An event that is earlier than the one before it in its stream.
+    TimeGoesBack,
+    /// A packet of a class of streams that the metadata does not have.
+    UnknownStream,
+    /// An event of a class that the metadata does not have.
+    UnknownEvent,
+    /// A packet of another trace.
+    OtherTrace,
+    /// A file that cannot be read.
+    UnreadableFile,
+}
+
+/// Where something is not as it should be, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub kind: Kind,
+    /// The file.
+    pub file: PathBuf,
+    /// How often, or how many events or packets.
+    pub count: u64,
+    /// Byte of the file where it is first.
+    pub offset: u64,
+    /// A sentence about the first.
+    pub what: String,
+}
+
+/// Findings of a trace, one for each kind and file.
+#[derive(Clone, Debug, Default)]
+pub struct Findings(BTreeMap<(PathBuf, Kind), Finding>);
+
+impl Findings {
+    /// Counts one.
+    pub fn add(&mut self, finding: Finding) {
+        let key = (finding.file.clone(), finding.kind);
+        match self.0.get_mut(&key) {
+            Some(known) => known.count += finding.count,
+            None => {
+                self.0.insert(key, finding);
+            }
+        }
+    }
+
+    /// With those of others.
+    pub fn extend(&mut self, others: Findings) {
+        others.0.into_values().for_each(|finding| self.add(finding));
+    }
+
+    /// By file, then kind.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.0.values()
+    }
+
+    /// Sum of the counts of a kind.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.iter()
+            .filter(|finding| finding.kind == kind)
+            .map(|finding| finding.count)
+            .sum()
+    }
+
+    /// Nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

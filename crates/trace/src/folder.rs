@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finding traces: a folder with a file `metadata` is one, its other files are its streams; any other folder is looked through.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use piste_ctf::read::clock::ClockScale;
+use piste_ctf::read::metadata::{self, MetadataError, Salvaged};
+use piste_ctf::read::plan::{Plan, PlanError};
+use piste_ctf::read::schema::{EnvironmentValue, Schema};
+
+use crate::finding::{Finding, Findings, Kind};
+use crate::index::StreamIndex;
+
+/// A trace in a folder.
+#[derive(Debug)]
+pub struct Trace {
+    /// The folder.
+    pub folder: PathBuf,
+    /// `vm/user`: the host, and the way from the folder that was asked for; each may be empty.
+    pub name: String,
+    /// Its metadata, ready to read by.
+    pub plan: Plan,
+    /// Its streams in the order of their files' names, with where their packets are.
+    pub streams: Vec<StreamIndex>,
+}
+
+/// Why a path cannot be read as a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A folder or file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable {
+        /// It.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Neither a trace nor a folder with traces.
+    #[error("there is no trace in {}: a trace is a folder with a file `metadata`", path.display())]
+    NoTrace {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Metadata that cannot be understood.
+    #[error("{}: {error}", path.display())]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        error: MetadataError,
+    },
+    /// Metadata that contradicts itself.
+    #[error("{}: {error}", path.display())]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        error: PlanError,
+    },
+}
+
+/// Folders below this depth are not looked through.
+const DEPTH_MAX: u32 = 16;
+
+/// Opens every trace in a path. What is wrong with their streams is added to `findings`.
+///
+/// # Errors
+/// There is no trace, or the metadata of one cannot be understood.
+pub fn open(path: &Path, findings: &mut Findings) -> Result<Vec<Trace>, OpenError> {
+    folders(path)?
+        .into_iter()
+        .map(|folder| Trace::open(folder, path, findings))
+        .collect()
+}
+
+/// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams is added to `findings`.
+pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<OpenError>) {
+    let (mut traces, mut errors) = (Vec::new(), Vec::new());
+    for path in paths {
+        let folders = folders(path).unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        });
+        for folder in folders {
+            match Trace::open(folder, path, findings) {
+                Ok(trace) => traces.push(trace),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    (traces, errors)
+}
+
+/// The folders with traces in a path: itself, or those below it.
+///
+/// # Errors
+/// There is none, or a folder cannot be read.
+pub fn folders(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let mut folders = Vec::new();
+    find(path, 0, &mut folders)?;
+    match folders.is_empty() {
+        true => Err(OpenError::NoTrace { path: path.to_owned() }),
+        false => Ok(folders),
+    }
+}
+
+fn find(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(), OpenError> {
+    let unreadable = |error| OpenError::Unreadable {
+        path: folder.to_owned(),
+        error,
+    };
+    if folder.join("metadata").is_file() {
+        found.push(folder.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        // Links are not followed: they may lead back.
+        if entry.file_type().is_ok_and(|of_type| of_type.is_dir()) {
+            folders.push(entry.path());
+        }
+    }
+    folders.sort();
+    if depth < DEPTH_MAX {
+        for folder in folders {
+            find(&folder, depth + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+impl Trace {
+    /// Opens the trace of a folder that is `asked`, or is below it. What is wrong with its streams is added to `findings`.
+    ///
+    /// # Errors
+    /// Its files cannot be listed, or its metadata cannot be understood.
+    pub fn open(folder: PathBuf, asked: &Path, findings: &mut Findings) -> Result<Trace, OpenError> {
+        let path = folder.join("metadata");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(OpenError::Unreadable { path, error }),
+        };
+        let Salvaged { schema, faults } = match metadata::salvage(&bytes) {
+            Ok(salvaged) => salvaged,
+            Err(error) => return Err(OpenError::Metadata { path, error }),
+        };
+        let (plan, unplanned) = match Plan::salvage(schema) {
+            Ok(salvaged) => salvaged,
+            Err(error) => return Err(OpenError::Plan { path, error }),
+        };
+        let faults = faults.iter().map(ToString::to_string);
+        for fault in faults.chain(unplanned.iter().map(ToString::to_string)) {
+            findings.about_file(Kind::DamagedMetadata, &path, fault);
+        }
+        let mut files = stream_files(&folder).map_err(|error| OpenError::Unreadable {
+            path: folder.clone(),
+            error,
+        })?;
+        files.sort();
+        let streams = crate::index::load(&folder, &plan, files, findings);
+        let mut trace = Trace {
+            folder,
+            name: String::new(),
+            plan,
+            streams,
+        };
+        trace.name = trace.name_from(asked);
+        Ok(trace)
+    }
+
+    fn name_from(&self, asked: &Path) -> String {
+        let way = self.folder.strip_prefix(asked).unwrap_or(Path::new(""));
+        let parts = [self.environment("hostname").unwrap_or_default(), &way.to_string_lossy()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("/")
+    }
+
+    /// What the metadata says.
+    pub fn schema(&self) -> &Schema {
+        &self.plan.schema
+    }
+
+    /// The clock of one of its streams.
+    pub fn scale(&self, stream: &StreamIndex) -> Option<ClockScale> {
+        let class = self.schema().streams.get(&stream.class_id)?;
+        self.schema().clocks.get(class.clock?).map(ClockScale::new)
+    }
+
+    /// A text of the environment.
+    pub fn environment(&self, key: &str) -> Option<&str> {
+        let found = self.schema().environment.iter().find(|(known, _)| known == key);
+        match found {
+            Some((_, EnvironmentValue::Text(text))) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The files beside the metadata, but for hidden ones.
+fn stream_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        if entry.path().is_file() && name != "metadata" && !is_hidden {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+impl Findings {
+    /// Something about a whole file.
+    pub(crate) fn about_file(&mut self, kind: Kind, file: &Path, what: String) {
+        self.add(Finding {
+            kind,
+            file: file.to_owned(),
+            count: 1,
+            offset: 0,
+            what,
+        });
+    }
+}

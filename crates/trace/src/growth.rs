@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What has come to traces that still grow, a round at a time: the packets that are complete, in an order that is that of time as far as anybody
+//! can know.
+//!
+//! Streams come in packets, each at its own pace. A round goes as far as the slowest of the streams that had a packet lately; one that was quiet
+//! for longer holds up nobody, and what it has is shown when it comes.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::finding::{Finding, Findings, Kind};
+use crate::folder::Trace;
+use crate::index::{Packet, StreamIndex};
+use crate::merge::{Part, Span};
+
+/// A stream without a packet for so long is quiet.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Remembers what was shown of each stream.
+#[derive(Debug, Default)]
+pub struct Growth {
+    streams: HashMap<PathBuf, Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    /// All events of so many packets.
+    packets: usize,
+    /// Of the next packet, the events up to then.
+    until_ns: Option<i64>,
+    /// Packets that were complete when it was last looked at.
+    complete: usize,
+    /// When there was one more.
+    last_news: Instant,
+}
+
+/// What is to be shown next.
+#[derive(Debug)]
+pub struct Round {
+    parts: HashMap<PathBuf, Part>,
+    /// There is more than may be shown now.
+    pub is_waiting: bool,
+}
+
+impl Growth {
+    /// The next round of traces that were opened just now, with what was found in them.
+    ///
+    /// `sizes`: of the stream files, in bytes, from before the traces were opened. A tracer writes what packets need into the metadata before it
+    /// writes the packets, so that those in that size can be read; absent when nothing will follow, and everything is shown.
+    pub fn round(
+        &mut self,
+        traces: &[Trace],
+        findings: &Findings,
+        sizes: Option<&HashMap<PathBuf, u64>>,
+        now: Instant,
+    ) -> Round {
+        let is_over = sizes.is_none();
+        let mut horizon_ns = i64::MAX;
+        for (trace, index) in streams(traces) {
+            let bytes = sizes.map_or(u64::MAX, |sizes| sizes.get(&index.path).copied().unwrap_or(0));
+            let is_whole =
+                |packet: &&Packet| is_over || packet.offset + packet.bytes <= bytes && !is_cut(findings, index, packet);
+            let complete = index.packets.iter().take_while(is_whole).count();
+            let shown = self.streams.entry(index.path.clone()).or_insert(Shown {
+                packets: 0,
+                until_ns: None,
+                complete: 0,
+                last_news: now,
+            });
+            if complete > shown.complete {
+                (shown.complete, shown.last_news) = (complete, now);
+            }
+            let is_lively = now.duration_since(shown.last_news) < PATIENCE;
+            if let Some(end_ns) = end_ns(trace, index, complete).filter(|_| is_lively && !is_over) {
+                horizon_ns = horizon_ns.min(end_ns);
+            }
+        }
+        let mut round = Round {
+            parts: HashMap::new(),
+            is_waiting: false,
+        };
+        for (trace, index) in streams(traces) {
+            let Some(shown) = self.streams.get_mut(&index.path) else {
+                continue;
+            };
+            let part = Part {
+                packets: Some(shown.packets.min(shown.complete)..shown.complete),
+                span: Span {
+                    begin_ns: shown.until_ns.map_or(i64::MIN, |until_ns| until_ns.saturating_add(1)),
+                    end_ns: horizon_ns,
+                },
+            };
+            round.parts.insert(index.path.clone(), part);
+            while shown.packets < shown.complete
+                && end_ns(trace, index, shown.packets + 1).is_none_or(|end_ns| end_ns <= horizon_ns)
+            {
+                shown.packets += 1;
+                shown.until_ns = None;
+            }
+            if shown.packets < shown.complete {
+                shown.until_ns = shown.until_ns.max(Some(horizon_ns));
+                round.is_waiting = true;
+            }
+        }
+        round
+    }
+}
+
+impl Round {
+    /// The part of a stream that is to be shown, within a part of time.
+    pub fn part(&self, index: &StreamIndex, within: Span) -> Part {
+        let nothing = Part {
+            packets: Some(0..0),
+            span: within,
+        };
+        let Some(part) = self.parts.get(&index.path) else {
+            return nothing;
+        };
+        let mut part = part.clone();
+        part.span.begin_ns = part.span.begin_ns.max(within.begin_ns);
+        part.span.end_ns = part.span.end_ns.min(within.end_ns);
+        part
+    }
+}
+
+fn streams(traces: &[Trace]) -> impl Iterator<Item = (&Trace, &StreamIndex)> {
+    traces
+        .iter()
+        .flat_map(|trace| trace.streams.iter().map(move |index| (trace, index)))
+}
+
+/// When the last of the first `count` packets ends.
+fn end_ns(trace: &Trace, index: &StreamIndex, count: usize) -> Option<i64> {
+    let packet = index.packets.get(count.checked_sub(1)?)?;
+    trace.scale(index)?.nanoseconds(packet.end?)
+}
+
+/// Its file ended within it.
+fn is_cut(findings: &Findings, index: &StreamIndex, packet: &Packet) -> bool {
+    let is_last = index.packets.last() == Some(packet);
+    let is_it = |finding: &Finding| {
+        finding.kind == Kind::CutFile && finding.offset == packet.offset && finding.file == index.path
+    };
+    is_last && findings.iter().any(is_it)
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The index of a large trace, kept in `.piste-index` in its folder. Whoever cannot read it, or finds that a file has changed, builds
+//! it again.
+//!
+//! All numbers are little-endian and of 64 bits:
+//!
+//! | what | |
+//! |---|---|
+//! | `PISTEIX1` | 8 bytes |
+//! | number of files, then for each: | |
+//! | length of its name, the name | of a file in the folder |
+//! | size, time of the last change in nanoseconds since 1970 | |
+//! | class, stream, CPU | `u64::MAX` for none |
+//! | number of packets, then of each: offset, bytes, begin, end | `u64::MAX` for none |
+//! | number of losses, then of each: packet, discarded events, lost packets | |
+//! | FNV-1a of everything before | |
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{FileState, Loss, Packet, StreamIndex};
+use crate::finding::Findings;
+
+/// Files with fewer packets are looked at again in no time.
+pub(super) const PACKETS_MIN: usize = 1000;
+const NAME: &str = ".piste-index";
+const MAGIC: &[u8; 8] = b"PISTEIX1";
+/// More would be no index of a trace.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// What is kept; nothing when it is missing or damaged.
+pub(super) fn load(folder: &Path) -> Vec<StreamIndex> {
+    let path = folder.join(NAME);
+    let is_sane = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= BYTES_MAX);
+    if !is_sane {
+        return Vec::new();
+    }
+    fs::read(path)
+        .ok()
+        .and_then(|bytes| decode(folder, &bytes))
+        .unwrap_or_default()
+}
+
+/// Keeps the indices of files that nothing was wrong with.
+pub(super) fn save(folder: &Path, streams: &[StreamIndex], findings: &Findings) -> io::Result<()> {
+    let is_whole = |stream: &&StreamIndex| findings.iter().all(|finding| finding.file != stream.path);
+    let streams: Vec<&StreamIndex> = streams.iter().filter(is_whole).collect();
+    let part = folder.join(format!("{NAME}.{}", std::process::id()));
+    let written = fs::write(&part, encode(&streams)).and_then(|()| fs::rename(&part, folder.join(NAME)));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+fn encode(streams: &[&StreamIndex]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    let mut put = |number: u64| bytes.extend(number.to_le_bytes());
+    put(streams.len() as u64);
+    for stream in streams {
+        let name = stream.path.file_name().unwrap_or_default().as_encoded_bytes();
+        put_all(&mut bytes, &[name.len() as u64]);
+        bytes.extend(name);
+        let none = u64::MAX;
+        put_all(
+            &mut bytes,
+            &[
+                stream.state.bytes,
+                stream.state.modified_ns,
+                stream.class_id,
+                stream.stream_id.unwrap_or(none),
+                stream.cpu_id.unwrap_or(none),
+                stream.packets.len() as u64,
+            ],
+        );
+        for packet in &stream.packets {
+            let (begin, end) = (packet.begin.unwrap_or(none), packet.end.unwrap_or(none));
+            put_all(&mut bytes, &[packet.offset, packet.bytes, begin, end]);
+        }
+        put_all(&mut bytes, &[stream.losses.len() as u64]);
+        for loss in &stream.losses {
+            put_all(&mut bytes, &[loss.packet, loss.discarded_events, loss.lost_packets]);
+        }
+    }
+    let sum = fnv(&bytes);
+    put_all(&mut bytes, &[sum]);
+    bytes
+}
+
+fn put_all(bytes: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+}
+
+fn decode(folder: &Path, bytes: &[u8]) -> Option<Vec<StreamIndex>> {
+    let (content, sum) = bytes.split_last_chunk()?;
+    if fnv(content) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    let mut rest = content.strip_prefix(MAGIC)?;
+    let count = number(&mut rest)?;
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let name_bytes = usize::try_from(number(&mut rest)?).ok()?;
+        let (name, behind) = rest.split_at_checked(name_bytes)?;
+        rest = behind;
+        let name = std::str::from_utf8(name).ok()?;
+        let mut next = || number(&mut rest);
+        let optional = |number: u64| (number != u64::MAX).then_some(number);
+        let state = FileState {
+            bytes: next()?,
+            modified_ns: next()?,
+        };
+        let (class_id, stream_id, cpu_id) = (next()?, optional(next()?), optional(next()?));
+        let packets = (0..next()?).map(|_| {
+            Some(Packet {
+                offset: next()?,
+                bytes: next()?,
+                begin: optional(next()?),
+                end: optional(next()?),
+            })
+        });
+        let packets = packets.collect::<Option<Vec<Packet>>>()?;
+        let losses = (0..next()?).map(|_| {
+            Some(Loss {
+                packet: next()?,
+                discarded_events: next()?,
+                lost_packets: next()?,
+            })
+        });
+        let losses = losses.collect::<Option<Vec<Loss>>>()?;
+        let stream = StreamIndex {
+            path: folder.join(name),
+            state,
+            class_id,
+            stream_id,
+            number: 0,
+            cpu_id,
+            packets,
+            losses,
+        };
+        if !is_file_name(name) || !is_sound(&stream) {
+            return None;
+        }
+        streams.push(stream);
+    }
+    rest.is_empty().then_some(streams)
+}
+
+/// Of an index without its first bytes and its sum: asserts that it is refused, or is one, and is what would be kept of it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn check(content: &[u8]) {
+    let mut bytes = [MAGIC, content].concat();
+    let sum = fnv(&bytes);
+    put_all(&mut bytes, &[sum]);
+    let Some(streams) = decode(Path::new("/trace"), &bytes) else {
+        return;
+    };
+    for stream in &streams {
+        assert!(is_sound(stream), "{stream:?}");
+    }
+    assert_eq!(encode(&streams.iter().collect::<Vec<_>>()), bytes);
+}
+
+/// Of a file in the folder, no way out of it.
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|found| found == name)
+}
+
+/// Packets are in the file, one behind the other, and losses are told by packets.
+fn is_sound(stream: &StreamIndex) -> bool {
+    let mut free = 0;
+    let in_order = stream.packets.iter().all(|packet| {
+        let end = packet.offset.checked_add(packet.bytes);
+        let fits = packet.offset >= free && end.is_some_and(|end| end <= stream.state.bytes);
+        free = end.unwrap_or(u64::MAX);
+        fits
+    });
+    in_order
+        && stream
+            .losses
+            .iter()
+            .all(|loss| loss.packet < stream.packets.len() as u64)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    let (number, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Fowler, Noll and Vo: finds damage, not malice; whoever may write here may write the trace.
+fn fnv(bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: &[u8]| {
+        let mut number = [0; 8];
+        number[..word.len()].copy_from_slice(word);
+        (sum ^ u64::from_le_bytes(number)).wrapping_mul(0x0000_0100_0000_01b3)
+    };
+    bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streams() -> Vec<StreamIndex> {
+        vec![StreamIndex {
+            path: "/trace/channel_0".into(),
+            state: FileState {
+                bytes: 8192,
+                modified_ns: 77,
+            },
+            class_id: 1,
+            stream_id: None,
+            number: 0,
+            cpu_id: Some(3),
+            packets: vec![Packet {
+                offset: 0,
+                bytes: 4096,
+                begin: Some(5),
+                end: None,
+            }],
+            losses: vec![Loss {
+                packet: 0,
+                discarded_events: 9,
+                lost_packets: 0,
+            }],
+        }]
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_built() {
+        let streams = streams();
+        let bytes = encode(&streams.iter().collect::<Vec<_>>());
+        assert_eq!(decode(Path::new("/trace"), &bytes), Some(streams));
+    }
+
+    #[test]
+    fn damage_anywhere_is_seen() {
+        let streams = streams();
+        let bytes = encode(&streams.iter().collect::<Vec<_>>());
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(decode(Path::new("/trace"), &damaged), None, "byte {at}");
+            assert_eq!(decode(Path::new("/trace"), &bytes[..at]), None, "cut to {at}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values of events as JSON, as docs/reference/json.md describes them: numbers keep all their digits, and what JSON has no number for
+//! is a text.
+
+use std::io::Write;
+
+use piste_ctf::read::plan::IntegerNode;
+use piste_ctf::read::schema::{Encoding, Meaning};
+use piste_ctf::read::walk::Visitor;
+
+use crate::text;
+
+/// Appends the values that it looks at. Numbers that only the format itself needs are left out of structures.
+#[derive(Debug)]
+pub struct JsonValue<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where the name of the field begins whose value comes.
+    name_at: Option<usize>,
+}
+
+impl<'o> JsonValue<'o> {
+    /// Appends to `out`.
+    pub fn new(out: &'o mut Vec<u8>) -> JsonValue<'o> {
+        JsonValue { out, name_at: None }
+    }
+
+    fn number(&mut self, integer: &IntegerNode, value: u64) {
+        let out = &mut *self.out;
+        // Writing to memory does not fail.
+        let _ = match (integer.meaning, integer.is_signed) {
+            (Meaning::Boolean, _) => write!(out, "{}", value != 0),
+            (_, true) => write!(out, "{}", value.cast_signed()),
+            (_, false) => write!(out, "{value}"),
+        };
+    }
+}
+
+impl Visitor for JsonValue<'_> {
+    fn field(&mut self, name: &str) {
+        self.name_at = Some(self.out.len());
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        string(self.out, name.as_bytes());
+        self.out.push(b':');
+    }
+
+    fn element(&mut self, index: u64) {
+        self.name_at = None;
+        if index > 0 {
+            self.out.push(b',');
+        }
+    }
+
+    fn integer(&mut self, integer: &IntegerNode, value: u64) {
+        if let Some(name_at) = self.name_at.take()
+            && integer.is_hidden()
+        {
+            self.out.truncate(name_at);
+            return;
+        }
+        if !integer.is_enumeration {
+            self.number(integer, value);
+            return;
+        }
+        let wide = match integer.is_signed {
+            true => i128::from(value.cast_signed()),
+            false => i128::from(value),
+        };
+        self.out.extend_from_slice(b"{\"value\":");
+        self.number(integer, value);
+        self.out.extend_from_slice(b",\"labels\":[");
+        let mut is_first = true;
+        for label in &*integer.labels {
+            if label.ranges.iter().any(|&(first, last)| (first..=last).contains(&wide)) {
+                if !is_first {
+                    self.out.push(b',');
+                }
+                is_first = false;
+                string(self.out, label.name.as_bytes());
+            }
+        }
+        self.out.extend_from_slice(b"]}");
+    }
+
+    fn float(&mut self, value: f64, bits: u32) {
+        self.name_at = None;
+        let out = &mut *self.out;
+        let _ = match bits {
+            _ if value.is_nan() => write!(out, "\"NaN\""),
+            _ if value.is_infinite() => write!(out, "\"{}Infinity\"", if value < 0.0 { "-" } else { "" }),
+            // The shortest text that is the same number of 32 bits.
+            16 | 32 => write!(out, "{:?}", value as f32),
+            _ => write!(out, "{value:?}"),
+        };
+    }
+
+    fn text(&mut self, bytes: &[u8], encoding: Encoding) {
+        self.name_at = None;
+        match encoding {
+            Encoding::Utf8 => string(self.out, bytes),
+            _ => {
+                let mut text = Vec::new();
+                text::append(&mut text, bytes, encoding);
+                string(self.out, &text);
+            }
+        }
+    }
+
+    fn blob(&mut self, bytes: &[u8], _: Option<&str>) {
+        self.name_at = None;
+        self.out.push(b'"');
+        for byte in bytes {
+            let _ = write!(self.out, "{byte:02x}");
+        }
+        self.out.push(b'"');
+    }
+
+    fn begin_structure(&mut self) {
+        self.name_at = None;
+        self.out.push(b'{');
+    }
+
+    fn end_structure(&mut self) {
+        self.name_at = None;
+        self.out.push(b'}');
+    }
+
+    fn begin_array(&mut self, _: u64, _: bool) {
+        self.name_at = None;
+        self.out.push(b'[');
+    }
+
+    fn end_array(&mut self) {
+        self.name_at = None;
+        self.out.push(b']');
+    }
+
+    fn nothing(&mut self) {
+        self.name_at = None;
+        self.out.extend_from_slice(b"null");
+    }
+}
+
+/// Appends a text in quotes. Bytes that are no UTF-8 become U+FFFD.
+pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().as_bytes();
+        let mut begin = 0;
+        for (index, &byte) in valid.iter().enumerate() {
+            if byte >= 0x20 && byte != b'"' && byte != b'\\' && byte != 0x7f {
+                continue;
+            }
+            out.extend_from_slice(&valid[begin..index]);
+            begin = index + 1;
+            let _ = match byte {
+                b'"' | b'\\' => write!(out, "\\{}", char::from(byte)),
+                b'\n' => write!(out, "\\n"),
+                b'\t' => write!(out, "\\t"),
+                b'\r' => write!(out, "\\r"),
+                _ => write!(out, "\\u{byte:04x}"),
+            };
+        }
+        out.extend_from_slice(&valid[begin..]);
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_and_what_is_no_text_is_replaced() {
+        let mut out = vec![];
+        string(&mut out, b"a\"b\\c\n\x01\x7f\xff\xc3\xa9");
+        assert_eq!(
+            String::from_utf8(out).expect("UTF-8"),
+            "\"a\\\"b\\\\c\\n\\u0001\\u007f\u{fffd}é\""
+        );
+    }
+
+    #[test]
+    fn floating_point_keeps_what_it_is() {
+        let shown = |value, bits| {
+            let mut out = vec![];
+            JsonValue::new(&mut out).float(value, bits);
+            String::from_utf8(out).expect("UTF-8")
+        };
+        assert_eq!(shown(0.1, 64), "0.1");
+        assert_eq!(shown(f64::from(0.1_f32), 32), "0.1");
+        assert_eq!(shown(1e300, 64), "1e300");
+        assert_eq!(shown(-0.0, 64), "-0.0");
+        assert_eq!(shown(f64::NAN, 64), "\"NaN\"");
+        assert_eq!(shown(f64::NEG_INFINITY, 32), "\"-Infinity\"");
+    }
+}

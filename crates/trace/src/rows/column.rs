@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is shown of each event when not everything is: fields and variables in the language of filters.
+
+use piste_ctf::read::plan::{EventPlan, Node};
+use piste_ctf::read::schema::Scope;
+use piste_names::matches;
+
+use crate::folder::Trace;
+use crate::select::filter::expression::{ANYWHERE, Field, Operand, Step};
+use crate::select::filter::parse;
+use crate::select::{FilterError, Selection};
+
+/// A value that is shown of each event that has it.
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub(super) heading: String,
+    pub(super) operand: Operand,
+}
+
+/// What rows begin with; a field of such a name is headed by its scope as well.
+const TAKEN: [&str; 3] = ["time", "name", "cpu"];
+
+/// The order in which they are headed.
+const SHOWN: [(Scope, &str); 4] = [
+    (Scope::PacketContext, "$packet_context."),
+    (Scope::EventContext, "$event_context."),
+    (Scope::SpecificContext, "$specific_context."),
+    (Scope::Payload, "$payload."),
+];
+
+impl Column {
+    /// From `ret`, `inner.x`, `list[0]`, `$ctx.vtid`, `$pid`.
+    ///
+    /// # Errors
+    /// Where and why it means nothing.
+    pub fn parse(text: &str) -> Result<Column, FilterError> {
+        let operand = parse::operand(text)?;
+        if matches!(operand, Operand::Integer(_) | Operand::Float(_) | Operand::Text(_)) {
+            return Err(FilterError {
+                position: 0,
+                reason: "a field, or one of $cpu, $pid, $tid, $comm, $time and $name, is wanted here".into(),
+            });
+        }
+        Ok(Column {
+            heading: text.to_owned(),
+            operand,
+        })
+    }
+
+    /// Every field of every class of events that may be wanted, contexts first, each name once; before them the CPU.
+    pub fn all(traces: &[Trace], selection: &Selection) -> Vec<Column> {
+        let mut columns = vec![Column {
+            heading: "cpu".into(),
+            operand: Operand::Cpu,
+        }];
+        for (scope, prefix) in SHOWN {
+            for trace in traces {
+                for &class_id in trace.schema().streams.keys() {
+                    for event in trace.plan.events(class_id) {
+                        let patterns = &selection.events;
+                        if patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &event.name)) {
+                            add(&mut columns, trace, class_id, event, (scope, prefix));
+                        }
+                    }
+                }
+            }
+        }
+        columns
+    }
+
+    /// What stands above it.
+    pub fn heading(&self) -> &str {
+        &self.heading
+    }
+
+    pub(super) fn asks_who(&self) -> bool {
+        matches!(self.operand, Operand::Pid | Operand::Tid | Operand::Comm)
+    }
+}
+
+fn add(columns: &mut Vec<Column>, trace: &Trace, class_id: u64, event: &EventPlan, (scope, prefix): (Scope, &str)) {
+    let Some(structure) = trace.plan.structure(class_id, event, scope) else {
+        return;
+    };
+    for (name, node) in structure.fields() {
+        if matches!(node, Node::Integer(integer) if integer.is_hidden()) {
+            continue;
+        }
+        let heading = match TAKEN.contains(&&**name) {
+            true => format!("{prefix}{name}"),
+            false => name.to_string(),
+        };
+        if columns.iter().any(|known| known.heading == heading) {
+            continue;
+        }
+        let path = vec![Step::Name((&**name).into())];
+        let operand = Operand::Field(Field { scopes: ANYWHERE, path });
+        columns.push(Column { heading, operand });
+    }
+}

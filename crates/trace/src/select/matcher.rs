@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tells whether an event is wanted. What can be said of its class is said once; what costs most is asked last.
+
+use piste_names::matches;
+
+use super::condition::{About, Class, Condition};
+use super::filter::expression::Operand;
+use super::per_class::PerClass;
+use super::values::{Slot, Values, Wanted};
+use super::who::Threads;
+use super::{Selection, cpu};
+use crate::folder::Trace;
+use crate::merge::{Merge, Merged};
+
+/// Tells which events are wanted. It is told of all of them, in their order.
+#[derive(Debug)]
+pub struct Matcher<'t> {
+    selection: Selection,
+    traces: &'t [Trace],
+    classes: PerClass<ClassMatcher>,
+    values: Values,
+    /// Somebody asks who events are of.
+    threads: Option<Threads<'t>>,
+}
+
+/// What is to be asked of the events of a class.
+#[derive(Debug)]
+struct ClassMatcher {
+    /// None of them is wanted otherwise.
+    is_possible: bool,
+    condition: Condition,
+    wanted: Wanted,
+    cpu: Option<Slot>,
+}
+
+impl<'t> Matcher<'t> {
+    pub(super) fn new(selection: &Selection, traces: &'t [Trace]) -> Matcher<'t> {
+        Matcher {
+            selection: selection.clone(),
+            traces,
+            classes: PerClass::default(),
+            values: Values::default(),
+            threads: selection.asks_who().then(|| Threads::new(traces)),
+        }
+    }
+
+    /// Whether the event that `merge` has just given is wanted.
+    pub fn wants(&mut self, merge: &mut Merge<'t>, merged: &Merged<'t>) -> bool {
+        // Threads are followed through all events.
+        let seen = self.threads.as_mut().map(|threads| threads.see(merge, merged));
+        let plan = &self.traces[merge.trace_of(merged.stream)].plan;
+        let stream = merge.stream(merged.stream);
+        let Selection {
+            span,
+            pids,
+            tids,
+            comms,
+            cpus,
+            ..
+        } = &self.selection;
+        let event = merged.event;
+        let class = self.classes.get(event.class, || {
+            let class = Class {
+                plan,
+                stream_class_id: stream.index.class_id,
+                event: event.class,
+            };
+            ClassMatcher::new(&self.selection, class)
+        });
+        if !class.is_possible {
+            return false;
+        }
+        let time_ns = stream.ns(&event);
+        if time_ns.is_some_and(|ns| ns < span.begin_ns || ns > span.end_ns) {
+            return false;
+        }
+        let mut about = About {
+            time_ns,
+            cpu: stream.index.cpu_id,
+            ..About::default()
+        };
+        if let Some((cpu, who)) = seen {
+            (about.cpu, about.who) = (cpu, who);
+            let has_pid = pids.is_empty() || who.pid.is_some_and(|pid| pids.contains(&pid));
+            let has_tid = tids.is_empty() || who.tid.is_some_and(|tid| tids.contains(&tid));
+            let has_comm = || {
+                let like = |name: &[u8]| {
+                    comms
+                        .iter()
+                        .any(|pattern| piste_names::matches_bytes(pattern.as_bytes(), name))
+                };
+                comms.is_empty() || who.comm.is_some_and(|comm| like(comm.as_bytes()))
+            };
+            if !has_pid || !has_tid || !has_comm() {
+                return false;
+            }
+        }
+        if let Condition::Always(value) = class.condition
+            && cpus.is_empty()
+        {
+            return value;
+        }
+        self.values.take(&class.wanted, stream, &event);
+        if let Some(cpu) = self.values.integer(class.cpu) {
+            about.cpu = u64::try_from(cpu).ok();
+        }
+        let is_on_cpu = cpus.is_empty() || about.cpu.is_some_and(|cpu| cpus.contains(&cpu));
+        is_on_cpu && class.condition.holds(&self.values, &about)
+    }
+}
+
+impl ClassMatcher {
+    fn new(selection: &Selection, class: Class<'_>) -> ClassMatcher {
+        let mut wanted = Wanted::default();
+        let condition = match &selection.filter {
+            None => Condition::Always(true),
+            Some(filter) => Condition::new(filter.expression(), class, &mut wanted),
+        };
+        let Selection { events, .. } = selection;
+        let is_named = events.is_empty() || events.iter().any(|pattern| matches(pattern, &class.event.name));
+        let asks_cpu = !selection.cpus.is_empty() || selection.asks(&Operand::Cpu);
+        let mut cpu = || wanted.add_named(class.plan, class.stream_class_id, class.event, cpu::SCOPES, "cpu_id");
+        let cpu = asks_cpu.then(&mut cpu).flatten();
+        ClassMatcher {
+            cpu,
+            is_possible: is_named && !matches!(condition, Condition::Always(false)),
+            condition,
+            wanted,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which events are wanted: of a part of time, by name, by CPU, by who they are of, by their fields. One selection means the same to whoever reads: viewing, counting,
+//! trimming, exporting.
+//!
+//! ```no_run
+//! use piste_trace::select::Selection;
+//! use piste_trace::{Findings, open};
+//!
+//! let traces = open("trace".as_ref(), &mut Findings::default())?;
+//! let selection = Selection { events: vec!["sched_*".into()], ..Selection::default() };
+//! let mut merge = selection.merge(&traces)?;
+//! let mut matcher = selection.matcher(&traces);
+//! while let Some(merged) = merge.next() {
+//!     if matcher.wants(&mut merge, &merged) {
+//!         println!("{}", merged.event.class.name);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod condition;
+mod count;
+mod cpu;
+pub(crate) mod filter;
+mod matcher;
+pub(crate) mod per_class;
+mod pick;
+pub(crate) mod values;
+mod who;
+
+use std::io;
+
+pub use count::{ProcessCount, SelectedCounts};
+pub use cpu::Cpus;
+pub use filter::{FILTER_BYTES_MAX, Filter, FilterError};
+pub use matcher::Matcher;
+pub use who::{Comm, Threads, Who};
+
+use filter::expression::Operand;
+
+use crate::folder::Trace;
+use crate::merge::{Merge, Span};
+
+/// Which events are wanted: those that everything here allows. What is empty allows all.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// A part of time.
+    pub span: Span,
+    /// Patterns of names, of which one is to fit.
+    pub events: Vec<String>,
+    /// A condition.
+    pub filter: Option<Filter>,
+    /// Processes, of which it is to be of one.
+    pub pids: Vec<i64>,
+    /// Threads, of which it is to be of one.
+    pub tids: Vec<i64>,
+    /// Patterns of threads' names, of which one is to fit.
+    pub comms: Vec<String>,
+    /// CPUs, of which it is to be on one.
+    pub cpus: Vec<u64>,
+}
+
+impl Default for Selection {
+    fn default() -> Selection {
+        Selection {
+            span: Span::ALL,
+            events: Vec::new(),
+            filter: None,
+            pids: Vec::new(),
+            tids: Vec::new(),
+            comms: Vec::new(),
+            cpus: Vec::new(),
+        }
+    }
+}
+
+impl Selection {
+    /// Every event is wanted, in whatever part of time.
+    pub fn is_any(&self) -> bool {
+        self.events.is_empty() && self.filter.is_none() && self.cpus.is_empty() && !self.asks_who()
+    }
+
+    fn asks_who(&self) -> bool {
+        let has_lists = !self.pids.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
+        has_lists
+            || [Operand::Pid, Operand::Tid, Operand::Comm]
+                .iter()
+                .any(|operand| self.asks(operand))
+    }
+
+    fn asks(&self, wanted: &Operand) -> bool {
+        let mut is_asked = false;
+        if let Some(filter) = &self.filter {
+            filter
+                .expression()
+                .operands(&mut |operand| is_asked |= operand == wanted);
+        }
+        is_asked
+    }
+
+    /// The events that have to be looked at, in the order of time: for [`Matcher::wants`], which takes every one of them. Those before the
+    /// span are among them when they tell who later ones are of.
+    ///
+    /// # Errors
+    /// A stream file that was there cannot be opened any more.
+    pub fn merge<'t>(&self, traces: &'t [Trace]) -> io::Result<Merge<'t>> {
+        match self.asks_who() {
+            true => self.merge_with_history(traces),
+            false => Merge::new(traces, self.span),
+        }
+    }
+
+    /// The same for those who ask who events are of.
+    pub(crate) fn merge_with_history<'t>(&self, traces: &'t [Trace]) -> io::Result<Merge<'t>> {
+        let mut span = self.span;
+        if Threads::need_history(traces) {
+            span.begin_ns = i64::MIN;
+        }
+        Merge::new(traces, span)
+    }
+
+    /// What tells the wanted ones.
+    pub fn matcher<'t>(&self, traces: &'t [Trace]) -> Matcher<'t> {
+        Matcher::new(self, traces)
+    }
+}

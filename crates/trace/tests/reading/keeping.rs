@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The index that is kept beside a large trace.
+
+use std::fs;
+
+use piste_trace::Span;
+
+use crate::place::{Packet, Place};
+
+const NAME: &str = ".piste-index";
+
+fn place() -> (Place, String) {
+    let events: Vec<[(u64, u32); 1]> = (0..1200).map(|number| [(10 * u64::from(number), number)]).collect();
+    let packets: Vec<Packet<'_>> = events
+        .iter()
+        .map(|events| Packet {
+            number: events[0].1,
+            discarded: 0,
+            events,
+        })
+        .collect();
+    let values: Vec<String> = (0..1200).map(|number: u32| number.to_string()).collect();
+    (Place::new(&[("a", &packets)]), values.join(" "))
+}
+
+#[test]
+fn a_kept_index_is_used_again() {
+    let (place, values) = place();
+    assert_eq!(place.read(Span::ALL).0, values);
+    let built = place.open().0;
+    let kept = place.folder.join(NAME);
+    let (bytes, modified) = (
+        fs::read(&kept).expect("it is kept"),
+        fs::metadata(&kept).expect("it is there").modified(),
+    );
+    assert_eq!(place.read(Span::ALL).0, values);
+    let again = place.open().0;
+    assert_eq!(again[0].streams, built[0].streams);
+    assert_eq!(fs::read(&kept).expect("it is kept"), bytes);
+    assert_eq!(
+        fs::metadata(&kept).expect("it is there").modified().expect("a time"),
+        modified.expect("a time"),
+        "it was written again"
+    );
+}
+
+#[test]
+fn damage_in_a_kept_index_and_changes_of_its_file_are_seen() {
+    let (place, values) = place();
+    place.open();
+    let kept = place.folder.join(NAME);
+    let mut bytes = fs::read(&kept).expect("it is kept");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&kept, &bytes).expect("it is written");
+    assert_eq!(place.read(Span::ALL), (values, vec![]));
+    place.damage("a", |bytes| bytes.truncate(bytes.len() / 2));
+    assert!(place.read(Span::ALL).0.ends_with(" 599"));
+}
+
+#[test]
+fn small_traces_keep_none() {
+    let packet = Packet {
+        number: 0,
+        discarded: 0,
+        events: &[(1, 1)],
+    };
+    let place = Place::new(&[("a", &[packet])]);
+    place.open();
+    assert!(!place.folder.join(NAME).exists());
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small traces in folders: what is read, in which order, and what is found.
+#![allow(unreachable_pub, reason = "parts of a test")]
+
+mod conformance;
+mod damage;
+mod forms;
+mod fuzzing;
+mod growth;
+mod keeping;
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "../../../ctf/tests/conformance/notation.rs"]
+mod notation;
+mod order;
+mod place;
+mod selection;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! For tests of the kernel domain: whether it can be tested here, and sessions that record it.
+//!
+//! These tests need root and a tracefs that answers. Where one is missing they say `skipped: REASON`, which tools/test counts.
+
+use std::ops::Deref;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::Value;
+
+use crate::build_tree::repository;
+use crate::{Trace, Workplace, process};
+
+/// A workplace where the kernel is recorded. There is one at a time in a process: a test that floods the rings would make others lose events.
+pub struct KernelWorkplace {
+    place: Workplace,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Deref for KernelWorkplace {
+    type Target = Workplace;
+
+    fn deref(&self) -> &Workplace {
+        &self.place
+    }
+}
+
+/// A workplace where the kernel can be recorded; `None`, once said why, where it cannot.
+pub fn workplace() -> Option<KernelWorkplace> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    static LACK: OnceLock<String> = OnceLock::new();
+    let reason = LACK.get_or_init(|| {
+        let lack = process::run(&mut Command::new(repository().join("tools/kernel-lack")));
+        lack.expect_success().stdout.trim().to_owned()
+    });
+    if reason.is_empty() {
+        // One that failed left nothing behind that others would meet.
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Workplace::new();
+        return Some(KernelWorkplace { place, _alone });
+    }
+    println!("skipped: {reason}");
+    None
+}
+
+/// A session of the kernel domain, with a channel `kernel` that the options describe.
+pub struct KernelSession<'a> {
+    place: &'a Workplace,
+}
+
+impl<'a> KernelSession<'a> {
+    /// Creates it; nothing is enabled yet.
+    pub fn create(place: &'a Workplace, channel_options: &[&str]) -> KernelSession<'a> {
+        let output = place.path("trace");
+        place.piste_succeeds(&["create", "kernel", "-o", output.to_str().expect("UTF-8")]);
+        place.piste_succeeds(&[&["enable-channel", "-k", "kernel"], channel_options].concat());
+        KernelSession { place }
+    }
+
+    /// Enables events in its channel.
+    pub fn enable(&self, events: &[&str]) -> &Self {
+        self.place
+            .piste_succeeds(&[&["enable-event", "-k", "-c", "kernel"], events].concat());
+        self
+    }
+
+    /// Records only these processes, from now on.
+    pub fn track(&self, options: &[&str]) -> &Self {
+        self.place.piste_succeeds(&[&["track"], options].concat());
+        self
+    }
+
+    /// Starts recording.
+    pub fn start(&self) -> &Self {
+        self.place.piste_succeeds(&["start"]);
+        self
+    }
+
+    /// Ends it: the status of its channel `kernel` as it was at the end, and the trace.
+    pub fn end(self) -> (Value, Trace) {
+        let status = self.place.piste_json(&["destroy"]);
+        let channels = status["channels"].as_array().expect("channels");
+        let is_ours = |channel: &&Value| channel["settings"]["name"] == "kernel";
+        let channel = channels.iter().find(is_ours).unwrap_or_else(|| panic!("{status:#}"));
+        (channel.clone(), Trace::at(self.place.path("trace")))
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SIGKILL of the kernel consumer, of pisted, of both, while the kernel is recorded: the rings go on, whoever comes next goes on, and
+//! every event is in the trace once or is counted as lost.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::Duration;
+
+use piste_suite::kernel::{self, KernelSession};
+use piste_suite::process::{exists, send, wait_until};
+use piste_suite::{Running, Workplace};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const CALLS: u64 = 200_000;
+/// After each hundred calls: about fifteen seconds in all, and rings that never fill however long nobody reads them.
+const REST_US: &str = "6000";
+
+#[derive(Clone, Copy)]
+enum Victim {
+    KernelConsumer,
+    Pisted,
+    Both,
+}
+
+#[test]
+fn killed_kernel_consumers_lose_nothing_and_write_nothing_twice() {
+    check_kills(Victim::KernelConsumer, 20);
+}
+
+#[test]
+fn killed_pisteds_lose_nothing_and_write_nothing_twice() {
+    check_kills(Victim::Pisted, 10);
+}
+
+#[test]
+fn killed_together_they_lose_nothing_and_write_nothing_twice() {
+    check_kills(Victim::Both, 10);
+}
+
+/// Kills at instants spread over the run, and looks for each call in the trace.
+fn check_kills(victim: Victim, kills: u64) {
+    let Some(place) = kernel::workplace() else { return };
+    let (session, mut running) = begin(&place, &[], CALLS, REST_US);
+    running.say("begin");
+    for kill in 0..kills {
+        // Whoever is killed has lived for a while: a consumer that only ever dies is started again more slowly. Odd steps, so that the
+        // kills do not fall into step with anything.
+        place.kernel_consumer();
+        sleep(Duration::from_micros(100_000 + 67_123 * (kill % 7)));
+        kill_and_go_on(&place, victim);
+    }
+    assert_eq!(running.line(), "done");
+    let (channel, trace) = session.end();
+    finish(&mut running);
+
+    assert_eq!(count(&channel, "discarded_events"), 0, "{channel:#}");
+    assert_eq!(count(&channel, "events"), 2 * CALLS, "{channel:#}");
+    let mut next = 0;
+    trace.for_each(|event| {
+        if event.name == "syscall_entry_close" {
+            assert_eq!(number_of(&event), next, "missing or twice: {event:?}");
+            next += 1;
+        }
+    });
+    assert_eq!(next, CALLS);
+}
+
+#[test]
+fn what_is_overwritten_while_no_consumer_runs_is_counted() {
+    const MANY: u64 = 1_000_000;
+    for mode in ["--overwrite", "--discard"] {
+        let Some(place) = kernel::workplace() else { return };
+        let options = [mode, "--subbuf-size", "4K", "--num-subbuf", "4"];
+        let (session, mut running) = begin(&place, &options, MANY, "0");
+        running.say("begin");
+        for _ in 0..5 {
+            place.kernel_consumer();
+            sleep(Duration::from_millis(60));
+            kill_and_go_on(&place, Victim::KernelConsumer);
+        }
+        assert_eq!(running.line(), "done");
+        let (channel, trace) = session.end();
+        finish(&mut running);
+
+        let (events, discarded) = (count(&channel, "events"), count(&channel, "discarded_events"));
+        assert!(discarded > 0, "{mode}: {channel:#}");
+        assert_eq!(events + discarded, 2 * MANY, "{mode}: {channel:#}");
+        let (read, missing) = trace.events_and_loss();
+        let calls: Vec<_> = read.iter().filter(|event| event.name.starts_with("syscall_")).collect();
+        assert_eq!((calls.len() as u64, missing), (events, discarded), "{mode}");
+        let entered: Vec<u64> = calls
+            .iter()
+            .filter(|event| event.name == "syscall_entry_close")
+            .map(|event| number_of(event))
+            .collect();
+        assert!(entered.is_sorted(), "{mode}: calls out of order");
+        assert_eq!(
+            entered.len(),
+            entered.iter().collect::<BTreeSet<_>>().len(),
+            "{mode}: twice"
+        );
+    }
+}
+
+#[test]
+fn a_new_kernel_consumer_records_the_same_threads() {
+    let Some(place) = kernel::workplace() else { return };
+    let program = place.program("numbered_calls.c");
+    let script = format!("read line; {} 100; {} 100", program.display(), program.display());
+    let mut recorder =
+        place.start_recording_with_kernel(&["--no-user", "--syscall", "close"], "/bin/sh", &["-c", &script]);
+    recorder.running.say("go");
+    assert_eq!(recorder.running.line(), "ready");
+    let before = place.kernel_consumer();
+    send(before, Signal::KILL);
+    wait_until("the kernel consumer is dead", || !exists(before));
+    assert_ne!(place.kernel_consumer(), before);
+    // One child of the shell lives already, the other comes.
+    for line in ["begin", "end", "begin", "end"] {
+        recorder.running.say(line);
+    }
+    let recording = recorder.finish();
+    recording.finished.expect_success();
+    let mut numbered = 0;
+    recording.trace().for_each(|event| {
+        let is_ours = event.name == "syscall_entry_close" && event.field("fd").is_some_and(|fd| fd.len() == 7);
+        numbered += u64::from(is_ours);
+    });
+    assert_eq!(numbered, 200);
+}
+
+#[test]
+fn nothing_stays_in_tracefs_when_everything_was_killed() {
+    let Some(place) = kernel::workplace() else { return };
+    let (_, mut running) = begin(&place, &[], 100, "0");
+    let ours = |earlier: &BTreeSet<String>| instances().difference(earlier).cloned().collect::<Vec<_>>();
+    let consumer = place.kernel_consumer();
+    let pisted = place.pisted();
+    for pid in [pisted, consumer] {
+        send(pid, Signal::KILL);
+        wait_until("it is dead", || !exists(pid));
+    }
+    let left = instances();
+    assert!(!left.is_empty());
+    // The next pisted of anybody finds that their owner is gone.
+    let other = Workplace::new();
+    other.start_pisted();
+    wait_until("what a dead pisted left is removed", || {
+        let now = instances();
+        left.iter().any(|name| !now.contains(name))
+    });
+    assert_eq!(ours(&left), Vec::<String>::new());
+    assert_eq!(running.ask("begin"), "done");
+    finish(&mut running);
+}
+
+fn instances() -> BTreeSet<String> {
+    std::fs::read_dir("/sys/kernel/tracing/instances")
+        .expect("tracefs is mounted")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("piste-"))
+        .collect()
+}
+
+/// A session that records the calls of a program which waits to begin.
+fn begin<'a>(place: &'a Workplace, options: &[&str], calls: u64, rest_us: &str) -> (KernelSession<'a>, Running) {
+    let program = place.program("numbered_calls.c");
+    let session = KernelSession::create(place, options);
+    let mut running = place.start(program, &[&calls.to_string(), rest_us]);
+    assert_eq!(running.line(), "ready");
+    session
+        .enable(&["--syscall", "close"])
+        .track(&["--pid", &running.pid().to_string()])
+        .start();
+    (session, running)
+}
+
+fn finish(running: &mut Running) {
+    running.say("end");
+    running.finish().expect_success();
+}
+
+fn kill_and_go_on(place: &Workplace, victim: Victim) {
+    if matches!(victim, Victim::KernelConsumer | Victim::Both) {
+        let consumer = place.kernel_consumer();
+        send(consumer, Signal::KILL);
+        wait_until("the kernel consumer is dead", || !exists(consumer));
+    }
+    if matches!(victim, Victim::Pisted | Victim::Both) {
+        place.kill_pisted();
+        place.start_pisted();
+    }
+}
+
+fn count(channel: &Value, key: &str) -> u64 {
+    channel[key].as_u64().unwrap_or_else(|| panic!("{key}: {channel:#}"))
+}
+
+/// Of a call of numbered_calls.c.
+fn number_of(event: &piste_suite::Event) -> u64 {
+    const FIRST: u64 = 1_000_000;
+    event.number("fd") - FIRST
+}

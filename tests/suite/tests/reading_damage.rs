@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recorded trace, damaged in one way after the other: `piste stats` counts the events that can be read and says what is wrong and where;
+//! `piste view` shows as many.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use piste_suite::build_tree::binary;
+use piste_suite::{Workplace, process};
+use serde_json::Value;
+
+/// A trace with one stream file of packets of 4 KiB, and what an undamaged one is.
+struct Recorded {
+    place: Workplace,
+    /// Of `metadata` and the stream.
+    trace: PathBuf,
+    stream: PathBuf,
+    /// Behind the last packet.
+    bytes: u64,
+    events: u64,
+}
+
+const PACKET_BYTES: u64 = 4096;
+
+impl Recorded {
+    /// One thread writes 2000 events, in packets of one size.
+    fn new() -> Recorded {
+        let place = Workplace::new();
+        let options = [
+            "-u",
+            "count:*",
+            "--block",
+            "forever",
+            "--subbuf-size",
+            "4K",
+            "--num-subbuf",
+            "8",
+        ];
+        let recording = place.record(&options, place.program("count.c"), &["1", "2000"]);
+        recording.expect_whole();
+        let original = recording.trace().path().to_owned();
+        // Without its index files, as other tracers leave it.
+        let trace = place.path("damaged");
+        fs::create_dir(&trace).expect("a folder is made");
+        let mut streams = Vec::new();
+        for file in files(&original) {
+            let name = file.file_name().expect("it has a name");
+            fs::copy(&file, trace.join(name)).expect("it is copied");
+            if name != "metadata" && fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0) {
+                streams.push(trace.join(name));
+            }
+        }
+        streams.sort_by_key(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
+        let stream = streams.pop().expect("a stream with events");
+        let mut recorded = Recorded {
+            bytes: fs::metadata(&stream).expect("it is there").len(),
+            place,
+            trace,
+            stream,
+            events: recording.events(),
+        };
+        assert!(recorded.bytes > 4 * PACKET_BYTES, "{} bytes", recorded.bytes);
+        let (events, findings) = recorded.read();
+        assert_eq!((events, findings), (recorded.events, vec![]));
+        recorded.events = events;
+        recorded
+    }
+
+    fn stats(&self) -> Value {
+        let folder = self.trace.to_str().expect("UTF-8");
+        self.place.piste_json(&["stats", folder])
+    }
+
+    /// How many events can be read, and kinds, counts and places of what was found.
+    fn read(&self) -> (u64, Vec<(String, u64, u64)>) {
+        let stats = self.stats();
+        let events = stats["events"].as_u64().expect("a number");
+        let mut view = self.place.command(binary("piste"));
+        let shown = process::run(view.arg("view").arg(&self.trace));
+        shown.expect_success();
+        assert_eq!(shown.stdout.lines().count() as u64, events, "{}", shown.stderr);
+        let findings = stats["findings"].as_array().expect("an array").iter();
+        let findings = findings.map(|finding| {
+            let number = |key: &str| finding[key].as_u64().expect("a number");
+            let kind = finding["kind"].as_str().expect("a text");
+            (kind.to_owned(), number("count"), number("offset"))
+        });
+        (events, findings.collect())
+    }
+
+    /// Kinds alone, with the number of events that are missing.
+    fn kinds(&self) -> (u64, Vec<String>) {
+        let (events, findings) = self.read();
+        assert!(events < self.events, "nothing is missing");
+        (
+            self.events - events,
+            findings.into_iter().map(|(kind, ..)| kind).collect(),
+        )
+    }
+
+    fn damage(&self, file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(file).expect("it can be read");
+        change(&mut bytes);
+        fs::write(file, bytes).expect("it can be written");
+    }
+
+    fn restore(&self, stream: &[u8]) {
+        fs::write(&self.stream, stream).expect("it can be written");
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("it can be listed") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true if path.ends_with("index") => {}
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+/// Where the size of the content and of the packet stand, in bytes (docs/reference/trace-format.md).
+fn packets(bytes: &[u8]) -> Vec<usize> {
+    let magic = 0xc1fc_1fc1_u32.to_le_bytes();
+    let starts = bytes.windows(4).enumerate().filter(|(_, word)| *word == magic);
+    starts.map(|(at, _)| at).collect()
+}
+
+#[test]
+fn damaged_packets_cost_what_is_in_them() {
+    let recorded = Recorded::new();
+    let whole = fs::read(&recorded.stream).expect("it can be read");
+    let starts = packets(&whole);
+    let second = starts[1];
+
+    recorded.damage(&recorded.stream, |bytes| bytes[second] ^= 0xff);
+    let (events, findings) = recorded.read();
+    assert!(events < recorded.events && events > recorded.events / 2, "{events}");
+    assert!(
+        findings.contains(&("damaged_packet".into(), 1, second as u64)),
+        "{findings:?}"
+    );
+    assert!(
+        findings
+            .iter()
+            .any(|(kind, count, _)| kind == "lost_packets" && *count == 1),
+        "{findings:?}"
+    );
+
+    // Zeros, as a file system leaves them after a crash.
+    recorded.restore(&whole);
+    recorded.damage(&recorded.stream, |bytes| bytes[second..second + 4096].fill(0));
+    let (_, kinds) = recorded.kinds();
+    assert!(kinds.contains(&"damaged_packet".into()), "{kinds:?}");
+
+    // Something that is no event, in the middle of a packet.
+    recorded.restore(&whole);
+    recorded.damage(&recorded.stream, |bytes| bytes[second + 2048..second + 2112].fill(0xff));
+    let (_, findings) = recorded.read();
+    let place = |(_, _, offset): &(String, u64, u64)| (second as u64..second as u64 + PACKET_BYTES).contains(offset);
+    assert!(!findings.is_empty() && findings.iter().any(place), "{findings:?}");
+
+    // The packets of two places changed: nothing is lost, and time goes back.
+    recorded.restore(&whole);
+    let third = starts[2];
+    assert_eq!(third - second, starts[3] - third, "packets are of one size");
+    recorded.damage(&recorded.stream, |bytes| {
+        let (left, right) = bytes.split_at_mut(third);
+        left[second..].swap_with_slice(&mut right[..third - second]);
+    });
+    let (events, findings) = recorded.read();
+    assert_eq!(events, recorded.events);
+    assert!(
+        findings.iter().any(|(kind, ..)| kind == "time_goes_back"),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn files_that_are_cut_give_what_is_before() {
+    let recorded = Recorded::new();
+    let whole = fs::read(&recorded.stream).expect("it can be read");
+    let third = packets(&whole)[2];
+    let mut before = 0;
+    for cut in [third, third + 2, third + 60, third + 2000] {
+        recorded.restore(&whole[..cut]);
+        let (events, findings) = recorded.read();
+        assert!(events >= before && events < recorded.events, "{events} of {cut} bytes");
+        before = events;
+        match cut == third {
+            true => assert_eq!(findings, []),
+            false => assert_eq!(findings, [("cut_file".into(), 1, third as u64)], "{cut}"),
+        }
+    }
+    recorded.restore(&[]);
+    assert_eq!(recorded.read(), (0, vec![]));
+}
+
+#[test]
+fn metadata_that_a_crash_has_cut_is_used_as_far_as_it_goes() {
+    let recorded = Recorded::new();
+    let metadata = recorded.trace.join("metadata");
+    recorded.damage(&metadata, |bytes| bytes.extend(b"event { id = 77; stream_id = 0; na"));
+    assert_eq!(
+        recorded.read(),
+        (recorded.events, vec![("damaged_metadata".into(), 1, 0)])
+    );
+
+    recorded.damage(&metadata, |bytes| bytes.truncate(200));
+    let mut stats = recorded.place.command(binary("piste"));
+    let failed = process::run(stats.arg("stats").arg(&recorded.trace));
+    failed.expect_status(1);
+    assert!(failed.stderr.contains("metadata"), "{}", failed.stderr);
+}
+
+/// What lies in a folder besides; none of it is waited for.
+#[test]
+fn special_files_and_loops_are_no_streams() {
+    let recorded = Recorded::new();
+    let made = process::run(recorded.place.command("mkfifo").arg(recorded.trace.join("pipe")));
+    made.expect_success();
+    symlink("/dev/zero", recorded.trace.join("endless")).expect("a link is made");
+    symlink("loop", recorded.trace.join("loop")).expect("a link is made");
+    symlink("..", recorded.trace.join("up")).expect("a link is made");
+    fs::write(recorded.trace.join("empty"), "").expect("a file is made");
+    assert_eq!(recorded.read(), (recorded.events, vec![]));
+
+    // From above, where a loop of folders is on the way.
+    let above = recorded.place.path("above");
+    fs::create_dir(&above).expect("a folder is made");
+    symlink(&above, above.join("again")).expect("a link is made");
+    fs::rename(&recorded.trace, above.join("trace")).expect("it is moved");
+    let stats = recorded.place.piste_json(&["stats", above.to_str().expect("UTF-8")]);
+    assert_eq!(stats["events"], recorded.events);
+}
+
+#[test]
+fn more_streams_than_files_may_be_open_are_merged() {
+    let place = Workplace::new();
+    let trace = place.path("many");
+    fs::create_dir(&trace).expect("a folder is made");
+    let metadata = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n\
+        clock { name = c; };\nstream { event.header := struct { integer { size = 32; map = clock.c.value; } t; }; };\n\
+        event { name = e; fields := struct { integer { size = 32; } n; }; };\n";
+    fs::write(trace.join("metadata"), metadata).expect("metadata is written");
+    let count = 3000_u32;
+    for number in 0..count {
+        // Each has an early and a late event.
+        let events = [number, number, 2 * count - number, number].map(u32::to_le_bytes);
+        fs::write(trace.join(format!("s{number}")), events.concat()).expect("a stream is written");
+    }
+    let mut limited = place.command("prlimit");
+    limited.args(["--nofile=256:256", "--"]).arg(binary("piste"));
+    let shown = process::run(limited.arg("view").arg(&trace));
+    shown.expect_silent_success();
+    let numbers: Vec<u32> = shown
+        .stdout
+        .lines()
+        .filter_map(|line| line.split("n = ").nth(1)?.trim_end_matches(" }").parse().ok())
+        .collect();
+    let expected: Vec<u32> = (0..count).chain((0..count).rev()).collect();
+    assert_eq!(numbers, expected);
+}
