@@ -24,7 +24,7 @@ struct Recorded {
 const PACKET_BYTES: u64 = 4096;
 
 impl Recorded {
-    /// One thread writes 2000 events, in packets of one size.
+    /// One thread on one CPU writes 2000 events, in packets of one size.
     fn new() -> Recorded {
         let place = Workplace::new();
         let options = [
@@ -37,7 +37,11 @@ impl Recorded {
             "--num-subbuf",
             "8",
         ];
-        let recording = place.record(&options, place.program("count.c"), &["1", "2000"]);
+        // On two CPUs it would write two streams.
+        let program = place.program("count.c");
+        let cpu = rustix::thread::sched_getcpu().to_string();
+        let arguments = ["-c", &cpu, program.to_str().expect("UTF-8"), "1", "2000"];
+        let recording = place.record(&options, "taskset", &arguments);
         recording.expect_whole();
         let original = recording.trace().path().to_owned();
         // Without its index files, as other tracers leave it.
