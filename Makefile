@@ -107,7 +107,7 @@ bench: packages build ## Measures against the floor, LTTng-UST, perf and strace;
 	@bench/run
 
 .PHONY: bench-overhead
-bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about twenty minutes
+bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about twenty-five minutes
 	@bench/overhead
 
 .PHONY: clean
