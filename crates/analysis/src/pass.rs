@@ -3,7 +3,9 @@
 
 use crate::analysis::Analysis;
 use crate::facts::{Fact, FactReader, Incoming};
-use crate::model::{At, Call, Circumstances, Delay, Gaps, Interruption, Listen, Slice, System, ThreadId};
+use crate::model::{
+    At, Call, Circumstances, Delay, FileCall, Gaps, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId,
+};
 use crate::names::Names;
 use crate::report::Report;
 use crate::survey::Survey;
@@ -96,6 +98,18 @@ impl Listen for Listeners {
     #[inline]
     fn call(&mut self, system: &System, call: &Call) {
         self.0.iter_mut().for_each(|to| to.call(system, call));
+    }
+
+    fn file_call(&mut self, system: &System, call: &FileCall) {
+        self.0.iter_mut().for_each(|to| to.file_call(system, call));
+    }
+
+    fn request(&mut self, system: &System, request: &Request) {
+        self.0.iter_mut().for_each(|to| to.request(system, request));
+    }
+
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
+        self.0.iter_mut().for_each(|to| to.occurrence(system, occurrence));
     }
 
     fn interruption(&mut self, system: &System, interruption: &Interruption) {

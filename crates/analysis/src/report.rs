@@ -49,6 +49,8 @@ pub enum Unit {
     Id,
     /// How many.
     Count,
+    /// How large.
+    Bytes,
     /// How long, in nanoseconds.
     Nanoseconds,
     /// When, in nanoseconds from the clock's origin.

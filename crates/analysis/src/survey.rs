@@ -64,6 +64,11 @@ impl Survey {
         is_often && self.contradicted > CONTRADICTED_MAX * self.current.len() as u64
     }
 
+    /// It tells which threads have the CPUs.
+    pub fn has_switches(&self) -> bool {
+        self.switches > 0
+    }
+
     /// CPUs on which threads are to run, and that no event is of.
     pub fn unseen_cpus(&self) -> impl Iterator<Item = u32> {
         let highest = self.seen.iter().chain(&self.meant).max().copied();

@@ -30,12 +30,27 @@ pub(super) enum Kind {
     VectorExit(Name),
     TimerEntry,
     TimerExit,
+    DumpBegin,
+    DumpEnd,
     DumpedThread,
     DumpedProcess,
+    DumpedFile,
+    DumpedDevice,
+    RequestInsert,
+    RequestIssue,
+    RequestRequeue,
+    RequestMerge,
+    RequestComplete,
+    PagesAllocated,
+    PagesFreed,
+    PageFault,
+    KernelPageFault,
+    PacketSent,
+    PacketReceived,
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
-const CLASSES: [(&str, Kind, &[&str]); 18] = [
+const CLASSES: [(&str, Kind, &[&str]); 33] = [
     (
         "sched_switch",
         Kind::Switch,
@@ -92,7 +107,125 @@ const CLASSES: [(&str, Kind, &[&str]); 18] = [
         Kind::DumpedProcess,
         &["pid", "cmdline", "cgroup"],
     ),
+    ("lttng_statedump_start", Kind::DumpBegin, &[]),
+    ("lttng_statedump_end", Kind::DumpEnd, &[]),
+    (
+        "lttng_statedump_file_descriptor",
+        Kind::DumpedFile,
+        &["pid", "fd", "flags", "filename"],
+    ),
+    ("lttng_statedump_block_device", Kind::DumpedDevice, &["dev", "diskname"]),
+    ("block_rq_insert", Kind::RequestInsert, REQUEST),
+    ("block_rq_issue", Kind::RequestIssue, REQUEST),
+    ("block_rq_requeue", Kind::RequestRequeue, REQUEST),
+    ("block_rq_merge", Kind::RequestMerge, REQUEST),
+    ("block_rq_complete", Kind::RequestComplete, REQUEST),
+    ("kmem_mm_page_alloc|mm_page_alloc", Kind::PagesAllocated, &["order"]),
+    ("kmem_mm_page_free|mm_page_free", Kind::PagesFreed, &["order"]),
+    (
+        "x86_exceptions_page_fault_user|exceptions_page_fault_user|page_fault_user",
+        Kind::PageFault,
+        &[],
+    ),
+    (
+        "x86_exceptions_page_fault_kernel|exceptions_page_fault_kernel|page_fault_kernel",
+        Kind::KernelPageFault,
+        &[],
+    ),
+    ("net_dev_queue", Kind::PacketSent, &["name", "len"]),
+    (
+        "net_if_receive_skb|netif_receive_skb",
+        Kind::PacketReceived,
+        &["name", "len"],
+    ),
 ];
+
+/// Of a request to a device. Those that complete have an error, and bytes only as sectors.
+const REQUEST: &[&str] = &["dev", "sector", "nr_sector", "bytes", "rwbs", "tid|pid", "error|errors"];
+
+/// Of a system call that has to do with files: what [`super::Arguments`] is made of.
+const ARGUMENTS: &[&str] = &[
+    "fd|fildes|oldfd|in_fd|fd_in|fdin|ufd",
+    "newfd|out_fd|fd_out|fdout|max_fd",
+    "flags|type|cmd|unshare_flags",
+    "family|arg",
+    "filename|pathname",
+];
+
+/// System calls of which the arguments matter. Of the others nothing is decoded.
+const WITH_ARGUMENTS: [&str; 63] = [
+    "accept",
+    "accept4",
+    "bind",
+    "close",
+    "close_range",
+    "connect",
+    "copy_file_range",
+    "creat",
+    "dup",
+    "dup2",
+    "dup3",
+    "epoll_create",
+    "epoll_create1",
+    "eventfd",
+    "eventfd2",
+    "fcntl",
+    "fcntl64",
+    "fdatasync",
+    "fsync",
+    "getpeername",
+    "getsockname",
+    "getsockopt",
+    "inotify_init1",
+    "listen",
+    "memfd_create",
+    "open",
+    "openat",
+    "openat2",
+    "pread",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pwrite",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "read",
+    "readv",
+    "recv",
+    "recvfrom",
+    "recvmmsg",
+    "recvmsg",
+    "send",
+    "sendfile",
+    "sendfile64",
+    "sendmmsg",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "signalfd",
+    "signalfd4",
+    "socket",
+    "splice",
+    "sync_file_range",
+    "syncfs",
+    "tee",
+    "timerfd_create",
+    "timerfd_settime",
+    "unshare",
+    "vmsplice",
+    "write",
+    "writev",
+];
+
+/// The fields of a system call's entry that are asked for.
+fn arguments(call: &str) -> &'static [&'static str] {
+    match WITH_ARGUMENTS.binary_search(&call) {
+        Ok(_) => ARGUMENTS,
+        Err(_) => &[],
+    }
+}
 
 /// What events of a class say, and in which fields.
 pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static str]) {
@@ -104,16 +237,13 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
     }
     let mut name = |name: &str| names.keep(name.as_bytes());
     if let Some(call) = class.strip_prefix("syscall_entry_") {
-        return (Kind::CallEntry(name(call)), &["fd|fildes", "count|len|vlen"]);
+        return (Kind::CallEntry(name(call)), arguments(call));
     }
     if let Some(call) = class.strip_prefix("syscall_exit_") {
         return (Kind::CallExit(Some(name(call))), &["ret"]);
     }
     if let Some(call) = class.strip_prefix("compat_syscall_entry_") {
-        return (
-            Kind::CallEntry(name(&format!("compat_{call}"))),
-            &["fd|fildes", "count|len|vlen"],
-        );
+        return (Kind::CallEntry(name(&format!("compat_{call}"))), arguments(call));
     }
     if let Some(call) = class.strip_prefix("compat_syscall_exit_") {
         return (Kind::CallExit(Some(name(&format!("compat_{call}")))), &["ret"]);
@@ -127,7 +257,7 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
     }
     // Tracers of old, whose entries had the names of the kernel's functions.
     if let Some(call) = class.strip_prefix("sys_") {
-        return (Kind::CallEntry(name(call)), &["fd", "count"]);
+        return (Kind::CallEntry(name(call)), arguments(call));
     }
     (Kind::Other, &[])
 }
@@ -135,6 +265,13 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_with_arguments_can_be_searched() {
+        assert!(WITH_ARGUMENTS.is_sorted());
+        assert_eq!(arguments("openat").len(), ARGUMENTS.len());
+        assert!(arguments("getpid").is_empty());
+    }
 
     #[test]
     fn classes_are_known_by_every_spelling() {
@@ -151,7 +288,9 @@ mod tests {
             ("x86_irq_vectors_local_timer_entry", Kind::VectorEntry(local_timer)),
             ("irq_vectors_local_timer_exit", Kind::VectorExit(local_timer)),
             ("sched:sched_switch", Kind::Other),
-            ("block_rq_issue", Kind::Other),
+            ("block_rq_issue", Kind::RequestIssue),
+            ("mm_page_free", Kind::PagesFreed),
+            ("block_plug", Kind::Other),
         ] {
             assert_eq!(of(class, &mut names).0, kind, "{class}");
         }

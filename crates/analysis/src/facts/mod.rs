@@ -73,6 +73,8 @@ pub enum Fact<'f> {
     CallEntry {
         /// The system call.
         call: Name,
+        /// What it is about, of those that have to do with files.
+        arguments: Arguments<'f>,
     },
     /// The current thread gets its answer.
     CallExit {
@@ -101,6 +103,130 @@ pub enum Fact<'f> {
         /// Its control group.
         cgroup: &'f [u8],
     },
+    /// A state dump begins.
+    DumpBegin,
+    /// It is complete.
+    DumpEnd,
+    /// A file that a process has open.
+    DumpedFile {
+        /// The process.
+        pid: i32,
+        /// By which number it has it.
+        descriptor: i32,
+        /// As it was opened.
+        flags: Option<i64>,
+        /// What the kernel calls it.
+        name: &'f [u8],
+    },
+    /// A disk or a part of one.
+    DumpedDevice {
+        /// As requests name it.
+        device: u32,
+        /// As people do.
+        name: &'f [u8],
+    },
+    /// Something happens to a request to a device.
+    Request(RequestStep, RequestFact),
+    /// The current thread gets memory: 2^order pages.
+    PagesAllocated {
+        /// How many.
+        order: u32,
+    },
+    /// The current thread gives memory back.
+    PagesFreed {
+        /// How many.
+        order: u32,
+    },
+    /// The current thread touched memory that is not there yet.
+    PageFault {
+        /// In the kernel, for a system call.
+        is_kernel: bool,
+    },
+    /// A packet is put into the queue of a network device.
+    PacketSent(Packet<'f>),
+    /// A packet came.
+    PacketReceived(Packet<'f>),
+}
+
+/// What a system call is about: of these what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arguments<'f> {
+    /// The file that it is about; the source of those that copy.
+    pub descriptor: Option<i32>,
+    /// The target of those that copy; the number that a file is to have; the last one of a range.
+    pub other: Option<i32>,
+    /// Flags, a socket's type, what `fcntl` is to do.
+    pub flags: Option<i64>,
+    /// A socket's family, the argument of `fcntl`.
+    pub value: Option<i64>,
+    /// A path, of tracers that record what pointers point to.
+    pub path: &'f [u8],
+}
+
+/// What happens to a request to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestStep {
+    /// It is put into a queue.
+    Insert,
+    /// The driver gets it.
+    Issue,
+    /// The driver gives it back; it will be issued again.
+    Requeue,
+    /// It becomes a part of another one, before it is issued.
+    Merge,
+    /// The device has done it, or a part of it.
+    Complete,
+}
+
+/// What is said of a request to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub struct RequestFact {
+    pub device: u32,
+    pub sector: u64,
+    pub sectors: u32,
+    pub bytes: u64,
+    pub operation: DeviceOperation,
+    /// Who does what is said.
+    pub tid: Option<i32>,
+    pub has_failed: bool,
+}
+
+/// What a device is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceOperation {
+    /// To read.
+    Read,
+    /// To write.
+    Write,
+    /// To make sure that what was written stays.
+    Flush,
+    /// To forget.
+    Discard,
+    /// Something else.
+    Other,
+}
+
+impl DeviceOperation {
+    /// For people and programs.
+    pub fn text(self) -> &'static str {
+        match self {
+            DeviceOperation::Read => "read",
+            DeviceOperation::Write => "write",
+            DeviceOperation::Flush => "flush",
+            DeviceOperation::Discard => "discard",
+            DeviceOperation::Other => "other",
+        }
+    }
+}
+
+/// A packet of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'f> {
+    /// The interface's name.
+    pub interface: &'f [u8],
+    /// With the headers that it has there.
+    pub bytes: u32,
 }
 
 /// A CPU turns from one thread to another.
@@ -371,7 +497,16 @@ fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f
             tid: values.id(0)?,
             name: values.text(1),
         },
-        Kind::CallEntry(call) => Fact::CallEntry { call },
+        Kind::CallEntry(call) => Fact::CallEntry {
+            call,
+            arguments: Arguments {
+                descriptor: values.id(0),
+                other: values.id(1),
+                flags: values.number(2),
+                value: values.number(3),
+                path: values.text(4),
+            },
+        },
         Kind::CallExit(call) => Fact::CallExit {
             call,
             result: values.number(0).unwrap_or(0),
@@ -400,7 +535,87 @@ fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f
             command_line: values.text(1),
             cgroup: values.text(2),
         },
+        Kind::DumpBegin => Fact::DumpBegin,
+        Kind::DumpEnd => Fact::DumpEnd,
+        Kind::DumpedFile => Fact::DumpedFile {
+            pid: values.id(0)?,
+            descriptor: values.id(1)?,
+            flags: values.number(2),
+            name: values.text(3),
+        },
+        Kind::DumpedDevice => Fact::DumpedDevice {
+            device: number(0)?,
+            name: values.text(1),
+        },
+        Kind::RequestInsert => Fact::Request(RequestStep::Insert, request(values)?),
+        Kind::RequestIssue => Fact::Request(RequestStep::Issue, request(values)?),
+        Kind::RequestRequeue => Fact::Request(RequestStep::Requeue, request(values)?),
+        Kind::RequestMerge => Fact::Request(RequestStep::Merge, request(values)?),
+        Kind::RequestComplete => Fact::Request(RequestStep::Complete, request(values)?),
+        Kind::PagesAllocated => Fact::PagesAllocated { order: number(0)? },
+        Kind::PagesFreed => Fact::PagesFreed { order: number(0)? },
+        Kind::PageFault => Fact::PageFault { is_kernel: false },
+        Kind::KernelPageFault => Fact::PageFault { is_kernel: true },
+        Kind::PacketSent => Fact::PacketSent(packet(values)?),
+        Kind::PacketReceived => Fact::PacketReceived(packet(values)?),
     })
+}
+
+fn packet(values: &Values) -> Option<Packet<'_>> {
+    Some(Packet {
+        interface: values.text(0),
+        bytes: values.number(1)? as u32,
+    })
+}
+
+/// A sector is 512 bytes, whatever the device's blocks are.
+const SECTOR_BYTES: u64 = 512;
+
+fn request(values: &Values) -> Option<RequestFact> {
+    let sectors = values.number(2)? as u32;
+    let operation = match values.number(4) {
+        Some(flags) => operation(flags),
+        None => operation_in_letters(values.text(4)),
+    };
+    Some(RequestFact {
+        device: values.number(0)? as u32,
+        sector: values.number(1)?.cast_unsigned(),
+        sectors,
+        // What is no read or write of sectors may have bytes all the same.
+        bytes: values
+            .number(3)
+            .map_or(u64::from(sectors) * SECTOR_BYTES, i64::cast_unsigned),
+        operation,
+        tid: values.id(5),
+        has_failed: values.number(6).is_some_and(|error| error != 0),
+    })
+}
+
+/// `rwbs` as viewers of kernel traces know it, a bit for each letter.
+fn operation(flags: i64) -> DeviceOperation {
+    match flags {
+        flags if flags & (0x02 | 0x80) != 0 => DeviceOperation::Discard,
+        flags if flags & 0x01 != 0 => DeviceOperation::Write,
+        flags if flags & 0x04 != 0 => DeviceOperation::Read,
+        flags if flags & 0x100 != 0 => DeviceOperation::Flush,
+        _ => DeviceOperation::Other,
+    }
+}
+
+/// `rwbs` as the kernel writes it. An `F` before the operation asks for a flush ahead of it.
+fn operation_in_letters(letters: &[u8]) -> DeviceOperation {
+    let operation = match letters {
+        [b'F', operation @ (b'R' | b'W' | b'D' | b'F' | b'N'), ..] => *operation,
+        [operation, ..] => *operation,
+        [] => 0,
+    };
+    match operation {
+        b'R' => DeviceOperation::Read,
+        b'W' => DeviceOperation::Write,
+        b'D' => DeviceOperation::Discard,
+        b'F' => DeviceOperation::Flush,
+        _ => DeviceOperation::Other,
+    }
 }
 
 /// From `prev_state`, and from the kernel's own number where the tracer gives it beside.
@@ -421,6 +636,25 @@ fn left(state: Option<i64>, raw: Option<i64>) -> Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_of_devices_are_understood_as_bits_and_as_letters() {
+        use DeviceOperation::{Discard, Flush, Other, Read, Write};
+        for (flags, letters, expected) in [
+            (0x24, "RS", Read),
+            (0x21, "WS", Write),
+            (0x61, "WSM", Write),
+            (0x421, "FWS", Write),
+            (0x500, "FF", Flush),
+            (0x100, "F", Flush),
+            (0x02, "D", Discard),
+            (0x82, "DE", Discard),
+            (0, "N", Other),
+        ] {
+            assert_eq!(operation(flags), expected, "{letters}");
+            assert_eq!(operation_in_letters(letters.as_bytes()), expected, "{letters}");
+        }
+    }
 
     #[test]
     fn states_of_every_kernel_are_understood() {

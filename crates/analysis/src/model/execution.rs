@@ -5,20 +5,21 @@ use super::state::{Call, Interruption, Mode, State, ThreadId};
 use super::thread::{Calling, Nature, Pending, SOFT_VECTORS};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
-use crate::facts::Interrupt;
+use crate::facts::{Arguments, Interrupt};
 use crate::names::Name;
 
 /// Deeper than this interrupts do not nest.
 const NESTED_MAX: usize = 16;
 
 impl System {
-    pub(super) fn call_entry(&mut self, call: Name, cpu: u32, at: &At, to: &mut dyn Listen) {
+    pub(super) fn call_entry(&mut self, call: Name, arguments: &Arguments<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
         let Some(id) = self.caller(cpu, at, to) else { return };
         let before = self.in_mode(id, cpu, Mode::User);
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
         self.go_on(id, before, cpu, at, to);
         // A gap in what came before is no reason to doubt what begins now.
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
+        self.threads[id.index()].asked = self.asked(call, arguments);
         self.set_mode(id, cpu);
     }
 
@@ -37,10 +38,10 @@ impl System {
         // A gap that lies in between has made it unknown.
         let inside = self.threads[id.index()].call;
         self.threads[id.index()].call = Calling::Outside;
+        let asked = self.threads[id.index()].asked.take();
         self.set_mode(id, cpu);
         if let Calling::Inside(name, Some(begin_ns)) = inside
             && call == Some(name)
-            && self.is_told()
         {
             let call = Call {
                 thread: id,
@@ -49,7 +50,12 @@ impl System {
                 end_ns: at.ns,
                 result,
             };
-            to.call(self, &call);
+            if let Some(asked) = asked {
+                self.answered(&call, &asked, to);
+            }
+            if self.is_told() {
+                to.call(self, &call);
+            }
         }
     }
 

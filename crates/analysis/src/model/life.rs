@@ -47,6 +47,11 @@ impl System {
             wake: None,
         };
         self.turn(id, turn, to);
+        let parent_owner = self.owner(parent);
+        match fork.pid {
+            Some(pid) if pid != fork.tid => self.files.begin_thread(parent, id),
+            _ => self.files.fork(parent_owner, fork.tid),
+        }
         if self.is_told() {
             to.born(self, id, Some(parent), at.ns);
         }
@@ -75,6 +80,8 @@ impl System {
 
     pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
         let id = self.thread_of(old_tid);
+        let owner = self.owner(id);
+        self.files.execute(owner, tid, at.ns);
         if tid != old_tid {
             // The thread that executes takes over the id of the process's first one, which has ended.
             if let Some(first) = self.by_tid.get(&tid).copied() {
@@ -109,6 +116,8 @@ impl System {
         if at.tid == Some(tid) {
             self.follow(id, at, to);
         }
+        let owner = self.owner(id);
+        self.files.end(owner, !has_others && owner.process == tid);
     }
 
     pub(super) fn free(&mut self, tid: i32, at: &At, to: &mut dyn Listen) {
@@ -128,7 +137,18 @@ impl System {
         self.call_thread(id, name);
     }
 
+    /// What a process has open, says the state dump.
+    pub(super) fn dumped_file(&mut self, pid: i32, opened: (i32, Option<i64>), name: &[u8], now_ns: i64) {
+        // Without an event of the dump before it nobody knows when the process was asked.
+        if let Some(asked_ns) = self.files.dump(now_ns) {
+            let gaps = &self.circumstances.gaps;
+            let name = (name, &mut self.names);
+            self.files.dumped(pid, opened, name, (asked_ns, now_ns), gaps);
+        }
+    }
+
     pub(super) fn dumped(&mut self, dumped: &DumpedThread<'_>, at: &At, to: &mut dyn Listen) {
+        self.files.dump(at.ns);
         if dumped.tid == 0 {
             return;
         }

@@ -2,6 +2,9 @@
 //! Who wants to know what the model finds out. Everything is told when it has ended, in about the order of the ends.
 
 use super::System;
+use super::file_calls::FileCall;
+use super::occurrence::Occurrence;
+use super::requests::Request;
 use super::state::{Call, Delay, Interruption, Slice, ThreadId};
 use crate::facts::Fact;
 
@@ -14,6 +17,12 @@ pub trait Listen {
     fn slice(&mut self, system: &System, slice: &Slice) {}
     /// A system call has ended. Those whose entry is not in the trace, or that a gap may have torn, are not told.
     fn call(&mut self, system: &System, call: &Call) {}
+    /// A system call that has to do with a file has ended. It is told before it is told as a call.
+    fn file_call(&mut self, system: &System, call: &FileCall) {}
+    /// A device has done what it was asked for; or that is not in the trace, and will not be.
+    fn request(&mut self, system: &System, request: &Request) {}
+    /// Something happened that changes no state.
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {}
     /// An interrupt has ended.
     fn interruption(&mut self, system: &System, interruption: &Interruption) {}
     /// A thread that was woken runs.

@@ -9,13 +9,21 @@
 //! - scheduling.rs: switches and wake-ups
 //! - execution.rs: system calls and interrupts, on the thread that has the CPU
 //! - life.rs: threads begin, become another program, end; the state dump
+//! - files.rs, file_calls.rs: which file a descriptor is, and what system calls do with it
+//! - requests.rs: requests to devices
+//! - occurrence.rs: what happens at an instant, and to whom: memory, packets
 //!
-//! Memory: about 200 bytes for each thread that the trace has, living or dead; nothing grows with the number of events.
+//! Memory: about 200 bytes for each thread that the trace has, living or dead, and what files.rs says; nothing grows with the number of
+//! events.
 
 mod execution;
+mod file_calls;
+mod files;
 mod gaps;
 mod life;
 mod listen;
+mod occurrence;
+mod requests;
 mod scheduling;
 mod state;
 mod thread;
@@ -23,8 +31,15 @@ mod turn;
 
 use rustc_hash::FxHashMap;
 
+use self::file_calls::Effect;
+pub use self::file_calls::{FileCall, FileOperation};
+use self::files::Files;
+pub use self::files::{File, FileId, FileKind, Opened};
 pub use self::gaps::{Gap, Gaps};
 pub use self::listen::{Listen, Nobody};
+pub use self::occurrence::{Happening, Occurrence};
+pub use self::requests::Request;
+use self::requests::Requests;
 pub use self::state::{Call, Delay, Interruption, Mode, Slice, State, ThreadId, Wait, Wake, Why};
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
@@ -81,6 +96,10 @@ pub struct System {
     cpus: Vec<Option<Cpu>>,
     /// Whose call lets others go first.
     sched_yield: Name,
+    files: Files,
+    /// What calls do to files.
+    effects: FxHashMap<Name, Option<Effect>>,
+    requests: Requests,
 }
 
 impl System {
@@ -97,6 +116,9 @@ impl System {
             processes: FxHashMap::default(),
             cpus: Vec::new(),
             sched_yield,
+            files: Files::default(),
+            effects: FxHashMap::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -109,6 +131,17 @@ impl System {
         let at = At { ns: self.now_ns, ..at };
         to.fact(self, fact, at.cpu, at.ns);
         match *fact {
+            Fact::DumpBegin => {
+                self.files.dump(at.ns);
+            }
+            Fact::DumpEnd => self.files.end_dump(),
+            Fact::DumpedFile {
+                pid,
+                descriptor,
+                flags,
+                name,
+            } => self.dumped_file(pid, (descriptor, flags), name, at.ns),
+            Fact::DumpedDevice { device, name } => self.dumped_device(device, name),
             Fact::Fork(ref fork) => self.fork(fork, &at, to),
             Fact::Exec { tid, old_tid, file } => self.exec(tid, old_tid, file, &at, to),
             Fact::Exit { tid, has_others } => self.exit(tid, has_others, &at, to),
@@ -120,6 +153,7 @@ impl System {
                 command_line,
                 cgroup,
             } => {
+                self.files.dump(at.ns);
                 self.processes.insert(
                     pid,
                     Process {
@@ -137,7 +171,7 @@ impl System {
                     Fact::Switch(ref switch) => self.switch(switch, cpu, &at, to),
                     Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
                     Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
-                    Fact::CallEntry { call } => self.call_entry(call, cpu, &at, to),
+                    Fact::CallEntry { call, ref arguments } => self.call_entry(call, arguments, cpu, &at, to),
                     Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
                     Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
                     Fact::End(interrupt) => self.end_interrupt(interrupt, cpu, &at, to),
@@ -146,7 +180,8 @@ impl System {
                             raised.get_or_insert(at.ns);
                         }
                     }
-                    _ => {}
+                    Fact::Request(step, ref fact) => self.request(step, fact, cpu, &at, to),
+                    _ => self.occurrence(fact, cpu, &at, to),
                 }
                 self.cpu(cpu).last_ns = at.ns;
             }
@@ -166,6 +201,7 @@ impl System {
     /// The trace ends; what is not over yet is told as far as it got.
     pub fn finish(&mut self, end_ns: i64, to: &mut dyn Listen) {
         self.now_ns = self.now_ns.max(end_ns);
+        self.give_up_requests(to);
         for index in 0..self.threads.len() as u32 {
             self.end(ThreadId(index), self.now_ns, to);
         }
@@ -206,6 +242,11 @@ impl System {
     /// What the state dump says of a process.
     pub fn process(&self, pid: i32) -> Option<&Process> {
         self.processes.get(&pid)
+    }
+
+    /// A file.
+    pub fn file(&self, id: FileId) -> File {
+        self.files.file(id)
     }
 
     /// What was known before the first event.
@@ -307,5 +348,7 @@ pub struct At {
     pub tid: Option<i32>,
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::facts::{DumpedThread, Fork, Interrupt, Left, Switch, Woken};
+use crate::facts::{Arguments, DumpedThread, Fork, Interrupt, Left, Switch, Woken};
 
 /// Keeps everything.
 #[derive(Default)]
@@ -80,7 +80,10 @@ impl Run {
                     tid: tid(),
                     has_others: false,
                 },
-                "read" => Fact::CallEntry { call: read },
+                "read" => Fact::CallEntry {
+                    call: read,
+                    arguments: Arguments::default(),
+                },
                 "answer" => Fact::CallExit {
                     call: Some(read),
                     result: 1,
@@ -353,7 +356,10 @@ fn slices_fill_the_time_whatever_the_events_say() {
                     has_others: other == 1,
                 },
                 8 => Fact::Free { tid },
-                9 => Fact::CallEntry { call: read },
+                9 => Fact::CallEntry {
+                    call: read,
+                    arguments: Arguments::default(),
+                },
                 10 => Fact::CallExit {
                     call: Some(read),
                     result: 0,

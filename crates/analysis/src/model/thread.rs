@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread as the model knows it.
 
+use super::file_calls::Asked;
 use super::state::{Mode, State, ThreadId, Wake};
 use crate::names::Name;
 
@@ -28,6 +29,8 @@ pub struct Thread {
     pub(super) state: State,
     pub(super) since_ns: i64,
     pub(super) call: Calling,
+    /// What that is about.
+    pub(super) asked: Option<Box<Asked>>,
     /// Who has woken it, while it is not known whether it has left its CPU.
     pub(super) wake: Option<Wake>,
     /// It has begun to end.
@@ -78,6 +81,7 @@ impl Thread {
             state: State::Unknown,
             since_ns,
             call: Calling::Unknown,
+            asked: None,
             wake: None,
             is_exiting: false,
             is_dark: false,

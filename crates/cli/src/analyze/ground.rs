@@ -55,6 +55,8 @@ impl<'t> Ground<'t> {
                     .to_owned(),
             );
         }
+        // Without switches only each event itself tells on which thread it happened.
+        let is_partial = is_partial || !survey.has_switches();
         if !gaps.is_empty() {
             notes.push("events are missing here: what threads did there is unknown, see `piste stats`".to_owned());
         }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use piste_analysis::report::{Column, Report, Table, Unit, Value};
 
 use crate::columns::{Align, Cell, Columns};
-use crate::quantity::{count, duration};
+use crate::quantity::{count, duration, size};
 use crate::screen::{STRONG, styled};
 
 /// Characters of the longest bar.
@@ -79,6 +79,7 @@ fn value(column: &Column, value: &Value, zone: &TimeZone) -> String {
         (Value::Percent(percent), _) => format!("{percent:.1}"),
         (Value::Number(number), Unit::Nanoseconds) => duration(*number),
         (Value::Number(number), Unit::Count) => count(*number),
+        (Value::Number(number), Unit::Bytes) => size(*number),
         (Value::Number(number), Unit::Moment) => moment(*number, zone),
         (Value::Number(number), _) => number.to_string(),
     }

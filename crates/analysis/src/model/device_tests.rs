@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files and requests, from one line for each event. All of it is on CPU 0, on the thread that the line before it names.
+
+use super::*;
+use crate::facts::{Arguments, DeviceOperation, Fork, Left, RequestFact, RequestStep, Switch};
+
+/// What was told, a line for each.
+#[derive(Default)]
+struct Kept(Vec<String>);
+
+impl Listen for Kept {
+    fn file_call(&mut self, system: &System, call: &FileCall) {
+        let of = |opened: Option<Opened>| {
+            opened.map(|opened| {
+                let file = system.file(opened.file);
+                format!(
+                    " {}={}[{}]",
+                    opened.descriptor,
+                    system.names.text(file.name),
+                    file.kind.text()
+                )
+            })
+        };
+        self.0.push(format!(
+            "{} {}{}{} {}/{}",
+            system.thread(call.call.thread).process(),
+            call.operation.text(),
+            of(call.source).unwrap_or_default(),
+            of(call.target).unwrap_or_default(),
+            call.read_bytes(),
+            call.written_bytes()
+        ));
+    }
+
+    fn request(&mut self, system: &System, request: &Request) {
+        self.0.push(format!(
+            "{} {} {}+{} by {} queue {:?} device {:?}",
+            system.device_name(request.device),
+            request.operation.text(),
+            request.sector.cast_signed(),
+            request.bytes,
+            request.thread.map_or(0, |id| system.thread(id).tid),
+            request.queue_ns(),
+            request.device_ns()
+        ));
+    }
+}
+
+struct Run {
+    system: System,
+    kept: Kept,
+    ns: i64,
+    current: i32,
+}
+
+impl Run {
+    fn new() -> Run {
+        Run::in_circumstances(Circumstances::whole(0))
+    }
+
+    fn in_circumstances(circumstances: Circumstances) -> Run {
+        Run {
+            system: System::new(circumstances),
+            kept: Kept::default(),
+            ns: 0,
+            current: 0,
+        }
+    }
+
+    /// Each event is ten nanoseconds behind the one before it.
+    fn apply(&mut self, fact: &Fact<'_>) {
+        self.ns += 10;
+        let at = At {
+            ns: self.ns,
+            cpu: Some(0),
+            tid: None,
+        };
+        self.system.apply(fact, at, &mut self.kept);
+    }
+
+    fn turn_to(&mut self, tid: i32) {
+        self.apply(&Fact::Switch(Switch {
+            previous_tid: self.current,
+            previous_name: b"",
+            previous: Left::Preempted,
+            next_tid: tid,
+            next_name: b"",
+            next_priority: 20,
+        }));
+        self.current = tid;
+    }
+
+    fn call(&mut self, name: &str, arguments: Arguments<'_>, result: i64) {
+        let call = self.system.names.keep(name.as_bytes());
+        self.apply(&Fact::CallEntry { call, arguments });
+        self.apply(&Fact::CallExit {
+            call: Some(call),
+            result,
+        });
+    }
+
+    /// Lines such as `open 3 /etc/passwd`.
+    fn lines(mut self, lines: &str) -> Run {
+        for line in lines.lines().map(str::trim) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |place: usize| words[place].parse::<i64>().unwrap_or_else(|_| panic!("{line}"));
+            let id = |place: usize| number(place) as i32;
+            let on = |descriptor: i32| Arguments {
+                descriptor: Some(descriptor),
+                ..Arguments::default()
+            };
+            match words[0] {
+                "on" => self.turn_to(id(1)),
+                "fork" | "thread" => {
+                    let pid = if words[0] == "fork" { id(1) } else { self.current };
+                    self.apply(&Fact::Fork(Fork {
+                        parent_tid: self.current,
+                        parent_pid: None,
+                        tid: id(1),
+                        pid: Some(pid),
+                        name: b"",
+                    }));
+                }
+                "exec" => self.apply(&Fact::Exec {
+                    tid: self.current,
+                    old_tid: self.current,
+                    file: b"/bin/x",
+                }),
+                "open" => {
+                    let path = words.get(2).copied().unwrap_or("");
+                    let is_closed = words.get(3) == Some(&"cloexec");
+                    let arguments = Arguments {
+                        flags: Some(if is_closed { 0o2_000_000 } else { 0 }),
+                        path: path.as_bytes(),
+                        ..Arguments::default()
+                    };
+                    self.call("openat", arguments, number(1));
+                }
+                "socket" => {
+                    let arguments = Arguments {
+                        value: Some(2),
+                        flags: Some(1),
+                        ..Arguments::default()
+                    };
+                    self.call("socket", arguments, number(1));
+                }
+                "sendfile" => {
+                    let arguments = Arguments {
+                        other: Some(id(1)),
+                        ..on(id(2))
+                    };
+                    self.call("sendfile64", arguments, number(3));
+                }
+                "dup2" | "close_range" => {
+                    let arguments = Arguments {
+                        other: Some(id(2)),
+                        flags: words.get(3).map(|_| number(3)),
+                        ..on(id(1))
+                    };
+                    let result = if words[0] == "dup2" { number(2) } else { 0 };
+                    self.call(words[0], arguments, result);
+                }
+                "fcntl" => {
+                    let arguments = Arguments {
+                        flags: Some(number(2)),
+                        value: Some(number(3)),
+                        ..on(id(1))
+                    };
+                    self.call("fcntl", arguments, number(4));
+                }
+                "dump" => self.apply(&Fact::DumpBegin),
+                "dumped" => self.apply(&Fact::DumpedFile {
+                    pid: id(1),
+                    descriptor: id(2),
+                    flags: Some(0),
+                    name: words[3].as_bytes(),
+                }),
+                "dumpend" => self.apply(&Fact::DumpEnd),
+                "insert" | "issue" | "complete" | "requeue" | "merge" => {
+                    let step = match words[0] {
+                        "insert" => RequestStep::Insert,
+                        "issue" => RequestStep::Issue,
+                        "requeue" => RequestStep::Requeue,
+                        "merge" => RequestStep::Merge,
+                        _ => RequestStep::Complete,
+                    };
+                    let operation = match words[1] {
+                        "R" => DeviceOperation::Read,
+                        "W" => DeviceOperation::Write,
+                        _ => DeviceOperation::Flush,
+                    };
+                    let sectors = number(3) as u32;
+                    let fact = RequestFact {
+                        device: 8 << 20,
+                        sector: number(2).cast_unsigned(),
+                        sectors,
+                        bytes: u64::from(sectors) * 512,
+                        operation,
+                        tid: None,
+                        has_failed: false,
+                    };
+                    self.apply(&Fact::Request(step, fact));
+                }
+                "device" => self.apply(&Fact::DumpedDevice {
+                    device: 8 << 20,
+                    name: b"sda",
+                }),
+                // A call on one descriptor, and its answer.
+                call => self.call(call, on(id(1)), number(2)),
+            }
+        }
+        let end_ns = self.ns + 10;
+        self.system.finish(end_ns, &mut self.kept);
+        self
+    }
+
+    fn told(&self) -> Vec<&str> {
+        self.kept.0.iter().map(String::as_str).collect()
+    }
+}
+
+#[track_caller]
+fn check(lines: &str, expected: &[&str]) {
+    assert_eq!(Run::new().lines(lines).told(), expected);
+}
+
+#[test]
+fn a_descriptor_is_the_file_that_was_opened_until_it_is_closed() {
+    check(
+        "on 1
+         open 3 /a
+         read 3 10
+         write 3 20
+         sendfile 1 3 7
+         read 3 -5
+         close 3 0
+         open -2 /b
+         read 3 1",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 read 3=/a[file] 10/0",
+            "1 write 3=/a[file] 0/20",
+            "1 copy 3=/a[file] 1=[unknown] 7/7",
+            "1 read 3=/a[file] 0/0",
+            "1 open 0/0",
+            "1 read 3=[unknown] 1/0",
+        ],
+    );
+}
+
+#[test]
+fn duplicates_are_the_same_file() {
+    check(
+        "on 1
+         open 3 /a
+         dup2 3 1
+         close 3 0
+         write 1 5
+         fcntl 1 0 10 10
+         dup2 7 1
+         write 10 6
+         write 1 7",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 write 1=/a[file] 0/5",
+            "1 write 10=/a[file] 0/6",
+            "1 write 1=[unknown] 0/7",
+        ],
+    );
+}
+
+#[test]
+fn a_child_has_what_its_parent_has_and_a_program_what_is_not_closed_for_it() {
+    check(
+        "on 1
+         open 3 /a
+         open 4 /b cloexec
+         open 5 /c
+         fcntl 5 2 1 0
+         fork 2
+         close 3 0
+         on 2
+         read 3 1
+         read 4 1
+         exec
+         read 3 1
+         read 4 1
+         read 5 1
+         on 1
+         read 4 1",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 open 4=/b[file] 0/0",
+            "1 open 5=/c[file] 0/0",
+            "2 read 3=/a[file] 1/0",
+            "2 read 4=/b[file] 1/0",
+            "2 read 3=/a[file] 1/0",
+            "2 read 4=[unknown] 1/0",
+            "2 read 5=[unknown] 1/0",
+            "1 read 4=/b[file] 1/0",
+        ],
+    );
+}
+
+#[test]
+fn threads_share_until_one_of_them_shares_with_nobody() {
+    check(
+        "on 1
+         thread 2
+         open 3 /a
+         on 2
+         read 3 1
+         close_range 3 9 2
+         read 3 1
+         on 1
+         read 3 1
+         close_range 3 9
+         read 3 1",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 read 3=/a[file] 1/0",
+            "1 read 3=[unknown] 1/0",
+            "1 read 3=/a[file] 1/0",
+            "1 read 3=[unknown] 1/0",
+        ],
+    );
+}
+
+#[test]
+fn sockets_are_known_by_the_calls_that_make_and_use_them() {
+    check(
+        "on 1
+         socket 3
+         sendto 3 4
+         accept 3 4
+         read 4 9
+         recvfrom 8 2
+         write 8 1",
+        &[
+            "1 write 3=socket inet stream[socket] 0/4",
+            "1 read 4=socket inet stream[socket] 9/0",
+            "1 read 8=[socket] 2/0",
+            "1 write 8=[socket] 0/1",
+        ],
+    );
+}
+
+/// Told at the end, when every name is known.
+#[derive(Default)]
+struct AtTheEnd(Vec<FileId>);
+
+impl Listen for AtTheEnd {
+    fn file_call(&mut self, _: &System, call: &FileCall) {
+        self.0.extend(call.source.map(|opened| opened.file));
+    }
+}
+
+#[test]
+fn a_name_that_the_state_dump_gives_later_is_that_of_the_file_from_its_begin_on() {
+    let mut run = Run::new();
+    let mut files = AtTheEnd::default();
+    let read = run.system.names.keep(b"read");
+    run.turn_to(1);
+    for (fact, ns) in [
+        (
+            Fact::CallEntry {
+                call: read,
+                arguments: Arguments {
+                    descriptor: Some(0),
+                    ..Arguments::default()
+                },
+            },
+            20,
+        ),
+        (
+            Fact::CallExit {
+                call: Some(read),
+                result: 1,
+            },
+            30,
+        ),
+        (Fact::DumpBegin, 40),
+        (
+            Fact::DumpedFile {
+                pid: 1,
+                descriptor: 0,
+                flags: None,
+                name: b"/dev/pts/0",
+            },
+            50,
+        ),
+    ] {
+        let at = At {
+            ns,
+            cpu: Some(0),
+            tid: None,
+        };
+        run.system.apply(&fact, at, &mut files);
+    }
+    let file = run.system.file(files.0[0]);
+    assert_eq!(
+        (file.kind, run.system.names.text(file.name)),
+        (FileKind::Path, "/dev/pts/0")
+    );
+}
+
+#[test]
+fn what_changed_while_the_state_dump_looked_is_not_believed() {
+    check(
+        "on 1
+         open 3 /a
+         open 4
+         dump
+         close 3 0
+         dumped 1 3 /a
+         read 3 1
+         dumped 1 4 /b
+         read 4 1
+         dumped 1 7 pipe:[1]
+         read 7 1
+         dumpend",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 open 4=[file] 0/0",
+            "1 read 3=[unknown] 1/0",
+            "1 read 4=/b[file] 1/0",
+            "1 read 7=pipe:[1][pipe] 1/0",
+        ],
+    );
+}
+
+#[test]
+fn a_gap_makes_descriptors_unknown() {
+    let gap = Gap {
+        cpu: Some(1),
+        begin_ns: 45,
+        end_ns: 48,
+    };
+    let circumstances = Circumstances {
+        gaps: Gaps::new(&[gap]),
+        ..Circumstances::whole(0)
+    };
+    let run = Run::in_circumstances(circumstances).lines(
+        "on 1
+         open 3 /a
+         read 3 1
+         read 3 1
+         open 3 /a
+         read 3 2",
+    );
+    assert_eq!(
+        run.told()[1..],
+        [
+            "1 read 3=[unknown] 1/0",
+            "1 read 3=[unknown] 1/0",
+            "1 open 3=/a[file] 0/0",
+            "1 read 3=/a[file] 2/0"
+        ]
+    );
+}
+
+#[test]
+fn requests_are_followed_from_the_queue_to_the_end() {
+    check(
+        "device
+         on 5
+         insert R 100 8
+         on 6
+         issue R 100 8
+         issue W 200 16
+         complete R 100 8
+         complete W 200 4
+         complete W 204 12
+         complete W 300 8",
+        &[
+            "sda read 100+4096 by 5 queue Some(20) device Some(20)",
+            "sda write 200+8192 by 6 queue None device Some(30)",
+        ],
+    );
+}
+
+#[test]
+fn flushes_have_no_place_and_what_does_not_end_is_told_as_far_as_it_got() {
+    check(
+        "on 5
+         issue F 0 0
+         complete F -1 0
+         complete W 0 0
+         issue R 100 8
+         issue R 50 8
+         requeue R 50 8
+         issue R 50 8
+         issue R 100 16
+         insert W 400 8
+         merge W 400 8
+         issue W 400 8
+         complete W 400 8",
+        &[
+            "8:0 flush 0+0 by 5 queue None device Some(10)",
+            "8:0 read 100+4096 by 5 queue None device None",
+            "8:0 write 400+4096 by 5 queue None device Some(10)",
+            "8:0 read 50+4096 by 5 queue Some(20) device None",
+            "8:0 read 100+8192 by 5 queue None device None",
+        ],
+    );
+}
