@@ -127,6 +127,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
             "irq:softirq_exit",
             // Process: create, exec, exit, wait, wakeup, signal.
             "sched:sched_process_fork",
+            "task:task_newtask",
             "sched:sched_process_exec",
             "sched:sched_process_exit",
             "sched:sched_process_free",

@@ -13,6 +13,7 @@ mod event;
 pub(crate) mod field_names;
 mod finding;
 mod kept;
+mod new_threads;
 mod plans;
 mod room;
 mod syscall;
@@ -35,6 +36,7 @@ pub use threads::{LivingThreads, Threads};
 
 use compat::CompatThreads;
 use kept::Kept;
+pub(crate) use new_threads::NewThreads;
 use plans::Plans;
 pub(crate) use room::{Cursor, NoRoom};
 use walk::{Behind, Walk};
@@ -47,6 +49,7 @@ use walk::{Behind, Walk};
 pub struct Converter {
     plans: Plans,
     compat: CompatThreads,
+    new_threads: NewThreads,
     threads: Box<dyn Threads + Send>,
     /// By CPU.
     kept: Vec<Vec<u8>>,
@@ -125,6 +128,7 @@ impl Converter {
         Converter {
             plans: Plans::new(catalog, layout, channel, probes),
             compat: CompatThreads::default(),
+            new_threads: NewThreads::default(),
             threads,
             kept: Vec::new(),
         }
@@ -186,7 +190,12 @@ impl Converter {
         packet: &mut Vec<u8>,
     ) -> (Converted, Vec<u8>) {
         let threads = &mut *self.threads;
-        let around = Surroundings { cpu, threads };
+        let new_threads = &mut self.new_threads;
+        let around = Surroundings {
+            cpu,
+            threads,
+            new_threads,
+        };
         let mut walk = Walk::new(&mut self.plans, &mut self.compat, around, begin_ticks, packet);
         let kept = walk.records(records, behind);
         (walk.finish(), kept)

@@ -11,7 +11,7 @@
 mod builder;
 mod values;
 
-use crate::convert::{Cursor, Fault, NoRoom, Threads};
+use crate::convert::{Cursor, Fault, NewThreads, NoRoom, Threads};
 use crate::format::Location;
 
 pub(crate) use builder::{Builder, TooFar};
@@ -72,6 +72,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) cpu: u32,
     /// Who knows of threads.
     pub(crate) threads: &'a mut dyn Threads,
+    /// What earlier records said of them.
+    pub(crate) new_threads: &'a mut NewThreads,
 }
 
 /// Why a record was not written whole.
@@ -130,7 +132,7 @@ impl Plan {
                 Step::Request { from, bytes } => at.put(values::request(run(from, bytes)?).to_le_bytes())?,
                 Step::Process { from } => {
                     let tid = i32::from_le_bytes(chunk(record, from).ok_or(short)?);
-                    let process = around.threads.process_of(tid).unwrap_or(tid);
+                    let process = around.new_threads.process_of(tid, around.threads).unwrap_or(tid);
                     at.put(process.to_le_bytes())?;
                 }
                 Step::Text { from, location } => put_text(elsewhere(record, from, location)?, at)?,

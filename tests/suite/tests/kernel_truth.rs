@@ -53,6 +53,29 @@ fn strace_counts(place: &Workplace, program: &str) -> BTreeMap<String, u64> {
     counts
 }
 
+/// `/proc` does not know a thread any more that ends before its record is read.
+#[test]
+fn a_thread_that_is_gone_has_its_process() {
+    const THREADS: u64 = 50;
+    let Some(place) = kernel::workplace() else { return };
+    let program = place.program("count.c");
+    let cpu = rustix::thread::sched_getcpu().to_string();
+    let threads = THREADS.to_string();
+    let arguments = ["-c", &cpu, program.to_str().expect("UTF-8"), &threads, "1"];
+    let recording = place.record_with_kernel(&["--no-user", "--preset", "sched"], "taskset", &arguments);
+    recording.expect_whole();
+    let mut made = 0;
+    recording.trace().for_each(|event| {
+        if event.name == "sched_process_fork" && event.field("parent_comm") == Some("count") {
+            assert_eq!(event.number("child_pid"), event.number("parent_pid"), "{event:?}");
+            assert_ne!(event.number("child_tid"), event.number("parent_tid"), "{event:?}");
+            made += 1;
+        }
+    });
+    // libpiste has a thread of its own.
+    assert!(made >= THREADS, "{made} threads");
+}
+
 #[test]
 fn switches_are_counted_as_perf_counts_them() {
     const ROUNDS: u64 = 5_000;

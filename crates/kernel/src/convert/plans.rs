@@ -71,6 +71,8 @@ pub(super) enum Slot {
 pub(super) enum Watched {
     /// One made another: where the ids of the two are in the record.
     Fork { parent_from: u16, child_from: u16 },
+    /// Its thread made another: where that one's id and the flags are.
+    Make { tid_from: u16, flags_from: u16 },
     /// Its thread executes a program: where the word is that tells of the file's name.
     Exec { filename_from: u16 },
     /// Its thread ends.
@@ -281,6 +283,10 @@ impl Watched {
             ("sched", "sched_process_fork") => Some(Watched::Fork {
                 parent_from: from("parent_pid")?,
                 child_from: from("child_pid")?,
+            }),
+            ("task", "task_newtask") => Some(Watched::Make {
+                tid_from: from("pid")?,
+                flags_from: from("clone_flags")?,
             }),
             ("sched", "sched_process_exec") => Some(Watched::Exec {
                 filename_from: from("filename")?,

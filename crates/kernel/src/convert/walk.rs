@@ -173,13 +173,23 @@ impl<'a> Walk<'a> {
                     self.compat.inherit(parent, child);
                 }
             }
+            Watched::Make { tid_from, flags_from } => {
+                if let (Some(made), Some(flags)) = (int(record, tid_from), int(record, flags_from)) {
+                    let around = &mut self.around;
+                    around.new_threads.made(tid, made, flags, around.threads);
+                }
+            }
             Watched::Exec { filename_from } => {
                 let path = plan::elsewhere(record, filename_from, Location::FromRecord).unwrap_or_default();
                 let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
                 let path = Path::new(OsStr::from_bytes(path));
                 self.compat.executed(tid, path, self.around.threads);
+                self.around.new_threads.executed(tid);
             }
-            Watched::Exit => self.compat.forget(tid),
+            Watched::Exit => {
+                self.compat.forget(tid);
+                self.around.new_threads.forget(tid);
+            }
         }
     }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The processes of new threads. The kernel says who made a thread, and with which flags (`task_newtask`), and a thread that executes a
+//! program is the first of its process (execve(2)); `/proc` is too late for one that is gone when its record is read.
+
+use std::collections::HashMap;
+
+use super::Threads;
+
+/// What was said of threads that may be alive.
+#[derive(Debug, Default)]
+pub(crate) struct NewThreads {
+    processes: HashMap<i32, i32>,
+}
+
+/// Its thread belongs to the process of the thread that made it (clone(2)).
+const CLONE_THREAD: i32 = 0x1_0000;
+
+/// Where no ends of threads are recorded, all is forgotten at this number: then `/proc` is asked again.
+const COUNT_MAX: usize = 1 << 16;
+
+impl NewThreads {
+    /// `parent` made `tid`.
+    pub(super) fn made(&mut self, parent: i32, tid: i32, clone_flags: i32, threads: &mut dyn Threads) {
+        let process = match clone_flags & CLONE_THREAD {
+            0 => Some(tid),
+            _ => self.process_of(parent, threads),
+        };
+        match process {
+            Some(process) => self.note(tid, process),
+            None => self.forget(tid),
+        }
+    }
+
+    /// `tid` executes a program.
+    pub(super) fn executed(&mut self, tid: i32) {
+        self.note(tid, tid);
+    }
+
+    /// `tid` is gone.
+    pub(super) fn forget(&mut self, tid: i32) {
+        self.processes.remove(&tid);
+    }
+
+    fn note(&mut self, tid: i32, process: i32) {
+        if self.processes.len() >= COUNT_MAX {
+            self.processes.clear();
+        }
+        self.processes.insert(tid, process);
+    }
+
+    /// The process that a thread belongs to; `None` when nobody knows any more.
+    pub(crate) fn process_of(&self, tid: i32, threads: &mut dyn Threads) -> Option<i32> {
+        self.processes.get(&tid).copied().or_else(|| threads.process_of(tid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knows of one thread, 10 of process 9.
+    struct One;
+
+    impl Threads for One {
+        fn process_of(&mut self, tid: i32) -> Option<i32> {
+            (tid == 10).then_some(9)
+        }
+
+        fn is_compat(&mut self, _: i32) -> Option<bool> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_thread_belongs_to_the_process_of_its_maker_unless_it_is_one() {
+        let mut threads = NewThreads::default();
+        threads.made(10, 11, CLONE_THREAD | 0x100, &mut One);
+        threads.made(11, 12, CLONE_THREAD, &mut One);
+        threads.made(12, 13, 0x100, &mut One);
+        threads.made(13, 14, CLONE_THREAD, &mut One);
+        let mut process_of = |tid| threads.process_of(tid, &mut One);
+        assert_eq!([11, 12, 13, 14].map(&mut process_of), [9, 9, 13, 13].map(Some));
+        // The others of process 9 end with that.
+        threads.executed(9);
+        threads.made(9, 15, CLONE_THREAD, &mut One);
+        assert_eq!(threads.process_of(15, &mut One), Some(9));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_made_up() {
+        let mut threads = NewThreads::default();
+        threads.made(1, 2, 0, &mut One);
+        // The number again, of a thread whose maker is gone.
+        threads.made(7, 2, CLONE_THREAD, &mut One);
+        assert_eq!(threads.process_of(2, &mut One), None);
+        threads.made(1, 2, 0, &mut One);
+        threads.forget(2);
+        assert_eq!(threads.process_of(2, &mut One), None);
+    }
+
+    #[test]
+    fn without_ends_no_more_is_kept_than_the_limit() {
+        let mut threads = NewThreads::default();
+        for tid in 0..3 * COUNT_MAX as i32 {
+            threads.made(1, tid, 0, &mut One);
+            assert_eq!(threads.process_of(tid, &mut One), Some(tid));
+        }
+        assert!(threads.processes.len() <= COUNT_MAX);
+    }
+}
