@@ -32,7 +32,16 @@ pub struct Survey {
 impl Survey {
     /// An event, in the order of the trace.
     pub fn look(&mut self, fact: &Fact<'_>, cpu: Option<u32>, ns: i64, gaps: &Gaps) {
-        let is_dump = matches!(fact, Fact::DumpedThread(_) | Fact::DumpedProcess { .. });
+        // Whoever writes the state dump has a CPU, which the dump is not about.
+        let is_dump = matches!(
+            fact,
+            Fact::DumpBegin
+                | Fact::DumpEnd
+                | Fact::DumpedThread(_)
+                | Fact::DumpedProcess { .. }
+                | Fact::DumpedFile { .. }
+                | Fact::DumpedDevice { .. }
+        );
         if !is_dump {
             self.seen.extend(cpu);
         }
@@ -113,6 +122,8 @@ mod tests {
     fn a_cpu_is_missed_when_somebody_is_to_run_there() {
         let mut survey = survey(&[(1, 2)]);
         assert_eq!(survey.unseen_cpus().count(), 0);
+        // The state dump is written on some CPU; that is not an event of it.
+        survey.look(&Fact::DumpBegin, Some(3), 8, &Gaps::default());
         let woken = Fact::Waking(Woken { tid: 1, cpu: Some(2) });
         survey.look(&woken, Some(0), 9, &Gaps::default());
         assert_eq!(survey.unseen_cpus().collect::<Vec<_>>(), [1, 2]);
