@@ -87,7 +87,9 @@ fn of_call(call: &str) -> Option<Cause> {
     Some(match call {
         "futex" | "futex_time32" | "futex_waitv" | "futex_wait" | "flock" => Cause::Lock,
         "nanosleep" | "clock_nanosleep" | "nanosleep_time32" => Cause::Timer,
-        "wait4" | "waitid" | "waitpid" | "vfork" | "pause" | "rt_sigtimedwait" | "rt_sigsuspend" => Cause::Thread,
+        // A call that clones waits until the child of a vfork has become another program.
+        "wait4" | "waitid" | "waitpid" | "vfork" | "clone" | "clone3" | "pause" | "rt_sigtimedwait"
+        | "rt_sigsuspend" => Cause::Thread,
         "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" | "pread64" | "pwrite64"
         | "io_getevents" | "open" | "openat" | "unlink" | "unlinkat" | "rename" | "renameat2" => Cause::Io,
         "accept" | "accept4" | "connect" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" => {

@@ -10,6 +10,8 @@
 //! - [`model`]: the state of the system; hands out what has ended
 //! - [`cause`]: what a thread waited for
 //! - [`analysis`], [`analyses`]: what an analysis is, and all there are
+//! - [`diff`]: what two reports of one analysis differ in
+//! - [`insights`]: what stands out, without being asked for
 //! - [`measure`], [`report`]: how long things took, and tables of it
 //! - [`pass`]: all of it over one trace
 //!
@@ -19,7 +21,9 @@
 pub mod analyses;
 pub mod analysis;
 pub mod cause;
+pub mod diff;
 pub mod facts;
+pub mod insights;
 pub mod measure;
 pub mod model;
 pub mod names;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One pass over a trace: its events become facts, the model takes them, and one analysis or more listen.
+//! One pass over a trace: its events become facts, the model takes them, and whoever wants listens: analyses, detectors of insights, tables.
 
 use crate::analysis::Analysis;
 use crate::facts::{Fact, FactReader, Incoming};
@@ -11,20 +11,21 @@ use crate::report::Report;
 use crate::survey::Survey;
 
 /// A pass at work.
-pub struct Pass {
+pub struct Pass<L> {
     facts: FactReader,
     /// The system as far as the trace has been read.
     pub system: System,
-    listeners: Listeners,
+    /// Who listens.
+    pub listener: L,
 }
 
-impl Pass {
+impl<L: Listen> Pass<L> {
     /// Before the first event.
-    pub fn new(circumstances: Circumstances, analyses: Vec<Box<dyn Analysis>>) -> Pass {
+    pub fn new(circumstances: Circumstances, listener: L) -> Pass<L> {
         Pass {
             facts: FactReader::default(),
             system: System::new(circumstances),
-            listeners: Listeners(analyses),
+            listener,
         }
     }
 
@@ -42,19 +43,13 @@ impl Pass {
                 cpu,
                 tid,
             };
-            self.system.apply(&fact, at, &mut self.listeners);
+            self.system.apply(&fact, at, &mut self.listener);
         }
     }
 
-    /// The trace is over at that time: the reports, in the order of the analyses.
-    pub fn finish(&mut self, end_ns: i64) -> Vec<Report> {
-        self.system.finish(end_ns, &mut self.listeners);
-        let system = &self.system;
-        self.listeners
-            .0
-            .iter_mut()
-            .map(|analysis| analysis.report(system))
-            .collect()
+    /// The trace is over at that time.
+    pub fn finish(&mut self, end_ns: i64) {
+        self.system.finish(end_ns, &mut self.listener);
     }
 }
 
@@ -81,10 +76,17 @@ fn cpu_of(incoming: &Incoming<'_, '_>) -> Option<u32> {
     incoming.reader.info().cpu_id.and_then(|cpu| u32::try_from(cpu).ok())
 }
 
-/// All of them.
-struct Listeners(Vec<Box<dyn Analysis>>);
+/// Several that listen to one pass.
+pub struct Listeners<T: ?Sized>(pub Vec<Box<T>>);
 
-impl Listen for Listeners {
+impl Listeners<dyn Analysis> {
+    /// What analyses have found out, in their order. The trace is over.
+    pub fn reports(&mut self, system: &System) -> Vec<Report> {
+        self.0.iter_mut().map(|analysis| analysis.report(system)).collect()
+    }
+}
+
+impl<T: ?Sized + Listen> Listen for Listeners<T> {
     #[inline]
     fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {
         self.0.iter_mut().for_each(|to| to.fact(system, fact, cpu, ns));

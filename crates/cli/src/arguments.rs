@@ -3,7 +3,7 @@
 //!
 //! - [`record`]: the options of `piste record`
 //! - [`events`]: those of `enable-event` and `disable-event`
-//! - [`analysis`]: those of `analyze`
+//! - [`analysis`]: those of `insights`, `analyze` and `diff`
 //! - [`view`]: those of `view`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim` and `export`
@@ -24,11 +24,11 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueHint};
 
-pub(crate) use self::analysis::Analyze;
+pub(crate) use self::analysis::{Analyze, Diff, Insights};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, Stats};
-pub(crate) use self::record::{KernelOptions, Record, SnapshotOn};
+pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::writing::{Export, Format, Trim};
 use crate::channel_options::ChannelOptions;
@@ -86,7 +86,9 @@ pub(crate) enum Command {
     Info(Info),
     Trim(Trim),
     Export(Export),
+    Insights(Insights),
     Analyze(Analyze),
+    Diff(Diff),
     Query(Query),
     /// Look at what tracing depends on here, and say what mends what is missing
     ///

@@ -11,6 +11,7 @@ mod call_stack;
 mod channel_options;
 mod child;
 mod columns;
+mod diff;
 mod doctor;
 mod dynamic;
 mod export;
@@ -19,6 +20,7 @@ mod filtered;
 mod folder;
 mod gate;
 mod info;
+mod insights;
 mod kernel_list;
 mod kernel_rules;
 mod list;
@@ -91,6 +93,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Trim(trim) => trim::trim(&trim, json),
         Command::Export(export) => export::export(&export, json),
         Command::Analyze(analyze) => analyze::analyze(&analyze, json),
+        Command::Insights(arguments) => insights::insights(&arguments, json),
+        Command::Diff(arguments) => diff::diff(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor => return doctor::doctor(json),
         Command::Version => version::version(json),

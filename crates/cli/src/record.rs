@@ -23,6 +23,7 @@ use crate::child::{self, Guard};
 use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
 use crate::gate::Gate;
+use crate::insights;
 use crate::nothing::Wanted;
 use crate::preload;
 use crate::recording::{KernelSide, Recording, Subject};
@@ -85,6 +86,9 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
         };
         let verbose = arguments.verbose.then_some(&outcome.kernel);
         screen::tell(&summary::recorded(&status, &wanted, verbose));
+        if outcome.kernel.is_recorded && !status.snapshot {
+            insights::tell_of_recording(Path::new(&status.output), arguments.insights);
+        }
     }
     if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
         writeln!(file, "{}", summary.json())

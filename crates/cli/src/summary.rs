@@ -256,7 +256,7 @@ pub(crate) fn labelled(label: &str, text: &str) -> String {
 }
 
 /// `path` as a shell reads it.
-fn quoted(path: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(path: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
     if !path.is_empty() && path.chars().all(plain) {
         return path.into();

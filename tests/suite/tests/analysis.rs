@@ -308,3 +308,84 @@ fn what_is_missing_makes_nothing_certain_that_was_not() {
         );
     }
 }
+
+#[test]
+fn what_stands_out_has_a_command_that_looks_closer() {
+    let Some(place) = kernel_workplace() else { return };
+    let busy = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
+    let trace = text(&place.path("trace")).to_owned();
+    let told = place.piste(&[
+        "record",
+        "--no-user",
+        "--insights",
+        "always",
+        "-o",
+        &trace,
+        "--",
+        "sh",
+        "-c",
+        busy,
+    ]);
+    told.expect_success();
+    let found = place.piste_json(&["insights", &trace]);
+    let insights = rows(&found, "insights");
+    let worth_a_line = insights
+        .iter()
+        .filter(|insight| insight["level"] != "information")
+        .count();
+    let lines = told
+        .stderr
+        .lines()
+        .filter(|line| line.trim_start().starts_with("notable"));
+    // On a busy machine looking may have taken too long; then nothing is said.
+    let told_lines = lines.count();
+    assert!(told_lines == 0 || told_lines == worth_a_line.min(3), "{told} {found:#}");
+    for insight in insights {
+        let command = insight["command"].as_str().expect("a command");
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        place.piste(&words).expect_success();
+        assert!(
+            number(&insight["begin_ns"]) <= number(&insight["end_ns"]),
+            "{insight:#}"
+        );
+    }
+    let page = place.piste_succeeds(&["insights", &trace]);
+    let closer = page.lines().filter(|line| line.trim_start().starts_with("closer"));
+    assert_eq!(closer.count(), insights.len(), "{page}");
+}
+
+#[test]
+fn two_traces_differ_in_what_was_done_more_often() {
+    let Some(place) = kernel_workplace() else { return };
+    let mut traces = Vec::new();
+    for count in ["100", "300"] {
+        let trace = text(&place.path(count)).to_owned();
+        let count = format!("count={count}");
+        let options = ["record", "--no-user", "-o", &trace, "--"];
+        let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", &count, "status=none"];
+        place.piste_succeeds(&[&options[..], &command].concat());
+        traces.push(trace);
+    }
+    let report = place.piste_json(&["diff", &traces[0], &traces[1], "syscallstats", "--limit", "1000"]);
+    let written: Vec<&Value> = rows(&report, "changes")
+        .iter()
+        .filter(|change| change["about"] == "dd write" && change["measure"] == "count")
+        .collect();
+    assert_eq!(written.len(), 1, "{report:#}");
+    assert_eq!(
+        (&written[0]["before"], &written[0]["after"]),
+        (&100.0.into(), &300.0.into()),
+        "{report:#}"
+    );
+    // Of all analyses, that is among what changed.
+    let all = place.piste_succeeds(&["diff", &traces[0], &traces[1], "--limit", "1000"]);
+    assert!(
+        all.lines()
+            .any(|line| line.contains("count") && line.contains("dd write")),
+        "{all}"
+    );
+    let same = place.piste_json(&["diff", &traces[0], &traces[0]]);
+    assert_eq!(rows(&same, "changes").len(), 0, "{same:#}");
+    let refused = place.piste(&["diff", &traces[0], &traces[1], "schedlog"]);
+    assert_eq!(refused.status, 2, "{refused}");
+}

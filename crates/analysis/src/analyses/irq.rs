@@ -59,7 +59,7 @@ const SOFT: [&str; 10] = [
 ];
 
 /// `irq 36 virtio1-req.0`, `softirq TIMER`, `vector local_timer`
-pub(super) fn named(system: &System, interrupt: Interrupt) -> String {
+pub(crate) fn named(system: &System, interrupt: Interrupt) -> String {
     match interrupt {
         Interrupt::Device(number, name) => format!("irq {number} {}", system.names.text(name))
             .trim_end()

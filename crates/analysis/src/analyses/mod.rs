@@ -4,12 +4,12 @@
 mod blocked;
 mod cputop;
 mod health;
-mod irq;
+pub(crate) mod irq;
 mod ltt;
 mod procs;
 mod sched;
 mod syscalls;
-mod totals;
+pub(crate) mod totals;
 
 use crate::analysis::{Description, Need};
 use crate::model::{System, ThreadId};
@@ -62,6 +62,17 @@ const INTERRUPTS: Need = Need {
     is_essential: false,
 };
 
+/// What is to be recorded for all insights.
+pub const RECORDED_FOR_INSIGHTS: &[Need] = &[
+    Need {
+        is_essential: false,
+        ..SWITCHES
+    },
+    WAKEUPS,
+    CALLS,
+    INTERRUPTS,
+];
+
 const TID: Column = column("tid", "TID", Unit::Id);
 const PID: Column = column("pid", "PID", Unit::Id);
 const COMM: Column = column("comm", "NAME", Unit::Text);
@@ -86,7 +97,7 @@ fn comm(system: &System, id: ThreadId) -> Value {
 }
 
 /// A thread by name and number: `cc1 (4711)`.
-fn named(system: &System, id: ThreadId) -> String {
+pub(crate) fn named(system: &System, id: ThreadId) -> String {
     let thread = system.thread(id);
     match system.name_of(id) {
         name if thread.tid == 0 => name.to_owned(),

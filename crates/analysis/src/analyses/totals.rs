@@ -86,7 +86,7 @@ impl Totals {
 
 /// Something of each thread.
 #[derive(Clone, Debug)]
-pub(super) struct PerThread<T>(Vec<T>);
+pub(crate) struct PerThread<T>(Vec<T>);
 
 impl<T> Default for PerThread<T> {
     fn default() -> PerThread<T> {
@@ -97,7 +97,7 @@ impl<T> Default for PerThread<T> {
 impl<T: Default> PerThread<T> {
     /// That of a thread.
     #[inline]
-    pub(super) fn of(&mut self, id: ThreadId) -> &mut T {
+    pub(crate) fn of(&mut self, id: ThreadId) -> &mut T {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, T::default);
         }
@@ -107,7 +107,7 @@ impl<T: Default> PerThread<T> {
 
 impl<T> PerThread<T> {
     /// That of a thread; `None` when nothing was said of it.
-    pub(super) fn get(&self, id: ThreadId) -> Option<&T> {
+    pub(crate) fn get(&self, id: ThreadId) -> Option<&T> {
         self.0.get(id.index())
     }
 }

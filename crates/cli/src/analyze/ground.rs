@@ -3,11 +3,9 @@
 
 use std::io;
 
-use piste_analysis::analysis::Analysis;
 use piste_analysis::facts::Incoming;
-use piste_analysis::model::{Circumstances, Gap, Gaps};
+use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
 use piste_analysis::pass::{Looker, Pass};
-use piste_analysis::report::Report;
 use piste_analysis::survey::EVENTS_ENOUGH;
 use piste_ctf::read::schema::EnvironmentValue;
 use piste_trace::blind::blind;
@@ -15,20 +13,23 @@ use piste_trace::{Findings, Merge, Span, Trace};
 
 use crate::failure::Failure;
 
+/// So many events take some milliseconds.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
+
 /// Some traces, looked at beforehand.
-pub(super) struct Ground<'t> {
+pub(crate) struct Ground<'t> {
     traces: &'t [Trace],
     /// What is to be told of.
     span: Span,
     whole: Span,
     circumstances: Circumstances,
     /// Sentences about what cannot be known.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl<'t> Ground<'t> {
     /// Looks at the first events, and at what is known to be missing.
-    pub(super) fn new(traces: &'t [Trace], span: Span, findings: &Findings) -> Result<Ground<'t>, Failure> {
+    pub(crate) fn new(traces: &'t [Trace], span: Span, findings: &Findings) -> Result<Ground<'t>, Failure> {
         let whole = Span::of(traces).unwrap_or(Span::ALL);
         let mut gaps = gaps(traces, whole, findings);
         let known_gaps = Gaps::new(&gaps);
@@ -88,21 +89,33 @@ impl<'t> Ground<'t> {
         })
     }
 
-    /// Reads everything up to the end: the reports, and the time that they are about.
-    pub(super) fn run(
+    /// Reads everything up to the end: the system at the end, and who has listened.
+    pub(crate) fn run<L: Listen>(&self, listener: L, findings: &mut Findings) -> Result<(System, L), Failure> {
+        let pass = self.run_while(listener, findings, || true)?;
+        Ok(pass.expect("nobody has ended it"))
+    }
+
+    /// The same; `None` when `goes_on`, which is asked now and then, says that it has taken too long.
+    pub(crate) fn run_while<L: Listen>(
         &self,
-        analyses: Vec<Box<dyn Analysis>>,
+        listener: L,
         findings: &mut Findings,
-    ) -> Result<(Vec<Report>, (i64, i64)), Failure> {
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<(System, L)>, Failure> {
         let span = Span {
             begin_ns: i64::MIN,
             ..self.span
         };
         let mut merge = Merge::new(self.traces, span).map_err(unreadable)?;
-        let mut pass = Pass::new(self.circumstances.clone(), analyses);
+        let mut pass = Pass::new(self.circumstances.clone(), listener);
         let mut last_ns = self.circumstances.begin_ns;
+        let mut events = 0_u64;
         while let Some(ns) = next(&mut merge, |incoming| pass.event(incoming)) {
             last_ns = ns;
+            events += 1;
+            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !goes_on() {
+                return Ok(None);
+            }
         }
         findings.extend(std::mem::take(&mut merge.findings));
         let end_ns = if self.whole == Span::ALL {
@@ -110,8 +123,8 @@ impl<'t> Ground<'t> {
         } else {
             self.whole.end_ns
         };
-        let reports = pass.finish(end_ns.min(self.span.end_ns).max(last_ns));
-        Ok((reports, pass.system.told()))
+        pass.finish(end_ns.min(self.span.end_ns).max(last_ns));
+        Ok(Some((pass.system, pass.listener)))
     }
 }
 

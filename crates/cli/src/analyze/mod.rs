@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste analyze`: answers from traces. What it reads is prepared in ground.rs, what it has found out is shown by tables.rs.
 
-mod ground;
-mod tables;
+pub(crate) mod ground;
+pub(crate) mod tables;
 
 use jiff::tz::TimeZone;
 use piste_analysis::analyses::ALL;
-use piste_analysis::analysis::{Description, Options, Who};
+use piste_analysis::analysis::{Description, Need, Options};
+use piste_analysis::pass::Listeners;
 use piste_analysis::report::Report;
 use piste_names::nearest;
 use piste_trace::{Findings, Span, Trace};
@@ -48,13 +49,14 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
     let span = arguments.range.span(&traces, &zone)?;
-    let notes = missing(description, &traces)?;
+    let notes = missing(description.name, description.needs, &traces)?;
     let progress = Progress::of("analyzing", &traces, span_read(span), arguments.progress.wanted);
     let ground = Ground::new(&traces, span, &findings)?;
     let analyses = vec![(description.begin)(&options(arguments))];
-    let (mut reports, (begin_ns, end_ns)) = ground.run(analyses, &mut findings)?;
+    let (system, mut analyses) = ground.run(Listeners(analyses), &mut findings)?;
     drop(progress);
-    let mut report = reports.pop().unwrap_or_default();
+    let (begin_ns, end_ns) = system.told();
+    let mut report = analyses.reports(&system).pop().unwrap_or_default();
     report.notes.splice(0..0, notes.into_iter().chain(ground.notes.clone()));
     if let Some(wanted) = &arguments.table {
         choose(&mut report, wanted)?;
@@ -92,7 +94,7 @@ fn list(json: bool) -> Result<(), Failure> {
     show(&columns.lines(0))
 }
 
-fn find(name: &str) -> Result<&'static Description, Failure> {
+pub(crate) fn find(name: &str) -> Result<&'static Description, Failure> {
     let known = ALL.iter().find(|known| known.name == name).copied();
     known.ok_or_else(|| {
         let near = nearest(name, ALL.iter().map(|known| known.name), 3);
@@ -106,12 +108,7 @@ fn find(name: &str) -> Result<&'static Description, Failure> {
 
 fn options(arguments: &Analyze) -> Options {
     Options {
-        who: Who {
-            pids: arguments.whose.pids.clone(),
-            tids: arguments.whose.tids.clone(),
-            comms: arguments.whose.comms.clone(),
-            cpus: arguments.whose.cpus.clone(),
-        },
+        who: arguments.whose.who(),
         limit: arguments.limit,
         min_ns: arguments.min_ns,
         max_ns: arguments.max_ns,
@@ -119,7 +116,7 @@ fn options(arguments: &Analyze) -> Options {
 }
 
 /// What threads did before matters: everything up to the end is read.
-fn span_read(span: Span) -> Span {
+pub(crate) fn span_read(span: Span) -> Span {
     Span {
         begin_ns: i64::MIN,
         ..span
@@ -127,7 +124,7 @@ fn span_read(span: Span) -> Span {
 }
 
 /// Those of a kernel, which must be of one machine: a thread's number means another thread on another machine.
-fn kernel_traces(traces: Vec<Trace>) -> Result<Vec<Trace>, Failure> {
+pub(crate) fn kernel_traces(traces: Vec<Trace>) -> Result<Vec<Trace>, Failure> {
     let is_of_kernel = |trace: &Trace| match trace.environment("domain") {
         Some(domain) => domain == "kernel",
         None => classes(std::slice::from_ref(trace)).any(|class| class == "sched_switch"),
@@ -159,15 +156,14 @@ fn classes(traces: &[Trace]) -> impl Iterator<Item = &str> {
 }
 
 /// Sentences about what an analysis misses, or a failure when it can say nothing without.
-fn missing(description: &Description, traces: &[Trace]) -> Result<Vec<String>, Failure> {
+pub(crate) fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
-    let unmet = description.needs.iter().filter(|need| !need.is_met(classes(traces)));
+    let unmet = needs.iter().filter(|need| !need.is_met(classes(traces)));
     for need in unmet {
         let record = format!("`piste record {} -o DIR -- CMD`", need.option);
         if need.is_essential {
             return Err(Failure::new(format!(
-                "{} needs {}, which are not in this trace ({}); {record} gets them",
-                description.name,
+                "{name} needs {}, which are not in this trace ({}); {record} gets them",
                 need.what,
                 need.any_of.join(", "),
             )));

@@ -72,7 +72,7 @@ fn align(column: &Column) -> Align {
     }
 }
 
-fn value(column: &Column, value: &Value, zone: &TimeZone) -> String {
+pub(crate) fn value(column: &Column, value: &Value, zone: &TimeZone) -> String {
     match (value, column.unit) {
         (Value::None, _) => "-".into(),
         (Value::Text(text), _) => text.clone(),
@@ -86,7 +86,7 @@ fn value(column: &Column, value: &Value, zone: &TimeZone) -> String {
 }
 
 /// `09:41:07.123456789`
-fn moment(ns: i64, zone: &TimeZone) -> String {
+pub(crate) fn moment(ns: i64, zone: &TimeZone) -> String {
     match Timestamp::from_nanosecond(ns.into()) {
         Ok(timestamp) => {
             let time = zone.to_datetime(timestamp).time();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `analyze`.
+//! The options of `insights`, `analyze` and `diff`.
 
 use std::path::PathBuf;
 
@@ -8,6 +8,21 @@ use clap::{Args, ValueHint};
 use super::reading::ProgressOption;
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
 use crate::moment;
+
+/// Show what stands out in a trace: losses, long interrupts and waits, throttling, convoys, busy threads
+///
+/// The most important first, each with its numbers, its time, and the command that looks closer.
+#[derive(Args)]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 when no trace can be read, or none is of a kernel."))]
+pub(crate) struct Insights {
+    /// Folders with traces of one machine, at any depth
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) range: RangeOptions,
+    #[command(flatten)]
+    pub(crate) progress: ProgressOption,
+}
 
 /// Answer a question about a trace: where the time went, who waited for what
 ///
@@ -39,6 +54,41 @@ pub(crate) struct Analyze {
     /// Only those that took this long or less
     #[arg(long = "max", value_name = "TIME", value_parser = moment::parse_length)]
     pub(crate) max_ns: Option<i64>,
+    #[command(flatten)]
+    pub(crate) progress: ProgressOption,
+}
+
+/// Show what is different between two traces: for one analysis, or what changed most over all
+///
+/// Rows are matched by name: of threads, system calls, CPUs. Times come first, then counts, each with the largest changes first.
+#[derive(Args)]
+#[command(after_help = "Exit status: 0; 1 when a trace cannot be read, or lacks the events that the analysis needs.")]
+pub(crate) struct Diff {
+    /// Folder with the trace before
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::DirPath)]
+    pub(crate) before: PathBuf,
+    /// Folder with the trace after
+    #[arg(value_name = "AFTER", value_hint = ValueHint::DirPath)]
+    pub(crate) after: PathBuf,
+    /// Name of the analysis [default: all]
+    pub(crate) name: Option<String>,
+    /// Print the changes as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Only this table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: WhoseOptions,
+    /// Only so many changes of times, and as many of counts
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<usize>,
+    /// Sums for each second of a trace, also when both are of commands
+    #[arg(long, conflicts_with = "as_is")]
+    pub(crate) per_second: bool,
+    /// Sums as they are, also when the traces are of the whole system for some time
+    #[arg(long)]
+    pub(crate) as_is: bool,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }

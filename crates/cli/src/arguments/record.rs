@@ -73,6 +73,9 @@ pub(crate) struct Record {
     /// Exit with status 90 if CMD succeeded and any event or packet was lost
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
+    /// Whether to say at the end what stands out in the kernel's part of the trace (see `piste insights`)
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub(crate) insights: Tell,
     /// The command and its arguments
     #[arg(value_name = "CMD", required_unless_present_any = ["all_system", "pids"], trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -111,4 +114,15 @@ pub(crate) enum SnapshotOn {
     Signal,
     /// When CMD has ended, or the recording without CMD ends
     Exit,
+}
+
+/// When to say what stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tell {
+    /// On a terminal
+    Auto,
+    /// Also elsewhere; of traces of more than 64 MiB, nothing is ever said
+    Always,
+    /// Not at all
+    Never,
 }

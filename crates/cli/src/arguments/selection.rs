@@ -3,6 +3,7 @@
 
 use clap::Args;
 use jiff::tz::TimeZone;
+use piste_analysis::analysis::Who;
 use piste_trace::select::{Filter, Selection};
 use piste_trace::{Span, Trace};
 
@@ -53,6 +54,18 @@ pub(crate) struct WhoseOptions {
     /// Only these CPUs
     #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',')]
     pub(crate) cpus: Vec<u64>,
+}
+
+impl WhoseOptions {
+    /// The same for analyses.
+    pub(crate) fn who(&self) -> Who {
+        Who {
+            pids: self.pids.clone(),
+            tids: self.tids.clone(),
+            comms: self.comms.clone(),
+            cpus: self.cpus.clone(),
+        }
+    }
 }
 
 impl SelectionOptions {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that waited for what no signal ends: a disk, mostly.
+
+use rustc_hash::FxHashMap;
+
+use super::occurrences::Occurrences;
+use super::{Closer, Detector, Insight, Level, process_named};
+use crate::cause::{Cause, Causes};
+use crate::model::{Listen, Nature, Slice, State, System, ThreadId};
+use crate::names::Name;
+
+/// People notice a tenth of a second; a disk that turns finds a place in a hundredth.
+const LONG_NS: i64 = 100_000_000;
+/// Many short ones matter as well when they are this part of the time,
+const SHARE_PERCENT: i64 = 10;
+/// and not next to nothing.
+const LITTLE_NS: i64 = 20_000_000;
+/// Who waits that long hangs.
+const HANGS_NS: i64 = 2_000_000_000;
+
+#[derive(Default)]
+pub(super) struct Uninterruptible {
+    causes: Causes,
+    by_process: FxHashMap<i32, (Occurrences, ThreadId, Option<Name>)>,
+}
+
+impl Listen for Uninterruptible {
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        let State::Blocked(wait) = slice.state else { return };
+        if !wait.is_sure || system.thread(slice.thread).nature == Nature::Kernel {
+            return;
+        }
+        if self.causes.of(system, wait, slice.wake) != Cause::Io {
+            return;
+        }
+        let pid = system.thread(slice.thread).process();
+        let fresh = || (Occurrences::default(), slice.thread, None);
+        let (waits, thread, call) = self.by_process.entry(pid).or_insert_with(fresh);
+        if waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns()) {
+            (*thread, *call) = (slice.thread, wait.call);
+        }
+    }
+}
+
+impl Detector for Uninterruptible {
+    fn find(&mut self, system: &System) -> Vec<Insight> {
+        let (begin_ns, end_ns) = system.told();
+        let share_ns = ((end_ns - begin_ns) / 100 * SHARE_PERCENT).max(LITTLE_NS);
+        let is_much = |waits: &Occurrences| waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns;
+        let found = self.by_process.iter().filter(|(_, (waits, ..))| is_much(waits));
+        found
+            .map(|(pid, (waits, thread, call))| {
+                let call = call.map_or(String::new(), |call| {
+                    format!(", longest in {}", system.names.text(call))
+                });
+                Insight {
+                    kind: "uninterruptible wait",
+                    level: match waits.times.max_ns {
+                        HANGS_NS.. => Level::Serious,
+                        _ => Level::Notable,
+                    },
+                    what: format!(
+                        "{} waited for a disk or the like{call}",
+                        process_named(system, *pid, *thread)
+                    ),
+                    span_ns: waits.span_ns,
+                    cost_ns: waits.times.total_ns,
+                    evidence: waits.evidence(),
+                    closer: Closer::new("blocked").with("--pid", pid).during(waits.span_ns),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste diff`: what is different between two traces, for one analysis or for all.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use piste_analysis::analyses::ALL;
+use piste_analysis::analysis::{Description, Options};
+use piste_analysis::diff::{Change, Side, changes, is_comparable};
+use piste_analysis::pass::Listeners;
+use piste_analysis::report::{Column, Report, Table, Unit, Value, column};
+use piste_trace::{Findings, Span};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analyze::ground::Ground;
+use crate::analyze::{find, kernel_traces, missing};
+use crate::arguments::Diff;
+use crate::columns::{Align, Cell, Columns};
+use crate::failure::{Failure, USAGE};
+use crate::progress::Progress;
+use crate::quantity::{count, duration};
+use crate::screen::{printable, show, show_json, tell_sentence};
+use crate::traces::{open, tell_findings};
+
+/// Changes of times, and as many of counts, unless another number is asked for.
+const LIMIT: usize = 20;
+
+/// What analyses have found out about one trace.
+struct Answered {
+    names: Vec<&'static str>,
+    reports: Vec<Report>,
+    duration_ns: i64,
+    /// It has events of some threads only: it is of a piece of work, not of a time.
+    is_partial: bool,
+    notes: Vec<String>,
+}
+
+/// A change, and which analysis has it.
+#[derive(Serialize)]
+struct Row {
+    analysis: &'static str,
+    table: &'static str,
+    about: String,
+    measure: &'static str,
+    before: Option<f64>,
+    after: Option<f64>,
+    change: Option<f64>,
+    change_percent: Option<f64>,
+    #[serde(skip)]
+    unit: Unit,
+    #[serde(skip)]
+    heading: String,
+    #[serde(skip)]
+    is_rate: bool,
+}
+
+/// `piste diff`
+pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
+    let chosen: Vec<&'static Description> = match &arguments.name {
+        Some(name) => vec![find(name)?],
+        None => {
+            let is_of_system = |analysis: &&Description| is_comparable(analysis) && analysis.name != "health";
+            ALL.into_iter().filter(is_of_system).collect()
+        }
+    };
+    if !chosen.iter().any(|analysis| is_comparable(analysis)) {
+        return Err(Failure::with_status(
+            format!(
+                "{} lists single occurrences, which no two traces have in common",
+                chosen[0].name
+            ),
+            USAGE,
+        ));
+    }
+    let before = answers(&arguments.before, &chosen, arguments)?;
+    let after = answers(&arguments.after, &chosen, arguments)?;
+    let are_of_commands = before.is_partial && after.is_partial;
+    let is_per_second = arguments.per_second || !(arguments.as_is || are_of_commands);
+    let rows = rows(&before, &after, is_per_second, arguments);
+    if json {
+        return show_json(&json!({
+            "before_ns": before.duration_ns,
+            "after_ns": after.duration_ns,
+            "is_per_second": is_per_second,
+            "changes": rows,
+            "notes": before.notes.iter().chain(&after.notes).collect::<Vec<_>>(),
+        }));
+    }
+    match arguments.csv {
+        true => show(&table(&rows).csv())?,
+        false => {
+            let (first, second) = (duration(before.duration_ns), duration(after.duration_ns));
+            let what = if is_per_second {
+                "sums are for each second of a trace"
+            } else {
+                "sums are of whole traces"
+            };
+            show(&format!("{first} before, {second} after; {what}\n\n{}", lines(&rows)))?;
+        }
+    }
+    let mut told = HashSet::new();
+    for note in before.notes.iter().chain(&after.notes) {
+        if told.insert(note) {
+            tell_sentence(&printable(note));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a trace once, for all analyses that it has the events for.
+fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Result<Answered, Failure> {
+    let mut findings = Findings::default();
+    let traces = kernel_traces(open(&[path.to_owned()], &mut findings)?)?;
+    let mut notes = Vec::new();
+    let mut possible = Vec::new();
+    for analysis in chosen {
+        match missing(analysis.name, analysis.needs, &traces) {
+            Ok(lacking) => {
+                possible.push(*analysis);
+                if chosen.len() == 1 {
+                    notes.extend(lacking);
+                }
+            }
+            // Of many, the others still say something.
+            Err(_) if chosen.len() > 1 => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    let options = Options {
+        // What is few in one trace may be much in the other.
+        limit: Some(usize::MAX),
+        who: arguments.whose.who(),
+        ..Options::default()
+    };
+    let progress = Progress::of("analyzing", &traces, Span::ALL, arguments.progress.wanted);
+    let ground = Ground::new(&traces, Span::ALL, &findings)?;
+    let begun = possible.iter().map(|analysis| (analysis.begin)(&options)).collect();
+    let (system, mut analyses) = ground.run(Listeners(begun), &mut findings)?;
+    drop(progress);
+    tell_findings(&findings);
+    let (begin_ns, end_ns) = system.told();
+    notes.extend(ground.notes.iter().cloned());
+    Ok(Answered {
+        names: possible.iter().map(|analysis| analysis.name).collect(),
+        reports: analyses.reports(&system),
+        duration_ns: end_ns - begin_ns,
+        is_partial: system.circumstances().is_partial,
+        notes,
+    })
+}
+
+/// The largest changes first. What several analyses tell alike is there once.
+fn rows(before: &Answered, after: &Answered, is_per_second: bool, arguments: &Diff) -> Vec<Row> {
+    let mut all: Vec<(&'static str, Change)> = Vec::new();
+    for (name, report) in after.names.iter().zip(&after.reports) {
+        let Some(place) = before.names.iter().position(|known| known == name) else {
+            continue;
+        };
+        let side = |report, duration_ns| Side { report, duration_ns };
+        let own = changes(
+            side(&before.reports[place], before.duration_ns),
+            side(report, after.duration_ns),
+            is_per_second,
+        );
+        all.extend(own.into_iter().map(|change| (*name, change)));
+    }
+    let mut known = HashSet::new();
+    let mut left = [arguments.limit.unwrap_or(LIMIT); 2];
+    let mut rows = Vec::new();
+    // Of all analyses only what adds up: extremes and percentiles of few say little.
+    all.retain(|(_, change)| change.is_sum && change.table != "frequencies" || arguments.name.is_some());
+    all.sort_by(|one, other| one.1.order(&other.1));
+    for (analysis, change) in all {
+        let text = |value: Option<f64>| value.map(f64::to_bits);
+        let is_new = known.insert((change.about.clone(), text(change.before), text(change.after)));
+        let is_wanted = arguments.table.as_deref().is_none_or(|wanted| wanted == change.table);
+        let left = &mut left[usize::from(change.measure.unit != Unit::Nanoseconds)];
+        if is_new && is_wanted && *left > 0 {
+            *left -= 1;
+            rows.push(Row {
+                analysis,
+                table: change.table,
+                about: change.about.join(" "),
+                measure: change.measure.key,
+                before: change.before,
+                after: change.after,
+                change: change.difference(),
+                change_percent: change.percent(),
+                unit: change.measure.unit,
+                heading: change.measure.heading.to_lowercase(),
+                is_rate: is_per_second && change.is_sum,
+            });
+        }
+    }
+    rows
+}
+
+fn lines(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "nothing changed\n".to_owned();
+    }
+    let mut columns = Columns::new(&[
+        ("CHANGE", Align::Right),
+        ("%", Align::Right),
+        ("BEFORE", Align::Right),
+        ("AFTER", Align::Right),
+        ("WHAT", Align::Left),
+        ("OF", Align::Left),
+        ("IN", Align::Left),
+    ]);
+    for row in rows {
+        let amount = |value: f64| {
+            let text = match row.unit {
+                Unit::Nanoseconds => duration(value.round() as i64),
+                _ => count(value.round() as i64),
+            };
+            if row.is_rate { format!("{text}/s") } else { text }
+        };
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), amount);
+        let change = row.change.map_or("-".to_owned(), |change| {
+            let sign = if change < 0.0 { '-' } else { '+' };
+            format!("{sign}{}", amount(change.abs()))
+        });
+        let percent = row
+            .change_percent
+            .map_or(String::new(), |percent| format!("{percent:+.0} %"));
+        columns.row_of(vec![
+            Cell::from(change),
+            Cell::from(percent),
+            Cell::from(shown(row.before)),
+            Cell::from(shown(row.after)),
+            Cell::from(&row.heading),
+            Cell::from(&row.about),
+            Cell::from(format!("{} {}", row.analysis, row.table)),
+        ]);
+    }
+    columns.lines(0)
+}
+
+/// As CSV has it.
+fn table(rows: &[Row]) -> Table {
+    let columns: [Column; 8] = [
+        column("analysis", "", Unit::Text),
+        column("table", "", Unit::Text),
+        column("about", "", Unit::Text),
+        column("measure", "", Unit::Text),
+        column("before", "", Unit::Percent),
+        column("after", "", Unit::Percent),
+        column("change", "", Unit::Percent),
+        column("change_percent", "", Unit::Percent),
+    ];
+    let mut table = Table::new("changes", "", &columns);
+    for row in rows {
+        let number = |value: Option<f64>| value.map_or(Value::None, Value::Percent);
+        table.row([
+            row.analysis.into(),
+            row.table.into(),
+            row.about.as_str().into(),
+            row.measure.into(),
+            number(row.before),
+            number(row.after),
+            number(row.change),
+            number(row.change_percent),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste insights`: what stands out in a trace, ranked; and the first lines of it at the end of `piste record`.
+
+use std::fmt::Write;
+use std::io::{IsTerminal, stderr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use piste_analysis::analyses::RECORDED_FOR_INSIGHTS;
+use piste_analysis::insights::{Insight, Level, detectors};
+use piste_analysis::report::{Column, Unit, Value};
+use piste_trace::progress::bytes_of;
+use piste_trace::{Findings, Span};
+use serde::Serialize;
+
+use crate::analyze::ground::Ground;
+use crate::analyze::tables::{moment, value};
+use crate::analyze::{kernel_traces, missing, span_read};
+use crate::arguments::{Insights, Tell};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::quantity::{counted, duration};
+use crate::screen::{BAD, STRONG, printable, show, show_json, styled, tell, tell_sentence};
+use crate::summary::{labelled, quoted};
+use crate::traces::{open, tell_findings};
+
+/// At the end of a recording, no more are told,
+const TOLD_MAX: usize = 3;
+/// only of traces that are read in a second or so (about three million events of the kernel),
+const TOLD_BYTES_MAX: u64 = 64 << 20;
+/// and not at all when that takes longer, on a slow disk or a busy machine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// As `--json` prints it.
+#[derive(Serialize)]
+struct Answer {
+    begin_ns: i64,
+    end_ns: i64,
+    insights: Vec<Told>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    insight: Insight,
+    /// The command that looks closer.
+    command: String,
+}
+
+/// `piste insights`
+pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> {
+    let zone = TimeZone::system();
+    let mut findings = Findings::default();
+    let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
+    let span = arguments.range.span(&traces, &zone)?;
+    let mut notes = missing("insights", RECORDED_FOR_INSIGHTS, &traces)?;
+    let progress = Progress::of("looking", &traces, span_read(span), arguments.progress.wanted);
+    let ground = Ground::new(&traces, span, &findings)?;
+    let (system, mut detectors) = ground.run(detectors(), &mut findings)?;
+    drop(progress);
+    let (begin_ns, end_ns) = system.told();
+    let tell = |insight: Insight| Told {
+        command: command(&insight, &arguments.paths),
+        insight,
+    };
+    notes.extend(ground.notes.iter().cloned());
+    let answer = Answer {
+        begin_ns,
+        end_ns,
+        insights: detectors.insights(&system).into_iter().map(tell).collect(),
+        notes,
+    };
+    if json {
+        return show_json(&answer);
+    }
+    show(&answer.text(&zone))?;
+    for note in &answer.notes {
+        tell_sentence(&printable(note));
+    }
+    tell_findings(&findings);
+    Ok(())
+}
+
+impl Answer {
+    fn text(&self, zone: &TimeZone) -> String {
+        let time = duration(self.end_ns - self.begin_ns);
+        let mut text = match self.insights.len() as i64 {
+            0 => format!("nothing stands out in {time}\n"),
+            1 => format!("1 thing stands out in {time}\n"),
+            many => format!("{} stand out in {time}\n", counted(many, "thing")),
+        };
+        for Told { insight, command } in &self.insights {
+            let style = if insight.level == Level::Serious { BAD } else { STRONG };
+            let span = format!(
+                "{} to {}",
+                moment(insight.span_ns.0, zone),
+                moment(insight.span_ns.1, zone)
+            );
+            let _ = writeln!(text, "\n{}: {}", styled(style, insight.kind), printable(&insight.what));
+            text += &labelled("how", &evidence(insight));
+            text += &labelled("when", &span);
+            text += &labelled("closer", &printable(command));
+        }
+        text
+    }
+}
+
+/// `3 times, in all 120 ms, longest 80.0 ms`
+fn evidence(insight: &Insight) -> String {
+    let zone = TimeZone::UTC;
+    let part = |(column, measured): &(Column, Value)| {
+        let text = value(column, measured, &zone);
+        match (column.unit, measured) {
+            (Unit::Count, Value::Number(number)) => counted(*number, column.heading),
+            (Unit::Percent, _) => format!("{text} {}", column.heading),
+            _ => format!("{} {text}", column.heading),
+        }
+    };
+    let parts: Vec<String> = insight.evidence.iter().map(part).collect();
+    parts.join(", ")
+}
+
+fn command(insight: &Insight, paths: &[PathBuf]) -> String {
+    let mut words = vec!["piste analyze".to_owned(), insight.closer.analysis.to_owned()];
+    words.extend(paths.iter().map(|path| quoted(&path.to_string_lossy()).into_owned()));
+    words.extend(insight.closer.options.iter().cloned());
+    words.join(" ")
+}
+
+/// The lines at the end of a recording: nothing where nobody looks, or where it would take long. Whatever goes wrong, the recording is
+/// whole, and what is wrong with the trace has been told.
+pub(crate) fn tell_of_recording(folder: &Path, when: Tell) {
+    let is_wanted = match when {
+        Tell::Auto => stderr().is_terminal(),
+        Tell::Always => true,
+        Tell::Never => false,
+    };
+    if !is_wanted {
+        return;
+    }
+    if let Ok(Some(insights)) = catch_unwind(AssertUnwindSafe(|| top(folder))) {
+        let lines: Vec<String> = insights
+            .iter()
+            .map(|insight| {
+                labelled(
+                    "notable",
+                    &printable(&format!("{}: {}", insight.what, evidence(insight))),
+                )
+            })
+            .collect();
+        if !lines.is_empty() {
+            let more = labelled("more", &format!("piste insights {}", quoted(&folder.to_string_lossy())));
+            tell(&(lines.concat() + &more));
+        }
+    }
+}
+
+/// Those that are worth a line.
+fn top(folder: &Path) -> Option<Vec<Insight>> {
+    let begin = Instant::now();
+    let mut findings = Findings::default();
+    let traces = kernel_traces(piste_trace::open(folder, &mut findings).ok()?).ok()?;
+    if bytes_of(&traces, Span::ALL) > TOLD_BYTES_MAX {
+        return None;
+    }
+    let ground = Ground::new(&traces, Span::ALL, &findings).ok()?;
+    let ran = ground.run_while(detectors(), &mut findings, || begin.elapsed() < PATIENCE);
+    let (system, mut detectors) = ran.ok()??;
+    let mut insights = detectors.insights(&system);
+    insights.retain(|insight| insight.level != Level::Information);
+    insights.truncate(TOLD_MAX);
+    Some(insights)
+}
