@@ -4,7 +4,8 @@
 //! The command is in this process's group, so what the terminal sends (Ctrl-C, Ctrl-\, hang-up) reaches it without help;
 //! piste only has to survive, to finish the trace. What another process sends to piste alone is passed on, as sudo(8) does.
 //!
-//!   before the command   the first signal is noted: the caller asks `interrupted` and gives up; the second ends piste
+//!   before the command   the first signal is noted: the caller asks `interrupted` and gives up, or it is passed on, or ends the
+//!                        recording, once there is what it is meant for; the second ends piste
 //!   while it runs        nothing from the terminal, everything else is passed on
 //!   without a command    the first ends the recording
 //!   after it             for a moment nothing: that signal was meant for the command; then the first says what piste is
@@ -78,10 +79,7 @@ impl Guard {
 
     /// The status to end with when a signal came before the command ran.
     pub(crate) fn interrupted(&self) -> Option<u8> {
-        match *lock(&self.phase) {
-            Phase::Before { noted: Some(signal) } => Some(killed_by(signal)),
-            _ => None,
-        }
+        lock(&self.phase).noted().map(killed_by)
     }
 
     /// Runs the command that `start` starts to its end and returns its exit status as a shell would.
@@ -90,10 +88,13 @@ impl Guard {
     /// The command could not be started.
     pub(crate) fn run(&self, start: impl FnOnce() -> io::Result<Child>) -> io::Result<u8> {
         let mut child = {
-            // A signal that arrives in between waits for the lock, and is then passed on.
+            // A signal that arrives in between waits for the lock, and is then passed on, as one is that came after `interrupted`.
             let mut phase = lock(&self.phase);
             let child = start()?;
             if let Some(process) = process(child.id()) {
+                if let Some(signal) = phase.noted() {
+                    pass_on(&process, signal);
+                }
                 *phase = Phase::Running(process);
             }
             child
@@ -106,12 +107,19 @@ impl Guard {
         })
     }
 
-    /// Waits for a signal, the end of the time, or the end of the last of `processes` where there are any.
+    /// Waits for a signal, the end of the time, or the end of the last of `processes` where there are any. A signal that came before ends it
+    /// at once.
     pub(crate) fn wait(&self, time: Option<Duration>, mut processes: Vec<OwnedFd>) -> io::Result<()> {
         let deadline = time.map(|time| Instant::now() + time);
-        let (signal, noting) = pipe()?;
+        let (signal, mut noting) = pipe()?;
         let has_processes = !processes.is_empty();
-        *lock(&self.phase) = Phase::Alone(noting);
+        {
+            let mut phase = lock(&self.phase);
+            if phase.noted().is_some() {
+                noting.write_all(&[0])?;
+            }
+            *phase = Phase::Alone(noting);
+        }
         while !(has_processes && processes.is_empty()) {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
@@ -141,6 +149,16 @@ impl Guard {
     }
 }
 
+impl Phase {
+    /// A signal that nobody has acted on.
+    fn noted(&self) -> Option<i32> {
+        match *self {
+            Phase::Before { noted } => noted,
+            _ => None,
+        }
+    }
+}
+
 /// A descriptor of a process that runs.
 pub(crate) fn process(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -160,11 +178,8 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
         Phase::Before { noted: noted @ None } => *noted = Some(origin.signal),
         Phase::Before { noted: Some(_) } => exit(killed_by(origin.signal).into()),
         Phase::Running(process) => {
-            if matches!(origin.cause, Cause::Sent(_))
-                && let Some(signal) = Signal::from_named_raw(origin.signal)
-            {
-                // It fails only when the command has just ended.
-                let _ = pidfd_send_signal(process, signal);
+            if matches!(origin.cause, Cause::Sent(_)) {
+                pass_on(process, origin.signal);
             }
         }
         Phase::Alone(noting) => {
@@ -177,6 +192,13 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
             screen::tell_sentence("pisted is writing the rest of the trace; once more, and it goes on alone");
         }
         Phase::After { .. } => exit(killed_by(origin.signal).into()),
+    }
+}
+
+fn pass_on(process: &OwnedFd, signal: i32) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        // It fails only when the command has just ended.
+        let _ = pidfd_send_signal(process, signal);
     }
 }
 
@@ -215,6 +237,27 @@ mod tests {
         assert_eq!(status("kill -KILL $$"), 137);
         let missing = guard.run(|| Command::new("/no/such/command").spawn()).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_signal_before_the_command_runs_is_the_commands() {
+        let guard = noting(SIGTERM);
+        assert_eq!(guard.interrupted(), Some(128 + 15));
+        let status = guard.run(|| Command::new("sleep").arg("600").spawn()).unwrap();
+        assert_eq!(status, 128 + 15);
+        assert_eq!(guard.interrupted(), None);
+    }
+
+    #[test]
+    fn a_signal_before_it_waits_ends_the_recording() {
+        noting(SIGINT).wait(None, vec![]).unwrap();
+    }
+
+    /// A guard that a signal has come to.
+    fn noting(signal: i32) -> Guard {
+        Guard {
+            phase: Arc::new(Mutex::new(Phase::Before { noted: Some(signal) })),
+        }
     }
 
     #[test]
