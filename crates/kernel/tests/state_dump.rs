@@ -25,9 +25,11 @@ fn this_process_is_in_it_with_its_threads_and_files() {
     let file = File::create(&path).unwrap();
     let own_pid = std::process::id() as i32;
 
-    // The thread names itself once it runs.
-    let is_waiting =
-        |event: &Event| matches!(event, Event::Thread(thread) if thread.pid == own_pid && thread.name == "waits");
+    // The thread names itself once it runs, and waits once it comes to that.
+    let is_waiting = |event: &Event| {
+        matches!(event, Event::Thread(thread)
+            if thread.pid == own_pid && thread.name == "waits" && thread.status == Status::Wait)
+    };
     let events = loop {
         let events = collected();
         if events.iter().any(is_waiting) {
@@ -51,8 +53,6 @@ fn this_process_is_in_it_with_its_threads_and_files() {
     assert_eq!((main.is_kernel, main.pid), (false, own_pid));
     assert_eq!(main.uid, rustix::process::geteuid().as_raw());
     assert!(main.namespace != 0);
-    let waits = events.iter().find(|event| is_waiting(event)).unwrap();
-    assert!(matches!(waits, Event::Thread(thread) if thread.status == Status::Wait));
     let is_file = |event: &Event| {
         matches!(event, Event::File(file)
             if file.pid == own_pid && file.name == path.to_str().unwrap() && file.mode == 2)

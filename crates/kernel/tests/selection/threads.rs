@@ -96,7 +96,8 @@ fn pids(pids: &[u32], follow_children: bool) -> Tracked {
 }
 
 fn until(is_so: impl Fn() -> bool) {
-    for _ in 0..1000 {
+    // A minute: a guard, no measure.
+    for _ in 0..6000 {
         if is_so() {
             return;
         }
@@ -219,7 +220,8 @@ fn orphans_stay_recorded_when_a_new_consumer_asks_for_the_same() {
     recorder.records();
     script.go();
     let grandchild = script.number();
-    until(|| !fs::exists(format!("/proc/{orphan}")).unwrap_or(true));
+    // Whoever inherited it may let it lie.
+    until(|| matches!(stat(orphan), gone if gone.is_empty() || gone.contains(") Z ")));
     let seen = recorded_threads(&recorder);
     assert_eq!(seen, [orphan, grandchild].into());
 }
@@ -238,8 +240,8 @@ fn users_groups_and_sessions_are_found_by_looking() {
         let _ = getppid();
         assert_eq!(recorded_threads(&recorder), [].into(), "{early:?}");
         let mut script = Script::start_as(command);
-        until(|| fs::read_to_string(format!("/proc/{}/wchan", script.pid())).is_ok());
-        thread::sleep(Duration::from_millis(50));
+        // It has become a shell, in its own session where it makes one, and waits for its line.
+        until(|| stat(script.pid()).contains(" (sh) S "));
         let tracked = tracked(script.pid());
         assert_eq!(tracked::apply(recorder.instance(), &tracked), <[String; 0]>::default());
         recorder.records();
@@ -310,6 +312,7 @@ fn only_the_cpus_that_are_asked_for_are_recorded() {
 #[test]
 fn threads_that_start_threads_while_they_are_listed_are_all_found() {
     const CALLS: usize = 20;
+    const THREADS: usize = 200;
     let Some(kernel) = kernel() else { return };
     let catalog = kernel.catalog();
     let recorder = Recorder::new(kernel, 512);
@@ -351,7 +354,7 @@ fn threads_that_start_threads_while_they_are_listed_are_all_found() {
         let findings = tracked::apply(recorder.instance(), &pids(&[std::process::id()], true));
         recorder.instance().set_on(true).expect("on");
         is_counted.store(true, Ordering::SeqCst);
-        thread::sleep(Duration::from_millis(200));
+        until(|| counted.lock().expect("a list").len() >= THREADS);
         is_over.store(true, Ordering::SeqCst);
         assert_eq!(findings, <[String; 0]>::default());
     });
@@ -364,7 +367,6 @@ fn threads_that_start_threads_while_they_are_listed_are_all_found() {
     };
     let records = recorder.records();
     let counted = counted.into_inner().expect("a list");
-    assert!(counted.len() > 10, "{}", counted.len());
     // A number may come again within the time: its calls are those of all that had it.
     let threads: BTreeSet<u32> = counted.iter().copied().collect();
     let seen: usize = threads.iter().map(|&thread| calls(thread, &records)).sum();
