@@ -541,12 +541,15 @@ fn the_dead_are_tidied_up_and_nobody_else() {
     let mut caller = living.recording_calls();
     let foreign = dead.tracefs.path(format!("instances/not-ours-{}", std::process::id()));
     fs::create_dir(&foreign).unwrap();
+    // Held meanwhile, or a pisted of another test is the one that tidies up.
+    let owner = Owner::claim(dead.pisted.run_folder()).unwrap();
     dead.pisted.kill();
     dead.kill_kernel_consumer();
     for consumer in dead.pisted.consumers() {
         kill(consumer);
     }
     assert_eq!(dead.instances().len(), 1);
+    drop(owner);
     let other = Place::new().unwrap();
     wait_until("it is tidied up", || dead.instances().is_empty());
     drop(other);
@@ -562,6 +565,8 @@ fn the_dead_are_tidied_up_and_nobody_else() {
 fn without_a_journal_a_pisted_clears_away_what_it_does_not_know() {
     let Some(mut place) = Place::new() else { return };
     let _caller = place.recording_calls();
+    // Held meanwhile, or a pisted of another test takes what is here for a dead one's.
+    let _owner = Owner::claim(place.pisted.run_folder()).unwrap();
     place.pisted.kill();
     place.kill_kernel_consumer();
     fs::remove_file(place.pisted.run_folder().join("journal")).unwrap();

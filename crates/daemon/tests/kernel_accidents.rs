@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kernel_support::{Consumer, Numbers, channel, events, numbered, read, this_process, tracepoint};
+use kernel_support::{Consumer, Numbers, channel, events, numbered, read, this_process, tracepoint, wait_until};
 use piste_daemon::link::ToConsumer;
 use piste_kernel::spec::{ChannelSpec, Loss, Tracked};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
@@ -137,12 +137,16 @@ fn full_disk_is_waited_for() {
     let mut numbers = Numbers::new();
     // Several times what the disk and the rings take.
     (0..200_000).for_each(|number| numbers.make(number));
-    thread::sleep(Duration::from_millis(100));
-    consumer.report();
-    let is_told = |what: &String| what.contains("the trace cannot be written");
-    assert!(consumer.findings.iter().any(is_told), "{:?}", consumer.findings);
+    wait_until("it is told that the disk is full", || {
+        consumer.report();
+        let is_told = |what: &String| what.contains("the trace cannot be written");
+        consumer.findings.iter().any(is_told)
+    });
     mount_remount(&folder, MountFlags::empty(), options(64 << 20).as_c_str()).unwrap();
-    thread::sleep(Duration::from_millis(1500));
+    // What the rings held is written; the page that is not full stays until the end.
+    wait_until("there is room in the rings again", || {
+        consumer.stats("default").entries < 1000
+    });
     (200_000..210_000).for_each(|number| numbers.make(number));
     let totals = consumer.stop();
 

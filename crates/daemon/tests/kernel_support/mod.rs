@@ -263,6 +263,15 @@ pub fn events_of_state_dump(totals: &Totals) -> u64 {
     totals.get(&state_dump::STREAM_ID).map_or(0, |totals| totals.events)
 }
 
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 fn seqpacket(flags: SocketFlags) -> OwnedFd {
     socket_with(
         AddressFamily::UNIX,
