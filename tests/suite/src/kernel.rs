@@ -3,6 +3,7 @@
 //!
 //! These tests need root and a tracefs that answers. Where one is missing they say `skipped: REASON`, which tools/test counts.
 
+use std::fs;
 use std::ops::Deref;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -42,6 +43,26 @@ pub fn workplace() -> Option<KernelWorkplace> {
     }
     println!("skipped: {reason}");
     None
+}
+
+/// The id of the owner that the run folder has: it is in the names of all that a pisted makes in tracefs.
+///
+/// # Panics
+/// No pisted of root's ran there.
+pub fn owner(place: &Workplace) -> String {
+    let text = fs::read_to_string(place.run_folder().join("kernel/owner")).expect("a pisted of root's ran here");
+    text.trim_end().to_owned()
+}
+
+/// Names of the tracefs instances of the pisted that runs there, or ran there.
+///
+/// # Panics
+/// No pisted of root's ran there.
+pub fn instances_of(place: &Workplace) -> Vec<String> {
+    let prefix = format!("piste-{}-", owner(place));
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").expect("tracefs is mounted");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&prefix)).collect()
 }
 
 /// A session of the kernel domain, with a channel `kernel` that the options describe.

@@ -19,6 +19,16 @@ fn puppet(place: &Workplace) -> Running {
     place.start(place.program("puppet.c"), &[])
 }
 
+/// A CPU that this process may run on.
+fn allowed_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel's text");
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .expect("a list");
+    list.trim().split(['-', ',']).next().expect("a CPU").to_owned()
+}
+
 fn counts(place: &Workplace, trace: &str) -> BTreeMap<String, u64> {
     Trace::at(place.path(trace)).counts()
 }
@@ -288,7 +298,9 @@ fn a_program_that_ends_is_listed_no_more() {
 #[test]
 fn a_snapshot_session_keeps_the_newest_events_and_writes_them_when_asked() {
     let place = Workplace::new();
-    let mut puppet = puppet(&place);
+    // On one CPU, and so in one ring: of two, each keeps its newest.
+    let program = place.program("puppet.c");
+    let mut puppet = place.start("taskset", &["-c", &allowed_cpu(), program.to_str().expect("UTF-8")]);
     let output = place.path("flight");
     let created = place.piste_json(&["create", "flight", "--snapshot", "-o", output.to_str().expect("UTF-8")]);
     assert_eq!(created["snapshot"], true, "{created:#}");

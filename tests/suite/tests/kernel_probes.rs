@@ -378,12 +378,13 @@ fn the_next_pisted_removes_the_probes_of_one_that_was_killed() {
         &at(&program, "shop:order"),
     ];
     let _session = record(&place, &probes);
+    // Before anything is killed: any pisted that starts then removes them.
+    assert_eq!(probes_of(&place).len(), 4);
     let consumer = place.kernel_consumer();
     for pid in [place.pisted(), consumer] {
         send(pid, Signal::KILL);
         wait_until("it is dead", || !exists(pid));
     }
-    assert_eq!(probes_of(&place).len(), 4);
     // The next pisted of anybody finds that their owner is gone.
     let other = Workplace::new();
     other.start_pisted();
@@ -432,7 +433,7 @@ fn a_channel_that_could_not_be_opened_leaves_no_probe() {
     assert!(refused.stderr.contains("kernel_0.page"), "{refused}");
     place.piste_succeeds(&["destroy"]);
     assert_eq!(probes_of(&place), [""; 0]);
-    assert_eq!(instances_of(&place), [""; 0]);
+    assert_eq!(kernel::instances_of(&place), [""; 0]);
 }
 
 /// A workplace where probes can be set; `None`, once said why, where they cannot.
@@ -503,25 +504,12 @@ fn texts(events: &[Event], field: &str) -> Vec<String> {
     events.iter().map(text).collect()
 }
 
-/// The id of the owner that the run folder has.
-fn owner(place: &Workplace) -> String {
-    let text = fs::read_to_string(place.run_folder().join("kernel/owner")).expect("a pisted of root's ran here");
-    text.trim_end().to_owned()
-}
-
 /// What is in the kernel's list of probes of the pisted that runs here, or ran here.
 fn probes_of(place: &Workplace) -> Vec<String> {
-    let group = format!(":piste_{}_", owner(place));
+    let group = format!(":piste_{}_", kernel::owner(place));
     let list = fs::read_to_string(LIST).expect("it can be read");
     list.lines()
         .filter(|line| line.contains(&group))
         .map(str::to_owned)
         .collect()
-}
-
-fn instances_of(place: &Workplace) -> Vec<String> {
-    let prefix = format!("piste-{}-", owner(place));
-    let entries = fs::read_dir("/sys/kernel/tracing/instances").expect("tracefs is mounted");
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| name.starts_with(&prefix)).collect()
 }
