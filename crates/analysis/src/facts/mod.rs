@@ -11,7 +11,7 @@ use piste_ctf::read::packet::{Event, StreamReader};
 use piste_ctf::read::schema::Scope;
 
 use self::classes::Kind;
-use self::values::{FieldNames, Order, Take, Values};
+use self::values::{FieldNames, Order, Outermost, Take, Values};
 use crate::names::{Name, Names};
 
 /// An event as a reader of traces has it: the event, the reader that it came from, and the bytes that it is in.
@@ -381,11 +381,11 @@ impl FactReader {
             ..
         } = incoming;
         if stream.context.is_none() {
-            let mut found = FieldNames::default();
+            let mut found = Outermost::<FieldNames>::default();
             reader
                 .visit(event, Scope::EventContext, window, *base_bytes, &mut found)
                 .ok()?;
-            stream.context = Some(Order::new(&found.names, &["tid|vtid"]));
+            stream.context = Some(Order::new(&found.to.0, &["tid|vtid"]));
         }
         let order = stream.context.as_ref().filter(|order| !order.is_empty())?;
         self.values.clear();
@@ -417,7 +417,7 @@ impl Stream {
 
     fn add(&mut self, id: u64, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
         let (mut kind, fields) = classes::of(&incoming.event.class.name, names);
-        let mut found = FieldNames::default();
+        let mut found = Outermost::<FieldNames>::default();
         let Incoming {
             event,
             reader,
@@ -432,7 +432,7 @@ impl Stream {
             kind = Kind::Other;
         }
         let number = self.classes.len() as u32;
-        let order = Order::new(&found.names, fields);
+        let order = Order::new(&found.to.0, fields);
         self.classes.push(Class { kind, order });
         if id < DENSE_IDS {
             let place = id as usize;

@@ -82,40 +82,97 @@ impl Order {
     }
 }
 
+/// Shows the outermost fields of a structure, and not what lies in them.
+#[derive(Default)]
+pub(super) struct Outermost<T> {
+    pub(super) to: T,
+    depth: u32,
+}
+
+impl<T> Outermost<T> {
+    pub(super) fn of(to: T) -> Outermost<T> {
+        Outermost { to, depth: 0 }
+    }
+}
+
+/// Is shown the outermost fields. What is not implemented is not looked at.
+pub(super) trait Fields {
+    fn field(&mut self, name: &str);
+    fn integer(&mut self, _value: u64) {}
+    fn text(&mut self, _bytes: &[u8]) {}
+}
+
+impl<T: Fields> Visitor for Outermost<T> {
+    #[inline]
+    fn field(&mut self, name: &str) {
+        if self.depth == 0 {
+            self.to.field(name);
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, _: &IntegerNode, value: u64) {
+        if self.depth == 0 {
+            self.to.integer(value);
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &[u8], _: Encoding) {
+        if self.depth == 0 {
+            self.to.text(bytes);
+        }
+    }
+
+    fn begin_structure(&mut self) {
+        self.depth += 1;
+    }
+
+    fn end_structure(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn begin_array(&mut self, _: u64, _: bool) {
+        self.depth += 1;
+    }
+
+    fn end_array(&mut self) {
+        self.depth -= 1;
+    }
+}
+
 /// Takes what was asked for.
 pub(super) struct Take<'v> {
     order: &'v [u8],
     values: &'v mut Values,
-    /// How many fields of the outermost structure were announced.
+    /// How many fields were announced.
     count: usize,
-    depth: u32,
 }
 
 impl<'v> Take<'v> {
-    pub(super) fn new(order: &'v Order, values: &'v mut Values) -> Take<'v> {
-        Take {
+    pub(super) fn new(order: &'v Order, values: &'v mut Values) -> Outermost<Take<'v>> {
+        Outermost::of(Take {
             order: &order.0,
             values,
             count: 0,
-            depth: 0,
-        }
+        })
     }
 
     #[inline]
     fn asked(&self) -> Option<usize> {
         let number = *self.order.get(self.count.wrapping_sub(1))?;
-        (self.depth == 0 && number != UNWANTED).then_some(usize::from(number))
+        (number != UNWANTED).then_some(usize::from(number))
     }
 }
 
-impl Visitor for Take<'_> {
+impl Fields for Take<'_> {
     #[inline]
     fn field(&mut self, _: &str) {
-        self.count += usize::from(self.depth == 0);
+        self.count += 1;
     }
 
     #[inline]
-    fn integer(&mut self, _: &IntegerNode, value: u64) {
+    fn integer(&mut self, value: u64) {
         if let Some(number) = self.asked() {
             self.values.numbers[number] = value.cast_signed();
             self.values.has_number |= 1 << number;
@@ -123,7 +180,7 @@ impl Visitor for Take<'_> {
     }
 
     #[inline]
-    fn text(&mut self, bytes: &[u8], _: Encoding) {
+    fn text(&mut self, bytes: &[u8]) {
         if let Some(number) = self.asked() {
             let begin = self.values.texts.len() as u32;
             self.values.texts.extend_from_slice(bytes);
@@ -131,52 +188,15 @@ impl Visitor for Take<'_> {
             self.values.has_text |= 1 << number;
         }
     }
-
-    fn begin_structure(&mut self) {
-        self.depth += 1;
-    }
-
-    fn end_structure(&mut self) {
-        self.depth -= 1;
-    }
-
-    fn begin_array(&mut self, _: u64, _: bool) {
-        self.depth += 1;
-    }
-
-    fn end_array(&mut self) {
-        self.depth -= 1;
-    }
 }
 
 /// Collects the names of a structure's fields.
 #[derive(Default)]
-pub(super) struct FieldNames {
-    pub(super) names: Vec<String>,
-    depth: u32,
-}
+pub(super) struct FieldNames(pub(super) Vec<String>);
 
-impl Visitor for FieldNames {
+impl Fields for FieldNames {
     fn field(&mut self, name: &str) {
-        if self.depth == 0 {
-            self.names.push(name.to_owned());
-        }
-    }
-
-    fn begin_structure(&mut self) {
-        self.depth += 1;
-    }
-
-    fn end_structure(&mut self) {
-        self.depth -= 1;
-    }
-
-    fn begin_array(&mut self, _: u64, _: bool) {
-        self.depth += 1;
-    }
-
-    fn end_array(&mut self) {
-        self.depth -= 1;
+        self.0.push(name.to_owned());
     }
 }
 
