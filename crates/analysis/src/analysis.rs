@@ -75,6 +75,8 @@ pub struct Who {
     pub tids: Vec<i64>,
     /// Patterns of names.
     pub comms: Vec<String>,
+    /// Patterns of control groups, which mean those below them, too.
+    pub cgroups: Vec<String>,
     /// CPUs on which it happens.
     pub cpus: Vec<u64>,
 }
@@ -83,7 +85,7 @@ impl Who {
     /// A thread is meant.
     #[inline]
     pub fn wants(&self, system: &System, id: ThreadId) -> bool {
-        let is_any = self.pids.is_empty() && self.tids.is_empty() && self.comms.is_empty();
+        let is_any = self.pids.is_empty() && self.tids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty();
         is_any || self.search(system, id)
     }
 
@@ -94,11 +96,71 @@ impl Who {
         is_in(&self.pids, thread.process())
             && is_in(&self.tids, thread.tid)
             && (self.comms.is_empty() || self.comms.iter().any(|pattern| matches(pattern, name)))
+            && (self.cgroups.is_empty() || self.is_in_cgroup(system, thread.process()))
+    }
+
+    fn is_in_cgroup(&self, system: &System, pid: i32) -> bool {
+        let Some(process) = system.process(pid) else {
+            return false;
+        };
+        let is_in = |pattern: &String| {
+            let below = format!("{}/*", pattern.trim_end_matches('/'));
+            matches(pattern, &process.cgroup) || matches(&below, &process.cgroup)
+        };
+        self.cgroups.iter().any(is_in)
     }
 
     /// A CPU is meant.
     #[inline]
     pub fn wants_cpu(&self, cpu: u32) -> bool {
         self.cpus.is_empty() || self.cpus.contains(&cpu.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Fact, Fork};
+    use crate::model::{At, Circumstances, Nobody};
+
+    #[test]
+    fn a_control_group_means_those_below_it_and_the_children_of_its_processes() {
+        let mut system = System::new(Circumstances::whole(0));
+        let at = At {
+            ns: 1,
+            cpu: Some(0),
+            tid: None,
+        };
+        let dumped = Fact::DumpedProcess {
+            pid: 7,
+            command_line: b"",
+            cgroup: b"/system.slice/web.service",
+        };
+        let fork = |tid, pid| {
+            Fact::Fork(Fork {
+                parent_tid: 7,
+                parent_pid: Some(7),
+                tid,
+                pid: Some(pid),
+                name: b"",
+            })
+        };
+        for fact in [dumped, fork(8, 7), fork(9, 9)] {
+            system.apply(&fact, at, &mut Nobody);
+        }
+        let is_wanted = |pattern: &str, tid| {
+            let who = Who {
+                cgroups: vec![pattern.to_owned()],
+                ..Who::default()
+            };
+            who.wants(&system, system.find(tid).expect("it is there"))
+        };
+        for tid in [7, 8, 9] {
+            for pattern in ["/system.slice/web.service", "/system.slice/", "/system.slice", "*web*"] {
+                assert!(is_wanted(pattern, tid), "{pattern} {tid}");
+            }
+            assert!(!is_wanted("/system.slice/web", tid));
+            assert!(!is_wanted("/user.slice", tid));
+        }
     }
 }

@@ -130,7 +130,7 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
     let options = Options {
         // What is few in one trace may be much in the other.
         limit: Some(usize::MAX),
-        who: arguments.whose.who(),
+        who: arguments.cgroups.who(&arguments.whose),
         ..Options::default()
     };
     let progress = Progress::of("analyzing", &traces, Span::ALL, arguments.progress.wanted);

@@ -40,6 +40,12 @@ impl System {
             Calling::Inside(call, _) => Calling::Inside(call, None),
             other => other,
         };
+        // A new process is where its parent is, until somebody moves it.
+        let pid = self.threads[id.index()].process();
+        if let Some(process) = self.processes.get(&parent_pid).filter(|_| pid != parent_pid) {
+            let process = process.clone();
+            self.processes.insert(pid, process);
+        }
         let turn = Turn {
             at_ns: at.ns,
             before: State::Unborn,

@@ -108,7 +108,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Description, Failure> {
 
 fn options(arguments: &Analyze) -> Options {
     Options {
-        who: arguments.whose.who(),
+        who: arguments.cgroups.who(&arguments.whose),
         limit: arguments.limit,
         min_ns: arguments.min_ns,
         max_ns: arguments.max_ns,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use piste_analysis::analysis::Who;
 
 use super::reading::ProgressOption;
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
@@ -45,6 +46,8 @@ pub(crate) struct Analyze {
     pub(crate) range: RangeOptions,
     #[command(flatten)]
     pub(crate) whose: WhoseOptions,
+    #[command(flatten)]
+    pub(crate) cgroups: CgroupOption,
     /// Only so many rows of a table
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
@@ -80,6 +83,8 @@ pub(crate) struct Diff {
     pub(crate) table: Option<String>,
     #[command(flatten)]
     pub(crate) whose: WhoseOptions,
+    #[command(flatten)]
+    pub(crate) cgroups: CgroupOption,
     /// Only so many changes of times, and as many of counts
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
@@ -91,4 +96,22 @@ pub(crate) struct Diff {
     pub(crate) as_is: bool,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
+}
+
+/// Which the state dump of a trace has.
+#[derive(Args)]
+pub(crate) struct CgroupOption {
+    /// Only processes of such control groups and of those below: '/system.slice/*'.
+    #[arg(long = "cgroup", value_name = "PATTERN", value_delimiter = ',')]
+    cgroups: Vec<String>,
+}
+
+impl CgroupOption {
+    /// Together with the other choices of threads.
+    pub(crate) fn who(&self, whose: &WhoseOptions) -> Who {
+        Who {
+            cgroups: self.cgroups.clone(),
+            ..whose.who()
+        }
+    }
 }

@@ -63,6 +63,7 @@ impl WhoseOptions {
             pids: self.pids.clone(),
             tids: self.tids.clone(),
             comms: self.comms.clone(),
+            cgroups: Vec::new(),
             cpus: self.cpus.clone(),
         }
     }
