@@ -63,7 +63,13 @@ impl System {
         let before = self.running(id, cpu);
         let thread = &self.threads[id.index()];
         let call = thread.waiting_call();
-        let is_dead = thread.is_exiting || left == Left::Dead;
+        let is_dead = match left {
+            Left::Dead => true,
+            // Before Linux 4.14 the dead have a number that means a wait since.
+            Left::Waiting => thread.is_exiting,
+            // It may be sent off its CPU, or wait for a lock, on the way to its end.
+            Left::Runnable | Left::Preempted | Left::WaitingForSure | Left::Stopped => false,
+        };
         let next = match left {
             _ if is_dead => State::Dead,
             _ if thread.nature == Nature::Idle => State::Runnable(Why::Preempted),

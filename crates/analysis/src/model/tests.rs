@@ -250,6 +250,28 @@ fn threads_begin_and_end() {
 }
 
 #[test]
+fn a_thread_that_leaves_its_cpu_while_it_ends_is_the_same_afterwards() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         10 cpu0 fork 1 2
+         20 cpu0 switch 1 waits 2
+         30 cpu0 exit 2
+         31 cpu0 switch 2 runs 3
+         32 cpu0 switch 3 waits 2
+         33 cpu0 switch 2 waits! 3
+         34 cpu0 waking 2
+         35 cpu0 switch 3 waits 2
+         40 cpu0 switch 2 dies 0",
+        50,
+    );
+    assert_eq!(
+        run.did(2),
+        "0-10 unborn, 10-20 runnable, 20-31 runs, 31-32 runnable, 32-33 runs, 33-34 blocked, 34-35 runnable, 35-40 runs, 40-50 dead"
+    );
+    assert_eq!(run.system.threads().filter(|(_, thread)| thread.tid == 2).count(), 1);
+}
+
+#[test]
 fn who_sleeps_all_the_time_is_known_from_the_state_dump() {
     let run = whole().lines("5 cpu0 dumped 7\n10 cpu0 switch 9 waits 1", 50);
     assert_eq!(run.did(7), "0-50 blocked");
