@@ -55,7 +55,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     }
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, &mut findings)?;
-    let selection = arguments.selection.selection(&traces, &TimeZone::system())?;
+    let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let progress = match is_stdout {
         true => Progress::beside_stdout("exporting", &traces, selection.span, arguments.progress.wanted),
         false => Progress::of("exporting", &traces, selection.span, arguments.progress.wanted),

@@ -55,7 +55,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     let zone = TimeZone::system();
     let mut findings = Findings::default();
     let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
-    let span = arguments.range.span(&traces, &zone)?;
+    let span = arguments.range.span(&traces, || zone.clone())?;
     let mut notes = missing("insights", RECORDED_FOR_INSIGHTS, &traces)?;
     let progress = Progress::of("looking", &traces, span_read(span), arguments.progress.wanted);
     let ground = Ground::new(&traces, span, &findings)?;

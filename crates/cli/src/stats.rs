@@ -74,7 +74,7 @@ pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, &mut findings)?;
     let threads = arguments.threads.or_else(|| available_parallelism().ok());
-    let selection = arguments.selection.selection(&traces, &TimeZone::system())?;
+    let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let progress = Progress::of("counting", &traces, selection.span, arguments.progress.wanted);
     let is_all = selection.is_any() && selection.span == Span::ALL;
     let counts = match is_all && !arguments.processes {

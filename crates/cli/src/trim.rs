@@ -32,7 +32,7 @@ struct Summary<'a> {
 pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let traces = open(std::slice::from_ref(&arguments.path), &mut findings)?;
-    let selection = arguments.selection.selection(&traces, &TimeZone::system())?;
+    let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let work = Work {
         traces: &traces,
         asked: &arguments.path,

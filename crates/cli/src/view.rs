@@ -39,7 +39,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     }
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, &mut findings)?;
-    let selection = arguments.selection.selection(&traces, &zone(&arguments.clock))?;
+    let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
     let columns = match (arguments.fields.is_empty(), format) {
         (true, ViewFormat::Csv) => Column::all(&traces, &selection),
         _ => arguments.fields.clone(),

@@ -11,8 +11,8 @@ use crate::folder::Trace;
 use crate::index::StreamIndex;
 use crate::stream::{Stream, StreamFile};
 
-/// Packets are taken by so many bytes.
-const PIECE_BYTES: u64 = 8 << 20;
+/// Packets are taken by so many bytes: half a millisecond of work, so that all threads are done at about the same time.
+const PIECE_BYTES: u64 = 1 << 20;
 /// It stays in the cache that it is copied into.
 const WINDOW_BYTES: usize = 256 << 10;
 

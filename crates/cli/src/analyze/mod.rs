@@ -48,7 +48,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let zone = TimeZone::system();
     let mut findings = Findings::default();
     let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
-    let span = arguments.range.span(&traces, &zone)?;
+    let span = arguments.range.span(&traces, || zone.clone())?;
     let notes = missing(description.name, description.needs, &traces)?;
     let progress = Progress::of("analyzing", &traces, span_read(span), arguments.progress.wanted);
     let ground = Ground::new(&traces, span, &findings)?;

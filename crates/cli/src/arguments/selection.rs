@@ -71,7 +71,7 @@ impl WhoseOptions {
 
 impl SelectionOptions {
     /// What they mean for some traces.
-    pub(crate) fn selection(&self, traces: &[Trace], zone: &TimeZone) -> Result<Selection, Failure> {
+    pub(crate) fn selection(&self, traces: &[Trace], zone: impl Fn() -> TimeZone) -> Result<Selection, Failure> {
         Ok(Selection {
             span: self.range.span(traces, zone)?,
             events: self.events.clone(),
@@ -85,18 +85,15 @@ impl SelectionOptions {
 }
 
 impl RangeOptions {
-    /// The part of time that is meant, for some traces.
-    pub(crate) fn span(&self, traces: &[Trace], zone: &TimeZone) -> Result<Span, Failure> {
-        let of_traces = Span::of(traces);
+    /// The part of time that is meant, for some traces. The zone is asked for by times of day alone: finding it takes a millisecond.
+    pub(crate) fn span(&self, traces: &[Trace], zone: impl Fn() -> TimeZone) -> Result<Span, Failure> {
         let ns = |option: &str, moment: Option<Moment>, otherwise: i64| {
-            match moment {
-            None => Ok(otherwise),
-            Some(moment) => moment.ns(of_traces, zone).ok_or_else(|| {
+            let Some(moment) = moment else { return Ok(otherwise) };
+            moment.ns(Span::of(traces), &zone).ok_or_else(|| {
                 Failure::new(format!(
                     "{option} means no time here: the trace does not say when it begins and ends, or there is no such time"
                 ))
-            }),
-        }
+            })
         };
         Ok(Span {
             begin_ns: ns("--begin", self.begin, i64::MIN)?,

@@ -52,7 +52,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         }
         let mut findings = Findings::default();
         let traces = open(&sources, &mut findings, is_over)?;
-        let selection = arguments.selection.selection(&traces, &zone(&arguments.clock))?;
+        let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
         if !traces.is_empty() {
             let columns = columns.get_or_insert_with(|| match format {
                 // Later classes of events may have more; a table has no more columns than its heading.
