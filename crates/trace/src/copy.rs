@@ -20,14 +20,18 @@ use crate::finding::{Finding, Findings, Kind};
 use crate::folder::Trace;
 use crate::merge::Span;
 use crate::select::Selection;
+use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
-use stream::StreamCopy;
+use stream::{Form, StreamCopy};
 
 const WINDOW_BYTES: usize = 1 << 20;
 /// Of packets that are being written, all together.
 const PACKETS_BYTES: usize = 32 << 20;
 const PACKET_BYTES_MIN: usize = 16 << 10;
 const PACKET_BYTES_MAX: usize = 256 << 10;
+
+/// Of each stream: read in the order of time, read for the heads of packets, written.
+const FILES_EACH: usize = 3;
 
 /// Where a trace is written to.
 #[derive(Clone, Debug)]
@@ -108,7 +112,11 @@ fn copy_times(traces: &[Trace], targets: &[Target], span: Span, findings: &mut F
     let mut copied = Copied::default();
     for (trace, target) in traces.iter().zip(targets) {
         for index in &trace.streams {
-            let Some(mut copy) = StreamCopy::open(trace, index, target, span, PACKET_BYTES_MAX)? else {
+            let form = Form {
+                packet_bytes: PACKET_BYTES_MAX,
+                keeps_open: true,
+            };
+            let Some(mut copy) = StreamCopy::open(trace, index, target, span, form)? else {
                 continue;
             };
             let plan = &trace.plan;
@@ -129,11 +137,14 @@ fn copy_chosen(
     findings: &mut Findings,
 ) -> Result<Copied, CopyError> {
     let count: usize = traces.iter().map(|trace| trace.streams.len()).sum();
-    let packet_bytes = (PACKETS_BYTES / count.max(1)).clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX);
+    let form = Form {
+        packet_bytes: (PACKETS_BYTES / count.max(1)).clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX),
+        keeps_open: !are_too_many(FILES_EACH * count),
+    };
     let mut copies = HashMap::new();
     for (trace, target) in traces.iter().zip(targets) {
         for index in &trace.streams {
-            if let Some(copy) = StreamCopy::open(trace, index, target, selection.span, packet_bytes)? {
+            if let Some(copy) = StreamCopy::open(trace, index, target, selection.span, form)? {
                 copies.insert(index.path.as_path(), copy);
             }
         }

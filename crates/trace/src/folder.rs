@@ -64,22 +64,23 @@ pub enum OpenError {
 /// Folders below this depth are not looked through.
 const DEPTH_MAX: u32 = 16;
 
-/// Opens every trace in a path. What is wrong with their streams is added to `findings`.
+/// Opens every trace in a path. What is wrong with their streams, and folders that cannot be looked through, are added to `findings`.
 ///
 /// # Errors
 /// There is no trace, or the metadata of one cannot be understood.
 pub fn open(path: &Path, findings: &mut Findings) -> Result<Vec<Trace>, OpenError> {
-    folders(path)?
+    folders(path, findings)?
         .into_iter()
         .map(|folder| Trace::open(folder, path, findings))
         .collect()
 }
 
-/// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams is added to `findings`.
+/// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams, and folders
+/// that cannot be looked through, are added to `findings`.
 pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<OpenError>) {
     let (mut traces, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
-        let folders = folders(path).unwrap_or_else(|error| {
+        let folders = folders(path, findings).unwrap_or_else(|error| {
             errors.push(error);
             Vec::new()
         });
@@ -93,44 +94,63 @@ pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<
     (traces, errors)
 }
 
-/// The folders with traces in a path: itself, or those below it.
+/// The folders with traces in a path: itself, or those below it. Folders below it that cannot be looked through are added to `findings`.
 ///
 /// # Errors
-/// There is none, or a folder cannot be read.
-pub fn folders(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
-    let mut folders = Vec::new();
-    find(path, 0, &mut folders)?;
-    match folders.is_empty() {
-        true => Err(OpenError::NoTrace { path: path.to_owned() }),
-        false => Ok(folders),
+/// There is none, or nothing but a folder that cannot be read.
+pub fn folders(path: &Path, findings: &mut Findings) -> Result<Vec<PathBuf>, OpenError> {
+    let mut search = Search::default();
+    search.look(path, 0);
+    if search.found.is_empty() {
+        return Err(match search.unreadable.into_iter().next() {
+            Some((path, error)) => OpenError::Unreadable { path, error },
+            None => OpenError::NoTrace { path: path.to_owned() },
+        });
+    }
+    for (folder, error) in search.unreadable {
+        findings.about_file(Kind::UnreadableFile, &folder, error.to_string());
+    }
+    Ok(search.found)
+}
+
+#[derive(Default)]
+struct Search {
+    /// Folders with a trace.
+    found: Vec<PathBuf>,
+    unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+impl Search {
+    fn look(&mut self, folder: &Path, depth: u32) {
+        let listed = match fs::metadata(folder.join("metadata")) {
+            Ok(metadata) if metadata.is_file() => {
+                self.found.push(folder.to_owned());
+                return;
+            }
+            // Its names may be listed, but nobody can tell what they are.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+            _ => folders_in(folder),
+        };
+        match listed {
+            Ok(folders) if depth < DEPTH_MAX => folders.iter().for_each(|folder| self.look(folder, depth + 1)),
+            Ok(_) => {}
+            Err(error) => self.unreadable.push((folder.to_owned(), error)),
+        }
     }
 }
 
-fn find(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(), OpenError> {
-    let unreadable = |error| OpenError::Unreadable {
-        path: folder.to_owned(),
-        error,
-    };
-    if folder.join("metadata").is_file() {
-        found.push(folder.to_owned());
-        return Ok(());
-    }
-    let entries = fs::read_dir(folder).map_err(unreadable)?;
+/// In the order of their names.
+fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(unreadable)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
         // Links are not followed: they may lead back.
         if entry.file_type().is_ok_and(|of_type| of_type.is_dir()) {
             folders.push(entry.path());
         }
     }
     folders.sort();
-    if depth < DEPTH_MAX {
-        for folder in folders {
-            find(&folder, depth + 1, found)?;
-        }
-    }
-    Ok(())
+    Ok(folders)
 }
 
 impl Trace {
@@ -161,7 +181,7 @@ impl Trace {
             error,
         })?;
         files.sort();
-        let streams = crate::index::load(&folder, &plan, files, findings);
+        let streams = crate::index::load(&folder, &bytes, &plan, files, findings);
         let mut trace = Trace {
             folder,
             name: String::new(),

@@ -5,6 +5,7 @@
 mod build;
 pub(crate) mod cache;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -12,6 +13,7 @@ use std::time::UNIX_EPOCH;
 use piste_ctf::read::plan::Plan;
 
 use crate::finding::{Findings, Kind};
+use crate::progress;
 
 /// The packets of a stream file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,22 +85,36 @@ impl StreamIndex {
     }
 }
 
-/// The indices of a trace's stream files. Those that have changed, or that nobody has looked at, are built.
-pub(crate) fn load(folder: &Path, plan: &Plan, files: Vec<PathBuf>, findings: &mut Findings) -> Vec<StreamIndex> {
-    let mut kept = cache::load(folder);
-    let mut has_news = false;
-    let mut streams = Vec::with_capacity(files.len());
+/// The indices of a trace's stream files. Those that have changed, or that nobody has looked at with this metadata, are built.
+pub(crate) fn load(
+    folder: &Path,
+    metadata: &[u8],
+    plan: &Plan,
+    files: Vec<PathBuf>,
+    findings: &mut Findings,
+) -> Vec<StreamIndex> {
+    let mut kept: HashMap<PathBuf, StreamIndex> = cache::load(folder, metadata)
+        .into_iter()
+        .map(|index| (index.path.clone(), index))
+        .collect();
+    let mut looked = Vec::with_capacity(files.len());
     for path in files {
-        let state = match state_of(&path) {
-            Ok(state) => state,
-            Err(error) => {
-                findings.about_file(Kind::UnreadableFile, &path, error.to_string());
-                continue;
+        match state_of(&path) {
+            Ok(state) => {
+                let known = kept.remove(&path).filter(|known| known.state == state);
+                if known.is_none() {
+                    progress::will_index(state.bytes);
+                }
+                looked.push((path, state, known));
             }
-        };
-        let known = kept.iter().position(|known| known.path == path && known.state == state);
+            Err(error) => findings.about_file(Kind::UnreadableFile, &path, error.to_string()),
+        }
+    }
+    let mut has_news = false;
+    let mut streams = Vec::with_capacity(looked.len());
+    for (path, state, known) in looked {
         if let Some(known) = known {
-            streams.push(kept.swap_remove(known));
+            streams.push(known);
             continue;
         }
         match build::index(plan, &path, state, findings) {
@@ -112,7 +128,7 @@ pub(crate) fn load(folder: &Path, plan: &Plan, files: Vec<PathBuf>, findings: &m
     }
     if has_news {
         // Where it cannot be kept, it is built again.
-        let _ = cache::save(folder, &streams, findings);
+        let _ = cache::save(folder, metadata, &streams, findings);
     }
     let mut next = 0;
     for stream in &mut streams {

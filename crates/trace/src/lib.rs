@@ -14,6 +14,7 @@
 //!   blind    where events are missing
 //!   count    how many events there are
 //!   copy     traces written once more, with fewer events or other metadata
+//!   durable  what was written, on the disk before it has its name
 //!   progress how much of the files was read
 //!   type_name types of fields, in words
 //!   loss     what the tracers say that they lost, in sentences
@@ -27,6 +28,7 @@
 pub mod blind;
 pub mod copy;
 pub mod count;
+pub mod durable;
 pub mod finding;
 pub mod folder;
 #[cfg(feature = "fuzzing")]
@@ -41,6 +43,7 @@ pub mod objects;
 pub mod progress;
 pub mod rows;
 pub mod select;
+mod source;
 pub mod stream;
 mod text;
 pub mod type_name;

@@ -18,15 +18,13 @@ use piste_ctf::read::packet::Event;
 use crate::finding::Findings;
 use crate::folder::Trace;
 use crate::index::StreamIndex;
+use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
 
 /// All windows together.
 const WINDOWS_BYTES: usize = 96 << 20;
 const WINDOW_BYTES_MIN: usize = 16 << 10;
 const WINDOW_BYTES_MAX: usize = 1 << 20;
-
-/// Of the 1024 that a process usually may have.
-const OPEN_FILES_MAX: usize = 500;
 
 /// A part of time, in nanoseconds from the clocks' origin. Events without times are in every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +161,7 @@ impl<'t> Merge<'t> {
             let Part { packets, span } = part(index);
             let chosen = packets.clone().unwrap_or(0..0);
             let mut stream = Stream::open(&StreamFile { plan, index }, chosen, window_bytes)?;
-            if count > OPEN_FILES_MAX {
+            if are_too_many(count) {
                 stream.open_for_each_read();
             }
             if packets.is_none() {

@@ -9,9 +9,23 @@ use crate::merge::Span;
 /// Of stream files, by all readers.
 static BYTES_READ: AtomicU64 = AtomicU64::new(0);
 
+/// Of stream files whose packets were not known, and those of them that were looked through.
+static INDEXED_TOTAL: AtomicU64 = AtomicU64::new(0);
+static INDEXED_DONE: AtomicU64 = AtomicU64::new(0);
+
+// Relaxed, all of them: the numbers are only shown.
+
+/// How far something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Behind.
+    pub done_bytes: u64,
+    /// All of it, as far as that is known.
+    pub total_bytes: u64,
+}
+
 /// Bytes of packets that were read since the process began. A few are read more than once.
 pub fn bytes_read() -> u64 {
-    // Relaxed: only shown.
     BYTES_READ.load(Ordering::Relaxed)
 }
 
@@ -30,6 +44,22 @@ pub fn bytes_of(traces: &[Trace], span: Span) -> u64 {
     traces.iter().map(of_trace).sum()
 }
 
+/// How far the indices are that have to be built, of all traces that were opened so far.
+pub fn indexing() -> Way {
+    Way {
+        done_bytes: INDEXED_DONE.load(Ordering::Relaxed),
+        total_bytes: INDEXED_TOTAL.load(Ordering::Relaxed),
+    }
+}
+
 pub(crate) fn add(bytes: usize) {
     BYTES_READ.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+pub(crate) fn will_index(bytes: u64) {
+    INDEXED_TOTAL.fetch_add(bytes, Ordering::Relaxed);
+}
+
+pub(crate) fn indexed(bytes: u64) {
+    INDEXED_DONE.fetch_add(bytes, Ordering::Relaxed);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of one stream file, in their order. A packet, or a window of a large one, is in memory.
 
-use std::fs::File;
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
@@ -16,6 +15,7 @@ use crate::finding::{Finding, Findings, Kind};
 use crate::index::{Packet, StreamIndex};
 use crate::merge::Span;
 use crate::progress;
+use crate::source::Source;
 
 /// An event that does not fit into this is damage.
 const EVENT_BYTES_MAX: usize = 64 << 20;
@@ -36,9 +36,7 @@ pub struct Stream<'t> {
     pub index: &'t StreamIndex,
     /// Its clock; its events have no times without.
     pub scale: Option<ClockScale>,
-    /// Absent between reads when it is not kept open.
-    file: Option<File>,
-    keeps_open: bool,
+    source: Source<'t>,
     reader: StreamReader<'t>,
     /// Those that are still to be read.
     packets: Range<usize>,
@@ -67,8 +65,7 @@ impl<'t> Stream<'t> {
         Ok(Stream {
             index,
             scale: clock.map(ClockScale::new),
-            file: Some(File::open(&index.path)?),
-            keeps_open: true,
+            source: Source::open(&index.path)?,
             reader: StreamReader::new(plan),
             packets,
             packet: None,
@@ -108,7 +105,7 @@ impl<'t> Stream<'t> {
 
     /// Opens the file for each read from now on: there are more streams than a process may have open files.
     pub fn open_for_each_read(&mut self) {
-        (self.file, self.keeps_open) = (None, false);
+        self.source.open_for_each_read();
     }
 
     /// The next event; `None` at the end. What cannot be read is passed over and found.
@@ -307,21 +304,20 @@ impl<'t> Stream<'t> {
     fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let offset = self.packet.map_or(0, |packet| packet.offset) + self.base;
         self.window.resize(wanted, 0);
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => File::open(&self.index.path)?,
-        };
-        let mut filled = 0;
-        while filled < wanted {
-            match file.read_at(&mut self.window[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let window = &mut self.window;
+        let filled = self.source.read(|file| {
+            let mut filled = 0;
+            while filled < wanted {
+                match file.read_at(&mut window[filled..], offset + filled as u64) {
+                    Ok(0) => break,
+                    Ok(bytes) => filled += bytes,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
             }
-        }
+            Ok(filled)
+        })?;
         self.window.truncate(filled);
-        self.file = Some(file).filter(|_| self.keeps_open);
         progress::add(filled);
         Ok(())
     }

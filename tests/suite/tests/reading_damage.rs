@@ -3,8 +3,9 @@
 //! `piste view` shows as many.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use piste_suite::build_tree::binary;
 use piste_suite::{Workplace, process};
@@ -242,30 +243,107 @@ fn special_files_and_loops_are_no_streams() {
     assert_eq!(stats["events"], recorded.events);
 }
 
+/// Without the capabilities by which root reads what nobody may.
+fn without_power(place: &Workplace) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return place.command(binary("piste"));
+    }
+    let mut command = place.command("setpriv");
+    let lack = "-dac_override,-dac_read_search";
+    command.args(["--inh-caps", lack, "--bounding-set", lack]);
+    command.arg(binary("piste"));
+    command
+}
+
+/// How many events, and kinds and files of what was found.
+fn read_without_power(place: &Workplace, folder: &Path) -> (u64, Vec<(String, PathBuf)>) {
+    let shown = process::run(without_power(place).args(["stats", "--json"]).arg(folder));
+    shown.expect_success();
+    let stats: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    let findings = stats["findings"].as_array().expect("an array").iter();
+    let findings = findings.map(|finding| {
+        let text = |key: &str| finding[key].as_str().expect("a text").to_owned();
+        (text("kind"), PathBuf::from(text("file")))
+    });
+    (stats["events"].as_u64().expect("a number"), findings.collect())
+}
+
+#[test]
+fn what_may_not_be_read_is_found_and_the_rest_is_read() {
+    let place = Workplace::new();
+    let above = place.path("above");
+    for (trace, streams) in [("open", 2), ("closed", 1), ("blind", 1)] {
+        let folder = above.join(trace);
+        fs::create_dir_all(&folder).expect("a folder is made");
+        write_small_trace(&folder, (0..streams).map(|number| (number, vec![1, 2, 3])));
+    }
+    let all = fs::Permissions::from_mode;
+    assert_eq!(read_without_power(&place, &above), (12, vec![]));
+
+    let unreadable = |path: PathBuf| ("unreadable_file".to_owned(), path);
+    // A stream; a folder that cannot be listed; one that can be listed, and nothing else.
+    let places = [above.join("open/s1"), above.join("closed"), above.join("blind")];
+    fs::set_permissions(&places[0], all(0o000)).expect("it is ours");
+    fs::set_permissions(&places[1], all(0o000)).expect("it is ours");
+    fs::set_permissions(&places[2], all(0o400)).expect("it is ours");
+    let (events, mut found) = read_without_power(&place, &above);
+    found.sort();
+    let mut expected = places.clone().map(unreadable);
+    expected.sort();
+    assert_eq!((events, found), (3, expected.to_vec()));
+
+    // Alone, it is all that was asked for.
+    let failed = process::run(without_power(&place).arg("stats").arg(&places[1]));
+    failed.expect_status(1);
+    assert!(failed.stderr.contains("cannot read"), "{}", failed.stderr);
+    for place in &places[1..] {
+        fs::set_permissions(place, all(0o700)).expect("it is ours");
+    }
+}
+
+/// Streams of events with a time and a number, both the same.
+fn write_small_trace(folder: &Path, streams: impl IntoIterator<Item = (u32, Vec<u32>)>) {
+    let metadata = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n\
+        clock { name = c; };\nstream { event.header := struct { integer { size = 32; map = clock.c.value; } t; }; };\n\
+        event { name = e; fields := struct { integer { size = 32; } n; }; };\n";
+    fs::write(folder.join("metadata"), metadata).expect("metadata is written");
+    for (number, times) in streams {
+        let events: Vec<u8> = times
+            .iter()
+            .flat_map(|time| [time.to_le_bytes(), time.to_le_bytes()].concat())
+            .collect();
+        fs::write(folder.join(format!("s{number}")), events).expect("a stream is written");
+    }
+}
+
 #[test]
 fn more_streams_than_files_may_be_open_are_merged() {
     let place = Workplace::new();
     let trace = place.path("many");
     fs::create_dir(&trace).expect("a folder is made");
-    let metadata = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n\
-        clock { name = c; };\nstream { event.header := struct { integer { size = 32; map = clock.c.value; } t; }; };\n\
-        event { name = e; fields := struct { integer { size = 32; } n; }; };\n";
-    fs::write(trace.join("metadata"), metadata).expect("metadata is written");
-    let count = 3000_u32;
-    for number in 0..count {
-        // Each has an early and a late event.
-        let events = [number, number, 2 * count - number, number].map(u32::to_le_bytes);
-        fs::write(trace.join(format!("s{number}")), events.concat()).expect("a stream is written");
-    }
-    let mut limited = place.command("prlimit");
-    limited.args(["--nofile=256:256", "--"]).arg(binary("piste"));
-    let shown = process::run(limited.arg("view").arg(&trace));
-    shown.expect_silent_success();
-    let numbers: Vec<u32> = shown
-        .stdout
-        .lines()
-        .filter_map(|line| line.split("n = ").nth(1)?.trim_end_matches(" }").parse().ok())
-        .collect();
-    let expected: Vec<u32> = (0..count).chain((0..count).rev()).collect();
-    assert_eq!(numbers, expected);
+    let count = 3000;
+    // Each has an early and a late event.
+    write_small_trace(
+        &trace,
+        (0..count).map(|number| (number, vec![number, 2 * count - 1 - number])),
+    );
+    let limited = |arguments: &[&str]| {
+        let mut limited = place.command("prlimit");
+        limited.args(["--nofile=256:256", "--"]).arg(binary("piste"));
+        process::run(limited.args(arguments))
+    };
+    let numbers = |trace: &str| -> Vec<u32> {
+        let shown = limited(&["view", trace]);
+        shown.expect_silent_success();
+        let lines = shown.stdout.lines();
+        lines
+            .filter_map(|line| line.split("n = ").nth(1)?.trim_end_matches(" }").parse().ok())
+            .collect()
+    };
+    assert_eq!(numbers("many"), (0..2 * count).collect::<Vec<u32>>());
+
+    // A part of them is written, of nearly every stream.
+    limited(&["trim", "many", "--filter", "n & 1 && n > 10", "-o", "part"]).expect_success();
+    let odd: Vec<u32> = (11..2 * count).step_by(2).collect();
+    assert_eq!(numbers("part"), odd);
 }

@@ -150,7 +150,7 @@ fn sizes(sources: &[Source]) -> HashMap<PathBuf, u64> {
     let mut sizes = HashMap::new();
     for folder in sources
         .iter()
-        .flat_map(|source| folders(&source.folder).unwrap_or_default())
+        .flat_map(|source| folders(&source.folder, &mut Findings::default()).unwrap_or_default())
     {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
@@ -169,7 +169,7 @@ fn sizes(sources: &[Source]) -> HashMap<PathBuf, u64> {
 fn open(sources: &[Source], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
     let mut traces = Vec::new();
     for source in sources {
-        let folders = match folders(&source.folder) {
+        let folders = match folders(&source.folder, findings) {
             Ok(folders) => folders,
             Err(error) if is_over => return Err(Failure::new(printable(&error.to_string()))),
             Err(_) => continue,

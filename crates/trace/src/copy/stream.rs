@@ -18,16 +18,26 @@ use crate::folder::Trace;
 use crate::index::StreamIndex;
 use crate::merge::Span;
 use crate::progress;
+use crate::source::Source;
 use crate::stream::Stream;
 
 /// The header of every tracer that is known fits into this.
 const HEAD_BYTES: u64 = 4 << 10;
 
+/// How streams are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Packets that are made anew end when they have so many.
+    pub(super) packet_bytes: usize,
+    /// Files are open from the begin to the end: there are not too many.
+    pub(super) keeps_open: bool,
+}
+
 /// A stream on its way.
 #[derive(Debug)]
 pub(super) struct StreamCopy<'t> {
     index: &'t StreamIndex,
-    source: File,
+    source: Source<'t>,
     /// Cycles that are wanted.
     ticks: (u64, u64),
     /// Those that may hold wanted events.
@@ -56,7 +66,7 @@ impl<'t> StreamCopy<'t> {
         index: &'t StreamIndex,
         target: &Target,
         span: Span,
-        packet_bytes: usize,
+        form: Form,
     ) -> Result<Option<StreamCopy<'t>>, CopyError> {
         let Some(ticks) = span.cycles(trace.scale(index).as_ref()) else {
             return Ok(None);
@@ -65,9 +75,13 @@ impl<'t> StreamCopy<'t> {
         let mut index_name = name.to_owned();
         index_name.push(".idx");
         let of_index = |folder: &Path| folder.join(INDEX).join(&index_name);
+        let mut source = Source::open(&index.path).map_err(|error| unreadable(&index.path, error))?;
+        if !form.keeps_open {
+            source.open_for_each_read();
+        }
         Ok(Some(StreamCopy {
             index,
-            source: File::open(&index.path).map_err(|error| unreadable(&index.path, error))?,
+            source,
             ticks,
             range: index.packets_between(ticks.0, ticks.1),
             next: index.packets_between(ticks.0, ticks.1).start,
@@ -78,10 +92,11 @@ impl<'t> StreamCopy<'t> {
             packet: PacketWriter::new(&trace.plan),
             sequence: None,
             discarded: 0,
-            packet_bytes,
+            packet_bytes: form.packet_bytes,
             output: Output {
                 path: target.folder.join(name),
                 file: None,
+                keeps_open: form.keeps_open,
                 bytes: 0,
                 index: of_index(&trace.folder).is_file().then(|| of_index(&target.folder)),
                 entries: Vec::new(),
@@ -158,8 +173,8 @@ impl<'t> StreamCopy<'t> {
         let mut block = vec![0; WINDOW_BYTES.min((end - at) as usize)];
         while at < end {
             let wanted = block.len().min((end - at) as usize);
-            let source = self.source.read_exact_at(&mut block[..wanted], at);
-            source.map_err(|error| unreadable(&self.index.path, error))?;
+            let read = self.source.read(|file| file.read_exact_at(&mut block[..wanted], at));
+            read.map_err(|error| unreadable(&self.index.path, error))?;
             self.output.write(&block[..wanted])?;
             progress::add(wanted);
             at += wanted as u64;
@@ -317,7 +332,8 @@ impl<'t> StreamCopy<'t> {
         let mut wanted = HEAD_BYTES.min(packet.bytes);
         loop {
             self.head.resize(wanted as usize, 0);
-            let read = self.source.read_exact_at(&mut self.head, packet.offset);
+            let head = &mut self.head;
+            let read = self.source.read(|file| file.read_exact_at(head, packet.offset));
             read.map_err(|error| unreadable(&self.index.path, error))?;
             match self.heads.packet(&self.head) {
                 Ok(info) => {
@@ -335,7 +351,9 @@ impl<'t> StreamCopy<'t> {
 #[derive(Debug)]
 struct Output {
     path: PathBuf,
+    /// Absent between packets when it is not kept open.
     file: Option<BufWriter<File>>,
+    keeps_open: bool,
     bytes: u64,
     /// Where its index goes, if it has one.
     index: Option<PathBuf>,
@@ -362,19 +380,36 @@ impl Output {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
-        let written = match &mut self.file {
-            Some(file) => file.write_all(bytes),
-            file => File::create_new(&self.path).and_then(|new| file.insert(BufWriter::new(new)).write_all(bytes)),
-        };
+        self.try_write(bytes).map_err(|error| self.unwritable(error))?;
         self.bytes += bytes.len() as u64;
-        written.map_err(|error| self.unwritable(error))
+        Ok(())
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                // Nobody else may have made it meanwhile, the first time.
+                let is_new = self.bytes == 0;
+                let file = File::options().append(true).create_new(is_new).open(&self.path)?;
+                none.insert(BufWriter::new(file))
+            }
+        };
+        file.write_all(bytes)?;
+        if !self.keeps_open {
+            file.flush()?;
+            self.file = None;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<(), CopyError> {
-        let Some(mut file) = self.file.take() else {
+        if self.bytes == 0 {
             return Ok(());
-        };
-        file.flush().map_err(|error| self.unwritable(error))?;
+        }
+        if let Some(mut file) = self.file.take() {
+            file.flush().map_err(|error| self.unwritable(error))?;
+        }
         if let Some(path) = self.index.take() {
             let entries = self.entries.iter().flat_map(Entry::encode);
             let bytes: Vec<u8> = file_header().into_iter().chain(entries).collect();

@@ -11,6 +11,7 @@ use piste_ctf::read::plan::Plan;
 
 use super::{FileState, Loss, Packet, StreamIndex};
 use crate::finding::{Finding, Findings, Kind};
+use crate::progress;
 
 /// Enough for the headers of every tracer that is known.
 const HEAD_BYTES: usize = 512;
@@ -70,8 +71,10 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn build(&mut self, uuid: Option<[u8; 16]>, findings: &mut Findings) -> io::Result<()> {
         let file_bytes = self.index.state.bytes;
-        let mut offset = 0;
+        let (mut offset, mut told) = (0, 0);
         while offset < file_bytes {
+            progress::indexed(offset - told);
+            told = offset;
             match self.packet(offset, HEAD_BYTES_MAX)? {
                 Ok(info) => {
                     if is_other(&info, uuid) {
@@ -102,6 +105,7 @@ impl Builder<'_> {
                 }
             }
         }
+        progress::indexed(file_bytes - told);
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //!
 //! | what | |
 //! |---|---|
-//! | `PISTEIX1` | 8 bytes |
+//! | `PISTEIX2` | 8 bytes |
+//! | FNV-1a of the metadata | what packets are, and where, depends on it |
 //! | number of files, then for each: | |
 //! | length of its name, the name | of a file in the folder |
 //! | size, time of the last change in nanoseconds since 1970 | |
@@ -25,12 +26,12 @@ use crate::finding::Findings;
 /// Files with fewer packets are looked at again in no time.
 pub(super) const PACKETS_MIN: usize = 1000;
 const NAME: &str = ".piste-index";
-const MAGIC: &[u8; 8] = b"PISTEIX1";
+const MAGIC: &[u8; 8] = b"PISTEIX2";
 /// More would be no index of a trace.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// What is kept; nothing when it is missing or damaged.
-pub(super) fn load(folder: &Path) -> Vec<StreamIndex> {
+/// What is kept; nothing when it is missing or damaged, or of other metadata.
+pub(super) fn load(folder: &Path, metadata: &[u8]) -> Vec<StreamIndex> {
     let path = folder.join(NAME);
     let is_sane = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= BYTES_MAX);
     if !is_sane {
@@ -39,25 +40,25 @@ pub(super) fn load(folder: &Path) -> Vec<StreamIndex> {
     fs::read(path)
         .ok()
         .and_then(|bytes| decode(folder, &bytes))
-        .unwrap_or_default()
+        .filter(|(of_metadata, _)| *of_metadata == fnv(metadata))
+        .map_or(Vec::new(), |(_, streams)| streams)
 }
 
 /// Keeps the indices of files that nothing was wrong with.
-pub(super) fn save(folder: &Path, streams: &[StreamIndex], findings: &Findings) -> io::Result<()> {
+pub(super) fn save(folder: &Path, metadata: &[u8], streams: &[StreamIndex], findings: &Findings) -> io::Result<()> {
     let is_whole = |stream: &&StreamIndex| findings.iter().all(|finding| finding.file != stream.path);
     let streams: Vec<&StreamIndex> = streams.iter().filter(is_whole).collect();
     let part = folder.join(format!("{NAME}.{}", std::process::id()));
-    let written = fs::write(&part, encode(&streams)).and_then(|()| fs::rename(&part, folder.join(NAME)));
+    let written = fs::write(&part, encode(fnv(metadata), &streams)).and_then(|()| fs::rename(&part, folder.join(NAME)));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
     written
 }
 
-fn encode(streams: &[&StreamIndex]) -> Vec<u8> {
+fn encode(of_metadata: u64, streams: &[&StreamIndex]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    let mut put = |number: u64| bytes.extend(number.to_le_bytes());
-    put(streams.len() as u64);
+    put_all(&mut bytes, &[of_metadata, streams.len() as u64]);
     for stream in streams {
         let name = stream.path.file_name().unwrap_or_default().as_encoded_bytes();
         put_all(&mut bytes, &[name.len() as u64]);
@@ -92,13 +93,14 @@ fn put_all(bytes: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
 }
 
-fn decode(folder: &Path, bytes: &[u8]) -> Option<Vec<StreamIndex>> {
+/// The sum of the metadata, and the streams.
+fn decode(folder: &Path, bytes: &[u8]) -> Option<(u64, Vec<StreamIndex>)> {
     let (content, sum) = bytes.split_last_chunk()?;
     if fnv(content) != u64::from_le_bytes(*sum) {
         return None;
     }
     let mut rest = content.strip_prefix(MAGIC)?;
-    let count = number(&mut rest)?;
+    let (of_metadata, count) = (number(&mut rest)?, number(&mut rest)?);
     let mut streams = Vec::new();
     for _ in 0..count {
         let name_bytes = usize::try_from(number(&mut rest)?).ok()?;
@@ -144,7 +146,7 @@ fn decode(folder: &Path, bytes: &[u8]) -> Option<Vec<StreamIndex>> {
         }
         streams.push(stream);
     }
-    rest.is_empty().then_some(streams)
+    rest.is_empty().then_some((of_metadata, streams))
 }
 
 /// Of an index without its first bytes and its sum: asserts that it is refused, or is one, and is what would be kept of it.
@@ -153,13 +155,13 @@ pub(crate) fn check(content: &[u8]) {
     let mut bytes = [MAGIC, content].concat();
     let sum = fnv(&bytes);
     put_all(&mut bytes, &[sum]);
-    let Some(streams) = decode(Path::new("/trace"), &bytes) else {
+    let Some((of_metadata, streams)) = decode(Path::new("/trace"), &bytes) else {
         return;
     };
     for stream in &streams {
         assert!(is_sound(stream), "{stream:?}");
     }
-    assert_eq!(encode(&streams.iter().collect::<Vec<_>>()), bytes);
+    assert_eq!(encode(of_metadata, &streams.iter().collect::<Vec<_>>()), bytes);
 }
 
 /// Of a file in the folder, no way out of it.
@@ -231,14 +233,14 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_was_built() {
         let streams = streams();
-        let bytes = encode(&streams.iter().collect::<Vec<_>>());
-        assert_eq!(decode(Path::new("/trace"), &bytes), Some(streams));
+        let bytes = encode(7, &streams.iter().collect::<Vec<_>>());
+        assert_eq!(decode(Path::new("/trace"), &bytes), Some((7, streams)));
     }
 
     #[test]
     fn damage_anywhere_is_seen() {
         let streams = streams();
-        let bytes = encode(&streams.iter().collect::<Vec<_>>());
+        let bytes = encode(7, &streams.iter().collect::<Vec<_>>());
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

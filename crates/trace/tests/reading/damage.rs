@@ -145,6 +145,29 @@ fn metadata_that_is_cut_anywhere_gives_the_events_of_whole_classes() {
 }
 
 #[test]
+fn a_fragment_that_is_cut_anywhere_costs_its_own_events() {
+    let place = place_of(&two_classes(
+        "event { id = 1; name = other; fields := struct { string b; }; };",
+    ));
+    let metadata = std::fs::read(place.folder.join("metadata")).expect("metadata");
+    let schema = piste_ctf::read::metadata::parse(&metadata).expect("it is whole");
+    let fragments = piste_ctf::write::json(&schema).expect("CTF 2 has all of it");
+    assert_eq!(place.read(Span::ALL), ("1 2".into(), vec![]));
+    place.damage("metadata", |bytes| *bytes = fragments.clone().into_bytes());
+    assert_eq!(place.read(Span::ALL), ("1 2".into(), vec![]));
+    let last = fragments.rfind('\u{1e}').expect("fragments begin with it");
+    let end = fragments.trim_end().len();
+    for cut in last + 2..end {
+        place.damage("metadata", |bytes| *bytes = fragments.as_bytes()[..cut].to_vec());
+        assert_eq!(
+            place.read(Span::ALL),
+            ("1 2".into(), vec!["DamagedMetadata 1 at 0".into()]),
+            "cut at {cut}"
+        );
+    }
+}
+
+#[test]
 fn a_class_that_is_wrong_costs_its_own_events() {
     for wrong in [
         "event { id = 1; name = other; fields := struct { no_type b; }; };\n",

@@ -4,6 +4,7 @@
 use std::fs;
 
 use piste_trace::Span;
+use piste_trace::progress::indexing;
 
 use crate::place::{Packet, Place};
 
@@ -56,6 +57,35 @@ fn damage_in_a_kept_index_and_changes_of_its_file_are_seen() {
     assert_eq!(place.read(Span::ALL), (values, vec![]));
     place.damage("a", |bytes| bytes.truncate(bytes.len() / 2));
     assert!(place.read(Span::ALL).0.ends_with(" 599"));
+}
+
+#[test]
+fn an_index_is_of_one_metadata() {
+    let (place, _) = place();
+    let losses = || place.open().0[0].streams[0].losses.len();
+    assert_eq!(losses(), 0);
+    // What counted packets counts lost events now.
+    place.damage("metadata", |bytes| {
+        let text = String::from_utf8(std::mem::take(bytes)).expect("text");
+        let other = "events_discarded; uint32_t packet_seq_num;";
+        *bytes = text
+            .replace("packet_seq_num; uint32_t events_discarded;", other)
+            .into_bytes();
+    });
+    assert!(place.folder.join(NAME).exists());
+    assert_eq!(losses(), 1199);
+}
+
+#[test]
+fn building_an_index_tells_how_far_it_is() {
+    let (place, _) = place();
+    let bytes = fs::metadata(place.folder.join("a")).expect("it is there").len();
+    let before = indexing();
+    place.open();
+    let after = indexing();
+    // Other tests run meanwhile.
+    assert!(after.total_bytes >= before.total_bytes + bytes, "{before:?} {after:?}");
+    assert!(after.done_bytes >= before.done_bytes + bytes, "{before:?} {after:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod damage;
+mod filters;
 mod forms;
 mod fuzzing;
 mod growth;

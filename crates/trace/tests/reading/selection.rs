@@ -48,7 +48,7 @@ fn place(text: &str) -> Place {
 }
 
 /// The times of the wanted events, in nanoseconds.
-fn times(place: &Place, selection: &Selection) -> Vec<i64> {
+pub fn times(place: &Place, selection: &Selection) -> Vec<i64> {
     let (traces, _) = place.open();
     let mut merge = selection.merge(&traces).expect("its files are there");
     let mut matcher = selection.matcher(&traces);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was written is on the disk before it gets its name: behind that name there is all of it or nothing, also when the system crashes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// Waits until a file, or a folder with everything in it, is on the disk.
+///
+/// # Errors
+/// Something could not be written, or cannot be read.
+pub fn sync(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            sync(&entry?.path())?;
+        }
+    }
+    File::open(path)?.sync_all()
+}
+
+/// The same for the name alone of something: for the folder that it is in. What has its name already is kept also where a file system
+/// cannot say when that is on the disk.
+pub fn sync_name(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+}
