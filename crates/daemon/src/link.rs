@@ -15,6 +15,7 @@
 //!   RegenerateStateDump (request)       ->      (to the kernel consumer)
 //!   Start, Stop, Snapshot, Report,
 //!   CloseSession (request)              ->
+//!   Flush                               ->
 //!                                       <-      Done (request)
 //!                                       <-      RingSetDone, RingRecovered, Finding, at any time
 //! ```
@@ -168,6 +169,11 @@ pub enum ToConsumer {
         session: SessionId,
         /// The request.
         request: RequestId,
+    },
+    /// Writes what slow rings have of a sub-buffer that is not full: somebody follows the trace. Nobody answers.
+    Flush {
+        /// The session.
+        session: SessionId,
     },
     /// Asks for the totals so far.
     Report {

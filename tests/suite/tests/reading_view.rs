@@ -234,6 +234,23 @@ fn a_session_is_followed_until_it_stops() {
 }
 
 #[test]
+fn a_slow_program_is_followed_while_it_runs() {
+    let place = Workplace::new();
+    let folder = place.path("live");
+    place.piste_succeeds(&["create", "slow", "-o", folder.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    // It fills no sub-buffer, and neither ends nor stops: its events come all the same, one after the other.
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    assert_eq!(puppet.ask("wait"), "done");
+    for count in ["1", "2", "3"] {
+        assert_eq!(puppet.ask("record 1"), "done");
+        let first = place.piste_succeeds(&["view", "--follow", "slow", "-n", count]);
+        assert_eq!(first.lines().count().to_string(), count, "{first}");
+    }
+}
+
+#[test]
 fn info_says_what_a_trace_is() {
     let place = Workplace::new();
     let recording = record(&place);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste view --follow`: goes on as traces grow, until their session stops, or Ctrl-C. Events come when their packets are complete.
+//! `piste view --follow`: goes on as traces grow, until their session stops, or Ctrl-C. Events come when their packets are complete, and
+//! pisted is asked now and then to complete those of slow programs: only who follows knows that somebody waits for them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,6 +25,8 @@ use crate::traces::tell_findings;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Between two packets of a slow program.
+const FLUSH_PAUSE: Duration = Duration::from_millis(500);
 /// Of each stream in memory.
 const WINDOW_BYTES: usize = 256 << 10;
 
@@ -42,7 +45,12 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
     let mut columns = (!arguments.fields.is_empty()).then(|| arguments.fields.clone());
     let mut had_heading = false;
     let (mut state, mut is_waiting) = (None, false);
+    let mut next_flush = Instant::now();
     loop {
+        if Instant::now() >= next_flush {
+            sources.iter().for_each(Source::flush);
+            next_flush = Instant::now() + FLUSH_PAUSE;
+        }
         // Asked before the files are looked at: what is written until then is seen.
         let is_over = sources.iter().all(Source::is_over) || output.is_interrupted();
         let now = sizes(&sources);
@@ -125,6 +133,18 @@ impl Source {
         })
     }
 
+    /// Has written what waits for more. Where that cannot be, events come when their packets are full.
+    fn flush(&self) {
+        let Some(id) = &self.session else { return };
+        let Some(mut client) = client() else { return };
+        let Ok(reply) = client.calls().list_sessions().call() else {
+            return;
+        };
+        if let Some(session) = reply.sessions.into_iter().find(|session| session.id == *id) {
+            let _ = client.calls().flush(Some(session.name)).call();
+        }
+    }
+
     /// Nothing more will be written.
     fn is_over(&self) -> bool {
         let Some(id) = &self.session else { return false };
@@ -135,14 +155,16 @@ impl Source {
 
 /// Those that there are; none where no pisted runs.
 fn sessions() -> Vec<SessionStatus> {
-    let Ok(places) = Places::from_environment() else {
-        return Vec::new();
-    };
-    let Ok(mut client) = Client::connect(&places) else {
+    let Some(mut client) = client() else {
         return Vec::new();
     };
     let reply = client.calls().list_sessions().call();
     reply.map_or_else(|_| Vec::new(), |reply| reply.sessions)
+}
+
+/// None where no pisted runs.
+fn client() -> Option<Client> {
+    Client::connect(&Places::from_environment().ok()?).ok()
 }
 
 /// What tells that there is something new.

@@ -276,6 +276,9 @@ impl VarlinkInterface for StandIn {
     fn shutdown(&self, call: &mut dyn Call_Shutdown, _: bool) -> varlink::Result<()> {
         not_asked(call)
     }
+    fn flush(&self, call: &mut dyn Call_Flush, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
     fn snapshot_record(
         &self,
         call: &mut dyn Call_SnapshotRecord,

@@ -49,6 +49,8 @@ pub(super) struct Ring {
     recovered: bool,
     /// While the ring is emptied: packets that it can still have from before.
     left: Option<u32>,
+    /// The sub-buffer that was next at the last flush.
+    flushed: u64,
 }
 
 /// The sub-buffer that waits.
@@ -123,8 +125,9 @@ impl Ring {
             .channel
             .identity(desk.trace.metadata.trace().uuid, source.instance(ring_index));
         let stream = desk.trace.open_stream(&desk.channel.name, identity)?;
+        let next_sequence = stream.end().next_sequence;
         Ok(Ring {
-            reader: memory.reader(ring_index, stream.end().next_sequence),
+            reader: memory.reader(ring_index, next_sequence),
             stream,
             unfinished: None,
             damaged_events: 0,
@@ -133,6 +136,7 @@ impl Ring {
             corrupt: false,
             recovered: false,
             left: None,
+            flushed: next_sequence,
         })
     }
 
@@ -206,6 +210,18 @@ impl Ring {
         let now_ticks = clock::now_ticks(desk.channel.clock());
         self.stream.settle(discarded, now_ticks)?;
         Ok(true)
+    }
+
+    /// Ends the open sub-buffer, whose packet comes with the next look, unless packets come by themselves: of a ring that fills fast, no
+    /// space is given up.
+    pub(super) fn flush(&mut self) {
+        let next = self.reader.sequence();
+        // One packet is that of the last flush.
+        let is_slow = next.saturating_sub(self.flushed) <= 1;
+        if is_slow && !self.corrupt {
+            self.reader.end_current();
+        }
+        self.flushed = next;
     }
 
     /// The ring fills again after `finish`.

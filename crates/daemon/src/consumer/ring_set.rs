@@ -91,6 +91,13 @@ impl RingSet {
         Ok(())
     }
 
+    /// As [`Ring::flush`], for the program that writes to it.
+    pub(super) fn flush(&mut self) {
+        if self.life == Life::Current {
+            self.rings.values_mut().for_each(Ring::flush);
+        }
+    }
+
     /// Empties every ring, as [`Ring::finish`] does one. A living program's unfinished records are given up at `deadline`.
     ///
     /// # Errors

@@ -85,6 +85,9 @@ pub(crate) trait Recording {
     /// Has a snapshot written to `output`; `request` is answered then.
     fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox);
 
+    /// Has events written that wait for their sub-buffer to be full.
+    fn flush(&mut self);
+
     /// Tells a new control process what the session has, beyond that it is there.
     fn tell(&self, outbox: &mut Outbox);
 }
@@ -300,6 +303,11 @@ impl<D: Domain> Service<D> {
                 }),
                 Some(session) => session.snapshot(request, output, &mut self.outbox),
             },
+            ToConsumer::Flush { session } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.flush();
+                }
+            }
             ToConsumer::Exit => unreachable!("the loop takes this one"),
             of_a_domain => self
                 .domain

@@ -254,6 +254,13 @@ impl Recording for Session {
         }
     }
 
+    /// A flight recorder keeps what it has.
+    fn flush(&mut self) {
+        if self.stage.is_started() && matches!(self.mode, Mode::Streaming) {
+            self.ring_sets.values_mut().for_each(RingSet::flush);
+        }
+    }
+
     fn totals(&mut self) -> Vec<ChannelTotals> {
         let mut totals: BTreeMap<u32, ChannelTotals> = self
             .channels

@@ -144,6 +144,13 @@ impl Daemon {
         self.reply(answer, set);
     }
 
+    /// Has events written that wait for their sub-buffer to be full.
+    pub fn flush(&mut self, session: Option<String>, answer: Answer<()>) {
+        let session = self.machine.find_session(session.as_deref());
+        let told = session.and_then(|session| self.machine.flush(session));
+        self.reply(answer, told);
+    }
+
     /// Makes a channel.
     pub fn enable_channel(
         &mut self,

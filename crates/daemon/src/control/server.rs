@@ -10,10 +10,10 @@ use std::thread;
 
 use piste_control::interface::{
     Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
-    Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_ListKernelEvents, Call_ListProbePlaces,
-    Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump, Call_SetCurrent,
-    Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Version,
-    ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
+    Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush, Call_ListKernelEvents,
+    Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump,
+    Call_SetCurrent, Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop,
+    Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
 };
 use varlink::{ConnectionHandler, VarlinkService};
 
@@ -252,6 +252,11 @@ impl VarlinkInterface for Server {
             .inbox
             .ask(|daemon, answer| daemon.snapshot_record(session, output, answer));
         reply!(call, answer, taken => taken.output, taken.events, taken.bytes, taken.packets)
+    }
+
+    fn flush(&self, call: &mut dyn Call_Flush, session: Option<String>) -> varlink::Result<()> {
+        let answer = self.inbox.ask(|daemon, answer| daemon.flush(session, answer));
+        reply!(call, answer, () => )
     }
 
     fn status(&self, call: &mut dyn Call_Status, session: Option<String>) -> varlink::Result<()> {

@@ -249,15 +249,23 @@ impl Channel {
         u64::from(self.spec.subbuf_bytes) * u64::from(self.spec.subbuf_count)
     }
 
-    /// Writes the full pages of each ring, at most a ring's worth.
+    /// Writes the full pages of each ring, at most a ring's worth, and with `flush` what the others have of the page that is being filled.
     ///
     /// # Errors
     /// The file that could not be written.
-    pub(super) fn take(&mut self, fullest: &mut Fullest, tools: &mut Tools<'_>) -> Result<(), StorageError> {
+    pub(super) fn take(
+        &mut self,
+        fullest: &mut Fullest,
+        flush: bool,
+        tools: &mut Tools<'_>,
+    ) -> Result<(), StorageError> {
         let (most, ring_bytes, subbuf_bytes) = (self.most(), self.ring_bytes(), self.subbuf_bytes);
         self.for_each_ring(tools, |ring, desk| {
             let taken = ring.take(most, false, desk)?;
             fullest.observe(u64::from(taken) * u64::from(subbuf_bytes), ring_bytes);
+            if flush && taken == 0 {
+                ring.take(1, true, desk)?;
+            }
             Ok(true)
         })?;
         Ok(())

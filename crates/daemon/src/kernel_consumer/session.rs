@@ -52,6 +52,8 @@ pub(super) struct Session {
     findings: Findings,
     pub(super) recorder: Option<Recorder>,
     next_refresh: Option<Instant>,
+    /// Somebody follows: what is in pages that are not full is to be written too.
+    pub(super) wants_flush: bool,
 }
 
 /// What all sessions share.
@@ -97,6 +99,7 @@ impl Session {
             findings: Findings::default(),
             recorder: snapshot.then(Recorder::default),
             next_refresh: None,
+            wants_flush: false,
         };
         if let Err(why) = &session.kernel {
             let what = format!("the kernel is not recorded: {why}");
@@ -379,6 +382,10 @@ impl Recording for Session {
             None => all.extend(self.dump.as_ref().and_then(StateDump::totals)),
         }
         all
+    }
+
+    fn flush(&mut self) {
+        self.wants_flush = self.stage.is_started() && self.recorder.is_none();
     }
 
     fn end(&mut self, request: RequestId, close: bool, now: Instant) {

@@ -64,6 +64,7 @@ impl Session {
     fn write(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {
         let Some(kernel) = self.kernel() else { return Ok(true) };
         let is_ending = matches!(self.stage, Stage::Ending(_));
+        let wants_flush = std::mem::take(&mut self.wants_flush);
         let (mut all, mut failed) = (true, None);
         for channel in self.channels.values_mut() {
             let mut tools = Tools {
@@ -74,7 +75,7 @@ impl Session {
             let written = if is_ending {
                 channel.finish(self.clock, &mut tools)
             } else {
-                channel.take(shared.fullest, &mut tools).map(|()| true)
+                channel.take(shared.fullest, wants_flush, &mut tools).map(|()| true)
             };
             match written {
                 Ok(finished) => all &= finished,

@@ -268,6 +268,25 @@ impl Machine {
         Ok(self.ask_consumer(|request| ToConsumer::Stop { session, request }))
     }
 
+    /// Has events written that wait for their sub-buffer to be full.
+    ///
+    /// # Errors
+    /// The session does not record.
+    pub fn flush(&mut self, session: SessionId) -> Result<(), Refusal> {
+        let state = self.session(session);
+        if state.state != SessionState::Active {
+            return Err(Refusal::NotActive {
+                session: state.identity.name.clone(),
+            });
+        }
+        let is_of_kernel = state.kernel.is_used();
+        self.tell_consumer(ToConsumer::Flush { session });
+        if is_of_kernel {
+            self.tell_kernel_consumer(ToConsumer::Flush { session });
+        }
+        Ok(())
+    }
+
     /// Begins to destroy a session. The consumer's answer has the totals; then follow [`Machine::close_kernel`] and
     /// [`Machine::session_ended`].
     pub fn destroy(&mut self, session: SessionId, at: Moment) -> RequestId {

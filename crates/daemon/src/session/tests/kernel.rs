@@ -44,6 +44,19 @@ fn recording_kernel(machine: &mut Machine) -> SessionId {
 }
 
 #[test]
+fn a_session_that_records_is_flushed_in_both_domains() {
+    let mut machine = machine();
+    let session = recording_kernel(&mut machine);
+    machine.flush(session).unwrap();
+    check(&mut machine, &["consumer: flush 1", "kernel: flush 1"]);
+    machine.stop(session, at(10)).unwrap();
+    machine.take_effects();
+    let not_active = Refusal::NotActive { session: "web".into() };
+    assert_eq!(machine.flush(session), Err(not_active));
+    check(&mut machine, &[]);
+}
+
+#[test]
 fn the_kernel_consumer_hears_of_a_session_with_its_first_kernel_channel() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();

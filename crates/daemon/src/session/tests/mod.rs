@@ -247,6 +247,7 @@ fn show_consumer(message: &ToConsumer) -> String {
             format!("snapshot {session} {} #{request}", output.display())
         }
         ToConsumer::CloseSession { session, request } => format!("close {session} #{request}"),
+        ToConsumer::Flush { session } => format!("flush {session}"),
         ToConsumer::Report { session, request } => format!("report {session} #{request}"),
         ToConsumer::SetKernelChannel { session, spec } => {
             let enabled = spec.rules.iter().filter(|rule| rule.enabled);
