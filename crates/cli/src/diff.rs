@@ -9,6 +9,7 @@ use piste_analysis::analysis::{Description, Options};
 use piste_analysis::diff::{Change, Side, changes, is_comparable};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::{Column, Report, Table, Unit, Value, column};
+use piste_progress::Progress;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
 use serde_json::json;
@@ -18,7 +19,6 @@ use crate::analyze::{find, kernel_traces, missing};
 use crate::arguments::Diff;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::{Failure, USAGE};
-use crate::progress::Progress;
 use crate::quantity::{count, duration};
 use crate::screen::{printable, show, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
@@ -111,7 +111,7 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
 /// Reads a trace once, for all analyses that it has the events for.
 fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Result<Answered, Failure> {
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&[path.to_owned()], &mut findings)?)?;
+    let traces = kernel_traces(open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?)?;
     let mut notes = Vec::new();
     let mut possible = Vec::new();
     for analysis in chosen {

@@ -8,13 +8,13 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use piste_ctf::write;
 use piste_export::{ExportError, Exported};
+use piste_progress::Progress;
 use piste_trace::select::Selection;
 use piste_trace::{Findings, Trace};
 use serde::Serialize;
 
 use crate::arguments::{Export, Format};
 use crate::failure::{Failure, USAGE};
-use crate::progress::Progress;
 use crate::quantity::counted;
 use crate::query;
 use crate::screen::{printable, show_json, tell_sentence};
@@ -54,7 +54,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(why, USAGE));
     }
     let mut findings = Findings::default();
-    let traces = open(&arguments.paths, &mut findings)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let progress = match is_stdout {
         true => Progress::beside_stdout("exporting", &traces, selection.span, arguments.progress.wanted),
@@ -73,7 +73,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         Format::Json => piste_export::json,
         Format::Parquet => {
             drop(progress);
-            return query::export_parquet(&arguments.paths, output, &selection, json);
+            return query::export_parquet(&arguments.paths, output, &selection, arguments.progress.wanted, json);
         }
         Format::Ctf1 | Format::Ctf2 => {
             let is_first = arguments.format == Format::Ctf1;

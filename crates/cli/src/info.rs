@@ -94,7 +94,7 @@ struct FieldInfo<'t> {
 /// `piste info`
 pub(crate) fn info(arguments: &Info, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
-    let traces = open(&arguments.paths, &mut findings)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let is_wanted =
         |name: &str| arguments.events.is_empty() || arguments.events.iter().any(|pattern| matches(pattern, name));
     let infos: Vec<TraceInfo<'_>> = traces.iter().map(|trace| TraceInfo::new(trace, is_wanted)).collect();

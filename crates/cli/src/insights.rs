@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use piste_analysis::analyses::RECORDED_FOR_INSIGHTS;
 use piste_analysis::insights::{Insight, Level, detectors};
 use piste_analysis::report::{Column, Unit, Value};
+use piste_progress::Progress;
 use piste_trace::progress::bytes_of;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
@@ -20,7 +21,6 @@ use crate::analyze::tables::{moment, value};
 use crate::analyze::{kernel_traces, missing, span_read};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use crate::quantity::{counted, duration};
 use crate::screen::{BAD, STRONG, printable, show, show_json, styled, tell, tell_sentence};
 use crate::summary::{labelled, quoted};
@@ -54,7 +54,7 @@ struct Told {
 pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> {
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
+    let traces = kernel_traces(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
     let mut notes = missing("insights", RECORDED_FOR_INSIGHTS, &traces)?;
     let progress = Progress::of("looking", &traces, span_read(span), arguments.progress.wanted);

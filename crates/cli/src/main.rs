@@ -30,7 +30,6 @@ mod moment;
 mod nothing;
 mod preload;
 mod preset;
-mod progress;
 mod quantity;
 mod query;
 mod record;

@@ -33,6 +33,7 @@ enum Task {
         format: QueryFormat,
         memory_bytes: u64,
         threads: usize,
+        progress: bool,
     },
     Parquet {
         begin_ns: i64,
@@ -44,6 +45,7 @@ enum Task {
         comms: Vec<String>,
         cpus: Vec<u64>,
         json: bool,
+        progress: bool,
     },
 }
 
@@ -60,6 +62,7 @@ pub(crate) fn query(arguments: &Query, json: bool) -> Result<(), Failure> {
         format,
         memory_bytes: arguments.memory_bytes,
         threads: available_parallelism().map_or(1, usize::from),
+        progress: arguments.progress.wanted,
     };
     become_program(task, arguments.output.as_deref(), &paths)
 }
@@ -69,6 +72,7 @@ pub(crate) fn export_parquet(
     paths: &[PathBuf],
     output: &Path,
     selection: &Selection,
+    progress: bool,
     json: bool,
 ) -> Result<(), Failure> {
     let task = Task::Parquet {
@@ -81,6 +85,7 @@ pub(crate) fn export_parquet(
         comms: selection.comms.clone(),
         cpus: selection.cpus.clone(),
         json,
+        progress,
     };
     become_program(task, Some(output), paths)
 }

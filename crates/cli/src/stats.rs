@@ -8,6 +8,7 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use jiff::tz::TimeZone;
+use piste_progress::Progress;
 use piste_trace::count::{StreamCounts, count as count_events};
 use piste_trace::index::StreamIndex;
 use piste_trace::select::{ProcessCount, SelectedCounts};
@@ -17,7 +18,6 @@ use serde::Serialize;
 use crate::arguments::Stats;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use crate::quantity::{count, counted, duration, rate, size};
 use crate::screen::{BAD, GOOD, STRONG, show, show_json, styled};
 use crate::traces::{open, tell_findings};
@@ -72,7 +72,7 @@ struct StreamSummary<'t> {
 /// `piste stats`
 pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
-    let traces = open(&arguments.paths, &mut findings)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let threads = arguments.threads.or_else(|| available_parallelism().ok());
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let progress = Progress::of("counting", &traces, selection.span, arguments.progress.wanted);

@@ -3,15 +3,19 @@
 
 use std::path::PathBuf;
 
+use piste_progress::Progress;
 use piste_trace::{Finding, Findings, Kind, Trace, open_all};
 
 use crate::failure::Failure;
 use crate::quantity::count;
 use crate::screen::{printable, tell, tell_sentence};
 
-/// Opens every trace in the paths. Those that cannot be opened are told of; that is a failure only when there is no other.
-pub(crate) fn open(paths: &[PathBuf], findings: &mut Findings) -> Result<Vec<Trace>, Failure> {
+/// Opens every trace in the paths. Those that cannot be opened are told of; that is a failure only when there is no other. Where it takes
+/// long and that is wanted, progress is shown.
+pub(crate) fn open(paths: &[PathBuf], shows_progress: bool, findings: &mut Findings) -> Result<Vec<Trace>, Failure> {
+    let progress = Progress::opening(shows_progress);
     let (traces, errors) = open_all(paths, findings);
+    drop(progress);
     let mut sentences: Vec<String> = errors
         .iter()
         .map(|error| printable(&error.to_string()).into_owned())

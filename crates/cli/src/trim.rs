@@ -6,6 +6,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use piste_ctf::write::Unwritable;
+use piste_progress::Progress;
 use piste_trace::copy::{Copied, CopyError, Target, copy};
 use piste_trace::select::Selection;
 use piste_trace::{Findings, Trace};
@@ -13,7 +14,6 @@ use serde::Serialize;
 
 use crate::arguments::Trim;
 use crate::failure::Failure;
-use crate::progress::Progress;
 use crate::quantity::{counted, size};
 use crate::screen::{printable, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
@@ -31,7 +31,11 @@ struct Summary<'a> {
 /// `piste trim`
 pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
-    let traces = open(std::slice::from_ref(&arguments.path), &mut findings)?;
+    let traces = open(
+        std::slice::from_ref(&arguments.path),
+        arguments.progress.wanted,
+        &mut findings,
+    )?;
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     let work = Work {
         traces: &traces,

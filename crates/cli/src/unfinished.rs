@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use piste_control::error::reason;
+use piste_trace::durable;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -74,8 +75,9 @@ impl Unfinished {
         self.part.as_deref().unwrap_or(&self.target)
     }
 
-    /// It is whole: it gets its name.
+    /// It is whole: it is on the disk, and then gets its name.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        durable::sync(self.path()).map_err(|error| cannot_write(&self.target, &error))?;
         let mut unfinished = unfinished();
         let Some(part) = self.part.take() else { return Ok(()) };
         let finished = fs::rename(&part, &self.target);
@@ -83,7 +85,10 @@ impl Unfinished {
             remove(&part);
         }
         unfinished.retain(|other| *other != part);
-        finished.map_err(|error| cannot_write(&self.target, &error))
+        drop(unfinished);
+        finished.map_err(|error| cannot_write(&self.target, &error))?;
+        durable::sync_name(&self.target);
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use std::io;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use piste_ctf::read::text::{TimeFormat, Times, WallTime};
+use piste_progress::Progress;
 use piste_trace::Findings;
 use piste_trace::loss;
 use piste_trace::rows::Column;
@@ -24,7 +25,6 @@ use self::output::Output;
 use self::shower::Shower;
 use crate::arguments::{Clock, View, ViewFormat};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use crate::screen::{printable, tell};
 use crate::traces::{open, tell_findings};
 
@@ -38,7 +38,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
         return follow::follow(arguments, format);
     }
     let mut findings = Findings::default();
-    let traces = open(&arguments.paths, &mut findings)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
     let columns = match (arguments.fields.is_empty(), format) {
         (true, ViewFormat::Csv) => Column::all(&traces, &selection),

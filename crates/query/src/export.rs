@@ -24,8 +24,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use piste_progress::Progress;
 use piste_trace::select::{Filter, Selection};
-use piste_trace::{Findings, Span};
+use piste_trace::{Findings, Span, durable};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -91,9 +92,11 @@ pub(crate) fn export(
         .tempdir_in(beside)
         .map_err(cannot)?;
     let exported = write(request, unfinished.path(), layout, interrupt)?;
+    durable::sync(unfinished.path()).map_err(cannot)?;
     fs::rename(unfinished.path(), output).map_err(cannot)?;
     // It has its name now.
     let _ = unfinished.keep();
+    durable::sync_name(output);
     Ok(exported)
 }
 
@@ -114,6 +117,8 @@ fn write(request: &Parquet, folder: &Path, layout: &Arc<Layout>, interrupt: &Int
         cpus: request.cpus.clone(),
     };
     let unreadable = |error: std::io::Error| Failure::Failed(format!("cannot read the trace: {error}"));
+    // Dropped with everything else, before anything is said.
+    let _progress = Progress::of("exporting", layout.traces, selection.span, request.progress);
     let mut merge = selection.merge(layout.traces).map_err(unreadable)?;
     let mut matcher = selection.matcher(layout.traces);
     let mut files = Files::new(layout, folder);

@@ -38,6 +38,7 @@ mod session;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use piste_progress::Progress;
 use piste_trace::{Findings, Trace, open_all};
 
 use crate::export::Exported;
@@ -78,7 +79,9 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, interrupt: &Interrupt) -> Result<(), Failure> {
     let Arguments { request, output, paths } = arguments;
     let mut opened = Findings::default();
+    let progress = Progress::opening(request.task.progress());
     let traces = open(&paths, &mut opened)?;
+    drop(progress);
     match request.task {
         Task::Query(query) => {
             let layout = Layout::new(traces);

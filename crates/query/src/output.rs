@@ -15,6 +15,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use parquet::arrow::ArrowWriter;
+use piste_trace::durable;
 use tempfile::NamedTempFile;
 
 use crate::export::parquet_options;
@@ -77,6 +78,11 @@ impl Output {
         })
     }
 
+    /// Rows go to a file that was named.
+    pub(crate) fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Rows of this kind come. A statement that has no columns, as one that makes a view, has nothing to write.
     pub(crate) fn begin(&mut self, schema: &SchemaRef) -> Result<(), Failure> {
         if schema.fields().is_empty() {
@@ -117,8 +123,10 @@ impl Output {
         let finished = self.try_finish();
         self.or_reader_gone(finished)?;
         if let Some((file, path)) = self.file {
-            let kept = file.persist(&path);
-            kept.map_err(|error| Failure::Failed(format!("cannot write {}: {}", path.display(), error.error)))?;
+            let cannot = |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", path.display()));
+            durable::sync(file.path()).map_err(cannot)?;
+            file.persist(&path).map_err(|error| cannot(error.error))?;
+            durable::sync_name(&path);
         }
         Ok(())
     }

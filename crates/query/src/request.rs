@@ -42,6 +42,8 @@ pub(crate) struct Query {
     /// What sorting, grouping and joining may keep in memory.
     pub(crate) memory_bytes: usize,
     pub(crate) threads: usize,
+    /// A terminal shows how far it is.
+    pub(crate) progress: bool,
 }
 
 /// How rows are written.
@@ -73,6 +75,18 @@ pub(crate) struct Parquet {
     pub(crate) cpus: Vec<u64>,
     /// What was written is told on stdout, as JSON.
     pub(crate) json: bool,
+    /// A terminal shows how far it is.
+    pub(crate) progress: bool,
+}
+
+impl Task {
+    /// A terminal shows how far it is.
+    pub(crate) fn progress(&self) -> bool {
+        match self {
+            Task::Query(query) => query.progress,
+            Task::Parquet(parquet) => parquet.progress,
+        }
+    }
 }
 
 impl Arguments {

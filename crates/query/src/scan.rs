@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
+use piste_trace::progress::{Way, bytes_read};
 use piste_trace::{Finding, Findings, Kind, Span, Stream, StreamFile};
 
 use crate::layout::Layout;
@@ -18,6 +20,20 @@ use crate::rows::{Origin, Rows};
 const PIECE_BYTES: u64 = 4 << 20;
 /// Of a stream in memory.
 const WINDOW_BYTES: usize = 1 << 20;
+
+/// Of the packets that queries wanted read so far.
+static BYTES_WANTED: AtomicU64 = AtomicU64::new(0);
+
+/// How far the queries are from now on: more is wanted when they are planned.
+pub(crate) fn way() -> impl Fn() -> Way + Send + 'static {
+    // Relaxed: only shown.
+    let wanted = || BYTES_WANTED.load(Ordering::Relaxed);
+    let (begun, wanted_before) = (bytes_read(), wanted());
+    move || Way {
+        done_bytes: bytes_read() - begun,
+        total_bytes: wanted() - wanted_before,
+    }
+}
 
 /// Some packets of a stream.
 #[derive(Clone, Debug)]
@@ -33,7 +49,7 @@ pub(crate) struct Piece {
 /// The packets that may hold events of a part of time, of the streams that are wanted, in pieces: the earliest first.
 pub(crate) fn pieces(layout: &Layout, span: Span, is_wanted: impl Fn(usize) -> bool) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let mut stream = 0;
+    let (mut stream, mut all_bytes) = (0, 0);
     for (trace, of_trace) in layout.traces.iter().enumerate() {
         for (index, of_stream) in of_trace.streams.iter().enumerate() {
             let number = stream;
@@ -46,6 +62,7 @@ pub(crate) fn pieces(layout: &Layout, span: Span, is_wanted: impl Fn(usize) -> b
             let (mut first, mut bytes) = (packets.start, 0);
             for packet in packets.clone() {
                 bytes += of_stream.packets[packet].bytes;
+                all_bytes += of_stream.packets[packet].bytes;
                 if bytes >= PIECE_BYTES || packet + 1 == packets.end {
                     let begin_ns = of_stream.packets[first]
                         .begin
@@ -62,6 +79,7 @@ pub(crate) fn pieces(layout: &Layout, span: Span, is_wanted: impl Fn(usize) -> b
             }
         }
     }
+    BYTES_WANTED.fetch_add(all_bytes, Ordering::Relaxed);
     pieces.sort_by_key(|(begin_ns, piece)| (*begin_ns, piece.stream, piece.packets.start));
     pieces.into_iter().map(|(_, piece)| piece).collect()
 }

@@ -15,6 +15,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::StreamExt;
 use futures::future::{Either, select};
+use piste_progress::{Progress, stdout_is_file};
 use piste_trace::Findings;
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,7 +26,7 @@ use crate::layout::Layout;
 use crate::output::Output;
 use crate::prompt;
 use crate::request::{Format, Query};
-use crate::scan::Found;
+use crate::scan::{Found, way};
 
 /// What `SHOW TABLES` stands for.
 const SHOW_TABLES: &str = "SELECT table_schema AS \"schema\", table_name AS \"table\" FROM information_schema.tables \
@@ -36,6 +37,8 @@ pub(crate) struct Session {
     context: SessionContext,
     runtime: Runtime,
     interrupt: Interrupt,
+    /// Is wanted.
+    progress: bool,
     pub(crate) layout: Arc<Layout>,
     pub(crate) catalog: Arc<Catalog>,
 }
@@ -100,6 +103,7 @@ impl Session {
             context,
             runtime,
             interrupt: interrupt.clone(),
+            progress: query.progress,
             layout: layout.clone(),
             catalog,
         })
@@ -144,15 +148,23 @@ impl Session {
     }
 
     async fn rows(&self, statement: Statement, output: &mut Output) -> Result<(), Failure> {
+        let is_unseen = output.is_file() || stdout_is_file();
+        let shows_progress = self.progress && (is_unseen || io::stdout().is_terminal());
+        let mut progress = Some(Progress::on_the_way("reading", way(), shows_progress));
         let frame = self.frame(statement).await?;
         let mut batches = frame.execute_stream().await?;
         output.begin(&batches.schema())?;
         while let Some(batch) = batches.next().await {
+            if !is_unseen {
+                // From the first row on, rows show that it goes on.
+                progress = None;
+            }
             output.write(&batch?)?;
             if self.interrupt.is_raised() {
                 return Err(Failure::Interrupted);
             }
         }
+        drop(progress);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use piste_suite::build_tree::repository;
 
 /// Which crates of ours each crate may use.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("abi", &[]),
     ("ring", &["abi"]),
     ("ctf", &[]),
@@ -18,10 +18,14 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("kernel", &["ctf", "names"]),
     ("trace", &["ctf", "names"]),
     ("export", &["trace", "ctf"]),
+    ("progress", &["trace"]),
     ("daemon", &["ring", "kernel", "ctf", "control", "abi", "names"]),
     ("analysis", &["ctf", "names"]),
-    ("cli", &["control", "analysis", "export", "trace", "ctf", "names"]),
-    ("query", &["trace", "ctf", "names"]),
+    (
+        "cli",
+        &["control", "analysis", "export", "progress", "trace", "ctf", "names"],
+    ),
+    ("query", &["progress", "trace", "ctf", "names"]),
     ("python", &["control", "analysis", "ctf"]),
 ];
 

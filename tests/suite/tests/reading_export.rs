@@ -431,19 +431,32 @@ fn what_is_interrupted_leaves_nothing_behind() {
     let recording = record(&place, &["--block", "forever"], "100000");
     recording.expect_whole();
     let folder = recording.trace().path().to_owned();
-    let commands: [(&str, &[&str]); 3] = [
+    let sorted = "SELECT * FROM events ORDER BY time_ns DESC";
+    let commands: [(&str, &str, &[&str]); 5] = [
         (
+            ".out.chrome.",
             "out.chrome",
             &["export", text(&folder), "--format", "chrome", "-o", "out.chrome"],
         ),
         (
+            ".out.perfetto.",
             "out.perfetto",
             &["export", text(&folder), "--format", "perfetto", "-o", "out.perfetto"],
         ),
-        ("out", &["trim", text(&folder), "--event", "*", "-o", "out"]),
+        (
+            ".piste-export-",
+            "parquet",
+            &["export", text(&folder), "--format", "parquet", "-o", "parquet"],
+        ),
+        (
+            ".piste-query-",
+            "rows.csv",
+            &["query", "--format", "csv", "-o", "rows.csv", text(&folder), sorted],
+        ),
+        (".out.", "out", &["trim", text(&folder), "--event", "*", "-o", "out"]),
     ];
-    for (output, arguments) in commands {
-        let part = |name: &str| name.starts_with(&format!(".{output}."));
+    for (beginning, output, arguments) in commands {
+        let part = |name: &str| name.starts_with(beginning);
         let mut was_interrupted = false;
         // It may be faster than this test.
         for _ in 0..20 {

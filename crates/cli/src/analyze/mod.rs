@@ -10,6 +10,7 @@ use piste_analysis::analysis::{Description, Need, Options};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::Report;
 use piste_names::nearest;
+use piste_progress::Progress;
 use piste_trace::{Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;
@@ -18,7 +19,6 @@ use self::ground::Ground;
 use crate::arguments::Analyze;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
-use crate::progress::Progress;
 use crate::screen::{printable, show, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
 
@@ -47,7 +47,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     }
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&arguments.paths, &mut findings)?)?;
+    let traces = kernel_traces(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
     let notes = missing(description.name, description.needs, &traces)?;
     let progress = Progress::of("analyzing", &traces, span_read(span), arguments.progress.wanted);

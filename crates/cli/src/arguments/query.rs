@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Serialize;
 
+use super::reading::ProgressOption;
 use crate::quantity::parse_size;
 
 /// Ask traces questions in SQL
@@ -34,6 +35,8 @@ pub(crate) struct Query {
     /// What sorting, grouping and joining may keep in memory before they use files
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) memory_bytes: u64,
+    #[command(flatten)]
+    pub(crate) progress: ProgressOption,
 }
 
 /// How rows are written.

@@ -40,6 +40,8 @@ pub(crate) struct Info {
     /// The events that match with all their fields, instead of the streams; `*` stands for any text
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
+    #[command(flatten)]
+    pub(crate) progress: ProgressOption,
 }
 
 /// Of commands that may take long.

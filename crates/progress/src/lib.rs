@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A bar with the time left, for whatever reads traces for more than a second: drawn on stderr, where that is a terminal.
+//!
+//! ```no_run
+//! use piste_progress::Progress;
+//! use piste_trace::{Findings, Span, open};
+//!
+//! let opening = Progress::opening(true);
+//! let traces = open("trace".as_ref(), &mut Findings::default())?;
+//! drop(opening);
+//! let progress = Progress::of("counting", &traces, Span::ALL, true);
+//! // ... everything is read ...
+//! drop(progress);
+//! # Ok::<(), piste_trace::OpenError>(())
+//! ```
 
 use std::fs::File;
 use std::io::{self, IsTerminal, stdout};
@@ -9,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use piste_trace::progress::{bytes_of, bytes_read};
+use piste_trace::progress::{Way, bytes_of, bytes_read, indexing};
 use piste_trace::{Span, Trace};
 
 /// Nobody needs to know how far something is that is done before they have looked.
@@ -17,28 +30,53 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(100);
 
 /// While it lives, the bar is shown. It is erased when it is dropped.
-pub(crate) struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
+#[derive(Debug)]
+pub struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Progress {
     /// For a command that reads all packets of a part of time once. `what` it does: `counting`. Nothing is shown when it is not
     /// `wanted`.
-    pub(crate) fn of(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
+    pub fn of(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
+        let (begun, total_bytes) = (bytes_read(), bytes_of(traces, span));
+        let way = move || Way {
+            done_bytes: bytes_read() - begun,
+            total_bytes,
+        };
+        Progress::on_the_way(what, way, wanted)
+    }
+
+    /// The same for a command that writes to stdout meanwhile: a bar is shown only when that is a file, where nobody sees what comes.
+    pub fn beside_stdout(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
+        Progress::of(what, traces, span, wanted && stdout_is_file())
+    }
+
+    /// While traces are opened: large ones that nobody has read before are looked through.
+    pub fn opening(wanted: bool) -> Progress {
+        Progress::on_the_way("looking through", indexing, wanted)
+    }
+
+    /// For whoever knows how far it is, and learns on the way how far there is to go.
+    pub fn on_the_way(what: &'static str, way: impl Fn() -> Way + Send + 'static, wanted: bool) -> Progress {
         if !wanted || !io::stderr().is_terminal() {
             return Progress(None);
         }
-        let (begun, total) = (bytes_read(), bytes_of(traces, span));
         let (end, ended) = channel();
         let draw = move || {
             if ended.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
             bar.set_style(style());
             bar.set_message(what);
             bar.set_elapsed(PATIENCE);
             loop {
+                let Way {
+                    done_bytes,
+                    total_bytes,
+                } = way();
+                bar.set_length(total_bytes);
                 // A few bytes are read twice, and the end may take a moment.
-                bar.set_position((bytes_read() - begun).min(total));
+                bar.set_position(done_bytes.min(total_bytes));
                 if ended.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
@@ -48,11 +86,6 @@ impl Progress {
         // Without a thread there is no bar: no reason not to work.
         let thread = thread::Builder::new().name("progress".into()).spawn(draw).ok();
         Progress(thread.map(|thread| (end, thread)))
-    }
-
-    /// The same for a command that writes to stdout meanwhile: a bar is shown only when that is a file, where nobody sees what comes.
-    pub(crate) fn beside_stdout(what: &'static str, traces: &[Trace], span: Span, wanted: bool) -> Progress {
-        Progress::of(what, traces, span, wanted && is_file(stdout()))
     }
 }
 
@@ -71,8 +104,9 @@ fn style() -> ProgressStyle {
     style.expect("a template that is right").progress_chars("=> ")
 }
 
-fn is_file(stream: impl AsFd) -> bool {
-    let file = stream.as_fd().try_clone_to_owned().map(File::from);
+/// What is written to stdout is seen by nobody meanwhile.
+pub fn stdout_is_file() -> bool {
+    let file = stdout().as_fd().try_clone_to_owned().map(File::from);
     file.and_then(|file| file.metadata())
         .is_ok_and(|metadata| metadata.is_file())
 }
