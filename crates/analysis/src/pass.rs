@@ -65,9 +65,13 @@ pub struct Looker {
 impl Looker {
     /// The next event of the trace.
     pub fn event(&mut self, mut incoming: Incoming<'_, '_>, gaps: &Gaps) {
-        let cpu = cpu_of(&incoming);
+        let at = At {
+            ns: incoming.ns,
+            cpu: cpu_of(&incoming),
+            tid: self.facts.tid(&mut incoming),
+        };
         if let Some(fact) = self.facts.fact(&mut incoming, &mut self.names) {
-            self.survey.look(&fact, cpu, incoming.ns, gaps);
+            self.survey.look(&fact, &at, gaps);
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::Fact;
-use crate::model::Gaps;
+use crate::model::{At, Gaps};
 
 /// Events after which a survey knows enough.
 pub const EVENTS_ENOUGH: u64 = 100_000;
@@ -20,7 +20,10 @@ pub struct Survey {
     /// By CPU, the thread that it turned to last, and when.
     current: BTreeMap<u32, (i32, i64)>,
     seen: BTreeSet<u32>,
-    meant: BTreeSet<u32>,
+    /// CPUs on which threads were to run, and which threads.
+    meant: BTreeSet<(u32, i32)>,
+    /// Threads that are recorded beyond doubt: others come and go in switches and wake-ups, but no system call of theirs is in the trace.
+    own: BTreeSet<i32>,
     switches: u64,
     contradicted: u64,
     /// Wake-ups were seen.
@@ -31,7 +34,8 @@ pub struct Survey {
 
 impl Survey {
     /// An event, in the order of the trace.
-    pub fn look(&mut self, fact: &Fact<'_>, cpu: Option<u32>, ns: i64, gaps: &Gaps) {
+    pub fn look(&mut self, fact: &Fact<'_>, at: &At, gaps: &Gaps) {
+        let (cpu, ns) = (at.cpu, at.ns);
         // Whoever writes the state dump has a CPU, which the dump is not about.
         let is_dump = matches!(
             fact,
@@ -57,12 +61,13 @@ impl Survey {
             }
             Fact::Waking(woken) => {
                 (self.has_waking, self.has_wakeups) = (true, true);
-                self.meant.extend(woken.cpu);
+                self.meant.extend(woken.cpu.map(|cpu| (cpu, woken.tid)));
             }
             Fact::Wakeup(woken) => {
                 self.has_wakeups = true;
-                self.meant.extend(woken.cpu);
+                self.meant.extend(woken.cpu.map(|cpu| (cpu, woken.tid)));
             }
+            Fact::CallEntry { .. } => self.own.extend(at.tid),
             _ => {}
         }
     }
@@ -78,20 +83,33 @@ impl Survey {
         self.switches > 0
     }
 
-    /// CPUs on which threads are to run, and that no event is of.
-    pub fn unseen_cpus(&self) -> impl Iterator<Item = u32> {
-        let highest = self.seen.iter().chain(&self.meant).max().copied();
+    /// CPUs on which threads are to run, and that no event is of. `is_partial` when only some threads were recorded.
+    pub fn unseen_cpus(&self, is_partial: bool) -> impl Iterator<Item = u32> {
+        let meant = self.meant.iter().map(|(cpu, _)| *cpu);
+        let highest = self.seen.iter().copied().chain(meant).max();
         let all = highest.map_or(0..0, |highest| 0..highest.min(4096) + 1);
         // Where some threads only are recorded, the others' CPUs may well be without events.
-        let is_missed = |cpu: &u32| self.meant.contains(cpu) || !self.is_partial();
-        all.filter(move |cpu| !self.seen.contains(cpu) && is_missed(cpu))
+        let is_missed = move |cpu: u32| {
+            let mut woken = self.meant.range((cpu, i32::MIN)..=(cpu, i32::MAX));
+            !is_partial || woken.any(|(_, tid)| self.own.contains(tid))
+        };
+        all.filter(move |cpu| !self.seen.contains(cpu) && is_missed(*cpu))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Left, Switch, Woken};
+    use crate::facts::{Arguments, Left, Switch, Woken};
+    use crate::names::Name;
+
+    fn at(cpu: u32, ns: i64, tid: Option<i32>) -> At {
+        At {
+            ns,
+            cpu: Some(cpu),
+            tid,
+        }
+    }
 
     fn survey(switches: &[(i32, i32)]) -> Survey {
         let mut survey = Survey::default();
@@ -104,7 +122,7 @@ mod tests {
                 next_name: b"",
                 next_priority: 0,
             });
-            survey.look(&switch, Some(0), ns as i64, &Gaps::default());
+            survey.look(&switch, &at(0, ns as i64, None), &Gaps::default());
         }
         survey
     }
@@ -121,11 +139,19 @@ mod tests {
     #[test]
     fn a_cpu_is_missed_when_somebody_is_to_run_there() {
         let mut survey = survey(&[(1, 2)]);
-        assert_eq!(survey.unseen_cpus().count(), 0);
+        assert_eq!(survey.unseen_cpus(false).count(), 0);
         // The state dump is written on some CPU; that is not an event of it.
-        survey.look(&Fact::DumpBegin, Some(3), 8, &Gaps::default());
+        survey.look(&Fact::DumpBegin, &at(3, 8, None), &Gaps::default());
         let woken = Fact::Waking(Woken { tid: 1, cpu: Some(2) });
-        survey.look(&woken, Some(0), 9, &Gaps::default());
-        assert_eq!(survey.unseen_cpus().collect::<Vec<_>>(), [1, 2]);
+        survey.look(&woken, &at(0, 9, None), &Gaps::default());
+        assert_eq!(survey.unseen_cpus(false).collect::<Vec<_>>(), [1, 2]);
+        // Where only some threads were recorded, this one need not be among them, unless there is more of it than wake-ups.
+        assert_eq!(survey.unseen_cpus(true).count(), 0);
+        let call = Fact::CallEntry {
+            call: Name::default(),
+            arguments: Arguments::default(),
+        };
+        survey.look(&call, &at(0, 10, Some(1)), &Gaps::default());
+        assert_eq!(survey.unseen_cpus(true).collect::<Vec<_>>(), [2]);
     }
 }

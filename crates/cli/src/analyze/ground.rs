@@ -56,12 +56,10 @@ impl<'t> Ground<'t> {
                     .to_owned(),
             );
         }
-        // Without switches only each event itself tells on which thread it happened.
-        let is_partial = is_partial || !survey.has_switches();
         if !gaps.is_empty() {
             notes.push("events are missing here: what threads did there is unknown, see `piste stats`".to_owned());
         }
-        for cpu in survey.unseen_cpus() {
+        for cpu in survey.unseen_cpus(is_partial) {
             notes.push(format!(
                 "there is no event of CPU {cpu}: what threads did there is unknown"
             ));
@@ -71,6 +69,8 @@ impl<'t> Ground<'t> {
                 end_ns: i64::MAX,
             });
         }
+        // Without switches only each event itself tells on which thread it happened.
+        let is_partial = is_partial || !survey.has_switches();
         let circumstances = Circumstances {
             begin_ns,
             tell_from_ns: span.begin_ns,
