@@ -13,6 +13,7 @@
 //! - [`diff`]: what two reports of one analysis differ in
 //! - [`insights`]: what stands out, without being asked for
 //! - [`measure`], [`report`]: how long things took, and tables of it
+//! - [`periods`]: between events that somebody chose
 //! - [`pass`]: all of it over one trace
 //!
 //! No I/O: who reads the trace hands in its events in the order of their times. One pass; memory grows with the number of threads, not of
@@ -28,5 +29,6 @@ pub mod measure;
 pub mod model;
 pub mod names;
 pub mod pass;
+pub mod periods;
 pub mod report;
 pub mod survey;

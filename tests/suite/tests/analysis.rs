@@ -225,6 +225,10 @@ fn every_analysis_speaks_text_json_and_csv() {
     let all = place.piste_json(&["analyze"]);
     for analysis in all.as_array().expect("a list") {
         let name = analysis["name"].as_str().expect("a name");
+        // It has to be told of which events.
+        if name == "periods" {
+            continue;
+        }
         let report = analyze(&place, name, &trace, &[]);
         let plain = place.piste_succeeds(&["analyze", name, &trace]);
         let csv = place.piste_succeeds(&["analyze", name, &trace, "--csv"]);
@@ -402,5 +406,34 @@ fn two_traces_differ_in_what_was_done_more_often() {
     let same = place.piste_json(&["diff", &traces[0], &traces[0]]);
     assert_eq!(rows(&same, "changes").len(), 0, "{same:#}");
     let refused = place.piste(&["diff", &traces[0], &traces[1], "schedlog"]);
+    assert_eq!(refused.status, 2, "{refused}");
+}
+
+#[test]
+fn periods_are_from_one_chosen_event_to_another() {
+    let Some(place) = kernel_workplace() else { return };
+    let dd = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=200", "status=none"];
+    let trace = record(&place, &[], &dd);
+    let options = [
+        "--begin-event",
+        "name == \"syscall_entry_write\"",
+        "--end-event",
+        "name == \"syscall_exit_write\"",
+        "--capture",
+        "name",
+        "--comm",
+        "dd",
+    ];
+    let report = analyze(&place, "periods", &trace, &options);
+    let calls = analyze(&place, "syscallstats", &trace, &["--comm", "dd"]);
+    let (periods, calls) = (
+        row(&report, "periods", "captured", &"syscall_entry_write".into()),
+        row(&calls, "syscalls", "syscall", &"write".into()),
+    );
+    for key in ["count", "total_ns", "min_ns", "max_ns"] {
+        assert_eq!(periods[key], calls[key], "{key}: {report:#}");
+    }
+    assert_eq!(rows(&report, "log").len(), 200, "{report:#}");
+    let refused = place.piste(&["analyze", "periods", &trace]);
     assert_eq!(refused.status, 2, "{refused}");
 }

@@ -33,9 +33,9 @@ pub const ALL: [&Description; 13] = [
 ];
 
 /// Rows of a table, unless another number is asked for.
-const LIMIT: usize = 20;
+pub(crate) const LIMIT: usize = 20;
 /// Of a table that lists single occurrences.
-const LOG_LIMIT: usize = 1000;
+pub(crate) const LOG_LIMIT: usize = 1000;
 
 const SWITCHES: Need = Need {
     any_of: &["sched_switch"],
@@ -76,13 +76,13 @@ pub const RECORDED_FOR_INSIGHTS: &[Need] = &[
 const TID: Column = column("tid", "TID", Unit::Id);
 const PID: Column = column("pid", "PID", Unit::Id);
 const COMM: Column = column("comm", "NAME", Unit::Text);
-const COUNT: Column = column("count", "COUNT", Unit::Count);
-const TOTAL: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
-const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
-const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds);
-const MAX: Column = column("max_ns", "MAX", Unit::Nanoseconds);
-const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds);
-const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
+pub(crate) const COUNT: Column = column("count", "COUNT", Unit::Count);
+pub(crate) const TOTAL: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
+pub(crate) const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
+pub(crate) const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds);
+pub(crate) const MAX: Column = column("max_ns", "MAX", Unit::Nanoseconds);
+pub(crate) const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds);
+pub(crate) const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
 
 fn tid(system: &System, id: ThreadId) -> Value {
     Value::Number(system.thread(id).tid.into())
@@ -106,8 +106,8 @@ pub(crate) fn named(system: &System, id: ThreadId) -> String {
     }
 }
 
-const FROM: Column = column("from_ns", "FROM", Unit::Nanoseconds);
-const UNTIL: Column = column("until_ns", "UP TO", Unit::Nanoseconds);
+pub(crate) const FROM: Column = column("from_ns", "FROM", Unit::Nanoseconds);
+pub(crate) const UNTIL: Column = column("until_ns", "UP TO", Unit::Nanoseconds);
 
 /// How many took how long.
 fn frequencies(title: &str, times: &crate::measure::Distribution) -> crate::report::Table {

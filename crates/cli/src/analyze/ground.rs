@@ -162,6 +162,6 @@ fn next<'t>(merge: &mut Merge<'t>, take: impl FnOnce(Incoming<'_, 't>)) -> Optio
     Some(ns)
 }
 
-fn unreadable(error: io::Error) -> Failure {
+pub(super) fn unreadable(error: io::Error) -> Failure {
     Failure::new(format!("cannot read the trace: {error}"))
 }

@@ -2,6 +2,7 @@
 //! `piste analyze`: answers from traces. What it reads is prepared in ground.rs, what it has found out is shown by tables.rs.
 
 pub(crate) mod ground;
+mod periods;
 pub(crate) mod tables;
 
 use jiff::tz::TimeZone;
@@ -38,7 +39,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let Some(name) = &arguments.name else {
         return list(json);
     };
-    let description = find(name)?;
+    let description = (name != periods::NAME).then(|| find(name)).transpose()?;
     if arguments.paths.is_empty() {
         return Err(Failure::with_status(
             format!("which trace? write: piste analyze {name} TRACE"),
@@ -47,23 +48,23 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     }
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
+    let mut traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
+    if description.is_some() {
+        traces = kernel_traces(traces)?;
+    }
     let span = arguments.range.span(&traces, || zone.clone())?;
-    let notes = missing(description.name, description.needs, &traces)?;
     let progress = Progress::of("analyzing", &traces, span_read(span), arguments.progress.wanted);
-    let ground = Ground::new(&traces, span, &findings)?;
-    let analyses = vec![(description.begin)(&options(arguments))];
-    let (system, mut analyses) = ground.run(Listeners(analyses), &mut findings)?;
+    let (mut report, (begin_ns, end_ns)) = match description {
+        Some(description) => of_kernel(description, arguments, &traces, span, &mut findings)?,
+        None => periods::report(arguments, options(arguments), &traces, span, &mut findings)?,
+    };
     drop(progress);
-    let (begin_ns, end_ns) = system.told();
-    let mut report = analyses.reports(&system).pop().unwrap_or_default();
-    report.notes.splice(0..0, notes.into_iter().chain(ground.notes.clone()));
     if let Some(wanted) = &arguments.table {
         choose(&mut report, wanted)?;
     }
     if json {
         return show_json(&Answer {
-            analysis: description.name,
+            analysis: name,
             begin_ns,
             end_ns,
             report: &report,
@@ -82,14 +83,36 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What an analysis of the kernel's traces says, and of which part of time.
+fn of_kernel(
+    description: &Description,
+    arguments: &Analyze,
+    traces: &[Trace],
+    span: Span,
+    findings: &mut Findings,
+) -> Result<(Report, (i64, i64)), Failure> {
+    let notes = missing(description.name, description.needs, traces)?;
+    let ground = Ground::new(traces, span, findings)?;
+    let analyses = vec![(description.begin)(&options(arguments))];
+    let (system, mut analyses) = ground.run(Listeners(analyses), findings)?;
+    let mut report = analyses.reports(&system).pop().unwrap_or_default();
+    report.notes.splice(0..0, notes.into_iter().chain(ground.notes));
+    Ok((report, system.told()))
+}
+
 fn list(json: bool) -> Result<(), Failure> {
+    let all = || {
+        ALL.iter()
+            .map(|one| (one.name, one.about))
+            .chain([(periods::NAME, periods::ABOUT)])
+    };
     if json {
-        let entry = |one: &&Description| json!({ "name": one.name, "about": one.about });
-        return show_json(&ALL.iter().map(entry).collect::<Vec<_>>());
+        let entry = |(name, about)| json!({ "name": name, "about": about });
+        return show_json(&all().map(entry).collect::<Vec<_>>());
     }
     let mut columns = Columns::new(&[("ANALYSIS", Align::Left), ("ANSWERS", Align::Left)]);
-    for one in ALL {
-        columns.row([one.name.into(), one.about.into()]);
+    for (name, about) in all() {
+        columns.row([name.into(), about.into()]);
     }
     show(&columns.lines(0))
 }

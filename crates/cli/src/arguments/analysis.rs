@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use piste_analysis::analysis::Who;
+use piste_trace::rows::Column;
 
 use super::reading::ProgressOption;
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
@@ -48,6 +49,8 @@ pub(crate) struct Analyze {
     pub(crate) whose: WhoseOptions,
     #[command(flatten)]
     pub(crate) cgroups: CgroupOption,
+    #[command(flatten)]
+    pub(crate) periods: PeriodsOptions,
     /// Only so many rows of a table
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
@@ -96,6 +99,23 @@ pub(crate) struct Diff {
     pub(crate) as_is: bool,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
+}
+
+/// What `periods` is about.
+#[derive(Args)]
+pub(crate) struct PeriodsOptions {
+    /// For periods: events that fulfil EXPR begin one: 'name == "shop:begin"' (see docs/reference/filter.md)
+    #[arg(long, value_name = "EXPR", requires = "end_event")]
+    pub(crate) begin_event: Option<String>,
+    /// For periods: events that fulfil EXPR end one
+    #[arg(long, value_name = "EXPR", requires = "begin_event")]
+    pub(crate) end_event: Option<String>,
+    /// For periods: fields that are the same at both ends, written as in filters
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "$tid", value_parser = Column::parse)]
+    pub(crate) by: Vec<Column>,
+    /// For periods: fields of the first event, whose values are told apart
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
+    pub(crate) capture: Vec<Column>,
 }
 
 /// Which the state dump of a trace has.

@@ -102,7 +102,8 @@ impl RangeOptions {
     }
 }
 
-fn filter(text: &str) -> Result<Filter, Failure> {
+/// An expression.
+pub(crate) fn filter(text: &str) -> Result<Filter, Failure> {
     Filter::parse(text).map_err(|error| {
         let place = pointed_at(text, error.position as i64);
         Failure::with_status(

@@ -8,22 +8,20 @@
 //! ```
 
 mod cell;
+mod cells;
 mod column;
 
 use std::io::{self, Write};
 
-use piste_ctf::read::text::{Times, ValueText};
+use piste_ctf::read::text::Times;
 
+pub use cells::Cells;
 pub use column::Column;
 
 use crate::folder::Trace;
-use crate::json::{JsonValue, string};
+use crate::json::string;
 use crate::merge::{Merge, Merged};
-use crate::select::filter::expression::Operand;
-use crate::select::per_class::PerClass;
-use crate::select::values::Wanted;
-use crate::select::{Cpus, Matcher, Selection, Threads, Who};
-use cell::CellValue;
+use crate::select::{Matcher, Selection, Who};
 
 /// How rows look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +39,10 @@ pub struct Rows<'t> {
     /// What was not as it should be is in its findings.
     pub merge: Merge<'t>,
     matcher: Option<Matcher<'t>>,
-    traces: &'t [Trace],
     form: Form,
     times: Times,
     columns: &'t [Column],
-    /// Of each class, the columns that it has.
-    classes: PerClass<Vec<Option<Wanted>>>,
-    cpus: Cpus,
-    threads: Option<Threads<'t>>,
+    cells: Cells<'t>,
 }
 
 impl<'t> Rows<'t> {
@@ -83,13 +77,10 @@ impl<'t> Rows<'t> {
         Rows {
             merge,
             matcher: (!selection.is_any() || asks_who).then(|| selection.matcher(traces)),
-            traces,
             form,
             times,
             columns,
-            classes: PerClass::default(),
-            cpus: Cpus::default(),
-            threads: asks_who.then(|| Threads::new(traces)),
+            cells: Cells::new(traces, columns),
         }
     }
 
@@ -112,13 +103,13 @@ impl<'t> Rows<'t> {
     pub fn next(&mut self, out: &mut Vec<u8>) -> bool {
         while let Some(merged) = self.merge.next() {
             let merge = &mut self.merge;
-            let who = self.threads.as_mut().map(|threads| threads.see(merge, &merged).1);
+            let who = self.cells.see(merge, &merged);
             if self
                 .matcher
                 .as_mut()
                 .is_none_or(|matcher| matcher.wants(merge, &merged))
             {
-                self.write(out, &merged, who.unwrap_or_default());
+                self.write(out, &merged, who);
                 return true;
             }
         }
@@ -136,20 +127,8 @@ impl<'t> Rows<'t> {
     }
 
     fn write(&mut self, out: &mut Vec<u8>, merged: &Merged<'t>, who: Who) {
-        let plan = &self.traces[self.merge.trace_of(merged.stream)].plan;
         let stream = self.merge.stream(merged.stream);
         let event = merged.event;
-        let class_id = stream.index.class_id;
-        let wanted = self.classes.get(event.class, || {
-            let wanted = self.columns.iter().map(|column| match &column.operand {
-                Operand::Field(field) => {
-                    let mut wanted = Wanted::default();
-                    wanted.add(plan, class_id, event.class, field).map(|_| wanted)
-                }
-                _ => None,
-            });
-            wanted.collect()
-        });
         let time_ns = stream.ns(&event);
         match self.form {
             Form::Csv => {
@@ -177,7 +156,7 @@ impl<'t> Rows<'t> {
             }
         }
         let mut is_first = true;
-        for (column, wanted) in self.columns.iter().zip(wanted) {
+        for (place, column) in self.columns.iter().enumerate() {
             let before = out.len();
             match self.form {
                 Form::Csv => out.push(b','),
@@ -193,27 +172,7 @@ impl<'t> Rows<'t> {
                 }
             }
             let begin = out.len();
-            let number = |out: &mut Vec<u8>, number: Option<i128>| {
-                let _ = number.map(|number| write!(out, "{number}"));
-                number.is_some()
-            };
-            let is_there = match &column.operand {
-                Operand::Field(_) => wanted.as_ref().is_some_and(|wanted| match self.form {
-                    Form::Csv => wanted.show(stream, &event, &mut CellValue::new(out)),
-                    Form::Json => wanted.show(stream, &event, &mut JsonValue::new(out)),
-                    Form::Text => wanted.show(stream, &event, &mut ValueText::new(out)),
-                }),
-                Operand::Time => number(out, time_ns.map(Into::into)),
-                Operand::Pid => number(out, who.pid.map(Into::into)),
-                Operand::Tid => number(out, who.tid.map(Into::into)),
-                Operand::Cpu => {
-                    let cpu = self.cpus.of(plan, stream, merged);
-                    number(out, cpu.map(Into::into))
-                }
-                Operand::Comm => text(out, self.form, who.comm.as_ref().map(|comm| comm.as_bytes())),
-                Operand::Name => text(out, self.form, Some(event.class.name.as_bytes())),
-                Operand::Integer(_) | Operand::Float(_) | Operand::Text(_) => false,
-            };
+            let is_there = self.cells.show(place, &who, (&mut self.merge, merged), self.form, out);
             match (is_there, self.form) {
                 (true, Form::Csv) => cell::quote(out, begin),
                 (true, _) => is_first = false,
@@ -228,13 +187,4 @@ impl<'t> Rows<'t> {
             Form::Text => b" }\n",
         });
     }
-}
-
-fn text(out: &mut Vec<u8>, form: Form, text: Option<&[u8]>) -> bool {
-    match (text, form) {
-        (None, _) => return false,
-        (Some(text), Form::Csv) => out.extend_from_slice(text),
-        (Some(text), _) => string(out, text),
-    }
-    true
 }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Periods between events that somebody chose: from one that begins to the one that ends it. Both have the same key, such as a thread and a
+//! request's number; of several that are open under one key, the one that began last ends first.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::analyses::{COUNT, FROM, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, TOTAL, UNTIL};
+use crate::analysis::Options;
+use crate::measure::Distribution;
+use crate::report::{Report, Table, Unit, Value, column};
+
+/// More are not open at one time: what began and has no end in the trace must not take all memory.
+const OPEN_MAX: usize = 1 << 20;
+/// More values of what was captured are not told apart.
+const GROUPS_MAX: usize = 10_000;
+
+/// Pairs begins with ends, and measures.
+pub struct Periods {
+    options: Options,
+    open: FxHashMap<Box<str>, Vec<Open>>,
+    open_count: usize,
+    /// By what was captured.
+    groups: BTreeMap<Box<str>, Distribution>,
+    all: Distribution,
+    log: Vec<(i64, i64, Box<str>, usize)>,
+    log_count: u64,
+    without_end: u64,
+    without_begin: u64,
+}
+
+struct Open {
+    begin_ns: i64,
+    captured: Box<str>,
+}
+
+impl Periods {
+    /// Before the first event.
+    pub fn new(options: Options) -> Periods {
+        Periods {
+            options,
+            open: FxHashMap::default(),
+            open_count: 0,
+            groups: BTreeMap::new(),
+            all: Distribution::default(),
+            log: Vec::new(),
+            log_count: 0,
+            without_end: 0,
+            without_begin: 0,
+        }
+    }
+
+    /// A period begins, under a key; what was captured of its first event groups it.
+    pub fn begin(&mut self, ns: i64, key: &str, captured: &str) {
+        if self.open_count == OPEN_MAX {
+            self.without_end += 1;
+            return;
+        }
+        self.open_count += 1;
+        let open = Open {
+            begin_ns: ns,
+            captured: captured.into(),
+        };
+        match self.open.get_mut(key) {
+            Some(under_key) => under_key.push(open),
+            None => _ = self.open.insert(key.into(), vec![open]),
+        }
+    }
+
+    /// The one of a key that began last ends.
+    pub fn end(&mut self, ns: i64, key: &str) {
+        let Some(under_key) = self.open.get_mut(key) else {
+            self.without_begin += 1;
+            return;
+        };
+        let depth = under_key.len() - 1;
+        let Open { begin_ns, captured } = under_key.pop().expect("empty ones are removed");
+        if under_key.is_empty() {
+            self.open.remove(key);
+        }
+        self.open_count -= 1;
+        let duration_ns = ns - begin_ns;
+        if !self.options.wants_ns(duration_ns) {
+            return;
+        }
+        self.all.add(duration_ns);
+        if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&captured) {
+            self.groups.entry(captured.clone()).or_default().add(duration_ns);
+        }
+        self.log_count += 1;
+        if self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT) {
+            self.log.push((begin_ns, duration_ns, captured, depth));
+        }
+    }
+
+    /// What it comes to.
+    pub fn report(&self) -> Report {
+        let captured = column("captured", "OF", Unit::Text);
+        let columns = [captured, COUNT, TOTAL.with_bar(), MIN, MEAN, MAX, MEDIAN, P99];
+        let mut periods = Table::new("periods", "Periods", &columns);
+        for (captured, own) in &self.groups {
+            let mut row = vec![Value::from(&**captured)];
+            row.extend(own.times.values());
+            row.extend([own.percentile(50.0), own.percentile(99.0)]);
+            periods.row(row);
+        }
+        periods.sort_by("total_ns");
+        periods.rows.truncate(self.options.limit.unwrap_or(LIMIT));
+        let mut frequencies = Table::new(
+            "frequencies",
+            "How many were how long",
+            &[FROM, UNTIL, COUNT.with_bar()],
+        );
+        for (from, until, count) in self.all.octaves() {
+            frequencies.row([Value::Number(from), Value::Number(until), count.into()]);
+        }
+        let columns = [
+            column("begin_ns", "BEGIN", Unit::Moment),
+            column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
+            column("depth", "DEPTH", Unit::Count),
+            captured,
+        ];
+        let mut log = Table::new("log", "Every period", &columns);
+        for (begin_ns, duration_ns, captured, depth) in &self.log {
+            log.row([
+                Value::Number(*begin_ns),
+                Value::Number(*duration_ns),
+                Value::from(*depth as u64),
+                Value::from(&**captured),
+            ]);
+        }
+        Report {
+            tables: vec![periods, frequencies, log],
+            notes: self.notes(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let without_end = self.without_end + self.open_count as u64;
+        let left = self.log_count - self.log.len() as u64;
+        let counts = [
+            (without_end, "begin without an end in the trace"),
+            (self.without_begin, "end without a begin in the trace"),
+            (
+                left,
+                "more periods are not in the log; --limit, --min and --begin choose which are",
+            ),
+        ];
+        let told = counts.into_iter().filter(|(count, _)| *count > 0);
+        told.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines `TIME begin|end KEY CAPTURED`; expected: those of the log, `BEGIN DURATION DEPTH CAPTURED`.
+    fn check(lines: &[&str], options: Options, expected: &[&str], notes: &[&str]) -> Report {
+        let mut periods = Periods::new(options);
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let ns = words[0].parse().expect("a time");
+            match words[1] {
+                "begin" => periods.begin(ns, words[2], words.get(3).unwrap_or(&"")),
+                _ => periods.end(ns, words[2]),
+            }
+        }
+        let report = periods.report();
+        let text = |value: &Value| match value {
+            Value::Number(number) => number.to_string(),
+            Value::Text(text) => text.clone(),
+            other => format!("{other:?}"),
+        };
+        let seen: Vec<String> = report.tables[2]
+            .rows
+            .iter()
+            .map(|row| row.iter().map(text).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(seen, expected);
+        assert_eq!(report.notes, notes);
+        report
+    }
+
+    #[test]
+    fn the_last_that_began_under_a_key_ends_first() {
+        let report = check(
+            &[
+                "10 begin 7 a",
+                "20 begin 7 b",
+                "25 begin 8 a",
+                "30 end 7",
+                "50 end 7",
+                "55 end 8",
+            ],
+            Options::default(),
+            &["20 10 1 b", "10 40 0 a", "25 30 0 a"],
+            &[],
+        );
+        let rows = &report.tables[0].rows;
+        // Of a: two, 70 in all, 30 at least, 40 at most.
+        assert_eq!(
+            rows[0][..4],
+            ["a".into(), Value::Number(2), Value::Number(70), Value::Number(30)]
+        );
+        assert_eq!(rows[1][..3], ["b".into(), Value::Number(1), Value::Number(10)]);
+    }
+
+    #[test]
+    fn what_has_no_partner_is_counted() {
+        let notes = [
+            "1 begin without an end in the trace",
+            "2 end without a begin in the trace",
+        ];
+        check(
+            &["5 end 7", "10 begin 7 a", "20 end 8"],
+            Options::default(),
+            &[],
+            &notes,
+        );
+    }
+
+    #[test]
+    fn too_short_ones_are_left_out() {
+        let options = Options {
+            min_ns: Some(20),
+            limit: Some(1),
+            ..Options::default()
+        };
+        let lines = [
+            "0 begin 7 a",
+            "5 end 7",
+            "10 begin 7 a",
+            "40 end 7",
+            "50 begin 7 a",
+            "80 end 7",
+        ];
+        let left = ["1 more periods are not in the log; --limit, --min and --begin choose which are"];
+        check(&lines, options, &["10 30 0 a"], &left);
+    }
+}
