@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::facts::Interrupt;
-use crate::model::{System, Wait, Wake};
+use crate::model::{Nature, System, Wait, Wake};
 use crate::names::Name;
 
 /// What a thread waited for.
@@ -76,7 +76,8 @@ impl Causes {
             Some(interrupt) => of_interrupt(system, interrupt).or(of_call).unwrap_or(Cause::Unknown),
             // A thread of the kernel does the work that the disk's interrupt left.
             None if wait.is_sure => Cause::Io,
-            None if wake.thread.is_some() => Cause::Thread,
+            // A CPU that has nothing to do wakes nobody: an interrupt did that is not in the trace.
+            None if wake.thread.is_some_and(|id| system.thread(id).nature != Nature::Idle) => Cause::Thread,
             None => of_call.unwrap_or(Cause::Unknown),
         }
     }

@@ -17,7 +17,7 @@
 //! - [`pass`]: all of it over one trace
 //!
 //! No I/O: who reads the trace hands in its events in the order of their times. One pass; memory grows with the number of threads, not of
-//! events.
+//! events; an analysis that keeps more says so.
 
 pub mod analyses;
 pub mod analysis;

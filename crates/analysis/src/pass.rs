@@ -91,6 +91,10 @@ impl Listeners<dyn Analysis> {
 }
 
 impl<T: ?Sized + Listen> Listen for Listeners<T> {
+    fn looks_ahead(&self) -> bool {
+        self.0.iter().any(|one| one.looks_ahead())
+    }
+
     #[inline]
     fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {
         self.0.iter_mut().for_each(|to| to.fact(system, fact, cpu, ns));

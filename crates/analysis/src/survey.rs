@@ -20,10 +20,14 @@ pub struct Survey {
     /// By CPU, the thread that it turned to last, and when.
     current: BTreeMap<u32, (i32, i64)>,
     seen: BTreeSet<u32>,
-    /// CPUs on which threads were to run, and which threads.
-    meant: BTreeSet<(u32, i32)>,
-    /// Threads that are recorded beyond doubt: others come and go in switches and wake-ups, but no system call of theirs is in the trace.
-    own: BTreeSet<i32>,
+    /// CPUs on which threads are to run.
+    meant: BTreeSet<u32>,
+    /// Threads that were recorded themselves: they make system calls, begin others, end.
+    recorded: BTreeSet<i32>,
+    /// Where threads are to run that were woken and have not been seen to run since.
+    to_run: BTreeMap<i32, u32>,
+    /// Threads that ran somewhere between being woken and what they did next, and did not begin it on a CPU that has events.
+    ran_unseen: BTreeSet<(i32, u32)>,
     switches: u64,
     contradicted: u64,
     /// Wake-ups were seen.
@@ -34,8 +38,7 @@ pub struct Survey {
 
 impl Survey {
     /// An event, in the order of the trace.
-    pub fn look(&mut self, fact: &Fact<'_>, at: &At, gaps: &Gaps) {
-        let (cpu, ns) = (at.cpu, at.ns);
+    pub fn look(&mut self, fact: &Fact<'_>, &At { ns, cpu, tid }: &At, gaps: &Gaps) {
         // Whoever writes the state dump has a CPU, which the dump is not about.
         let is_dump = matches!(
             fact,
@@ -52,6 +55,8 @@ impl Survey {
         match fact {
             Fact::Switch(switch) => {
                 let Some(cpu) = cpu else { return };
+                self.to_run.remove(&switch.next_tid);
+                self.went_on(switch.previous_tid);
                 self.switches += 1;
                 let before = self.current.insert(cpu, (switch.next_tid, ns));
                 let is_contradicted = |(tid, since_ns): (i32, i64)| {
@@ -61,14 +66,26 @@ impl Survey {
             }
             Fact::Waking(woken) => {
                 (self.has_waking, self.has_wakeups) = (true, true);
-                self.meant.extend(woken.cpu.map(|cpu| (cpu, woken.tid)));
+                self.meant.extend(woken.cpu);
             }
             Fact::Wakeup(woken) => {
                 self.has_wakeups = true;
-                self.meant.extend(woken.cpu.map(|cpu| (cpu, woken.tid)));
+                self.meant.extend(woken.cpu);
+                self.went_on(woken.tid);
+                if let Some(cpu) = woken.cpu {
+                    self.to_run.insert(woken.tid, cpu);
+                }
             }
-            Fact::CallEntry { .. } => self.own.extend(at.tid),
+            Fact::CallEntry { .. } | Fact::CallExit { .. } | Fact::Fork(_) | Fact::Exec { .. } | Fact::Exit { .. } => {
+                self.recorded.extend(tid);
+            }
             _ => {}
+        }
+    }
+
+    fn went_on(&mut self, tid: i32) {
+        if let Some(cpu) = self.to_run.remove(&tid) {
+            self.ran_unseen.insert((tid, cpu));
         }
     }
 
@@ -83,25 +100,23 @@ impl Survey {
         self.switches > 0
     }
 
-    /// CPUs on which threads are to run, and that no event is of. `is_partial` when only some threads were recorded.
+    /// CPUs on which threads are to run, and that no event is of; in a trace of all threads, or of some only.
     pub fn unseen_cpus(&self, is_partial: bool) -> impl Iterator<Item = u32> {
-        let meant = self.meant.iter().map(|(cpu, _)| *cpu);
-        let highest = self.seen.iter().copied().chain(meant).max();
+        let highest = self.seen.iter().chain(&self.meant).max().copied();
         let all = highest.map_or(0..0, |highest| 0..highest.min(4096) + 1);
-        // Where some threads only are recorded, the others' CPUs may well be without events.
-        let is_missed = move |cpu: u32| {
-            let mut woken = self.meant.range((cpu, i32::MIN)..=(cpu, i32::MAX));
-            !is_partial || woken.any(|(_, tid)| self.own.contains(tid))
+        // Where some threads only are recorded, the others' CPUs may well be without events, also when recorded ones wake them there.
+        let is_missed = move |cpu: &u32| {
+            let ran = |&(tid, on): &(i32, u32)| on == *cpu && self.recorded.contains(&tid);
+            !is_partial || self.ran_unseen.iter().any(ran)
         };
-        all.filter(move |cpu| !self.seen.contains(cpu) && is_missed(*cpu))
+        all.filter(move |cpu| !self.seen.contains(cpu) && is_missed(cpu))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Arguments, Left, Switch, Woken};
-    use crate::names::Name;
+    use crate::facts::{Left, Switch, Woken};
 
     fn at(cpu: u32, ns: i64, tid: Option<i32>) -> At {
         At {
@@ -121,6 +136,7 @@ mod tests {
                 next_tid,
                 next_name: b"",
                 next_priority: 0,
+                previous_priority: None,
             });
             survey.look(&switch, &at(0, ns as i64, None), &Gaps::default());
         }
@@ -145,13 +161,23 @@ mod tests {
         let woken = Fact::Waking(Woken { tid: 1, cpu: Some(2) });
         survey.look(&woken, &at(0, 9, None), &Gaps::default());
         assert_eq!(survey.unseen_cpus(false).collect::<Vec<_>>(), [1, 2]);
-        // Where only some threads were recorded, this one need not be among them, unless there is more of it than wake-ups.
-        assert_eq!(survey.unseen_cpus(true).count(), 0);
-        let call = Fact::CallEntry {
-            call: Name::default(),
-            arguments: Arguments::default(),
-        };
-        survey.look(&call, &at(0, 10, Some(1)), &Gaps::default());
-        assert_eq!(survey.unseen_cpus(true).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn of_some_threads_only_their_cpus_are_missed() {
+        // Of 1, which was recorded, and 2, which was not; each is woken twice on CPU 2 and never seen to run.
+        for (recorded, expected) in [(1, vec![2]), (2, vec![])] {
+            let mut survey = survey(&[(9, 8)]);
+            let exit = Fact::Exit {
+                tid: recorded,
+                has_others: false,
+            };
+            survey.look(&exit, &at(0, 8, Some(recorded)), &Gaps::default());
+            let woken = Fact::Wakeup(Woken { tid: 1, cpu: Some(2) });
+            survey.look(&woken, &at(0, 9, Some(9)), &Gaps::default());
+            assert_eq!(survey.unseen_cpus(true).count(), 0, "it may still come");
+            survey.look(&woken, &at(0, 10, Some(9)), &Gaps::default());
+            assert_eq!(survey.unseen_cpus(true).collect::<Vec<_>>(), expected);
+        }
     }
 }

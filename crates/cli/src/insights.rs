@@ -16,9 +16,9 @@ use piste_trace::progress::bytes_of;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
 
-use crate::analyze::ground::Ground;
+use crate::analyze::ground::{Ground, span_read};
 use crate::analyze::tables::{moment, value};
-use crate::analyze::{kernel_traces, missing, span_read};
+use crate::analyze::{kernel_traces, missing};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
 use crate::quantity::{counted, duration};
@@ -57,9 +57,15 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     let traces = kernel_traces(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
     let mut notes = missing("insights", RECORDED_FOR_INSIGHTS, &traces)?;
-    let progress = Progress::of("looking", &traces, span_read(span), arguments.progress.wanted);
+    let detectors = detectors();
+    let progress = Progress::of(
+        "looking",
+        &traces,
+        span_read(span, &detectors),
+        arguments.progress.wanted,
+    );
     let ground = Ground::new(&traces, span, &findings)?;
-    let (system, mut detectors) = ground.run(detectors(), &mut findings)?;
+    let (system, mut detectors) = ground.run(detectors, &mut findings)?;
     drop(progress);
     let (begin_ns, end_ns) = system.told();
     let tell = |insight: Insight| Told {

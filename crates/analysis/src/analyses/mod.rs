@@ -3,9 +3,12 @@
 
 mod blocked;
 mod cputop;
+mod critical_path;
+mod futex;
 mod health;
 pub(crate) mod irq;
 mod ltt;
+mod priority_inversion;
 mod procs;
 mod sched;
 mod syscalls;
@@ -16,7 +19,7 @@ use crate::model::{System, ThreadId};
 use crate::report::{Column, Unit, Value, column};
 
 /// In the order in which they are listed.
-pub const ALL: [&Description; 13] = [
+pub const ALL: [&Description; 16] = [
     &ltt::LTT,
     &cputop::CPUTOP,
     &syscalls::SYSCALLSTATS,
@@ -28,6 +31,9 @@ pub const ALL: [&Description; 13] = [
     &irq::FREQUENCIES,
     &irq::LOG,
     &blocked::BLOCKED,
+    &critical_path::CRITICAL_PATH,
+    &futex::FUTEX,
+    &priority_inversion::PRIORITY_INVERSION,
     &procs::PROCS,
     &health::HEALTH,
 ];

@@ -16,8 +16,10 @@ pub(super) enum Kind {
     Exec,
     Exit,
     Free,
+    Priority,
     Rename,
     CallEntry(Name),
+    FutexEntry(Name),
     /// The name is absent in traces that do not say it.
     CallExit(Option<Name>),
     IrqEntry,
@@ -50,7 +52,7 @@ pub(super) enum Kind {
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
-const CLASSES: [(&str, Kind, &[&str]); 33] = [
+const CLASSES: [(&str, Kind, &[&str]); 34] = [
     (
         "sched_switch",
         Kind::Switch,
@@ -62,6 +64,7 @@ const CLASSES: [(&str, Kind, &[&str]); 33] = [
             "next_tid|next_pid",
             "next_comm",
             "next_prio",
+            "prev_prio",
         ],
     ),
     ("sched_waking", Kind::Waking, &["tid|pid", "target_cpu"]),
@@ -88,6 +91,7 @@ const CLASSES: [(&str, Kind, &[&str]); 33] = [
     ),
     ("sched_process_exit", Kind::Exit, &["tid|pid", "group_dead"]),
     ("sched_process_free", Kind::Free, &["tid|pid"]),
+    ("sched_pi_setprio", Kind::Priority, &["tid|pid", "newprio"]),
     ("task_rename", Kind::Rename, &["tid|pid", "newcomm"]),
     ("exit_syscall", Kind::CallExit(None), &["ret"]),
     ("irq_handler_entry", Kind::IrqEntry, &["irq", "name"]),
@@ -236,6 +240,9 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
         return (*kind, fields);
     }
     let mut name = |name: &str| names.keep(name.as_bytes());
+    if let Some(call) = class.strip_prefix("syscall_entry_").filter(|call| is_futex(call)) {
+        return (Kind::FutexEntry(name(call)), &["uaddr", "op"]);
+    }
     if let Some(call) = class.strip_prefix("syscall_entry_") {
         return (Kind::CallEntry(name(call)), arguments(call));
     }
@@ -260,6 +267,11 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
         return (Kind::CallEntry(name(call)), arguments(call));
     }
     (Kind::Other, &[])
+}
+
+/// System calls that are about one futex.
+fn is_futex(call: &str) -> bool {
+    matches!(call, "futex" | "futex_time64" | "futex_wait" | "futex_wake")
 }
 
 #[cfg(test)]

@@ -62,6 +62,13 @@ pub enum Fact<'f> {
         /// It.
         tid: i32,
     },
+    /// A thread gets the priority of one that waits for a lock that it holds, or loses it again.
+    Priority {
+        /// It.
+        tid: i32,
+        /// From now on.
+        priority: i32,
+    },
     /// A thread has another name.
     Rename {
         /// It.
@@ -73,7 +80,7 @@ pub enum Fact<'f> {
     CallEntry {
         /// The system call.
         call: Name,
-        /// What it is about, of those that have to do with files.
+        /// What it is about, of those that have to do with files or futexes.
         arguments: Arguments<'f>,
     },
     /// The current thread gets its answer.
@@ -161,6 +168,8 @@ pub struct Arguments<'f> {
     pub value: Option<i64>,
     /// A path, of tracers that record what pointers point to.
     pub path: &'f [u8],
+    /// The futex that it is about.
+    pub futex: Option<Futex>,
 }
 
 /// What happens to a request to a device.
@@ -236,10 +245,48 @@ pub struct Switch<'f> {
     pub previous_tid: i32,
     pub previous_name: &'f [u8],
     pub previous: Left,
+    pub previous_priority: Option<i32>,
     pub next_tid: i32,
     pub next_name: &'f [u8],
     /// The kernel's priority minus 100 (or as the tracer has it).
     pub next_priority: i32,
+}
+
+/// What a system call wants of a futex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Futex {
+    /// Where it is in the memory of the process.
+    pub address: u64,
+    /// What is wanted.
+    pub operation: FutexOperation,
+}
+
+/// What is wanted of a futex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FutexOperation {
+    /// To wait, until somebody wakes it or the lock is free.
+    Wait,
+    /// To wake those that wait, or to hand on the lock.
+    Wake,
+    /// Something else.
+    Other,
+}
+
+impl FutexOperation {
+    /// From the call's argument; absent in calls that do one thing only.
+    fn new(call: &str, operation: Option<i64>) -> FutexOperation {
+        /// Private, and of which clock.
+        const FLAGS: i64 = 128 | 256;
+        match operation.map(|operation| operation & !FLAGS) {
+            None if call == "futex_wait" => FutexOperation::Wait,
+            None if call == "futex_wake" => FutexOperation::Wake,
+            // WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2
+            Some(0 | 6 | 9 | 11 | 13) => FutexOperation::Wait,
+            // WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, UNLOCK_PI, WAKE_BITSET, CMP_REQUEUE_PI
+            Some(1 | 3 | 4 | 5 | 7 | 10 | 12) => FutexOperation::Wake,
+            _ => FutexOperation::Other,
+        }
+    }
 }
 
 /// How a thread left its CPU.
@@ -460,6 +507,7 @@ fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f
             next_tid: values.id(4)?,
             next_name: values.text(5),
             next_priority: values.id(6).unwrap_or(0),
+            previous_priority: values.id(7),
         }),
         Kind::Waking | Kind::Wakeup => {
             let woken = Woken {
@@ -497,6 +545,20 @@ fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f
             tid: values.id(0)?,
             name: values.text(1),
         },
+        Kind::Priority => Fact::Priority {
+            tid: values.id(0)?,
+            priority: values.id(1)?,
+        },
+        Kind::FutexEntry(call) => Fact::CallEntry {
+            call,
+            arguments: Arguments {
+                futex: values.number(0).map(|address| Futex {
+                    address: address.cast_unsigned(),
+                    operation: FutexOperation::new(names.text(call), values.number(1)),
+                }),
+                ..Arguments::default()
+            },
+        },
         Kind::CallEntry(call) => Fact::CallEntry {
             call,
             arguments: Arguments {
@@ -505,6 +567,7 @@ fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f
                 flags: values.number(2),
                 value: values.number(3),
                 path: values.text(4),
+                futex: None,
             },
         },
         Kind::CallExit(call) => Fact::CallExit {
@@ -653,6 +716,23 @@ mod tests {
         ] {
             assert_eq!(operation(flags), expected, "{letters}");
             assert_eq!(operation_in_letters(letters.as_bytes()), expected, "{letters}");
+        }
+    }
+
+    #[test]
+    fn futexes_are_waited_for_or_woken() {
+        for (call, operation, expected) in [
+            ("futex", Some(0x80), FutexOperation::Wait),
+            ("futex", Some(0x189), FutexOperation::Wait),
+            ("futex", Some(6), FutexOperation::Wait),
+            ("futex", Some(0x81), FutexOperation::Wake),
+            ("futex", Some(7), FutexOperation::Wake),
+            ("futex", Some(8), FutexOperation::Other),
+            ("futex", None, FutexOperation::Other),
+            ("futex_wait", None, FutexOperation::Wait),
+            ("futex_wake", None, FutexOperation::Wake),
+        ] {
+            assert_eq!(FutexOperation::new(call, operation), expected, "{call} {operation:?}");
         }
     }
 

@@ -47,6 +47,7 @@ impl Made {
             next_tid: next.0,
             next_name: b"b",
             next_priority: next.1,
+            previous_priority: None,
         });
         self.event(ns, cpu, &switch);
     }

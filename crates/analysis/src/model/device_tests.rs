@@ -86,6 +86,7 @@ impl Run {
             next_tid: tid,
             next_name: b"",
             next_priority: 20,
+            previous_priority: None,
         }));
         self.current = tid;
     }

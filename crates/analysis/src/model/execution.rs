@@ -20,6 +20,7 @@ impl System {
         // A gap in what came before is no reason to doubt what begins now.
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
         self.threads[id.index()].asked = self.asked(call, arguments);
+        self.threads[id.index()].futex = arguments.futex;
         self.set_mode(id, cpu);
     }
 

@@ -11,6 +11,10 @@ use crate::facts::Fact;
 /// Listens to a model. What is not implemented is not listened to.
 #[expect(unused_variables, reason = "the names are for those who implement it")]
 pub trait Listen {
+    /// What comes after the part of time that is told matters, too: who ends a wait that lasts beyond it.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
     /// An event happened, on a thread if that is known, before it changes anything.
     fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {}
     /// A thread did one thing for a time. A thread's slices come in their order.

@@ -25,6 +25,8 @@ mod listen;
 mod occurrence;
 mod requests;
 mod scheduling;
+#[cfg(test)]
+pub(crate) mod script;
 mod state;
 mod thread;
 mod turn;
@@ -147,6 +149,10 @@ impl System {
             Fact::Exit { tid, has_others } => self.exit(tid, has_others, &at, to),
             Fact::Free { tid } => self.free(tid, &at, to),
             Fact::Rename { tid, name } => self.rename(tid, name),
+            Fact::Priority { tid, priority } => {
+                let id = self.thread_of(tid);
+                self.threads[id.index()].priority = Some(priority);
+            }
             Fact::DumpedThread(ref thread) => self.dumped(thread, &at, to),
             Fact::DumpedProcess {
                 pid,

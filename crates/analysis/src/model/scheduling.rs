@@ -18,6 +18,9 @@ impl System {
         self.call_thread(next, switch.next_name);
         self.evict(cpu, previous, to);
         self.leave_other_cpu(previous, cpu);
+        if let known @ Some(_) = switch.previous_priority {
+            self.threads[previous.index()].priority = known;
+        }
         self.leave(previous, switch.previous, cpu, at, to);
         self.cpu(cpu).stack.clear();
         self.leave_other_cpu(next, cpu);
@@ -62,7 +65,7 @@ impl System {
     fn leave(&mut self, id: ThreadId, left: Left, cpu: u32, at: &At, to: &mut dyn Listen) {
         let before = self.running(id, cpu);
         let thread = &self.threads[id.index()];
-        let call = thread.waiting_call();
+        let call = thread.system_call();
         let is_dead = match left {
             Left::Dead => true,
             // Before Linux 4.14 the dead have a number that means a wait since.
@@ -118,7 +121,7 @@ impl System {
         };
         let is_known = self.turn(id, turn, to);
         let thread = &mut self.threads[id.index()];
-        thread.priority = priority;
+        thread.priority = Some(priority);
         thread.wake = None;
         if state == State::Runnable(Why::Woken) && is_known && thread.nature != Nature::Idle && self.is_told() {
             let delay = Delay {
@@ -172,7 +175,7 @@ impl System {
         let before = match thread.state {
             known @ (State::Blocked(_) | State::Stopped) => known,
             _ => State::Blocked(Wait {
-                call: thread.waiting_call(),
+                call: thread.system_call(),
                 is_sure: false,
             }),
         };

@@ -13,6 +13,11 @@ impl ThreadId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The thread at this place of such a table.
+    pub(crate) fn at(index: usize) -> ThreadId {
+        ThreadId(index as u32)
+    }
 }
 
 /// What a thread does.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::script::{self, fork, switch};
 use super::*;
-use crate::facts::{Arguments, DumpedThread, Fork, Interrupt, Left, Switch, Woken};
+use crate::facts::{Arguments, Interrupt, Left, Woken};
 
 /// Keeps everything.
 #[derive(Default)]
@@ -32,7 +33,7 @@ impl Listen for Kept {
     }
 }
 
-/// A run of a model, from one line for each event: `10 cpu0 switch a>b`.
+/// A run of a model over a script.
 struct Run {
     system: System,
     kept: Kept,
@@ -46,64 +47,8 @@ impl Run {
         }
     }
 
-    fn apply(&mut self, ns: i64, cpu: u32, fact: &Fact<'_>) {
-        let at = At {
-            ns,
-            cpu: Some(cpu),
-            tid: None,
-        };
-        self.system.apply(fact, at, &mut self.kept);
-    }
-
     fn lines(mut self, lines: &str, end_ns: i64) -> Run {
-        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let words: Vec<&str> = line.split(' ').collect();
-            let number = |text: &str| text.parse::<i32>().unwrap_or_else(|_| panic!("{line}"));
-            let (ns, cpu) = (number(words[0]), number(&words[1][3..]) as u32);
-            let read = self.system.names.keep(b"read");
-            let tid = || number(words[3]);
-            let fact = match words[2] {
-                "switch" => {
-                    let left = match words[4] {
-                        "runs" => Left::Preempted,
-                        "waits" => Left::Waiting,
-                        "waits!" => Left::WaitingForSure,
-                        "dies" => Left::Dead,
-                        other => panic!("{other}"),
-                    };
-                    switch(tid(), left, number(words[5]))
-                }
-                "waking" => Fact::Waking(Woken { tid: tid(), cpu: None }),
-                "wakeup" => Fact::Wakeup(Woken { tid: tid(), cpu: None }),
-                "fork" => fork(tid(), number(words[4])),
-                "exit" => Fact::Exit {
-                    tid: tid(),
-                    has_others: false,
-                },
-                "read" => Fact::CallEntry {
-                    call: read,
-                    arguments: Arguments::default(),
-                },
-                "answer" => Fact::CallExit {
-                    call: Some(read),
-                    result: 1,
-                },
-                "irq" => Fact::Begin(Interrupt::Soft(tid() as u32)),
-                "irqend" => Fact::End(Interrupt::Soft(tid() as u32)),
-                "dumped" => Fact::DumpedThread(DumpedThread {
-                    tid: tid(),
-                    pid: tid(),
-                    parent_pid: None,
-                    name: b"",
-                    is_kernel: Some(false),
-                    is_waiting: true,
-                    uid: None,
-                    namespace: None,
-                }),
-                other => panic!("{other}"),
-            };
-            self.apply(ns.into(), cpu, &fact);
-        }
+        script::apply(&mut self.system, lines, &mut self.kept);
         self.system.finish(end_ns, &mut self.kept);
         self
     }
@@ -138,27 +83,6 @@ impl Run {
             .collect();
         slices.join(", ")
     }
-}
-
-fn switch(previous_tid: i32, previous: Left, next_tid: i32) -> Fact<'static> {
-    Fact::Switch(Switch {
-        previous_tid,
-        previous_name: b"a",
-        previous,
-        next_tid,
-        next_name: b"b",
-        next_priority: 20,
-    })
-}
-
-fn fork(parent_tid: i32, tid: i32) -> Fact<'static> {
-    Fact::Fork(Fork {
-        parent_tid,
-        parent_pid: None,
-        tid,
-        pid: Some(tid),
-        name: b"child",
-    })
 }
 
 fn whole() -> Run {
@@ -369,10 +293,10 @@ fn slices_fill_the_time_whatever_the_events_say() {
             let left = left[dice.roll(6) as usize];
             let interrupt = [Interrupt::Soft(tid as u32), Interrupt::Timer][dice.roll(2) as usize];
             let fact = match dice.roll(14) {
-                0..=3 => switch(tid, left, other),
+                0..=3 => switch(&tid.to_string(), left, &other.to_string()),
                 4 => Fact::Waking(Woken { tid, cpu: None }),
                 5 => Fact::Wakeup(Woken { tid, cpu: None }),
-                6 => fork(tid, other),
+                6 => fork(tid, other, other),
                 7 => Fact::Exit {
                     tid,
                     has_others: other == 1,

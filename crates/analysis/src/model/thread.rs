@@ -3,6 +3,7 @@
 
 use super::file_calls::Asked;
 use super::state::{Mode, State, ThreadId, Wake};
+use crate::facts::Futex;
 use crate::names::Name;
 
 /// A thread.
@@ -39,7 +40,8 @@ pub struct Thread {
     pub(super) is_dark: bool,
     /// Everything that it does is in the trace, unless there is a gap.
     pub(super) is_followed: bool,
-    pub(super) priority: i32,
+    pub(super) priority: Option<i32>,
+    pub(super) futex: Option<Futex>,
     /// It is the first thread of a process, beyond doubt.
     pub(super) is_first: bool,
 }
@@ -86,7 +88,8 @@ impl Thread {
             is_exiting: false,
             is_dark: false,
             is_followed: true,
-            priority: 0,
+            priority: None,
+            futex: None,
             is_first: false,
         }
     }
@@ -94,6 +97,16 @@ impl Thread {
     /// Its process: itself, when the trace does not say.
     pub fn process(&self) -> i32 {
         self.pid.unwrap_or(self.tid)
+    }
+
+    /// How urgent it is: less is more. Known once it has had a CPU.
+    pub fn priority(&self) -> Option<i32> {
+        self.priority
+    }
+
+    /// The futex that the latest of its system calls is about.
+    pub fn futex(&self) -> Option<Futex> {
+        self.futex
     }
 
     /// What it runs for when it runs and nothing is more urgent.
@@ -107,7 +120,8 @@ impl Thread {
         }
     }
 
-    pub(super) fn waiting_call(&self) -> Option<Name> {
+    /// The system call that it is in, if that is known.
+    pub fn system_call(&self) -> Option<Name> {
         match self.call {
             Calling::Inside(call, _) => Some(call),
             _ => None,

@@ -102,10 +102,7 @@ impl<'t> Ground<'t> {
         findings: &mut Findings,
         goes_on: impl Fn() -> bool,
     ) -> Result<Option<(System, L)>, Failure> {
-        let span = Span {
-            begin_ns: i64::MIN,
-            ..self.span
-        };
+        let span = span_read(self.span, &listener);
         let mut merge = Merge::new(self.traces, span).map_err(unreadable)?;
         let mut pass = Pass::new(self.circumstances.clone(), listener);
         let mut last_ns = self.circumstances.begin_ns;
@@ -125,6 +122,14 @@ impl<'t> Ground<'t> {
         };
         pass.finish(end_ns.min(self.span.end_ns).max(last_ns));
         Ok(Some((pass.system, pass.listener)))
+    }
+}
+
+/// What has to be read to tell of a part of time. What threads did before matters: it begins with the trace.
+pub(crate) fn span_read(told: Span, listener: &impl Listen) -> Span {
+    Span {
+        begin_ns: i64::MIN,
+        end_ns: if listener.looks_ahead() { i64::MAX } else { told.end_ns },
     }
 }
 

@@ -16,7 +16,7 @@ use piste_trace::{Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;
 
-use self::ground::Ground;
+use self::ground::{Ground, span_read};
 use crate::arguments::Analyze;
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
@@ -53,12 +53,10 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
         traces = kernel_traces(traces)?;
     }
     let span = arguments.range.span(&traces, || zone.clone())?;
-    let progress = Progress::of("analyzing", &traces, span_read(span), arguments.progress.wanted);
     let (mut report, (begin_ns, end_ns)) = match description {
         Some(description) => of_kernel(description, arguments, &traces, span, &mut findings)?,
         None => periods::report(arguments, options(arguments), &traces, span, &mut findings)?,
     };
-    drop(progress);
     if let Some(wanted) = &arguments.table {
         choose(&mut report, wanted)?;
     }
@@ -92,9 +90,16 @@ fn of_kernel(
     findings: &mut Findings,
 ) -> Result<(Report, (i64, i64)), Failure> {
     let notes = missing(description.name, description.needs, traces)?;
+    let analyses = Listeners(vec![(description.begin)(&options(arguments))]);
+    let progress = Progress::of(
+        "analyzing",
+        traces,
+        span_read(span, &analyses),
+        arguments.progress.wanted,
+    );
     let ground = Ground::new(traces, span, findings)?;
-    let analyses = vec![(description.begin)(&options(arguments))];
-    let (system, mut analyses) = ground.run(Listeners(analyses), findings)?;
+    let (system, mut analyses) = ground.run(analyses, findings)?;
+    drop(progress);
     let mut report = analyses.reports(&system).pop().unwrap_or_default();
     report.notes.splice(0..0, notes.into_iter().chain(ground.notes));
     Ok((report, system.told()))
@@ -135,14 +140,6 @@ fn options(arguments: &Analyze) -> Options {
         limit: arguments.limit,
         min_ns: arguments.min_ns,
         max_ns: arguments.max_ns,
-    }
-}
-
-/// What threads did before matters: everything up to the end is read.
-pub(crate) fn span_read(span: Span) -> Span {
-    Span {
-        begin_ns: i64::MIN,
-        ..span
     }
 }
 

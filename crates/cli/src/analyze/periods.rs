@@ -7,6 +7,7 @@ use std::ops::Range;
 use piste_analysis::analysis::Options;
 use piste_analysis::periods::Periods;
 use piste_analysis::report::Report;
+use piste_progress::Progress;
 use piste_trace::merge::Merged;
 use piste_trace::rows::{Cells, Column, Form};
 use piste_trace::select::{Filter, Selection, Who};
@@ -54,6 +55,7 @@ pub(super) fn report(
         begin_ns: i64::MIN,
         ..span
     };
+    let progress = Progress::of("analyzing", traces, read, arguments.progress.wanted);
     let mut merge = Merge::new(traces, read).map_err(unreadable)?;
     let mut paired = Periods::new(options);
     let mut told: Option<(i64, i64)> = None;
@@ -79,6 +81,7 @@ pub(super) fn report(
             paired.begin(ns, &key, &texts(captures.clone(), b' '));
         }
     }
+    drop(progress);
     findings.extend(std::mem::take(&mut merge.findings));
     Ok((paired.report(), told.unwrap_or_default()))
 }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks and what else is made of futexes: which ones threads waited for, how long, and who woke them.
+
+use rustc_hash::FxHashMap;
+
+use super::totals::PerThread;
+use super::{COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, tid};
+use crate::analysis::{Analysis, Description, Need, Options};
+use crate::facts::FutexOperation;
+use crate::measure::Times;
+use crate::model::{Call, Listen, Slice, State, System, ThreadId};
+use crate::report::{Column, Report, Table, Unit, Value, column};
+
+/// System calls about futexes, with which one they are about.
+pub(super) const FUTEXES: Need = Need {
+    any_of: &[
+        "syscall_entry_futex",
+        "syscall_entry_futex_wait",
+        "syscall_entry_futex_time64",
+    ],
+    what: "system calls about futexes",
+    option: "--preset sched,syscalls",
+    is_essential: true,
+};
+
+pub(super) static FUTEX: Description = Description {
+    name: "futex",
+    about: "which locks threads waited for (futexes), how long, and who woke them",
+    needs: &[
+        FUTEXES,
+        Need {
+            is_essential: false,
+            ..SWITCHES
+        },
+        WAKEUPS,
+    ],
+    begin: |options| {
+        Box::new(Contention {
+            options: options.clone(),
+            wakers: PerThread::default(),
+            futexes: FxHashMap::default(),
+            waits: FxHashMap::default(),
+        })
+    },
+};
+
+struct Contention {
+    options: Options,
+    /// Who ended the wait in the call that a thread is in.
+    wakers: PerThread<Option<ThreadId>>,
+    futexes: FxHashMap<Place, OfFutex>,
+    waits: FxHashMap<(Place, ThreadId, Option<ThreadId>), Times>,
+}
+
+/// A futex: an address in a process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Place {
+    process: i32,
+    address: u64,
+}
+
+struct OfFutex {
+    waits: Times,
+    timed_out: u64,
+    /// Calls that did not wait, as the lock was free again.
+    too_late: u64,
+    wakes: u64,
+    caller: ThreadId,
+}
+
+/// Of the calls' results, negative: the value was another one than expected.
+const EAGAIN: i64 = -11;
+const ETIMEDOUT: i64 = -110;
+
+impl Listen for Contention {
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        let (State::Blocked(wait), Some(wake)) = (slice.state, slice.wake) else {
+            return;
+        };
+        if wait.call.is_some() && system.thread(slice.thread).futex().is_some() && wake.interrupt.is_none() {
+            *self.wakers.of(slice.thread) = wake.thread;
+        }
+    }
+
+    fn call(&mut self, system: &System, call: &Call) {
+        let caller = system.thread(call.thread);
+        let Some(futex) = caller.futex() else { return };
+        let waker = self.wakers.of(call.thread).take();
+        let ns = call.end_ns - call.begin_ns;
+        if futex.operation == FutexOperation::Other || !self.options.who.wants(system, call.thread) {
+            return;
+        }
+        let place = Place {
+            process: caller.process(),
+            address: futex.address,
+        };
+        let of_futex = self.futexes.entry(place).or_insert(OfFutex {
+            waits: Times::default(),
+            timed_out: 0,
+            too_late: 0,
+            wakes: 0,
+            caller: call.thread,
+        });
+        match (futex.operation, call.result) {
+            (FutexOperation::Wake, _) => of_futex.wakes += 1,
+            (_, EAGAIN) => of_futex.too_late += 1,
+            (_, result) if self.options.wants_ns(ns) => {
+                of_futex.waits.add(ns);
+                of_futex.timed_out += u64::from(result == ETIMEDOUT);
+                self.waits.entry((place, call.thread, waker)).or_default().add(ns);
+            }
+            _ => {}
+        }
+    }
+}
+
+const FUTEX_COLUMN: Column = column("futex", "FUTEX", Unit::Text);
+
+impl Analysis for Contention {
+    fn report(&mut self, system: &System) -> Report {
+        let limit = self.options.limit.unwrap_or(LIMIT);
+        Report {
+            tables: vec![self.hottest(system, limit), self.waiters(system, limit)],
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Contention {
+    fn hottest(&self, system: &System, limit: usize) -> Table {
+        let columns = [
+            PID,
+            COMM,
+            FUTEX_COLUMN,
+            COUNT,
+            TOTAL.with_bar(),
+            MIN,
+            MEAN,
+            MAX,
+            column("timed_out", "TIMED OUT", Unit::Count),
+            column("too_late", "TOO LATE", Unit::Count),
+            column("wakes", "WAKES", Unit::Count),
+            column("waiters", "WAITERS", Unit::Count),
+            column("waker", "MOST WOKEN BY", Unit::Text),
+        ];
+        let mut wakers: FxHashMap<Place, FxHashMap<ThreadId, u64>> = FxHashMap::default();
+        let mut waiters: FxHashMap<Place, Vec<ThreadId>> = FxHashMap::default();
+        for ((place, waiter, waker), times) in &self.waits {
+            waiters.entry(*place).or_default().push(*waiter);
+            if let Some(waker) = waker {
+                *wakers.entry(*place).or_default().entry(*waker).or_default() += times.count;
+            }
+        }
+        let mut table = Table::new("futexes", "Futexes that threads waited for", &columns);
+        let mut sorted: Vec<(&Place, &OfFutex)> =
+            self.futexes.iter().filter(|(_, futex)| futex.waits.count > 0).collect();
+        sorted.sort_by_key(|(place, futex)| (-futex.waits.total_ns, **place));
+        for (place, futex) in sorted.into_iter().take(limit) {
+            let threads = waiters.entry(*place).or_default();
+            threads.sort_unstable();
+            threads.dedup();
+            let most = wakers.get(place).and_then(|of| {
+                of.iter()
+                    .max_by_key(|(waker, count)| (**count, std::cmp::Reverse(**waker)))
+            });
+            let mut row = vec![
+                Value::Number(place.process.into()),
+                comm(system, futex.caller),
+                address(place.address),
+            ];
+            row.extend(futex.waits.values());
+            row.extend([
+                futex.timed_out.into(),
+                futex.too_late.into(),
+                futex.wakes.into(),
+                (threads.len() as u64).into(),
+                most.map_or(Value::None, |(waker, _)| named(system, *waker).into()),
+            ]);
+            table.row(row);
+        }
+        table
+    }
+
+    fn waiters(&self, system: &System, limit: usize) -> Table {
+        let columns = [
+            TID,
+            PID,
+            COMM,
+            FUTEX_COLUMN,
+            column("waker", "WOKEN BY", Unit::Text),
+            COUNT,
+            TOTAL.with_bar(),
+            MIN,
+            MEAN,
+            MAX,
+        ];
+        let mut table = Table::new("waits", "Who waited for them", &columns);
+        let mut sorted: Vec<_> = self.waits.iter().collect();
+        sorted.sort_by_key(|(key, times)| (-times.total_ns, **key));
+        for ((place, waiter, waker), times) in sorted.into_iter().take(limit) {
+            let mut row = vec![
+                tid(system, *waiter),
+                pid(system, *waiter),
+                comm(system, *waiter),
+                address(place.address),
+                waker.map_or(Value::None, |waker| named(system, waker).into()),
+            ];
+            row.extend(times.values());
+            table.row(row);
+        }
+        table
+    }
+}
+
+pub(super) fn address(address: u64) -> Value {
+    format!("{address:#x}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Circumstances, script};
+
+    #[test]
+    fn waits_are_summed_up_by_futex_and_by_who_woke() {
+        let mut contention = (FUTEX.begin)(&Options::default());
+        let mut system = System::new(Circumstances::whole(0));
+        // 2 waits for 1, which has the lock, then is too late; 3 waits for another lock and nobody comes.
+        let lines = "
+            1 cpu0 switch 9 waits 1
+            1 cpu1 switch 8 waits 2
+            2 cpu0 thread 1 3
+            5 cpu1 futex wait 64
+            10 cpu1 switch 2 waits 3
+            12 cpu1 futex wait 128
+            15 cpu1 switch 3 waits 0
+            30 cpu0 futex wake 64
+            31 cpu0 waking 2
+            33 cpu0 return 1
+            35 cpu1 switch 0 runs 2
+            36 cpu1 return 0
+            40 cpu1 futex wait 64
+            42 cpu1 return -11
+            50 cpu1 switch 2 waits 0
+            60 cpu1 timer
+            61 cpu1 waking 3
+            62 cpu1 timerend
+            63 cpu1 switch 0 runs 3
+            65 cpu1 return -110";
+        script::apply(&mut system, lines, contention.as_mut());
+        system.finish(100, contention.as_mut());
+        let report = contention.report(&system);
+        let csv: Vec<String> = report.tables.iter().map(Table::csv).collect();
+        let rows = |table: usize| csv[table].lines().skip(1).collect::<Vec<_>>();
+        assert_eq!(
+            rows(0),
+            [
+                "1,child,0x80,1,53,53,53,53,1,0,0,1,",
+                "2,,0x40,1,31,31,31,31,0,1,0,1,(1)"
+            ]
+        );
+        assert_eq!(rows(1), ["3,1,child,0x80,,1,53,53,53,53", "2,,,0x40,(1),1,31,31,31,31"]);
+    }
+}

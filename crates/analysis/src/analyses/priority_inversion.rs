@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Priority inversions: an urgent thread waits for a less urgent one, which does not get a CPU as a third one in between has it.
+//!
+//! Who holds a lock is known in the end, from who wakes the one that waited. Until then it is kept who had a CPU while which thread was
+//! runnable there, as far as it could matter: only while a more urgent thread waits for a futex.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::totals::PerThread;
+use super::{LIMIT, SWITCHES, WAKEUPS, comm, tid};
+use crate::analysis::{Analysis, Description, Need, Options};
+use crate::facts::{Fact, FutexOperation, Left};
+use crate::model::{Listen, Slice, State, System, ThreadId, Wait, Why};
+use crate::report::{Report, Table, Unit, Value, column};
+
+pub(super) static PRIORITY_INVERSION: Description = Description {
+    name: "priority-inversion",
+    about: "urgent threads that waited for less urgent ones, which others kept from running",
+    needs: &[
+        super::futex::FUTEXES,
+        Need {
+            option: "--preset sched,syscalls",
+            ..SWITCHES
+        },
+        Need {
+            option: "--preset sched,syscalls",
+            is_essential: true,
+            ..WAKEUPS
+        },
+    ],
+    begin: |options| {
+        Box::new(Inversions {
+            options: options.clone(),
+            ..Inversions::default()
+        })
+    },
+};
+
+/// So much is kept for each CPU and each thread; the oldest goes first.
+const KEPT_MAX: usize = 4096;
+
+#[derive(Default)]
+struct Inversions {
+    options: Options,
+    /// Threads that wait for a futex, and how urgent they are.
+    waiting: BTreeMap<ThreadId, i32>,
+    /// By CPU: who had it while a more urgent thread waited.
+    had: BTreeMap<u32, VecDeque<Stay>>,
+    /// When a thread was kept from running by more urgent ones.
+    kept: PerThread<VecDeque<Stay>>,
+    last_cpu: PerThread<Option<u32>>,
+    /// When its priority was last changed by inheritance.
+    changed_ns: PerThread<Option<i64>>,
+    /// The CPU of the latest switch.
+    switch_cpu: Option<u32>,
+    found: Vec<Inversion>,
+}
+
+/// A thread has a CPU for a time.
+#[derive(Clone, Copy)]
+struct Stay {
+    thread: ThreadId,
+    priority: i32,
+    begin_ns: i64,
+    end_ns: i64,
+}
+
+struct Inversion {
+    victim: (ThreadId, i32),
+    holder: (ThreadId, i32),
+    culprit: (ThreadId, i32),
+    begin_ns: i64,
+    end_ns: i64,
+    /// How long the culprit had the holder's CPU.
+    ns: i64,
+    wait_ns: i64,
+    futex: Option<u64>,
+}
+
+impl Listen for Inversions {
+    fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {
+        match fact {
+            Fact::Switch(switch) => {
+                self.switch_cpu = cpu;
+                if let Left::Waiting | Left::WaitingForSure = switch.previous
+                    && let Some(id) = system.find(switch.previous_tid)
+                    && system.thread(id).system_call().is_some()
+                    && is_in(system, id, FutexOperation::Wait)
+                    && let Some(priority) = switch.previous_priority.or(system.thread(id).priority())
+                {
+                    self.waiting.insert(id, priority);
+                }
+            }
+            Fact::Priority { tid, .. } => {
+                if let Some(id) = system.find(*tid) {
+                    *self.changed_ns.of(id) = Some(ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        match slice.state {
+            State::Running { cpu, .. } => self.ran(system, slice, cpu),
+            State::Runnable(why) => self.was_runnable(system, slice, why),
+            State::Blocked(wait) => {
+                self.waited(system, slice, wait);
+                self.forget(slice.thread);
+            }
+            _ => self.forget(slice.thread),
+        }
+    }
+
+    fn died(&mut self, _: &System, thread: ThreadId, _: i64) {
+        self.forget(thread);
+    }
+}
+
+/// The latest system call of a thread is about a futex, for that.
+fn is_in(system: &System, id: ThreadId, wanted: FutexOperation) -> bool {
+    let futex = system.thread(id).futex();
+    futex.is_some_and(|futex| futex.operation == wanted)
+}
+
+fn push(to: &mut VecDeque<Stay>, stay: Stay) {
+    match to.back_mut() {
+        Some(last) if last.thread == stay.thread && last.priority == stay.priority && last.end_ns == stay.begin_ns => {
+            last.end_ns = stay.end_ns;
+        }
+        _ => to.push_back(stay),
+    }
+    if to.len() > KEPT_MAX {
+        to.pop_front();
+    }
+}
+
+impl Inversions {
+    fn ran(&mut self, system: &System, slice: &Slice, cpu: u32) {
+        *self.last_cpu.of(slice.thread) = Some(cpu);
+        let Some(priority) = system.thread(slice.thread).priority() else {
+            return;
+        };
+        if self.waiting.values().any(|waiting| *waiting < priority) {
+            let stay = Stay {
+                thread: slice.thread,
+                priority,
+                begin_ns: slice.begin_ns,
+                end_ns: slice.end_ns,
+            };
+            push(self.had.entry(cpu).or_default(), stay);
+        }
+    }
+
+    /// It was in the queue of the CPU that it had, or was woken to have.
+    fn was_runnable(&mut self, system: &System, slice: &Slice, why: Why) {
+        let cpu = match why {
+            Why::Preempted => self.last_cpu.get(slice.thread).copied().flatten(),
+            Why::Woken | Why::New => self.switch_cpu,
+            Why::Yielded | Why::Unknown => None,
+        };
+        let Some(had) = cpu.and_then(|cpu| self.had.get(&cpu)) else {
+            return;
+        };
+        let Some(priority) = system.thread(slice.thread).priority() else {
+            return;
+        };
+        // What its priority was before it inherited one does not matter any more.
+        let changed_ns = self.changed_ns.get(slice.thread).copied().flatten();
+        let begin_ns = changed_ns.map_or(slice.begin_ns, |changed_ns| changed_ns.max(slice.begin_ns));
+        let kept = self.kept.of(slice.thread);
+        let later = had.iter().rev().take_while(|stay| stay.end_ns > begin_ns);
+        let overlapping: Vec<&Stay> = later
+            .filter(|stay| stay.begin_ns < slice.end_ns && stay.thread != slice.thread && stay.priority < priority)
+            .collect();
+        for stay in overlapping.into_iter().rev() {
+            let cut = Stay {
+                begin_ns: stay.begin_ns.max(begin_ns),
+                end_ns: stay.end_ns.min(slice.end_ns),
+                ..*stay
+            };
+            push(kept, cut);
+        }
+    }
+
+    /// A wait is over: what kept the thread that ended it from doing so earlier?
+    fn waited(&mut self, system: &System, slice: &Slice, wait: Wait) {
+        let victim = slice.thread;
+        let holder = slice.wake.filter(|wake| wake.interrupt.is_none());
+        let Some(holder) = holder.and_then(|wake| wake.thread) else {
+            return;
+        };
+        let priorities = (system.thread(victim).priority(), system.thread(holder).priority());
+        let (Some(urgent), Some(of_holder)) = priorities else {
+            return;
+        };
+        let is_lock = wait.call.is_some()
+            && is_in(system, victim, FutexOperation::Wait)
+            && system.thread(holder).system_call().is_some()
+            && is_in(system, holder, FutexOperation::Wake);
+        if !is_lock || !self.options.who.wants(system, victim) {
+            return;
+        }
+        let mut culprits: BTreeMap<ThreadId, Inversion> = BTreeMap::new();
+        for stay in self.kept.of(holder).iter() {
+            let (begin_ns, end_ns) = (stay.begin_ns.max(slice.begin_ns), stay.end_ns.min(slice.end_ns));
+            if begin_ns >= end_ns || stay.thread == victim || stay.priority <= urgent {
+                continue;
+            }
+            let found = culprits.entry(stay.thread).or_insert_with(|| Inversion {
+                victim: (victim, urgent),
+                holder: (holder, of_holder),
+                culprit: (stay.thread, stay.priority),
+                begin_ns,
+                end_ns,
+                ns: 0,
+                wait_ns: slice.duration_ns(),
+                futex: system.thread(victim).futex().map(|futex| futex.address),
+            });
+            found.end_ns = end_ns;
+            found.ns += end_ns - begin_ns;
+        }
+        let wanted = culprits.into_values().filter(|found| self.options.wants_ns(found.ns));
+        self.found.extend(wanted);
+        // The longest are shown.
+        let limit = self.options.limit.unwrap_or(LIMIT);
+        if self.found.len() > 2 * limit + 100 {
+            self.found.sort_by_key(|found| -found.ns);
+            self.found.truncate(limit);
+        }
+    }
+
+    /// It does not wait for a futex any more. What nobody waits for need not be known.
+    fn forget(&mut self, thread: ThreadId) {
+        if self.waiting.remove(&thread).is_some() && self.waiting.is_empty() {
+            self.had.clear();
+            self.kept = PerThread::default();
+        }
+    }
+}
+
+impl Analysis for Inversions {
+    fn report(&mut self, system: &System) -> Report {
+        let columns = [
+            column("begin_ns", "BEGIN", Unit::Moment),
+            column("end_ns", "END", Unit::Moment),
+            column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
+            column("wait_ns", "OF A WAIT OF", Unit::Nanoseconds),
+            column("victim_tid", "VICTIM", Unit::Id),
+            column("victim_comm", "NAME", Unit::Text),
+            column("victim_priority", "PRIO", Unit::Id),
+            column("holder_tid", "HOLDER", Unit::Id),
+            column("holder_comm", "NAME", Unit::Text),
+            column("holder_priority", "PRIO", Unit::Id),
+            column("culprit_tid", "CULPRIT", Unit::Id),
+            column("culprit_comm", "NAME", Unit::Text),
+            column("culprit_priority", "PRIO", Unit::Id),
+            column("futex", "FUTEX", Unit::Text),
+        ];
+        let mut table = Table::new("inversions", "Priority inversions", &columns);
+        self.found.sort_by_key(|found| (-found.ns, found.begin_ns));
+        self.found.truncate(self.options.limit.unwrap_or(LIMIT));
+        for found in &self.found {
+            let mut row = vec![
+                Value::Number(found.begin_ns),
+                Value::Number(found.end_ns),
+                Value::Number(found.ns),
+                Value::Number(found.wait_ns),
+            ];
+            for (thread, priority) in [found.victim, found.holder, found.culprit] {
+                row.extend([
+                    tid(system, thread),
+                    comm(system, thread),
+                    Value::Number(priority.into()),
+                ]);
+            }
+            row.push(found.futex.map_or(Value::None, super::futex::address));
+            table.row(row);
+        }
+        Report {
+            tables: vec![table],
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Circumstances, script};
+
+    /// From `duration_ns` on, without names: `40 of 57: 2 (-91) for 1 (-11) because of 3 (-51)`.
+    fn found(lines: &str) -> Vec<String> {
+        let mut inversions = (PRIORITY_INVERSION.begin)(&Options::default());
+        let mut system = System::new(Circumstances::whole(0));
+        script::apply(&mut system, lines, inversions.as_mut());
+        system.finish(200, inversions.as_mut());
+        let report = inversions.report(&system);
+        let csv = report.tables[0].csv();
+        let sentence = |row: &str| {
+            let cells: Vec<&str> = row.split(',').collect();
+            format!(
+                "{}-{} {} of {}: {} ({}) for {} ({}) because of {} ({})",
+                cells[0], cells[1], cells[2], cells[3], cells[4], cells[6], cells[7], cells[9], cells[10], cells[12]
+            )
+        };
+        csv.lines().skip(1).map(sentence).collect()
+    }
+
+    /// 1 holds the lock, 2 waits for it, 3 comes in between, and is interrupted once.
+    const PLAIN: &str = "
+        5 cpu0 switch 9/20 waits 1/-11
+        10 cpu0 waking 2
+        11 cpu0 switch 1/-11 runs 2/-91
+        12 cpu0 futex wait 64
+        15 cpu0 switch 2/-91 waits 1/-11
+        20 cpu0 waking 3
+        21 cpu0 switch 1/-11 runs 3/-51
+        30 cpu0 irq 1
+        32 cpu0 irqend 1
+        61 cpu0 switch 3/-51 waits 1/-11
+        70 cpu0 futex wake 64
+        72 cpu0 waking 2
+        73 cpu0 switch 1/-11 runs 2/-91
+        74 cpu0 return 0";
+
+    #[test]
+    fn a_third_one_in_between_is_found() {
+        assert_eq!(found(PLAIN), ["21-61 40 of 57: 2 (-91) for 1 (-11) because of 3 (-51)"]);
+    }
+
+    #[test]
+    fn time_before_the_wait_does_not_count() {
+        // 3 has the CPU from before 2, on another one, begins to wait.
+        let lines = "
+            5 cpu0 switch 9/20 waits 1/-11
+            6 cpu1 switch 8/20 waits 2/-91
+            20 cpu0 switch 1/-11 runs 3/-51
+            30 cpu1 futex wait 64
+            31 cpu1 switch 2/-91 waits 0
+            61 cpu0 switch 3/-51 waits 1/-11
+            70 cpu0 futex wake 64
+            72 cpu0 waking 2
+            73 cpu1 switch 0 runs 2/-91";
+        assert_eq!(found(lines), ["31-61 30 of 41: 2 (-91) for 1 (-11) because of 3 (-51)"]);
+    }
+
+    #[test]
+    fn inherited_priority_is_no_inversion() {
+        let lines = "
+            5 cpu0 switch 9/20 waits 1/-11
+            6 cpu1 switch 8/20 waits 2/-91
+            20 cpu0 switch 1/-11 runs 3/-51
+            30 cpu1 futex wait 64
+            31 cpu1 setprio 1 -91
+            32 cpu1 switch 2/-91 waits 0
+            35 cpu0 switch 3/-51 runs 1/-91
+            60 cpu0 futex wake 64
+            62 cpu0 setprio 1 -11
+            64 cpu0 waking 2
+            73 cpu1 switch 0 runs 2/-91";
+        assert_eq!(found(lines), Vec::<String>::new());
+    }
+
+    #[test]
+    fn others_than_those_in_between_are_no_culprits() {
+        // Less urgent than the holder; as urgent as the one that waits; more urgent.
+        for priority in ["-11", "0", "-91", "-95"] {
+            let lines = PLAIN.replace("3/-51", &format!("3/{priority}"));
+            assert_eq!(found(&lines), Vec::<String>::new(), "{priority}");
+        }
+        // A wait for something else than a futex; a wait that an interrupt ends.
+        let lines = PLAIN.replace("futex wait 64", "read");
+        assert_eq!(found(&lines), Vec::<String>::new());
+        let lines = PLAIN.replace("70 cpu0 futex wake 64", "70 cpu0 timer");
+        assert_eq!(found(&lines), Vec::<String>::new());
+    }
+}

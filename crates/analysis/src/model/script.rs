@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! For tests: traces as text, a line for each event: `10 cpu0 switch 1 waits 2` is at 10 ns on CPU 0.
+//!
+//! | | |
+//! |---|---|
+//! | `switch 1 waits 2` | `runs`, `waits`, `waits!` (for sure), `stops`, `dies`; with priorities: `switch 1/20 waits 2/-50` |
+//! | `waking 1`, `wakeup 1` | |
+//! | `fork 1 2`, `exit 2` | 2 is a process |
+//! | `thread 1 2` | 2 is a thread of process 1 |
+//! | `read`, `answer` | a system call, its result |
+//! | `call NAME`, `return RESULT` | any system call |
+//! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address |
+//! | `setprio 1 -50` | it gets that priority by inheritance |
+//! | `irq 3`, `irqend 3` | a soft interrupt |
+//! | `device 36`, `deviceend 36` | an interrupt of `disk` |
+//! | `timer`, `timerend` | a timer's function |
+//! | `dumped 7` | it waits when the state dump is made |
+
+use super::{At, Listen, System};
+use crate::facts::{Arguments, DumpedThread, Fact, Fork, Futex, FutexOperation, Interrupt, Left, Switch, Woken};
+
+/// Applies all lines.
+pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (ns, cpu) = (number(words[0]), number(&words[1][3..]) as u32);
+        let fact = fact(system, &words[2..]);
+        let at = At {
+            ns: ns.into(),
+            cpu: Some(cpu),
+            tid: None,
+        };
+        system.apply(&fact, at, to);
+    }
+}
+
+fn fact(system: &mut System, words: &[&str]) -> Fact<'static> {
+    let tid = || number(words[1]);
+    let mut name = |text: &str| system.names.keep(text.as_bytes());
+    match words[0] {
+        "switch" => {
+            let left = match words[2] {
+                "runs" => Left::Preempted,
+                "waits" => Left::Waiting,
+                "waits!" => Left::WaitingForSure,
+                "stops" => Left::Stopped,
+                "dies" => Left::Dead,
+                other => panic!("{other}"),
+            };
+            switch(words[1], left, words[3])
+        }
+        "waking" => Fact::Waking(Woken { tid: tid(), cpu: None }),
+        "wakeup" => Fact::Wakeup(Woken { tid: tid(), cpu: None }),
+        "fork" => fork(tid(), number(words[2]), number(words[2])),
+        "thread" => fork(tid(), number(words[2]), tid()),
+        "exit" => Fact::Exit {
+            tid: tid(),
+            has_others: false,
+        },
+        "read" => Fact::CallEntry {
+            call: name("read"),
+            arguments: Arguments::default(),
+        },
+        "answer" => Fact::CallExit {
+            call: Some(name("read")),
+            result: 1,
+        },
+        "call" => Fact::CallEntry {
+            call: name(words[1]),
+            arguments: Arguments::default(),
+        },
+        "futex" => Fact::CallEntry {
+            call: name("futex"),
+            arguments: Arguments {
+                futex: Some(Futex {
+                    address: number(words[2]) as u64,
+                    operation: match words[1] {
+                        "wait" => FutexOperation::Wait,
+                        "wake" => FutexOperation::Wake,
+                        other => panic!("{other}"),
+                    },
+                }),
+                ..Arguments::default()
+            },
+        },
+        "setprio" => Fact::Priority {
+            tid: tid(),
+            priority: number(words[2]),
+        },
+        "return" => Fact::CallExit {
+            call: None,
+            result: tid().into(),
+        },
+        "irq" => Fact::Begin(Interrupt::Soft(tid() as u32)),
+        "irqend" => Fact::End(Interrupt::Soft(tid() as u32)),
+        "device" => Fact::Begin(Interrupt::Device(tid() as u32, name("disk"))),
+        "deviceend" => Fact::End(Interrupt::Device(tid() as u32, name("disk"))),
+        "timer" => Fact::Begin(Interrupt::Timer),
+        "timerend" => Fact::End(Interrupt::Timer),
+        "dumped" => Fact::DumpedThread(DumpedThread {
+            tid: tid(),
+            pid: tid(),
+            parent_pid: None,
+            name: b"",
+            is_kernel: Some(false),
+            is_waiting: true,
+            uid: None,
+            namespace: None,
+        }),
+        other => panic!("{other}"),
+    }
+}
+
+fn number(text: &str) -> i32 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+/// From one thread to the other; each may have its priority behind it.
+pub(super) fn switch(previous: &str, left: Left, next: &str) -> Fact<'static> {
+    let parts = |text: &str| match text.split_once('/') {
+        Some((tid, priority)) => (number(tid), Some(number(priority))),
+        None => (number(text), None),
+    };
+    let ((previous_tid, previous_priority), (next_tid, next_priority)) = (parts(previous), parts(next));
+    Fact::Switch(Switch {
+        previous_tid,
+        previous_name: b"",
+        previous: left,
+        next_tid,
+        next_name: b"",
+        next_priority: next_priority.unwrap_or(20),
+        previous_priority,
+    })
+}
+
+/// A thread begins.
+pub(super) fn fork(parent_tid: i32, tid: i32, pid: i32) -> Fact<'static> {
+    Fact::Fork(Fork {
+        parent_tid,
+        parent_pid: None,
+        tid,
+        pid: Some(pid),
+        name: b"child",
+    })
+}
