@@ -85,8 +85,13 @@ impl Who {
     /// A thread is meant.
     #[inline]
     pub fn wants(&self, system: &System, id: ThreadId) -> bool {
-        let is_any = self.pids.is_empty() && self.tids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty();
-        is_any || self.search(system, id)
+        self.wants_everybody() || self.search(system, id)
+    }
+
+    /// Every thread is meant, and what is of none.
+    #[inline]
+    pub fn wants_everybody(&self) -> bool {
+        self.pids.is_empty() && self.tids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty()
     }
 
     fn search(&self, system: &System, id: ThreadId) -> bool {

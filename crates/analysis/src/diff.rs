@@ -163,7 +163,7 @@ fn role(column: &Column) -> Role {
         (_, Unit::Id | Unit::Percent) => Role::Nothing,
         _ if begins("min_") => Role::Measure(Join::Least),
         _ if begins("max_") => Role::Measure(Join::Most),
-        _ if begins("mean_") || begins("p50_") || begins("p99_") => Role::Measure(Join::Single),
+        _ if begins("mean_") || begins("p50_") || begins("p95_") || begins("p99_") => Role::Measure(Join::Single),
         _ => Role::Measure(Join::Sum),
     }
 }
@@ -320,7 +320,7 @@ mod tests {
                 .all(is_comparable)
         );
         assert!(
-            !["schedlog", "schedtop", "irqlog", "procs"]
+            !["schedlog", "schedtop", "irqlog", "iolog", "procs"]
                 .into_iter()
                 .any(is_comparable)
         );

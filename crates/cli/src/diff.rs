@@ -19,7 +19,7 @@ use crate::analyze::{find, kernel_traces, missing};
 use crate::arguments::Diff;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::{Failure, USAGE};
-use crate::quantity::{count, duration};
+use crate::quantity::{count, duration, size};
 use crate::screen::{printable, show, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
 
@@ -213,6 +213,7 @@ fn lines(rows: &[Row]) -> String {
         let amount = |value: f64| {
             let text = match row.unit {
                 Unit::Nanoseconds => duration(value.round() as i64),
+                Unit::Bytes => size(value.round() as i64),
                 _ => count(value.round() as i64),
             };
             if row.is_rate { format!("{text}/s") } else { text }

@@ -51,6 +51,10 @@ pub(crate) const PRESETS: [Preset; 8] = [
             "writeback:folio_wait_writeback",
             "writeback:writeback_start",
             "writeback:writeback_written",
+            // Whose descriptors: a child's are its parent's, a program's those that are not closed for it.
+            "sched:sched_process_fork",
+            "sched:sched_process_exec",
+            "sched:sched_process_exit",
         ],
         // For each block that a file system looks at in memory.
         excluded: &["block:block_touch_buffer", "block:block_dirty_buffer"],
@@ -166,6 +170,12 @@ const IO_CALLS: &[&str] = &[
     "openat2",
     "creat",
     "close",
+    "close_range",
+    "dup*",
+    "fcntl",
+    "pipe*",
+    "socket*",
+    "accept*",
     "read",
     "pread64",
     "readv",

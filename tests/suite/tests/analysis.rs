@@ -222,7 +222,7 @@ fn every_analysis_speaks_text_json_and_csv() {
     let Some(place) = kernel_workplace() else { return };
     let trace = record(
         &place,
-        &[],
+        &["--preset", "sched,syscalls,irq,mem"],
         &[
             "sh",
             "-c",

@@ -6,8 +6,15 @@ mod cputop;
 mod critical_path;
 mod futex;
 mod health;
+mod io;
+mod iolatency;
+mod iolog;
+mod iotop;
+mod iousage;
 pub(crate) mod irq;
 mod ltt;
+mod memtop;
+mod nettop;
 mod priority_inversion;
 mod procs;
 mod sched;
@@ -19,7 +26,7 @@ use crate::model::{System, ThreadId};
 use crate::report::{Column, Unit, Value, column};
 
 /// In the order in which they are listed.
-pub const ALL: [&Description; 16] = [
+pub const ALL: [&Description; 23] = [
     &ltt::LTT,
     &cputop::CPUTOP,
     &syscalls::SYSCALLSTATS,
@@ -34,6 +41,13 @@ pub const ALL: [&Description; 16] = [
     &critical_path::CRITICAL_PATH,
     &futex::FUTEX,
     &priority_inversion::PRIORITY_INVERSION,
+    &iotop::IOTOP,
+    &iousage::IOUSAGE,
+    &iolatency::STATS,
+    &iolatency::FREQUENCIES,
+    &iolog::IOLOG,
+    &memtop::MEMTOP,
+    &nettop::NETTOP,
     &procs::PROCS,
     &health::HEALTH,
 ];
@@ -123,3 +137,6 @@ fn frequencies(title: &str, times: &crate::measure::Distribution) -> crate::repo
     }
     table
 }
+
+#[cfg(test)]
+mod device_tests;

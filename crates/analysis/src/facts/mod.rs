@@ -198,7 +198,8 @@ pub struct RequestFact {
     pub operation: DeviceOperation,
     /// Who does what is said.
     pub tid: Option<i32>,
-    pub has_failed: bool,
+    /// 0 of what went well.
+    pub error: i32,
 }
 
 /// What a device is asked for.
@@ -650,7 +651,7 @@ fn request(values: &Values) -> Option<RequestFact> {
             .map_or(u64::from(sectors) * SECTOR_BYTES, i64::cast_unsigned),
         operation,
         tid: values.id(5),
-        has_failed: values.number(6).is_some_and(|error| error != 0),
+        error: values.id(6).unwrap_or(0),
     })
 }
 

@@ -355,7 +355,7 @@ fn a_device_stands_out_when_it_is_slower_than_it_mostly_is() {
                 bytes: 4096,
                 operation: DeviceOperation::Read,
                 tid: None,
-                has_failed: false,
+                error: 0,
             };
             made.event(turn * 10 * MS, 0, &Fact::Request(RequestStep::Issue, request));
             made.event(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files and requests, from one line for each event. All of it is on CPU 0, on the thread that the line before it names.
+//! Files and requests.
 
+use super::device_script::Run;
 use super::*;
-use crate::facts::{Arguments, DeviceOperation, Fork, Left, RequestFact, RequestStep, Switch};
+use crate::facts::Arguments;
 
 /// What was told, a line for each.
 #[derive(Default)]
@@ -46,183 +47,16 @@ impl Listen for Kept {
     }
 }
 
-struct Run {
-    system: System,
-    kept: Kept,
-    ns: i64,
-    current: i32,
-}
-
-impl Run {
-    fn new() -> Run {
-        Run::in_circumstances(Circumstances::whole(0))
-    }
-
-    fn in_circumstances(circumstances: Circumstances) -> Run {
-        Run {
-            system: System::new(circumstances),
-            kept: Kept::default(),
-            ns: 0,
-            current: 0,
-        }
-    }
-
-    /// Each event is ten nanoseconds behind the one before it.
-    fn apply(&mut self, fact: &Fact<'_>) {
-        self.ns += 10;
-        let at = At {
-            ns: self.ns,
-            cpu: Some(0),
-            tid: None,
-        };
-        self.system.apply(fact, at, &mut self.kept);
-    }
-
-    fn turn_to(&mut self, tid: i32) {
-        self.apply(&Fact::Switch(Switch {
-            previous_tid: self.current,
-            previous_name: b"",
-            previous: Left::Preempted,
-            next_tid: tid,
-            next_name: b"",
-            next_priority: 20,
-            previous_priority: None,
-        }));
-        self.current = tid;
-    }
-
-    fn call(&mut self, name: &str, arguments: Arguments<'_>, result: i64) {
-        let call = self.system.names.keep(name.as_bytes());
-        self.apply(&Fact::CallEntry { call, arguments });
-        self.apply(&Fact::CallExit {
-            call: Some(call),
-            result,
-        });
-    }
-
-    /// Lines such as `open 3 /etc/passwd`.
-    fn lines(mut self, lines: &str) -> Run {
-        for line in lines.lines().map(str::trim) {
-            let words: Vec<&str> = line.split(' ').collect();
-            let number = |place: usize| words[place].parse::<i64>().unwrap_or_else(|_| panic!("{line}"));
-            let id = |place: usize| number(place) as i32;
-            let on = |descriptor: i32| Arguments {
-                descriptor: Some(descriptor),
-                ..Arguments::default()
-            };
-            match words[0] {
-                "on" => self.turn_to(id(1)),
-                "fork" | "thread" => {
-                    let pid = if words[0] == "fork" { id(1) } else { self.current };
-                    self.apply(&Fact::Fork(Fork {
-                        parent_tid: self.current,
-                        parent_pid: None,
-                        tid: id(1),
-                        pid: Some(pid),
-                        name: b"",
-                    }));
-                }
-                "exec" => self.apply(&Fact::Exec {
-                    tid: self.current,
-                    old_tid: self.current,
-                    file: b"/bin/x",
-                }),
-                "open" => {
-                    let path = words.get(2).copied().unwrap_or("");
-                    let is_closed = words.get(3) == Some(&"cloexec");
-                    let arguments = Arguments {
-                        flags: Some(if is_closed { 0o2_000_000 } else { 0 }),
-                        path: path.as_bytes(),
-                        ..Arguments::default()
-                    };
-                    self.call("openat", arguments, number(1));
-                }
-                "socket" => {
-                    let arguments = Arguments {
-                        value: Some(2),
-                        flags: Some(1),
-                        ..Arguments::default()
-                    };
-                    self.call("socket", arguments, number(1));
-                }
-                "sendfile" => {
-                    let arguments = Arguments {
-                        other: Some(id(1)),
-                        ..on(id(2))
-                    };
-                    self.call("sendfile64", arguments, number(3));
-                }
-                "dup2" | "close_range" => {
-                    let arguments = Arguments {
-                        other: Some(id(2)),
-                        flags: words.get(3).map(|_| number(3)),
-                        ..on(id(1))
-                    };
-                    let result = if words[0] == "dup2" { number(2) } else { 0 };
-                    self.call(words[0], arguments, result);
-                }
-                "fcntl" => {
-                    let arguments = Arguments {
-                        flags: Some(number(2)),
-                        value: Some(number(3)),
-                        ..on(id(1))
-                    };
-                    self.call("fcntl", arguments, number(4));
-                }
-                "dump" => self.apply(&Fact::DumpBegin),
-                "dumped" => self.apply(&Fact::DumpedFile {
-                    pid: id(1),
-                    descriptor: id(2),
-                    flags: Some(0),
-                    name: words[3].as_bytes(),
-                }),
-                "dumpend" => self.apply(&Fact::DumpEnd),
-                "insert" | "issue" | "complete" | "requeue" | "merge" => {
-                    let step = match words[0] {
-                        "insert" => RequestStep::Insert,
-                        "issue" => RequestStep::Issue,
-                        "requeue" => RequestStep::Requeue,
-                        "merge" => RequestStep::Merge,
-                        _ => RequestStep::Complete,
-                    };
-                    let operation = match words[1] {
-                        "R" => DeviceOperation::Read,
-                        "W" => DeviceOperation::Write,
-                        _ => DeviceOperation::Flush,
-                    };
-                    let sectors = number(3) as u32;
-                    let fact = RequestFact {
-                        device: 8 << 20,
-                        sector: number(2).cast_unsigned(),
-                        sectors,
-                        bytes: u64::from(sectors) * 512,
-                        operation,
-                        tid: None,
-                        has_failed: false,
-                    };
-                    self.apply(&Fact::Request(step, fact));
-                }
-                "device" => self.apply(&Fact::DumpedDevice {
-                    device: 8 << 20,
-                    name: b"sda",
-                }),
-                // A call on one descriptor, and its answer.
-                call => self.call(call, on(id(1)), number(2)),
-            }
-        }
-        let end_ns = self.ns + 10;
-        self.system.finish(end_ns, &mut self.kept);
-        self
-    }
-
-    fn told(&self) -> Vec<&str> {
-        self.kept.0.iter().map(String::as_str).collect()
-    }
+#[track_caller]
+fn check(lines: &str, expected: &[&str]) {
+    check_in(Circumstances::whole(0), lines, expected);
 }
 
 #[track_caller]
-fn check(lines: &str, expected: &[&str]) {
-    assert_eq!(Run::new().lines(lines).told(), expected);
+fn check_in(circumstances: Circumstances, lines: &str, expected: &[&str]) {
+    let mut kept = Kept::default();
+    Run::in_circumstances(circumstances).lines(lines, &mut kept);
+    assert_eq!(kept.0, expected);
 }
 
 #[test]
@@ -361,7 +195,7 @@ fn a_name_that_the_state_dump_gives_later_is_that_of_the_file_from_its_begin_on(
     let mut run = Run::new();
     let mut files = AtTheEnd::default();
     let read = run.system.names.keep(b"read");
-    run.turn_to(1);
+    run.turn_to(1, &mut files);
     for (fact, ns) in [
         (
             Fact::CallEntry {
@@ -441,22 +275,21 @@ fn a_gap_makes_descriptors_unknown() {
         gaps: Gaps::new(&[gap]),
         ..Circumstances::whole(0)
     };
-    let run = Run::in_circumstances(circumstances).lines(
+    check_in(
+        circumstances,
         "on 1
          open 3 /a
          read 3 1
          read 3 1
          open 3 /a
          read 3 2",
-    );
-    assert_eq!(
-        run.told()[1..],
-        [
+        &[
+            "1 open 3=/a[file] 0/0",
             "1 read 3=[unknown] 1/0",
             "1 read 3=[unknown] 1/0",
             "1 open 3=/a[file] 0/0",
-            "1 read 3=/a[file] 2/0"
-        ]
+            "1 read 3=/a[file] 2/0",
+        ],
     );
 }
 

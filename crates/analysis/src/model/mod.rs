@@ -355,6 +355,8 @@ pub struct At {
 }
 
 #[cfg(test)]
+pub(crate) mod device_script;
+#[cfg(test)]
 mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -30,8 +30,8 @@ pub struct Request {
     pub issued_ns: i64,
     /// When it was complete, if that is in the trace.
     pub completed_ns: Option<i64>,
-    /// The device could not do it.
-    pub has_failed: bool,
+    /// Why the device could not do it; 0 when it could.
+    pub error: i32,
 }
 
 impl Request {
@@ -135,7 +135,7 @@ impl System {
                     queued_ns: queued.map(|queued| queued.ns),
                     issued_ns: at.ns,
                     completed_ns: None,
-                    has_failed: false,
+                    error: 0,
                 };
                 let issued = Issued {
                     request,
@@ -165,7 +165,9 @@ impl System {
         let Some(mut issued) = self.requests.issued.remove(&place) else {
             return;
         };
-        issued.request.has_failed |= fact.has_failed;
+        if fact.error != 0 {
+            issued.request.error = fact.error;
+        }
         if fact.sectors < issued.sectors_left {
             issued.sectors_left -= fact.sectors;
             let rest = Place {

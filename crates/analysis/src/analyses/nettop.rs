@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What went over the network: packets of each interface, and what each process sent to and received from sockets.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::io::{kind, wants_call};
+use super::{COMM, LIMIT, PID, comm};
+use crate::analysis::{Analysis, Description, Need, Options};
+use crate::model::{FileCall, FileId, FileKind, Happening, Listen, Occurrence, System, ThreadId};
+use crate::names::Name;
+use crate::report::{Report, Table, Unit, Value, column};
+
+const PACKETS: &[&str] = &["net_dev_queue", "net_if_receive_skb", "netif_receive_skb"];
+
+pub(super) static NETTOP: Description = Description {
+    name: "nettop",
+    about: "packets and bytes in and out, by interface, and by process as far as sockets tell",
+    needs: &[
+        Need {
+            any_of: &[
+                "net_dev_queue",
+                "net_if_receive_skb",
+                "netif_receive_skb",
+                "syscall_entry_*",
+                "sys_*",
+                "compat_syscall_entry_*",
+            ],
+            what: "packets or calls on sockets",
+            option: "-a --preset net,io",
+            is_essential: true,
+        },
+        Need {
+            any_of: PACKETS,
+            what: "packets, if there were any",
+            option: "-a --preset net",
+            is_essential: false,
+        },
+        Need {
+            any_of: &["syscall_entry_*", "sys_*", "compat_syscall_entry_*"],
+            what: "what programs sent and received",
+            option: "--preset net,io",
+            is_essential: false,
+        },
+        Need {
+            what: "interrupts; packets that they send are counted with the threads that they interrupt",
+            ..super::INTERRUPTS
+        },
+    ],
+    begin: |options| {
+        Box::new(NetTop {
+            options: options.clone(),
+            interfaces: FxHashMap::default(),
+            calls: FxHashMap::default(),
+            packets: FxHashMap::default(),
+            callers: FxHashMap::default(),
+        })
+    },
+};
+
+struct NetTop {
+    options: Options,
+    interfaces: FxHashMap<Name, Traffic>,
+    /// By process and file: whether it is a socket may be found out later.
+    calls: FxHashMap<(i32, FileId), Traffic>,
+    /// Packets that a process put into a queue itself.
+    packets: FxHashMap<i32, (u64, u64)>,
+    /// A thread of each process.
+    callers: FxHashMap<i32, ThreadId>,
+}
+
+/// Numbers and bytes, in and out.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    received: (u64, u64),
+    sent: (u64, u64),
+}
+
+fn add((count, bytes): &mut (u64, u64), more: (u64, u64)) {
+    *count += more.0;
+    *bytes += more.1;
+}
+
+impl NetTop {
+    fn process(&mut self, system: &System, thread: ThreadId) -> i32 {
+        let process = system.thread(thread).process();
+        self.callers.entry(process).or_insert(thread);
+        process
+    }
+}
+
+impl Listen for NetTop {
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
+        let (interface, bytes, is_sent) = match occurrence.what {
+            Happening::PacketSent { interface, bytes } => (interface, bytes, true),
+            Happening::PacketReceived { interface, bytes } => (interface, bytes, false),
+            _ => return,
+        };
+        let who = &self.options.who;
+        if !who.wants_cpu(occurrence.cpu) {
+            return;
+        }
+        // What comes, comes in an interrupt, on whatever thread.
+        let sender = occurrence.thread.filter(|_| is_sent && occurrence.interrupt.is_none());
+        let is_meant = match sender {
+            Some(thread) => who.wants(system, thread),
+            None => who.wants_everybody(),
+        };
+        if !is_meant {
+            return;
+        }
+        let own = self.interfaces.entry(interface).or_default();
+        add(if is_sent { &mut own.sent } else { &mut own.received }, (1, bytes));
+        if let Some(thread) = sender.filter(|thread| system.thread(*thread).tid != 0) {
+            let process = self.process(system, thread);
+            add(self.packets.entry(process).or_default(), (1, bytes));
+        }
+    }
+
+    fn file_call(&mut self, system: &System, call: &FileCall) {
+        if call.call.result < 0 || !wants_call(&self.options, system, call) {
+            return;
+        }
+        let is_socket = |id: FileId| matches!(kind(system, id), FileKind::Socket | FileKind::Unknown);
+        let process = system.thread(call.call.thread).process();
+        let mut has_any = false;
+        if let Some(source) = call.source.filter(|opened| is_socket(opened.file)) {
+            let own = self.calls.entry((process, source.file)).or_default();
+            add(&mut own.received, (1, call.read_bytes()));
+            has_any = true;
+        }
+        // Opening and syncing are no traffic.
+        let is_written = |_: &crate::model::Opened| call.written_bytes() > 0;
+        if let Some(target) = call.target.filter(is_written).filter(|opened| is_socket(opened.file)) {
+            let own = self.calls.entry((process, target.file)).or_default();
+            add(&mut own.sent, (1, call.written_bytes()));
+            has_any = true;
+        }
+        if has_any {
+            self.callers.entry(process).or_insert(call.call.thread);
+        }
+    }
+}
+
+impl Analysis for NetTop {
+    fn report(&mut self, system: &System) -> Report {
+        let limit = self.options.limit.unwrap_or(LIMIT);
+        Report {
+            tables: vec![self.of_interfaces(system, limit), self.of_processes(system, limit)],
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl NetTop {
+    fn of_interfaces(&self, system: &System, limit: usize) -> Table {
+        let columns = [
+            column("interface", "INTERFACE", Unit::Text),
+            column("received_bytes", "RECEIVED", Unit::Bytes).with_bar(),
+            column("received_packets", "PACKETS IN", Unit::Count),
+            column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
+            column("sent_packets", "PACKETS OUT", Unit::Count),
+        ];
+        let mut table = Table::new("interfaces", "Packets of interfaces", &columns);
+        let mut interfaces: Vec<_> = self.interfaces.iter().collect();
+        interfaces.sort_by_key(|(name, own)| (std::cmp::Reverse(own.received.1 + own.sent.1), **name));
+        for (name, own) in interfaces.into_iter().take(limit) {
+            table.row([
+                system.names.text(*name).into(),
+                own.received.1.into(),
+                own.received.0.into(),
+                own.sent.1.into(),
+                own.sent.0.into(),
+            ]);
+        }
+        table
+    }
+
+    fn of_processes(&self, system: &System, limit: usize) -> Table {
+        let columns = [
+            PID,
+            COMM,
+            column("received_bytes", "RECEIVED", Unit::Bytes).with_bar(),
+            column("received_calls", "RECEIVING CALLS", Unit::Count),
+            column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
+            column("sent_calls", "SENDING CALLS", Unit::Count),
+            column("packets", "PACKETS OUT", Unit::Count),
+            column("packet_bytes", "BYTES OF PACKETS", Unit::Bytes),
+        ];
+        let mut table = Table::new("processes", "Processes, by their sockets", &columns);
+        let mut by_process: BTreeMap<i32, (Traffic, (u64, u64))> = BTreeMap::new();
+        for ((process, id), traffic) in &self.calls {
+            if kind(system, *id) == FileKind::Socket {
+                let (own, _) = by_process.entry(*process).or_default();
+                add(&mut own.received, traffic.received);
+                add(&mut own.sent, traffic.sent);
+            }
+        }
+        for (process, packets) in &self.packets {
+            by_process.entry(*process).or_default().1 = *packets;
+        }
+        let mut processes: Vec<_> = by_process.into_iter().collect();
+        processes.sort_by_key(|(_, (own, packets))| std::cmp::Reverse(own.received.1 + own.sent.1 + packets.1));
+        for (process, (own, packets)) in processes.into_iter().take(limit) {
+            let caller = self.callers.get(&process);
+            table.row([
+                Value::Number(process.into()),
+                caller.map_or(Value::None, |thread| comm(system, *thread)),
+                own.received.1.into(),
+                own.received.0.into(),
+                own.sent.1.into(),
+                own.sent.0.into(),
+                packets.0.into(),
+                packets.1.into(),
+            ]);
+        }
+        table
+    }
+}

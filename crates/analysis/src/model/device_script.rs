@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces for tests, from one line for each event. All of it is on CPU 0, on the thread that the last `on` names.
+
+use super::*;
+use crate::facts::{Arguments, DeviceOperation, Fork, Interrupt, Left, Packet, RequestFact, RequestStep, Switch};
+
+pub(crate) struct Run {
+    pub(crate) system: System,
+    ns: i64,
+    current: i32,
+}
+
+impl Run {
+    pub(crate) fn new() -> Run {
+        Run::in_circumstances(Circumstances::whole(0))
+    }
+
+    pub(crate) fn in_circumstances(circumstances: Circumstances) -> Run {
+        Run {
+            system: System::new(circumstances),
+            ns: 0,
+            current: 0,
+        }
+    }
+
+    /// Each event is ten nanoseconds behind the one before it.
+    pub(crate) fn apply(&mut self, fact: &Fact<'_>, to: &mut dyn Listen) {
+        self.ns += 10;
+        let at = At {
+            ns: self.ns,
+            cpu: Some(0),
+            tid: None,
+        };
+        self.system.apply(fact, at, to);
+    }
+
+    pub(crate) fn turn_to(&mut self, tid: i32, to: &mut dyn Listen) {
+        self.apply(
+            &Fact::Switch(Switch {
+                previous_tid: self.current,
+                previous_name: b"b",
+                previous: Left::Preempted,
+                next_tid: tid,
+                next_name: b"b",
+                next_priority: 20,
+                previous_priority: None,
+            }),
+            to,
+        );
+        self.current = tid;
+    }
+
+    fn call(&mut self, name: &str, arguments: Arguments<'_>, result: i64, to: &mut dyn Listen) {
+        let call = self.system.names.keep(name.as_bytes());
+        self.apply(&Fact::CallEntry { call, arguments }, to);
+        self.apply(
+            &Fact::CallExit {
+                call: Some(call),
+                result,
+            },
+            to,
+        );
+    }
+
+    /// Lines such as `open 3 /etc/passwd`.
+    pub(crate) fn lines(mut self, lines: &str, to: &mut dyn Listen) -> Run {
+        for line in lines.lines().map(str::trim) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |place: usize| words[place].parse::<i64>().unwrap_or_else(|_| panic!("{line}"));
+            let id = |place: usize| number(place) as i32;
+            let on = |descriptor: i32| Arguments {
+                descriptor: Some(descriptor),
+                ..Arguments::default()
+            };
+            match words[0] {
+                "on" => self.turn_to(id(1), to),
+                "fork" | "thread" => {
+                    let pid = if words[0] == "fork" { id(1) } else { self.current };
+                    self.apply(
+                        &Fact::Fork(Fork {
+                            parent_tid: self.current,
+                            parent_pid: None,
+                            tid: id(1),
+                            pid: Some(pid),
+                            name: b"b",
+                        }),
+                        to,
+                    );
+                }
+                "exec" => self.apply(
+                    &Fact::Exec {
+                        tid: self.current,
+                        old_tid: self.current,
+                        file: b"/bin/x",
+                    },
+                    to,
+                ),
+                "open" => {
+                    let path = words.get(2).copied().unwrap_or("");
+                    let is_closed = words.get(3) == Some(&"cloexec");
+                    let arguments = Arguments {
+                        flags: Some(if is_closed { 0o2_000_000 } else { 0 }),
+                        path: path.as_bytes(),
+                        ..Arguments::default()
+                    };
+                    self.call("openat", arguments, number(1), to);
+                }
+                "socket" => {
+                    let arguments = Arguments {
+                        value: Some(2),
+                        flags: Some(1),
+                        ..Arguments::default()
+                    };
+                    self.call("socket", arguments, number(1), to);
+                }
+                "sendfile" => {
+                    let arguments = Arguments {
+                        other: Some(id(1)),
+                        ..on(id(2))
+                    };
+                    self.call("sendfile64", arguments, number(3), to);
+                }
+                "dup2" | "close_range" => {
+                    let arguments = Arguments {
+                        other: Some(id(2)),
+                        flags: words.get(3).map(|_| number(3)),
+                        ..on(id(1))
+                    };
+                    let result = if words[0] == "dup2" { number(2) } else { 0 };
+                    self.call(words[0], arguments, result, to);
+                }
+                "fcntl" => {
+                    let arguments = Arguments {
+                        flags: Some(number(2)),
+                        value: Some(number(3)),
+                        ..on(id(1))
+                    };
+                    self.call("fcntl", arguments, number(4), to);
+                }
+                "dump" => self.apply(&Fact::DumpBegin, to),
+                "dumped" => self.apply(
+                    &Fact::DumpedFile {
+                        pid: id(1),
+                        descriptor: id(2),
+                        flags: Some(0),
+                        name: words[3].as_bytes(),
+                    },
+                    to,
+                ),
+                "dumpend" => self.apply(&Fact::DumpEnd, to),
+                "insert" | "issue" | "complete" | "requeue" | "merge" => {
+                    let step = match words[0] {
+                        "insert" => RequestStep::Insert,
+                        "issue" => RequestStep::Issue,
+                        "requeue" => RequestStep::Requeue,
+                        "merge" => RequestStep::Merge,
+                        _ => RequestStep::Complete,
+                    };
+                    let operation = match words[1] {
+                        "R" => DeviceOperation::Read,
+                        "W" => DeviceOperation::Write,
+                        _ => DeviceOperation::Flush,
+                    };
+                    let sectors = number(3) as u32;
+                    let fact = RequestFact {
+                        device: 8 << 20,
+                        sector: number(2).cast_unsigned(),
+                        sectors,
+                        bytes: u64::from(sectors) * 512,
+                        operation,
+                        tid: None,
+                        error: 0,
+                    };
+                    self.apply(&Fact::Request(step, fact), to);
+                }
+                "alloc" => self.apply(&Fact::PagesAllocated { order: id(1) as u32 }, to),
+                "free" => self.apply(&Fact::PagesFreed { order: id(1) as u32 }, to),
+                "fault" => self.apply(&Fact::PageFault { is_kernel: false }, to),
+                "sent" | "received" => {
+                    let packet = Packet {
+                        interface: words[1].as_bytes(),
+                        bytes: id(2) as u32,
+                    };
+                    let fact = match words[0] {
+                        "sent" => Fact::PacketSent(packet),
+                        _ => Fact::PacketReceived(packet),
+                    };
+                    self.apply(&fact, to);
+                }
+                "irq" => self.apply(&Fact::Begin(Interrupt::Soft(id(1) as u32)), to),
+                "irqend" => self.apply(&Fact::End(Interrupt::Soft(id(1) as u32)), to),
+                "device" => self.apply(
+                    &Fact::DumpedDevice {
+                        device: 8 << 20,
+                        name: b"sda",
+                    },
+                    to,
+                ),
+                // A call on one descriptor, and its answer.
+                call => self.call(call, on(id(1)), number(2), to),
+            }
+        }
+        let end_ns = self.ns + 10;
+        self.system.finish(end_ns, to);
+        self
+    }
+}
