@@ -63,7 +63,7 @@ impl Detector for SlowRequests {
                 span_ns: own.slow.span_ns,
                 cost_ns: own.slow.times.total_ns,
                 evidence,
-                closer: Closer::new("blocked").during(own.slow.longest_ns),
+                closer: Closer::new("iolog").during(own.slow.longest_ns),
             });
         }
         found
