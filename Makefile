@@ -11,7 +11,7 @@ CARGO ?= cargo
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow
 RUNTIME_CFLAGS := -std=gnu11 $(WARNINGS) -fPIC -Iinclude
-PRELOAD_HELPERS := libc pthread dl functions
+PRELOAD_HELPERS := libc libc-callers pthread dl functions
 
 RUNTIME_SOURCES := $(wildcard runtime/*.c)
 RUNTIME_OBJECTS := $(RUNTIME_SOURCES:runtime/%.c=$(BUILD)/objects/%.o)
@@ -64,10 +64,19 @@ $(BUILD)/include/piste/tracepoint.h: $(HEADERS)
 
 $(BUILD)/lib/piste/libpiste-dl.so: runtime/preload/dl_search.c runtime/preload/dl_objects.c
 
-$(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(wildcard runtime/*.h runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
-	@mkdir -p $(@D)
-	$(CC) $(RUNTIME_CFLAGS) $(CFLAGS) -fno-instrument-functions -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs \
-		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.c,$^) -L$(BUILD)/lib -lpiste -ldl -lpthread
+HELPER_NEEDS := $(wildcard runtime/*.h runtime/preload/*.h) $(HEADERS) $(BUILD)/lib/$(SONAME)
+define build-helper
+@mkdir -p $(@D)
+$(CC) $(RUNTIME_CFLAGS) $(HELPER_CFLAGS) $(CFLAGS) -fno-instrument-functions -shared $(LDFLAGS) -Wl,-z,nodelete -Wl,-z,defs \
+	-Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.c,$^) -L$(BUILD)/lib -lpiste -ldl -lpthread
+endef
+
+$(BUILD)/lib/piste/libpiste-libc-callers.so: HELPER_CFLAGS := -DWITH_CALLERS
+$(BUILD)/lib/piste/libpiste-libc-callers.so: runtime/preload/libc.c $(HELPER_NEEDS)
+	$(build-helper)
+
+$(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(HELPER_NEEDS)
+	$(build-helper)
 
 # ---- piste and pisted, in Rust ----
 
@@ -107,7 +116,7 @@ bench: packages build ## Measures against the floor, LTTng-UST, perf and strace;
 	@bench/run
 
 .PHONY: bench-overhead
-bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about twenty-five minutes
+bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about half an hour
 	@bench/overhead
 
 .PHONY: clean

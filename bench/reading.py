@@ -2,6 +2,7 @@
 """Reading traces: counting and text, one thread, against babeltrace2 on the same trace; two cores; a part of the time of a large trace; memory.
 
 What one thread takes is CPU time, of the process and of the kernel for it; what two threads take is wall time. Rounds are interleaved.
+Insights are CPU time, too.
 """
 
 import json
@@ -52,6 +53,8 @@ def run(results: Results, tracers: list[Tracer], built: Built, folder: pathlib.P
             against_babeltrace2(results, command, name, trace)
     for name, trace in traces.items():
         two_threads(results, command, name, trace)
+    if "kernel" in traces:
+        insights(results, command, traces["kernel"])
     start(results, command, traces["user"])
     for trace in traces.values():
         shutil.rmtree(trace)
@@ -129,6 +132,16 @@ def two_threads(results: Results, piste: pathlib.Path, name: str, trace: pathlib
         results.add(NAME, f"{name}: counting, {threads} threads", "ms", walls) for threads, walls in rounds.items()
     )
     results.ratio(f"counting {name} events, one thread / two", one, two, Bar(at_least=1.8))
+
+
+def insights(results: Results, piste: pathlib.Path, trace: pathlib.Path) -> None:
+    """All detectors in one pass."""
+    events = events_of(piste, trace)["events"]
+    rounds = [measured([piste, "insights", trace]) for _ in range(results.scale.reading_short_rounds)]
+    figure = results.add(NAME, "kernel: insights", "ns", [1e9 * ran.cpu_s / events for ran in rounds])
+    results.hold(NAME, "insights, CPU time for each event of the kernel", "ns", figure.median, Bar(at_most=200))
+    peak = max(ran.peak_mb for ran in rounds)
+    results.hold(NAME, "insights, peak resident memory", "MB", peak, Bar(at_most=300))
 
 
 def start(results: Results, piste: pathlib.Path, trace: pathlib.Path) -> None:

@@ -6,6 +6,8 @@
  * called. strdup, getline and so on of the C library, and C++'s operator new, call our malloc and are seen as that. A program that
  * has a malloc in itself is not seen, because the dynamic linker takes the program's.
  *
+ * With WITH_CALLERS it is the helper `libc-callers`: each event ends with `ip`, where the call returns to.
+ *
  * Takes no lock, and allocates nothing but what it is asked for. Safe wherever the heap itself is.
  */
 #define _GNU_SOURCE
@@ -16,12 +18,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-PISTE_EVENT(lttng_ust_libc, malloc, (size_t, size), (void *, ptr))
-PISTE_EVENT(lttng_ust_libc, calloc, (size_t, nmemb), (size_t, size), (void *, ptr))
-PISTE_EVENT(lttng_ust_libc, realloc, (void *, in_ptr), (size_t, size), (void *, ptr))
-PISTE_EVENT(lttng_ust_libc, free, (void *, ptr))
-PISTE_EVENT(lttng_ust_libc, memalign, (size_t, alignment), (size_t, size), (void *, ptr))
-PISTE_EVENT(lttng_ust_libc, posix_memalign, (void *, out_ptr), (size_t, alignment), (size_t, size), (int, result))
+#ifdef WITH_CALLERS
+#define EVENT(name, ...)          PISTE_EVENT(lttng_ust_libc, name, __VA_ARGS__, (void *, ip))
+#define RECORD(name, caller, ...) piste(lttng_ust_libc, name, __VA_ARGS__, caller)
+#else
+#define EVENT(name, ...)          PISTE_EVENT(lttng_ust_libc, name, __VA_ARGS__)
+#define RECORD(name, caller, ...) piste(lttng_ust_libc, name, __VA_ARGS__)
+#endif
+#define CALLER __builtin_return_address(0)
+
+EVENT(malloc, (size_t, size), (void *, ptr))
+EVENT(calloc, (size_t, nmemb), (size_t, size), (void *, ptr))
+EVENT(realloc, (void *, in_ptr), (size_t, size), (void *, ptr))
+EVENT(free, (void *, ptr))
+EVENT(memalign, (size_t, alignment), (size_t, size), (void *, ptr))
+EVENT(posix_memalign, (void *, out_ptr), (size_t, alignment), (size_t, size), (int, result))
 
 /* clang-format off */
 #define FUNCTIONS(each)                                                                                                \
@@ -192,7 +203,7 @@ void *malloc(size_t size)
 	depth++;
 	ptr = PISTE_REAL(malloc)(size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, malloc, size, ptr);
+		RECORD(malloc, CALLER, size, ptr);
 	return ptr;
 }
 
@@ -203,22 +214,28 @@ void *calloc(size_t count, size_t size)
 	depth++;
 	ptr = PISTE_REAL(calloc)(count, size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, calloc, count, size, ptr);
+		RECORD(calloc, CALLER, count, size, ptr);
 	return ptr;
 }
 
-void *realloc(void *in_ptr, size_t size)
+static inline void *reallocate(void *in_ptr, size_t size, void *caller)
 {
 	void *ptr;
 
+	(void)caller;
 	depth++;
 	if (is_early(in_ptr))
 		ptr = early_move(PISTE_REAL(malloc)(size), in_ptr, size);
 	else
 		ptr = PISTE_REAL(realloc)(in_ptr, size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, realloc, in_ptr, size, ptr);
+		RECORD(realloc, caller, in_ptr, size, ptr);
 	return ptr;
+}
+
+void *realloc(void *in_ptr, size_t size)
+{
+	return reallocate(in_ptr, size, CALLER);
 }
 
 /* As the C library does it. Other heaps have one of their own that does not call realloc by its name. */
@@ -226,7 +243,7 @@ void *reallocarray(void *in_ptr, size_t count, size_t size)
 {
 	size_t bytes;
 
-	return realloc(in_ptr, __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes);
+	return reallocate(in_ptr, __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes, CALLER);
 }
 
 /* Recorded before it is done: afterwards another thread may have been given the same address, and recorded that. */
@@ -235,7 +252,7 @@ void free(void *ptr)
 	if (is_early(ptr))
 		return;
 	if (depth == 0)
-		piste(lttng_ust_libc, free, ptr);
+		RECORD(free, CALLER, ptr);
 	depth++;
 	PISTE_REAL(free)(ptr);
 	depth--;
@@ -248,7 +265,7 @@ void *memalign(size_t alignment, size_t size)
 	depth++;
 	ptr = PISTE_REAL(memalign)(alignment, size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, memalign, alignment, size, ptr);
+		RECORD(memalign, CALLER, alignment, size, ptr);
 	return ptr;
 }
 
@@ -259,7 +276,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 	depth++;
 	ptr = PISTE_REAL(aligned_alloc)(alignment, size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, memalign, alignment, size, ptr);
+		RECORD(memalign, CALLER, alignment, size, ptr);
 	return ptr;
 }
 
@@ -271,7 +288,7 @@ int posix_memalign(void **out_ptr, size_t alignment, size_t size)
 	result = PISTE_REAL(posix_memalign)(out_ptr, alignment, size);
 	/* Where it fails, what stands in *out_ptr is nobody's. */
 	if (--depth == 0)
-		piste(lttng_ust_libc, posix_memalign, result == 0 ? *out_ptr : NULL, alignment, size, result);
+		RECORD(posix_memalign, CALLER, result == 0 ? *out_ptr : NULL, alignment, size, result);
 	return result;
 }
 
@@ -282,7 +299,7 @@ void *valloc(size_t size)
 	depth++;
 	ptr = PISTE_REAL(valloc)(size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, memalign, page_bytes(), size, ptr);
+		RECORD(memalign, CALLER, page_bytes(), size, ptr);
 	return ptr;
 }
 
@@ -293,6 +310,6 @@ void *pvalloc(size_t size)
 	depth++;
 	ptr = PISTE_REAL(pvalloc)(size);
 	if (--depth == 0)
-		piste(lttng_ust_libc, memalign, page_bytes(), size, ptr);
+		RECORD(memalign, CALLER, page_bytes(), size, ptr);
 	return ptr;
 }

@@ -5,15 +5,19 @@
  *   timer     it sleeps
  *   chain     it waits for its child, which waits for its own child, which sleeps
  *   pipe      it reads three times what its child writes, each time after a sleep
+ *   tcp       the same, over a connection to this host
  *   lock      it locks a mutex that another thread holds while it sleeps
  *   convoy    it locks a mutex three times; each time another thread has it, and sleeps
  */
 
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -101,10 +105,26 @@ static int chain(int depth, pid_t first)
 	return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
 }
 
-static int read_pipe(void)
+/* The ends of a connection over the loopback interface, the one that reads first. */
+static int connect_to_itself(int ends[2])
+{
+	struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof here;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&here, bytes) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&here, &bytes))
+		return 1;
+	ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(ends[1], (struct sockaddr *)&here, bytes))
+		return 1;
+	ends[0] = accept(listener, NULL, NULL);
+	return ends[0] < 0;
+}
+
+static int read_three(int is_connection)
 {
 	int ends[2];
-	if (pipe(ends))
+	if (is_connection ? connect_to_itself(ends) : pipe(ends))
 		return 1;
 	pid_t child = fork();
 	char byte = 'x';
@@ -135,7 +155,9 @@ int main(int argc, char **argv)
 	if (!strcmp(wanted, "chain"))
 		return chain(2, getpid());
 	if (!strcmp(wanted, "pipe"))
-		return read_pipe();
+		return read_three(0);
+	if (!strcmp(wanted, "tcp"))
+		return read_three(1);
 	if (!strcmp(wanted, "lock"))
 		return wait_for_lock(1);
 	if (!strcmp(wanted, "convoy"))

@@ -4,7 +4,7 @@
 
 use piste_names::matches;
 
-use crate::model::{Listen, System, ThreadId};
+use crate::model::{Listen, ProcessId, System, ThreadId};
 use crate::report::Report;
 
 /// An analysis at work.
@@ -98,14 +98,14 @@ impl Who {
         let thread = system.thread(id);
         let is_in = |list: &[i64], id: i32| list.is_empty() || list.contains(&id.into());
         let name = system.name_of(id);
-        is_in(&self.pids, thread.process())
+        is_in(&self.pids, thread.process().pid)
             && is_in(&self.tids, thread.tid)
             && (self.comms.is_empty() || self.comms.iter().any(|pattern| matches(pattern, name)))
             && (self.cgroups.is_empty() || self.is_in_cgroup(system, thread.process()))
     }
 
-    fn is_in_cgroup(&self, system: &System, pid: i32) -> bool {
-        let Some(process) = system.process(pid) else {
+    fn is_in_cgroup(&self, system: &System, process: ProcessId) -> bool {
+        let Some(process) = system.process(process) else {
             return false;
         };
         let is_in = |pattern: &String| {

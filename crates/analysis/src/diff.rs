@@ -155,14 +155,16 @@ enum Join {
 fn role(column: &Column) -> Role {
     let begins = |begin: &str| column.key.starts_with(begin) || column.key.contains(&format!("_{begin}"));
     match (column.key, column.unit) {
-        ("from_ns" | "until_ns" | "cpu", _) => Role::About,
-        // A list of CPUs with numbers.
-        ("cpus", Unit::Text) | ("absent_ns", _) => Role::Nothing,
+        ("from_ns" | "until_ns" | "from_bytes" | "until_bytes" | "cpu", _) => Role::About,
+        // A list of CPUs with numbers. A function that is at another line is the same.
+        ("cpus" | "line", Unit::Text) | ("absent_ns" | "per_second", _) => Role::Nothing,
+        // When the most was.
+        ("peak_at_ns", _) => Role::Nothing,
         (_, Unit::Text) => Role::About,
         (_, Unit::Moment) => Role::Moment,
         (_, Unit::Id | Unit::Percent) => Role::Nothing,
         _ if begins("min_") => Role::Measure(Join::Least),
-        _ if begins("max_") => Role::Measure(Join::Most),
+        _ if begins("max_") || begins("peak_") || begins("largest_") => Role::Measure(Join::Most),
         _ if begins("mean_") || begins("p50_") || begins("p95_") || begins("p99_") => Role::Measure(Join::Single),
         _ => Role::Measure(Join::Sum),
     }
@@ -306,6 +308,36 @@ mod tests {
         let after = report(&[(1, "cc1", 200, 60, 50)]);
         check(&before, &after, Some((second, 2 * second)), &[]);
         check(&before, &after, Some((second, second)), &["cc1 total_ns 100 200"]);
+    }
+
+    #[test]
+    fn a_function_is_the_same_on_another_line_and_the_most_is_no_sum() {
+        let report = |rows: [(&str, &str, i64); 2]| {
+            let columns = [
+                column("function", "CALLER", Unit::Text),
+                column("line", "LINE", Unit::Text),
+                column("peak_bytes", "PEAK", Unit::Bytes),
+                column("peak_at_ns", "AT", Unit::Moment),
+                column("per_second", "PER SECOND", Unit::Count),
+            ];
+            let mut table = Table::new("processes", "Heaps", &columns);
+            for (function, line, peak) in rows {
+                table.row([
+                    function.into(),
+                    line.into(),
+                    Value::Number(peak),
+                    Value::Number(peak),
+                    Value::Number(peak),
+                ]);
+            }
+            Report {
+                tables: vec![table],
+                notes: Vec::new(),
+            }
+        };
+        let before = report([("main", "a.c:1", 5), ("main", "a.c:2", 7)]);
+        let after = report([("main", "a.c:3", 2), ("main", "a.c:9", 11)]);
+        check(&before, &after, None, &["main peak_bytes 7 11"]);
     }
 
     #[test]

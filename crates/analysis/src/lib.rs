@@ -13,7 +13,10 @@
 //! - [`diff`]: what two reports of one analysis differ in
 //! - [`insights`]: what stands out, without being asked for
 //! - [`measure`], [`report`]: how long things took, and tables of it
+//! - [`tables`]: everything that the model finds out, a row for each thing
 //! - [`periods`]: between events that somebody chose
+//! - [`process_gaps`]: where events are missing for what does without the model
+//! - [`programs`]: what programs tell of themselves: heaps, functions, call paths
 //! - [`pass`]: all of it over one trace
 //!
 //! No I/O: who reads the trace hands in its events in the order of their times. One pass; memory grows with the number of threads, not of
@@ -30,5 +33,14 @@ pub mod model;
 pub mod names;
 pub mod pass;
 pub mod periods;
+pub mod process_gaps;
+pub mod programs;
 pub mod report;
 pub mod survey;
+pub mod tables;
+
+/// The guide's example of an analysis compiles.
+#[cfg(doctest)]
+#[allow(rustdoc::invalid_codeblock_attributes)]
+#[doc = include_str!("../../../docs/guide/9-analyses.md")]
+struct Guide;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Periods between events that somebody chose: from one that begins to the one that ends it. Both have the same key, such as a thread and a
 //! request's number; of several that are open under one key, the one that began last ends first.
+//!
+//! Where events are missing, the end of a period and the begin of another may be among them. So what is open there is forgotten, and an end
+//! behind it that finds nothing open is not told to have had no begin.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::analyses::{COUNT, FROM, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, TOTAL, UNTIL};
 use crate::analysis::Options;
 use crate::measure::Distribution;
+use crate::process_gaps::{Lost, ProcessGaps};
 use crate::report::{Report, Table, Unit, Value, column};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
@@ -19,20 +23,42 @@ const GROUPS_MAX: usize = 10_000;
 /// Pairs begins with ends, and measures.
 pub struct Periods {
     options: Options,
+    gaps: ProcessGaps,
     open: FxHashMap<Box<str>, Vec<Open>>,
     open_count: usize,
     /// By what was captured.
     groups: BTreeMap<Box<str>, Distribution>,
     all: Distribution,
-    log: Vec<(i64, i64, Box<str>, usize)>,
+    log: Vec<Period>,
     log_count: u64,
     without_end: u64,
     without_begin: u64,
+    /// Begins before gaps, and ends behind them.
+    torn_begins: u64,
+    torn_ends: u64,
+}
+
+/// What events have in common that begin and end the same periods.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    /// That.
+    pub text: &'k str,
+    /// The process, if events of another cannot have the same.
+    pub pid: Option<i64>,
 }
 
 struct Open {
     begin_ns: i64,
+    pid: Option<i64>,
     captured: Box<str>,
+}
+
+struct Period {
+    begin_ns: i64,
+    duration_ns: i64,
+    captured: Box<str>,
+    /// How many were open around it; absent when more may have been than the trace tells.
+    depth: Option<i64>,
 }
 
 impl Periods {
@@ -40,6 +66,7 @@ impl Periods {
     pub fn new(options: Options) -> Periods {
         Periods {
             options,
+            gaps: ProcessGaps::default(),
             open: FxHashMap::default(),
             open_count: 0,
             groups: BTreeMap::new(),
@@ -48,11 +75,19 @@ impl Periods {
             log_count: 0,
             without_end: 0,
             without_begin: 0,
+            torn_begins: 0,
+            torn_ends: 0,
         }
     }
 
+    /// Events that begin or end periods may be missing, later than the last one that was told.
+    pub fn lose(&mut self, lost: &Lost<'_>) {
+        self.gaps.add(lost);
+    }
+
     /// A period begins, under a key; what was captured of its first event groups it.
-    pub fn begin(&mut self, ns: i64, key: &str, captured: &str) {
+    pub fn begin(&mut self, ns: i64, key: Key<'_>, captured: &str) {
+        self.forget_torn(ns, key.text);
         if self.open_count == OPEN_MAX {
             self.without_end += 1;
             return;
@@ -60,24 +95,33 @@ impl Periods {
         self.open_count += 1;
         let open = Open {
             begin_ns: ns,
+            pid: key.pid,
             captured: captured.into(),
         };
-        match self.open.get_mut(key) {
+        match self.open.get_mut(key.text) {
             Some(under_key) => under_key.push(open),
-            None => _ = self.open.insert(key.into(), vec![open]),
+            None => _ = self.open.insert(key.text.into(), vec![open]),
         }
     }
 
     /// The one of a key that began last ends.
-    pub fn end(&mut self, ns: i64, key: &str) {
-        let Some(under_key) = self.open.get_mut(key) else {
-            self.without_begin += 1;
+    pub fn end(&mut self, ns: i64, key: Key<'_>) {
+        self.forget_torn(ns, key.text);
+        let Some(under_key) = self.open.get_mut(key.text) else {
+            match self.gaps.lie_within(i64::MIN, ns, key.pid) {
+                true => self.torn_ends += 1,
+                false => self.without_begin += 1,
+            }
             return;
         };
         let depth = under_key.len() - 1;
-        let Open { begin_ns, captured } = under_key.pop().expect("empty ones are removed");
+        let Open {
+            begin_ns,
+            pid,
+            captured,
+        } = under_key.pop().expect("empty ones are removed");
         if under_key.is_empty() {
-            self.open.remove(key);
+            self.open.remove(key.text);
         }
         self.open_count -= 1;
         let duration_ns = ns - begin_ns;
@@ -90,7 +134,23 @@ impl Periods {
         }
         self.log_count += 1;
         if self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT) {
-            self.log.push((begin_ns, duration_ns, captured, depth));
+            let is_depth_known = !self.gaps.lie_within(i64::MIN, begin_ns, pid);
+            self.log.push(Period {
+                begin_ns,
+                duration_ns,
+                captured,
+                depth: is_depth_known.then_some(depth as i64),
+            });
+        }
+    }
+
+    /// Forgets what is open under a key, if events are missing since the last of it began: then they are since the others began.
+    fn forget_torn(&mut self, ns: i64, key: &str) {
+        let last = self.open.get(key).and_then(|under_key| under_key.last());
+        if last.is_some_and(|last| self.gaps.lie_within(last.begin_ns, ns, last.pid)) {
+            let torn = self.open.remove(key).unwrap_or_default();
+            self.open_count -= torn.len();
+            self.torn_begins += torn.len() as u64;
         }
     }
 
@@ -122,12 +182,12 @@ impl Periods {
             captured,
         ];
         let mut log = Table::new("log", "Every period", &columns);
-        for (begin_ns, duration_ns, captured, depth) in &self.log {
+        for period in &self.log {
             log.row([
-                Value::Number(*begin_ns),
-                Value::Number(*duration_ns),
-                Value::from(*depth as u64),
-                Value::from(&**captured),
+                Value::Number(period.begin_ns),
+                Value::Number(period.duration_ns),
+                period.depth.into(),
+                Value::from(&*period.captured),
             ]);
         }
         Report {
@@ -137,9 +197,19 @@ impl Periods {
     }
 
     fn notes(&self) -> Vec<String> {
-        let without_end = self.without_end + self.open_count as u64;
+        let is_torn = |open: &&Open| self.gaps.lie_within(open.begin_ns, i64::MAX, open.pid);
+        let torn = self.open.values().flatten().filter(is_torn).count();
+        let without_end = self.without_end + (self.open_count - torn) as u64;
         let left = self.log_count - self.log.len() as u64;
         let counts = [
+            (
+                self.torn_begins + torn as u64,
+                "begin before places where events are missing: when they ended is unknown, see `piste stats`",
+            ),
+            (
+                self.torn_ends,
+                "end behind places where events are missing: when they began is unknown, see `piste stats`",
+            ),
             (without_end, "begin without an end in the trace"),
             (self.without_begin, "end without a begin in the trace"),
             (
@@ -156,21 +226,34 @@ impl Periods {
 mod tests {
     use super::*;
 
-    /// Lines `TIME begin|end KEY CAPTURED`; expected: those of the log, `BEGIN DURATION DEPTH CAPTURED`.
+    /// Lines `TIME begin|end KEY CAPTURED` of the process with the number of the key, and `TIME lost END PROCESS`, where events up to `END`
+    /// are missing; expected: those of the log, `BEGIN DURATION DEPTH CAPTURED`.
     fn check(lines: &[&str], options: Options, expected: &[&str], notes: &[&str]) -> Report {
         let mut periods = Periods::new(options);
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let ns = words[0].parse().expect("a time");
+            let number = |place: usize| words.get(place).and_then(|word: &&str| word.parse().ok());
+            let key = Key {
+                text: words[2],
+                pid: number(2),
+            };
             match words[1] {
-                "begin" => periods.begin(ns, words[2], words.get(3).unwrap_or(&"")),
-                _ => periods.end(ns, words[2]),
+                "begin" => periods.begin(ns, key, words.get(3).unwrap_or(&"")),
+                "end" => periods.end(ns, key),
+                _ => periods.lose(&Lost {
+                    classes: &[],
+                    pid: number(3),
+                    begin_ns: ns,
+                    end_ns: number(2).expect("a time"),
+                }),
             }
         }
         let report = periods.report();
         let text = |value: &Value| match value {
             Value::Number(number) => number.to_string(),
             Value::Text(text) => text.clone(),
+            Value::None => "-".to_owned(),
             other => format!("{other:?}"),
         };
         let seen: Vec<String> = report.tables[2]
@@ -218,6 +301,66 @@ mod tests {
             Options::default(),
             &[],
             &notes,
+        );
+    }
+
+    #[test]
+    fn what_is_open_where_events_are_missing_is_forgotten() {
+        check(
+            &[
+                "10 begin 7 a",
+                "11 begin 7 b",
+                "12 end 7",
+                "15 lost 20",
+                // The end of the first, or of another whose begin is lost; behind that, nothing was open around what begins.
+                "30 end 7",
+                "31 begin 7 c",
+                "33 end 7",
+                "34 begin 7 d",
+                "40 lost 50",
+                "51 begin 7 e",
+                "52 end 7",
+                "53 end 7",
+                "54 begin 8 f",
+                "60 lost 61",
+            ],
+            Options::default(),
+            &["11 1 1 b", "31 2 - c", "51 1 - e"],
+            &[
+                "3 begin before places where events are missing: when they ended is unknown, see `piste stats`",
+                "2 end behind places where events are missing: when they began is unknown, see `piste stats`",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_process_loses_events_of_its_own_only() {
+        check(
+            &[
+                "15 lost 20 7",
+                "10 begin 7 a",
+                "11 begin 8 b",
+                "30 end 7",
+                "31 end 8",
+                "32 end 8",
+            ],
+            Options::default(),
+            &["11 20 0 b"],
+            &[
+                "1 begin before places where events are missing: when they ended is unknown, see `piste stats`",
+                "1 end behind places where events are missing: when they began is unknown, see `piste stats`",
+                "1 end without a begin in the trace",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_lost_between_two_periods_harms_neither() {
+        check(
+            &["10 begin 7 a", "20 end 7", "20 lost 30", "30 begin 7 a", "35 end 7"],
+            Options::default(),
+            &["10 10 0 a", "30 5 - a"],
+            &[],
         );
     }
 

@@ -34,6 +34,8 @@ pub struct Survey {
     pub has_wakeups: bool,
     /// Their begins, too.
     pub has_waking: bool,
+    /// The names of devices, which a state dump tells when the first requests are over.
+    pub devices: BTreeMap<u32, Box<[u8]>>,
 }
 
 impl Survey {
@@ -76,6 +78,7 @@ impl Survey {
                     self.to_run.insert(woken.tid, cpu);
                 }
             }
+            Fact::DumpedDevice { device, name } => _ = self.devices.insert(*device, (*name).into()),
             Fact::CallEntry { .. } | Fact::CallExit { .. } | Fact::Fork(_) | Fact::Exec { .. } | Fact::Exit { .. } => {
                 self.recorded.extend(tid);
             }

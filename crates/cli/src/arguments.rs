@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueHint};
 
-pub(crate) use self::analysis::{Analyze, Diff, Insights};
+pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, Stats};
@@ -76,6 +76,11 @@ pub(crate) enum Command {
     Stop(OneSession),
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Make what was recorded so far a complete trace of its own, a chunk, and go on recording into the next
+    ///
+    /// The chunk is moved to the folder archives/NUMBER-BEGIN-END in the session's, and nobody writes to it any more. Each event is in one
+    /// chunk, and each chunk begins with a state dump.
+    Rotate(OneSession),
     #[command(subcommand)]
     Regenerate(Regenerate),
     Destroy(Destroy),

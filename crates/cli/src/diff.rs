@@ -9,13 +9,13 @@ use piste_analysis::analysis::{Description, Options};
 use piste_analysis::diff::{Change, Side, changes, is_comparable};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::{Column, Report, Table, Unit, Value, column};
+use piste_ground::{Ground, is_of_kernel, kernel_traces, missing};
 use piste_progress::Progress;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::analyze::ground::Ground;
-use crate::analyze::{find, kernel_traces, missing};
+use crate::analyze::{Question, Subject};
 use crate::arguments::Diff;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::{Failure, USAGE};
@@ -25,6 +25,9 @@ use crate::traces::{open, tell_findings};
 
 /// Changes of times, and as many of counts, unless another number is asked for.
 const LIMIT: usize = 20;
+
+/// Of an analysis that lists periods as well, which are not compared.
+const ROWS_MAX: usize = 1 << 20;
 
 /// What analyses have found out about one trace.
 struct Answered {
@@ -57,24 +60,23 @@ struct Row {
 
 /// `piste diff`
 pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
-    let chosen: Vec<&'static Description> = match &arguments.name {
-        Some(name) => vec![find(name)?],
+    let subject = arguments.name.as_deref().map(Subject::find).transpose()?;
+    let both = [&arguments.before, &arguments.after];
+    let [before, after] = match subject {
         None => {
             let is_of_system = |analysis: &&Description| is_comparable(analysis) && analysis.name != "health";
-            ALL.into_iter().filter(is_of_system).collect()
+            let chosen: Vec<_> = ALL.into_iter().filter(is_of_system).collect();
+            both.map(|path| answers(path, &chosen, arguments))
         }
+        Some(Subject::Kernel(analysis)) if !is_comparable(analysis) => {
+            let name = analysis.name;
+            let sentence = format!("{name} lists single occurrences, which no two traces have in common");
+            return Err(Failure::with_status(sentence, USAGE));
+        }
+        Some(Subject::Kernel(analysis)) => both.map(|path| answers(path, &[analysis], arguments)),
+        Some(subject) => both.map(|path| answer_of_any(path, subject, arguments)),
     };
-    if !chosen.iter().any(|analysis| is_comparable(analysis)) {
-        return Err(Failure::with_status(
-            format!(
-                "{} lists single occurrences, which no two traces have in common",
-                chosen[0].name
-            ),
-            USAGE,
-        ));
-    }
-    let before = answers(&arguments.before, &chosen, arguments)?;
-    let after = answers(&arguments.after, &chosen, arguments)?;
+    let (before, after) = (before?, after?);
     let are_of_commands = before.is_partial && after.is_partial;
     let is_per_second = arguments.per_second || !(arguments.as_is || are_of_commands);
     let rows = rows(&before, &after, is_per_second, arguments);
@@ -108,6 +110,41 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What an analysis that does without the model finds out about a trace.
+fn answer_of_any(path: &Path, subject: Subject, arguments: &Diff) -> Result<Answered, Failure> {
+    let mut findings = Findings::default();
+    let traces = subject.choose(open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?)?;
+    let question = Question {
+        traces: &traces,
+        span: Span::ALL,
+        options: Options {
+            limit: Some(ROWS_MAX),
+            ..options(arguments)
+        },
+        periods: &arguments.periods,
+        shows_progress: arguments.progress.wanted,
+    };
+    let (name, report, (begin_ns, end_ns)) = subject.compare(&question, &mut findings)?;
+    tell_findings(&findings);
+    let kernel = &traces[..traces.partition_point(is_of_kernel)];
+    Ok(Answered {
+        names: vec![name],
+        duration_ns: end_ns - begin_ns,
+        is_partial: kernel.is_empty() || Ground::new(kernel, Span::ALL)?.is_partial(),
+        notes: report.notes.clone(),
+        reports: vec![report],
+    })
+}
+
+fn options(arguments: &Diff) -> Options {
+    Options {
+        // What is few in one trace may be much in the other.
+        limit: Some(usize::MAX),
+        who: arguments.cgroups.who(&arguments.whose),
+        ..Options::default()
+    }
+}
+
 /// Reads a trace once, for all analyses that it has the events for.
 fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Result<Answered, Failure> {
     let mut findings = Findings::default();
@@ -124,23 +161,18 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
             }
             // Of many, the others still say something.
             Err(_) if chosen.len() > 1 => {}
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         }
     }
-    let options = Options {
-        // What is few in one trace may be much in the other.
-        limit: Some(usize::MAX),
-        who: arguments.cgroups.who(&arguments.whose),
-        ..Options::default()
-    };
+    let options = options(arguments);
     let progress = Progress::of("analyzing", &traces, Span::ALL, arguments.progress.wanted);
-    let ground = Ground::new(&traces, Span::ALL, &findings)?;
+    let ground = Ground::new(&traces, Span::ALL)?;
     let begun = possible.iter().map(|analysis| (analysis.begin)(&options)).collect();
     let (system, mut analyses) = ground.run(Listeners(begun), &mut findings)?;
     drop(progress);
     tell_findings(&findings);
     let (begin_ns, end_ns) = system.told();
-    notes.extend(ground.notes.iter().cloned());
+    notes.extend(ground.notes(Some(&system)));
     Ok(Answered {
         names: possible.iter().map(|analysis| analysis.name).collect(),
         reports: analyses.reports(&system),
@@ -173,7 +205,9 @@ fn rows(before: &Answered, after: &Answered, is_per_second: bool, arguments: &Di
     all.sort_by(|one, other| one.1.order(&other.1));
     for (analysis, change) in all {
         let text = |value: Option<f64>| value.map(f64::to_bits);
-        let is_new = known.insert((change.about.clone(), text(change.before), text(change.after)));
+        let is_first = known.insert((change.about.clone(), text(change.before), text(change.after)));
+        // Sums of one analysis are of different things, also when they are the same.
+        let is_new = is_first || arguments.name.is_some() && change.is_sum;
         let is_wanted = arguments.table.as_deref().is_none_or(|wanted| wanted == change.table);
         let left = &mut left[usize::from(change.measure.unit != Unit::Nanoseconds)];
         if is_new && is_wanted && *left > 0 {

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use piste_ctf::write;
+use piste_ctf::read::schema::Version;
 use piste_export::{ExportError, Exported};
 use piste_progress::Progress;
 use piste_trace::select::Selection;
@@ -19,7 +19,7 @@ use crate::quantity::counted;
 use crate::query;
 use crate::screen::{printable, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
-use crate::trim::{self, Work, cannot_translate};
+use crate::trim::{self, Work, described, marked};
 use crate::unfinished::{Unfinished, cannot_write};
 
 const OUT_BYTES: usize = 256 << 10;
@@ -76,15 +76,11 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
             return query::export_parquet(&arguments.paths, output, &selection, arguments.progress.wanted, json);
         }
         Format::Ctf1 | Format::Ctf2 => {
-            let is_first = arguments.format == Format::Ctf1;
-            let metadata = |trace: &Trace| {
-                let (text, version) = match is_first {
-                    true => (write::tsdl(trace.schema()), "CTF 1.8"),
-                    false => (write::json(trace.schema()), "CTF 2"),
-                };
-                text.map(String::into_bytes)
-                    .map_err(|why| cannot_translate(trace, version, &why))
+            let version = match arguments.format {
+                Format::Ctf1 => Version::Ctf1,
+                _ => Version::Ctf2,
             };
+            let metadata = |trace: &Trace| described(trace, &marked(trace, &selection), version);
             let copied = work.write(metadata, &mut findings)?;
             drop(progress);
             return trim::tell(output, copied, &findings, json);

@@ -6,6 +6,7 @@ use std::io;
 
 use piste_control::error::reason;
 use piste_control::interface::{self, ErrorKind};
+use piste_ground::GroundError;
 use unicode_width::UnicodeWidthStr;
 
 use crate::screen::printable;
@@ -75,6 +76,12 @@ impl From<piste_control::Error> for Failure {
             }
             _ => Failure::new(error),
         }
+    }
+}
+
+impl From<GroundError> for Failure {
+    fn from(error: GroundError) -> Failure {
+        Failure::new(printable(&error.to_string()))
     }
 }
 

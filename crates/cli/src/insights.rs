@@ -11,14 +11,13 @@ use jiff::tz::TimeZone;
 use piste_analysis::analyses::RECORDED_FOR_INSIGHTS;
 use piste_analysis::insights::{Insight, Level, detectors};
 use piste_analysis::report::{Column, Unit, Value};
+use piste_ground::{Ground, kernel_traces, missing, span_read};
 use piste_progress::Progress;
 use piste_trace::progress::bytes_of;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
 
-use crate::analyze::ground::{Ground, span_read};
 use crate::analyze::tables::{moment, value};
-use crate::analyze::{kernel_traces, missing};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
 use crate::quantity::{counted, duration};
@@ -64,7 +63,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         span_read(span, &detectors),
         arguments.progress.wanted,
     );
-    let ground = Ground::new(&traces, span, &findings)?;
+    let ground = Ground::new(&traces, span)?;
     let (system, mut detectors) = ground.run(detectors, &mut findings)?;
     drop(progress);
     let (begin_ns, end_ns) = system.told();
@@ -72,7 +71,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         command: command(&insight, &arguments.paths),
         insight,
     };
-    notes.extend(ground.notes.iter().cloned());
+    notes.extend(ground.notes(Some(&system)));
     let answer = Answer {
         begin_ns,
         end_ns,
@@ -172,7 +171,7 @@ fn top(folder: &Path) -> Option<Vec<Insight>> {
     if bytes_of(&traces, Span::ALL) > TOLD_BYTES_MAX {
         return None;
     }
-    let ground = Ground::new(&traces, Span::ALL, &findings).ok()?;
+    let ground = Ground::new(&traces, Span::ALL).ok()?;
     let ran = ground.run_while(detectors(), &mut findings, || begin.elapsed() < PATIENCE);
     let (system, mut detectors) = ran.ok()??;
     let mut insights = detectors.insights(&system);

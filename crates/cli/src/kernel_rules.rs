@@ -59,6 +59,7 @@ pub(crate) fn of_record(options: &KernelOptions) -> Vec<Wanted> {
     for one in &tracepoints.patterns {
         let rule = KernelRule {
             filter: one.filter.clone().or_else(|| tracepoints.filter.clone()),
+            stack: options.callstack.map(|stack| stack.request(None)),
             ..rule(KernelEventKind::tracepoint, &one.pattern)
         };
         add(rule, None);
@@ -210,6 +211,30 @@ mod tests {
         let both = of_line("--preset sched -k block:*");
         assert_eq!(both.last(), Some(&("block:*".into(), None, None)));
         assert_eq!(both[0].1, Some("sched"));
+    }
+
+    #[test]
+    fn stacks_are_of_what_was_named() {
+        let line = [
+            "piste",
+            "record",
+            "--preset",
+            "irq",
+            "-k",
+            "sched_switch",
+            "--callstack",
+            "kernel:4",
+            "true",
+        ];
+        let Command::Record(record) = Arguments::try_parse_from(line).unwrap().command else {
+            panic!()
+        };
+        let rules = of_record(&record.kernel);
+        let with_stack: Vec<_> = rules.iter().filter(|wanted| wanted.rule.stack.is_some()).collect();
+        assert_eq!(with_stack.len(), 1);
+        assert_eq!(with_stack[0].rule.pattern, "sched_switch");
+        assert!(rules.len() > 1);
+        assert!(Arguments::try_parse_from(["piste", "record", "--callstack", "kernel", "true"]).is_err());
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Start(session) => session::start(session, json),
         Command::Stop(session) => session::stop(session, json),
         Command::Snapshot(snapshot) => session::snapshot(snapshot, json),
+        Command::Rotate(session) => session::rotate(session, json),
         Command::Regenerate(regenerate) => session::regenerate(regenerate, json),
         Command::Destroy(destroy) => session::destroy(destroy, json),
         Command::List(list) => list::list(list, json),

@@ -11,15 +11,23 @@ use piste_control::error::reason;
 use crate::failure::Failure;
 use piste_names::nearest;
 
-const HELPERS: [&str; 4] = ["libc", "pthread", "dl", "functions"];
+const HELPERS: [&str; 5] = ["libc", "libc-callers", "pthread", "dl", "functions"];
+/// They record the same calls.
+const EITHER: [&str; 2] = ["libc", "libc-callers"];
 
 /// What LD_PRELOAD becomes for these helpers: they come before what it has already.
 ///
 /// # Errors
-/// A helper's name is unknown, or its library is not installed.
+/// A helper's name is unknown, its library is not installed, or two of them record the same.
 pub(crate) fn setting(helpers: &[String]) -> Result<Option<OsString>, Failure> {
     if helpers.is_empty() {
         return Ok(None);
+    }
+    if EITHER.iter().all(|one| helpers.iter().any(|helper| helper == one)) {
+        let [one, other] = EITHER;
+        return Err(Failure::new(format!(
+            "helpers {one:?} and {other:?} record the same calls; take one of them"
+        )));
     }
     let folder = library_folder()?;
     let libraries = helpers
@@ -118,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
             sentence(folder.path(), "pthreads"),
-            r#"no helper "pthreads"; did you mean "pthread"? There are libc, pthread, dl, functions"#
+            r#"no helper "pthreads"; did you mean "pthread"? There are libc, libc-callers, pthread, dl, functions"#
         );
         assert!(sentence(folder.path(), "dl").contains("is not installed"));
 

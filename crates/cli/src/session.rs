@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that change sessions: create, set-session, enable-channel, start, stop, snapshot record, regenerate, destroy. Each is
-//! one call to pisted and a line about what is so now. Those of events are in rules.rs.
+//! The commands that change sessions: create, set-session, enable-channel, start, stop, snapshot record, rotate, regenerate,
+//! destroy. Each is one call to pisted and a line about what is so now. Those of events are in rules.rs.
 
 use std::path::Path;
 
@@ -149,6 +149,21 @@ pub(crate) fn snapshot(arguments: Snapshot, json: bool) -> Result<(), Failure> {
     }
     show(&format!(
         "snapshot: {}, {}, in {}\n",
+        counted(reply.events, "event"),
+        size(reply.bytes),
+        styled(STRONG, printable(&reply.output))
+    ))
+}
+
+/// `piste rotate`
+pub(crate) fn rotate(arguments: OneSession, json: bool) -> Result<(), Failure> {
+    let reply = connect()?.calls().rotate(arguments.chosen()).call()?;
+    if json {
+        return show_json(&reply);
+    }
+    show(&format!(
+        "chunk {}: {}, {}, in {}\n",
+        reply.number,
         counted(reply.events, "event"),
         size(reply.bytes),
         styled(STRONG, printable(&reply.output))

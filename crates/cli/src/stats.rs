@@ -8,7 +8,9 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use jiff::tz::TimeZone;
+use piste_ground::is_of_kernel;
 use piste_progress::Progress;
+use piste_trace::blind::find_unrecorded;
 use piste_trace::count::{StreamCounts, count as count_events};
 use piste_trace::index::StreamIndex;
 use piste_trace::select::{ProcessCount, SelectedCounts};
@@ -87,6 +89,7 @@ pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
             .map_err(|error| Failure::new(format!("cannot read the trace: {error}")))?,
     };
     drop(progress);
+    find_unrecorded(traces.iter().filter(|trace| is_of_kernel(trace)), &mut findings);
     let mut summary = Summary::new(&traces, &counts.streams, &findings);
     if arguments.processes {
         summary.by_process = Some(counts.processes.iter().map(ProcessSummary::new).collect());

@@ -55,6 +55,13 @@ fn text(session: &SessionStatus) -> String {
 
 fn trace(session: &SessionStatus) -> String {
     match (session.snapshot, session.snapshots) {
+        (false, _) if session.chunks > 0 => {
+            format!(
+                "{}, chunk {} of it",
+                printable(&session.output),
+                count(session.chunks + 1)
+            )
+        }
         (false, _) => printable(&session.output).into_owned(),
         (true, snapshots) => format!("{} in {}", counted(snapshots, "snapshot"), printable(&session.output)),
     }
@@ -183,6 +190,14 @@ mod tests {
             seen.ends_with("  events    system call open*, in kernel channel kernel\n"),
             "{seen}"
         );
+    }
+
+    #[test]
+    fn a_session_that_was_rotated_says_in_which_chunk_it_is() {
+        let mut session = session();
+        session.chunks = 2;
+        let seen = anstream::adapter::strip_str(&text(&session)).to_string();
+        assert!(seen.contains("  trace     /traces/web, chunk 3 of it\n"), "{seen}");
     }
 
     #[test]

@@ -299,6 +299,7 @@ pub(crate) mod tests {
             started_ns: Some(1),
             duration_ns: 2_000_000_000,
             snapshots: 0,
+            chunks: 0,
             tracked: everything(),
             channels: vec![ChannelStatus {
                 settings: ChannelSettings {

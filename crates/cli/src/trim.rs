@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste trim`: a part of a trace as a trace. Also what writes traces in the other version of CTF, for export.rs.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use piste_ctf::write::Unwritable;
+use piste_ctf::read::schema::{Schema, Version};
+use piste_ctf::write::{self, Unwritable};
 use piste_progress::Progress;
 use piste_trace::copy::{Copied, CopyError, Target, copy};
+use piste_trace::part::Part;
 use piste_trace::select::Selection;
 use piste_trace::{Findings, Trace};
 use serde::Serialize;
@@ -44,9 +47,12 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
         selection: &selection,
     };
     let unreadable = |error| Failure::new(format!("cannot read the metadata: {error}"));
-    let same = |trace: &Trace| fs::read(trace.folder.join("metadata")).map_err(unreadable);
+    let metadata = |trace: &Trace| match marked(trace, &selection) {
+        Cow::Borrowed(_) => fs::read(trace.folder.join("metadata")).map_err(unreadable),
+        Cow::Owned(schema) => described(trace, &schema, schema.version),
+    };
     let progress = Progress::of("trimming", &traces, selection.span, arguments.progress.wanted);
-    let copied = work.write(same, &mut findings)?;
+    let copied = work.write(metadata, &mut findings)?;
     drop(progress);
     tell(&arguments.output, copied, &findings, json)
 }
@@ -127,8 +133,28 @@ impl Work<'_> {
     }
 }
 
+/// The metadata of a trace of which a part is written: it says which.
+pub(crate) fn marked<'t>(trace: &'t Trace, selection: &Selection) -> Cow<'t, Schema> {
+    let mut schema = Cow::Borrowed(trace.schema());
+    let part = Part::selected(selection);
+    if part != Part::default() {
+        part.mark(schema.to_mut());
+    }
+    schema
+}
+
+/// Metadata in a version of CTF.
+pub(crate) fn described(trace: &Trace, schema: &Schema, version: Version) -> Result<Vec<u8>, Failure> {
+    let (text, name) = match version {
+        Version::Ctf1 => (write::tsdl(schema), "CTF 1.8"),
+        Version::Ctf2 => (write::json(schema), "CTF 2"),
+    };
+    text.map(String::into_bytes)
+        .map_err(|why| cannot_translate(trace, name, &why))
+}
+
 /// What is said when a version of CTF cannot have a field.
-pub(crate) fn cannot_translate(trace: &Trace, version: &str, why: &Unwritable) -> Failure {
+fn cannot_translate(trace: &Trace, version: &str, why: &Unwritable) -> Failure {
     let folder = trace.folder.to_string_lossy();
     Failure::new(printable(&format!("{folder} cannot be written in {version}: {why}")))
 }

@@ -179,6 +179,20 @@ fn sentence(kind: &ErrorKind) -> String {
             "session {:?} writes its trace all the time; snapshots need one made with `piste create --snapshot`",
             e.session
         ),
+        E::IsSnapshot(Some(e)) => format!(
+            "session {:?} keeps its events in memory; `piste snapshot record -s {}` writes them",
+            e.session, e.session
+        ),
+        E::NeverStarted(Some(e)) => format!(
+            "session {:?} has recorded nothing yet; `piste start -s {}`",
+            e.session, e.session
+        ),
+        E::RotationInProgress(Some(e)) => {
+            format!(
+                "session {:?} is being rotated already; try again when that is done",
+                e.session
+            )
+        }
         E::OutputExists(Some(e)) => format!("{:?} exists and is not an empty folder; choose another with -o", e.path),
         E::OutputFailed(Some(e)) => format!("cannot write to {:?}: {}", e.path, e.reason),
         E::NoPermission(Some(e)) => format!("{} is not permitted: {}", e.what, e.mend),

@@ -248,7 +248,8 @@ fn kept(element: Element, value: i64) -> i128 {
     }
 }
 
-pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
+/// A uuid as metadata has it.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {

@@ -13,8 +13,8 @@
 //!   RetireRingSet ...                   ->      (to the consumer of the programs' rings)
 //!   SetTracked, SetKernelChannel,
 //!   RegenerateStateDump (request)       ->      (to the kernel consumer)
-//!   Start, Stop, Snapshot, Report,
-//!   CloseSession (request)              ->
+//!   Start, Stop, Snapshot, Rotate,
+//!   Report, CloseSession (request)      ->
 //!   Flush                               ->
 //!                                       <-      Done (request)
 //!                                       <-      RingSetDone, RingRecovered, Finding, at any time
@@ -73,8 +73,12 @@ pub enum ToConsumer {
         output: PathBuf,
         /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
         snapshot: bool,
-        /// What the metadata says about the trace.
+        /// What the metadata says about the trace; in a rotation, about the chunk that ends.
         trace: Trace,
+        /// The rotation that is going on.
+        rotation: Option<Rotation>,
+        /// The answer to the last rotation: what finished chunks have.
+        archived: Vec<ChannelTotals>,
     },
     /// A new channel of the session.
     AddChannel {
@@ -163,6 +167,16 @@ pub enum ToConsumer {
         /// The request.
         request: RequestId,
     },
+    /// Ends the chunk that is recorded to and begins the next one; the answer holds what all finished chunks have, for a later
+    /// `OpenSession`. One that was done already is only answered.
+    Rotate {
+        /// The session.
+        session: SessionId,
+        /// The rotation.
+        rotation: Rotation,
+        /// The request.
+        request: RequestId,
+    },
     /// Stops when needed, and drops everything of the session; the answer holds the totals.
     CloseSession {
         /// The session.
@@ -193,6 +207,7 @@ impl ToConsumer {
             ToConsumer::Start { request, .. }
             | ToConsumer::Stop { request, .. }
             | ToConsumer::Snapshot { request, .. }
+            | ToConsumer::Rotate { request, .. }
             | ToConsumer::CloseSession { request, .. }
             | ToConsumer::RegenerateStateDump { request, .. }
             | ToConsumer::Report { request, .. } => Some(request),
@@ -250,6 +265,15 @@ pub enum ToControl {
     },
 }
 
+/// One chunk of a trace ends, the next begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotation {
+    /// The folder that the chunk which ends goes to, of no other rotation. It exists.
+    pub chunk: PathBuf,
+    /// That of the next chunk.
+    pub next_uuid: [u8; 16],
+}
+
 /// The shape of a channel's rings, and how they are written; `ring_count` rings in each ring set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Geometry {
@@ -293,7 +317,7 @@ pub enum Clock {
     Tsc,
 }
 
-/// What a channel recorded and lost since the session was created.
+/// What a channel recorded and lost since the session was created, in all chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelTotals {
     /// The channel.
@@ -316,6 +340,33 @@ pub struct ChannelTotals {
     pub lost_packets: u64,
     /// What people should know about the channel.
     pub findings: Vec<Finding>,
+}
+
+impl ChannelTotals {
+    /// Of a channel without anything.
+    pub fn of(stream_id: u32) -> ChannelTotals {
+        ChannelTotals {
+            stream_id,
+            ..ChannelTotals::default()
+        }
+    }
+
+    /// Adds the counts of others of the same channel.
+    pub fn add(&mut self, other: &ChannelTotals) {
+        self.events += other.events;
+        self.bytes += other.bytes;
+        self.packets += other.packets;
+        // Programs count their losses: no sum of them is trusted to stay small.
+        for (sum, more) in [
+            (&mut self.discarded_full, other.discarded_full),
+            (&mut self.discarded_too_large, other.discarded_too_large),
+            (&mut self.discarded_late, other.discarded_late),
+            (&mut self.overwritten_events, other.overwritten_events),
+            (&mut self.lost_packets, other.lost_packets),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
 /// Something worth knowing, and how often it was seen.

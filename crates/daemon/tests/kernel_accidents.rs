@@ -143,9 +143,9 @@ fn full_disk_is_waited_for() {
         consumer.findings.iter().any(is_told)
     });
     mount_remount(&folder, MountFlags::empty(), options(64 << 20).as_c_str()).unwrap();
-    // What the rings held is written; the page that is not full stays until the end.
+    // What the rings held is written. On each CPU some pages stay until the end: a ring says that it has something from a hundredth on.
     wait_until("there is room in the rings again", || {
-        consumer.stats("default").entries < 1000
+        consumer.stats("default").entries < 5000
     });
     (200_000..210_000).for_each(|number| numbers.make(number));
     let totals = consumer.stop();

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use piste_trace::phases::{Phase, Phases, Stacks};
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 
 use crate::fields::{Child, Children, Fields, Value};
-use crate::phases::{Phase, Phases, Stacks};
 use crate::reader::{Seen, Writer, read};
 use crate::{ExportError, Exported};
 
@@ -24,7 +24,7 @@ pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> R
         out,
         line: Vec::new(),
         phases: Phases::new(traces),
-        stacks: Stacks::new(),
+        stacks: Stacks::default(),
         known: HashMap::new(),
         base_ns: Span::of(traces).map(|span| span.begin_ns.max(selection.span.begin_ns)),
         last_ns: 0,
@@ -51,7 +51,7 @@ struct Chrome<'t, 'o> {
     out: &'o mut dyn Write,
     line: Vec<u8>,
     phases: Phases<'t>,
-    stacks: Stacks<Track>,
+    stacks: Stacks<Track, ()>,
     /// What tracks are called, as far as it was said.
     known: HashMap<Track, Vec<u8>>,
     /// Times are counted from here: as numbers of JSON they would lose their nanoseconds.
@@ -91,7 +91,7 @@ impl Chrome<'_, '_> {
 
     /// What is still open ends with the trace.
     fn end(&mut self) -> io::Result<()> {
-        let mut open: Vec<(Track, usize)> = self.stacks.tracks().map(|(track, count)| (*track, count)).collect();
+        let mut open: Vec<(Track, usize)> = self.stacks.tracks().map(|(track, open)| (*track, open.len())).collect();
         open.sort();
         for (track, count) in open {
             for _ in 0..count {
@@ -174,7 +174,7 @@ impl Chrome<'_, '_> {
 
     /// The next thread of a CPU: whatever is on its track ends.
     fn switch(&mut self, track: Track, event: &Seen<'_>) -> io::Result<()> {
-        let open = self.stacks.end_all(&track);
+        let open = self.stacks.end_all(track).len();
         let next = event.number("next_tid").or_else(|| event.number("next_pid"));
         let is_idle = next == Some(0);
         for index in 0..open {
@@ -190,7 +190,7 @@ impl Chrome<'_, '_> {
             false => {
                 let name = String::from_utf8_lossy(event.text("next_comm").unwrap_or_default()).into_owned();
                 self.write(&Does::Begin(&name), track, event)?;
-                self.stacks.begin(track, &name);
+                self.stacks.begin(track, &name, ());
             }
             true if open == 0 => self.write(&Does::Instant, track, event)?,
             true => {}
@@ -278,18 +278,21 @@ impl Writer for Chrome<'_, '_> {
                     false => None,
                 };
                 self.write(&Does::Begin(function.as_deref().unwrap_or(&name)), track, event)?;
-                self.stacks.begin(track, &name);
+                self.stacks.begin(track, &name, ());
             }
-            Phase::End(name) => match self.stacks.end(&track, &name) {
-                0 => self.write(&Does::Instant, track, event)?,
-                count => {
-                    for _ in 1..count {
-                        self.begin_event(&Does::End, "", track, event.ns)?;
-                        self.line.push(b'}');
+            Phase::End(name) => {
+                let count = self.stacks.end(track, &name).len();
+                match count {
+                    0 => self.write(&Does::Instant, track, event)?,
+                    count => {
+                        for _ in 1..count {
+                            self.begin_event(&Does::End, "", track, event.ns)?;
+                            self.line.push(b'}');
+                        }
+                        self.write(&Does::End, track, event)?;
                     }
-                    self.write(&Does::End, track, event)?;
                 }
-            },
+            }
             Phase::Instant => self.write(&Does::Instant, track, event)?,
         }
         self.flush()

@@ -4,7 +4,6 @@
 //! ```text
 //!   reader    traces -> events in the order of time, with whoever they are of
 //!   fields    an event's contexts and fields, as plain values
-//!   phases    what begins and ends something: slices, and how they nest
 //!   perfetto  events -> a trace of Perfetto      protobuf: its wire format
 //!   chrome    events -> trace events in JSON
 //!   json      events -> one JSON document
@@ -16,7 +15,6 @@ mod chrome;
 mod fields;
 mod json;
 mod perfetto;
-mod phases;
 mod places;
 mod protobuf;
 mod reader;

@@ -14,10 +14,10 @@ use std::ptr;
 
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::schema::Version;
+use piste_trace::phases::Phases;
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 
-use crate::phases::Phases;
 use crate::places::ByPlace;
 use crate::protobuf::Message;
 use crate::reader::{Seen, Writer, read};

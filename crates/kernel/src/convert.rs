@@ -64,6 +64,8 @@ pub struct Converted {
     pub discarded: u64,
     /// No event is earlier: the begin of the packet.
     pub begin_ticks: u64,
+    /// Time of the first record, `begin_ticks` if there is none: the packet may begin as late as this.
+    pub first_ticks: u64,
     /// Time of the last event, `begin_ticks` if there is none: the end of the packet.
     pub last_ticks: u64,
     /// What was wrong.
@@ -196,7 +198,9 @@ impl Converter {
             threads,
             new_threads,
         };
+        let first_ticks = records.clone().next().map_or(begin_ticks, |first| first.ticks);
         let mut walk = Walk::new(&mut self.plans, &mut self.compat, around, begin_ticks, packet);
+        walk.converted.first_ticks = first_ticks.max(begin_ticks);
         let kept = walk.records(records, behind);
         (walk.finish(), kept)
     }

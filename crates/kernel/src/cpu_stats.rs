@@ -16,6 +16,8 @@ pub struct CpuStats {
     pub dropped: u64,
     /// Records that were read.
     pub read: u64,
+    /// When this was counted, in ticks of the ring's clock; of a clock that counts nanoseconds the kernel says no more than microseconds.
+    pub now_ticks: u64,
 }
 
 impl CpuStats {
@@ -38,6 +40,10 @@ impl CpuStats {
                 "bytes" => &mut stats.bytes,
                 "dropped events" => &mut stats.dropped,
                 "read events" => &mut stats.read,
+                "now ts" => {
+                    stats.now_ticks = ticks(value.trim());
+                    continue;
+                }
                 _ => continue,
             };
             *place = value.trim().parse().unwrap_or(0);
@@ -51,13 +57,22 @@ impl CpuStats {
     }
 }
 
+/// `2731.000123` is seconds, of a clock that counts nanoseconds.
+fn ticks(text: &str) -> u64 {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    match text.split_once('.') {
+        Some((seconds, microseconds)) => 1_000_000_000 * number(seconds) + 1000 * number(microseconds),
+        None => number(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn counts_are_told_apart() {
-        let text = "entries: 1\noverrun: 20\ncommit overrun: 300\nbytes: 5\noldest event ts:  2724.130\nnow ts:  2731.1\n\
+        let text = "entries: 1\noverrun: 20\ncommit overrun: 300\nbytes: 5\noldest event ts:  2724.130\nnow ts:  2731.000012\n\
                     dropped events: 4000\nread events: 6\n";
         let stats = CpuStats::parse(text);
         let expected = CpuStats {
@@ -67,8 +82,10 @@ mod tests {
             bytes: 5,
             dropped: 4000,
             read: 6,
+            now_ticks: 2_731_000_012_000,
         };
         assert_eq!(stats, expected);
+        assert_eq!(CpuStats::parse("now ts: 123456789012\n").now_ticks, 123_456_789_012);
         assert_eq!(stats.lost(), 4320);
     }
 }

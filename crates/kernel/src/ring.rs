@@ -13,6 +13,7 @@
 //! A full page is swapped out of the ring by the kernel without a look at its records, one that is being written is copied record by
 //! record; so without `flush` the kernel is asked first whether one is full.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +41,10 @@ pub struct Ring {
     layout: PageLayout,
     buffer: SharedBuffer,
     has_page: bool,
+    discards: bool,
     told: Told,
+    /// What a discarding ring lost and nobody was told of.
+    missing: VecDeque<Missing>,
 }
 
 /// What was told of losses.
@@ -49,6 +53,14 @@ struct Told {
     records: u64,
     /// Whether it is the sum of what pages said, so that the next page's may be added.
     is_of_pages: bool,
+}
+
+/// Records that were discarded while the ring was full: between its newest record then, and the first one behind `space_ticks`, when a page was
+/// about to be taken. All pages that are read until then are older.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    space_ticks: u64,
+    records: u64,
 }
 
 impl Ring {
@@ -85,10 +97,12 @@ impl Ring {
             layout: *layout,
             has_page: holds_page(layout, &buffer),
             buffer,
+            discards: !overwrites,
             told: Told {
                 records: 0,
                 is_of_pages: overwrites,
             },
+            missing: VecDeque::new(),
         })
     }
 
@@ -104,9 +118,27 @@ impl Ring {
     /// The kernel's.
     pub fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
         if !self.has_page && (flush || self.is_page_full()?) {
+            // Whoever asks for the end is told when the counts cannot be read.
+            let space_ticks = self.stats().ok().filter(|_| self.discards).map(|stats| stats.now_ticks);
             self.has_page = self.take()?;
+            if let Some(space_ticks) = space_ticks {
+                self.find_missing(space_ticks);
+            }
         }
         Ok(self.has_page.then(|| self.buffer.page()))
+    }
+
+    fn find_missing(&mut self, space_ticks: u64) {
+        let Ok(stats) = self.stats() else { return };
+        let records = stats.lost().saturating_sub(self.told.records + self.missing());
+        if records > 0 {
+            self.missing.push_back(Missing { space_ticks, records });
+        }
+    }
+
+    /// Records that were lost behind the pages that were read so far.
+    pub fn missing(&self) -> u64 {
+        self.missing.iter().map(|missing| missing.records).sum()
     }
 
     fn is_page_full(&self) -> io::Result<bool> {
@@ -147,12 +179,20 @@ impl Ring {
     }
 
     /// Records that were lost and not told so far, told with the current page whose [`Page::lost`](crate::page::Page::lost) it is.
-    /// In an overwriting ring these are the records missing before the page; a discarding ring does not know the place, it tells them with
-    /// the next page that is read. All that is told adds up to the CPU's counts.
+    /// They are missing before the page; in a discarding ring, where the kernel does not say the place, before it or right behind it. All that is
+    /// told adds up to the CPU's counts.
     ///
     /// # Errors
     /// The kernel's.
     pub fn newly_lost(&mut self, lost: Lost) -> io::Result<u64> {
+        if self.discards {
+            let begin_ticks = self.layout.timestamp(self.buffer.page()).unwrap_or(0);
+            let is_later = |missing: &Missing| missing.space_ticks > begin_ticks;
+            let place = self.missing.iter().position(is_later).unwrap_or(self.missing.len());
+            let records = self.missing.drain(..place).map(|missing| missing.records).sum();
+            self.told.records += records;
+            return Ok(records);
+        }
         match lost {
             Lost::None if self.told.is_of_pages => Ok(0),
             Lost::Count(records) if self.told.is_of_pages => {
@@ -169,6 +209,7 @@ impl Ring {
     /// The kernel's.
     pub fn lost_at_end(&mut self) -> io::Result<u64> {
         let records = self.stats()?.lost().saturating_sub(self.told.records);
+        self.missing.clear();
         // The counts may be ahead of the pages, so what those say is part of it from now on.
         self.told.is_of_pages &= records == 0;
         self.told.records += records;

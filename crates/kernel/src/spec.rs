@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::pattern::matches_event;
+
 /// A channel of the kernel domain: a tracefs instance with a ring for each CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelSpec {
@@ -22,6 +24,22 @@ pub struct ChannelSpec {
     pub contexts: Vec<Context>,
     /// Which events it records.
     pub rules: Vec<Rule>,
+}
+
+impl ChannelSpec {
+    /// It records only some of the events that tell which threads have the CPUs, chosen by what is in them.
+    pub fn filters_switches(&self) -> bool {
+        let filtered = self.rules.iter().filter(|rule| rule.enabled && rule.filter.is_some());
+        let mut patterns = filtered.filter_map(|rule| match &rule.source {
+            EventSource::Tracepoint { pattern } => Some(pattern),
+            _ => None,
+        });
+        let means_some = |pattern: &String| {
+            let mut names = ["sched_switch", "sched_waking", "sched_wakeup"].into_iter();
+            names.any(|name| matches_event(pattern, "sched", name, name))
+        };
+        patterns.any(means_some)
+    }
 }
 
 /// What happens to an event when its ring is full.

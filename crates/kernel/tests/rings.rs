@@ -158,6 +158,37 @@ fn a_discarding_ring_keeps_the_oldest_and_counts_the_rest() {
     );
 }
 
+/// What is missing lies where the ring was full: behind what was in it, however much is read before that.
+#[test]
+fn a_discarding_ring_tells_what_is_missing_where_it_is() {
+    let Some(mut rig) = Rig::new(Loss::Discard, 4096, 8) else {
+        return;
+    };
+    let (mut next, mut told, mut holes) = (0, 0, 0);
+    for round in 1..=5 {
+        let end = 2000 * round;
+        (end - 2000..end).for_each(|number| rig.marker.write(number));
+        let mut pages = 0;
+        while pages < 2 || round == 5 {
+            let Some(bytes) = rig.ring.next(true).unwrap() else {
+                break;
+            };
+            let page = Page::parse(&rig.layout, bytes).unwrap();
+            let (lost, read) = (page.lost(), numbers(&page));
+            let newly = rig.ring.newly_lost(lost).unwrap();
+            assert_eq!(read[0], next + newly, "what is missing is missing before this page");
+            holes += u64::from(newly > 0);
+            told += newly;
+            next = read[0] + read.len() as u64;
+            rig.ring.done();
+            pages += 1;
+        }
+    }
+    assert!(holes > 1, "{holes}");
+    told += rig.ring.lost_at_end().unwrap();
+    assert_eq!(told, rig.instance.stats(CPU).unwrap().dropped);
+}
+
 #[test]
 fn an_overwriting_ring_keeps_the_newest_and_tells_where_the_rest_is_missing() {
     let Some(mut rig) = Rig::new(Loss::Overwrite, 4096, 8) else {

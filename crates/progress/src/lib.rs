@@ -14,6 +14,7 @@
 //! # Ok::<(), piste_trace::OpenError>(())
 //! ```
 
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, IsTerminal, stdout};
 use std::os::fd::AsFd;
@@ -21,7 +22,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use piste_trace::progress::{Way, bytes_of, bytes_read, indexing};
 use piste_trace::{Span, Trace};
 
@@ -65,10 +66,11 @@ impl Progress {
             if ended.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-            bar.set_style(style());
-            bar.set_message(what);
-            bar.set_elapsed(PATIENCE);
+            // Shown when it knows how far it is.
+            let bar = ProgressBar::hidden()
+                .with_style(style())
+                .with_message(what)
+                .with_elapsed(PATIENCE);
             loop {
                 let Way {
                     done_bytes,
@@ -77,6 +79,9 @@ impl Progress {
                 bar.set_length(total_bytes);
                 // A few bytes are read twice, and the end may take a moment.
                 bar.set_position(done_bytes.min(total_bytes));
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
                 if ended.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
@@ -100,8 +105,23 @@ impl Drop for Progress {
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3} %  {binary_bytes_per_sec}, {eta} left");
-    style.expect("a template that is right").progress_chars("=> ")
+    let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3} %  {rate}/s, {left} left");
+    let style = style.expect("a template that is right").progress_chars("=> ");
+    // The bar's own are of what it has seen, and it has not seen how the first part was done.
+    style
+        .with_key("rate", |state: &ProgressState, text: &mut dyn Write| {
+            let _ = write!(text, "{}", BinaryBytes(rate(state) as u64));
+        })
+        .with_key("left", |state: &ProgressState, text: &mut dyn Write| {
+            let left_bytes = state.len().unwrap_or(0).saturating_sub(state.pos());
+            let seconds = left_bytes as f64 / rate(state).max(1.0);
+            let _ = write!(text, "{:#}", HumanDuration(Duration::from_secs_f64(seconds)));
+        })
+}
+
+/// Bytes in a second, since the beginning.
+fn rate(state: &ProgressState) -> f64 {
+    state.pos() as f64 / state.elapsed().as_secs_f64()
 }
 
 /// What is written to stdout is seen by nobody meanwhile.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which tables SQL finds: `events`, `streams`, `findings`, and one for each name of events. The table of events `shop:order` is
+//! Which tables SQL finds: `events`, `streams`, `findings`, those of the model, `spans`, and one for each name of events. The table of events `shop:order` is
 //! `"shop:order"`, and also `shop.order`, as SQL writes a table `order` in a schema `shop`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,14 +13,22 @@ use datafusion::error::{DataFusionError, Result};
 use crate::about_trace::{Findings, streams};
 use crate::events::Events;
 use crate::layout::Layout;
+use crate::model::Model;
+use crate::one_pass::OnePass;
 use crate::scan::Found;
+use crate::spans::{SPANS, Spans};
 
 /// The catalog's name, and that of its first schema, which queries need not name.
 pub(crate) const CATALOG: &str = "piste";
 pub(crate) const SCHEMA: &str = "trace";
 
-/// Tables that are no events; events of these names are in `events`.
-pub(crate) const TABLES: [&str; 3] = ["events", "findings", "streams"];
+/// Tables that are of no single name of events; events of their names are in `events`.
+pub(crate) fn tables<'n>() -> impl Iterator<Item = &'n str> {
+    let of_model = piste_analysis::tables::ALL
+        .into_iter()
+        .map(|table| -> &'n str { table.name });
+    ["events", "findings", SPANS, "streams"].into_iter().chain(of_model)
+}
 
 /// Traces, as SQL sees them.
 pub(crate) struct Catalog {
@@ -106,10 +114,10 @@ impl CatalogProvider for Catalog {
 impl SchemaProvider for Schema {
     /// Each table is listed once: those with a prefix in its schema.
     fn table_names(&self) -> Vec<String> {
-        let is_listed = |name: &&String| !self.is_first || !name.contains(':') && !TABLES.contains(&name.as_str());
+        let is_listed = |name: &&String| !self.is_first || !name.contains(':') && !is_ours(name);
         let mut names: Vec<String> = self.names.keys().filter(is_listed).cloned().collect();
         if self.is_first {
-            names.extend(TABLES.map(str::to_owned));
+            names.extend(tables().map(str::to_owned));
         }
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         names.extend(made.keys().cloned());
@@ -125,14 +133,20 @@ impl SchemaProvider for Schema {
             .unwrap_or_else(PoisonError::into_inner)
             .get(name)
             .cloned();
+        let of_model = || self.of_model(name).filter(|_| self.is_first);
         let table: Arc<dyn TableProvider> = match name {
             _ if made.is_some() => return Ok(made),
             "events" if self.is_first => Arc::new(Events::new(&self.layout, None, &self.found)),
             "streams" if self.is_first => Arc::new(streams(&self.layout)?),
+            SPANS if self.is_first => Arc::new(OnePass::new(Spans {
+                layout: self.layout.clone(),
+                found: self.found.clone(),
+            })),
             "findings" if self.is_first => Arc::new(Findings::new(&self.layout, &self.opened)),
-            _ => match self.names.get(name) {
-                Some(number) => Arc::new(Events::new(&self.layout, Some(*number), &self.found)),
-                None => return Err(DataFusionError::Plan(self.no_table(name))),
+            _ => match (of_model(), self.names.get(name)) {
+                (Some(model), _) => Arc::new(OnePass::new(model)),
+                (None, Some(number)) => Arc::new(Events::new(&self.layout, Some(*number), &self.found)),
+                (None, None) => return Err(DataFusionError::Plan(self.no_table(name))),
             },
         };
         Ok(Some(table))
@@ -152,13 +166,26 @@ impl SchemaProvider for Schema {
 
     fn table_exist(&self, name: &str) -> bool {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.contains_key(name) || self.is_first && TABLES.contains(&name) || self.names.contains_key(name)
+        made.contains_key(name) || self.is_first && is_ours(name) || self.names.contains_key(name)
     }
 }
 
+fn is_ours(name: &str) -> bool {
+    tables().any(|table| table == name)
+}
+
 impl Schema {
+    fn of_model(&self, name: &str) -> Option<Model> {
+        let known = piste_analysis::tables::ALL.into_iter().find(|table| table.name == name);
+        known.map(|table| Model {
+            table,
+            layout: self.layout.clone(),
+            found: self.found.clone(),
+        })
+    }
+
     fn no_table(&self, name: &str) -> String {
-        let known = self.names.keys().map(String::as_str).chain(TABLES);
+        let known = self.names.keys().map(String::as_str).chain(tables());
         let near: Vec<String> = piste_names::nearest(name, known, 3)
             .into_iter()
             .map(|name| quoted(&name))

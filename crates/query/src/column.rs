@@ -14,6 +14,9 @@ use piste_ctf::read::plan::IntegerNode;
 
 use crate::kind::{DIGITS, Kind, arrow_fields, item_field};
 
+/// Bytes of texts and elements of lists in a batch, about.
+const WEIGHT_MAX: usize = 4 << 20;
+
 /// Index of a column.
 pub(crate) type ColumnId = usize;
 
@@ -86,6 +89,11 @@ impl Columns {
             nulls: NullBufferBuilder::new(0),
         });
         self.columns.len() - 1
+    }
+
+    /// What the rows hold is enough for a batch, however few they are.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.weight >= WEIGHT_MAX
     }
 
     /// Its type.

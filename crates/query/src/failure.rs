@@ -53,6 +53,7 @@ impl From<DataFusionError> for Failure {
             DataFusionError::ResourcesExhausted(what) => {
                 Failure::Failed(format!("the query needs more memory than --memory allows: {what}"))
             }
+            DataFusionError::External(error) => Failure::Failed(error.to_string()),
             DataFusionError::IoError(error) => error.kind().into(),
             DataFusionError::ArrowError(error, _) => match &**error {
                 arrow::error::ArrowError::IoError(_, error) => error.kind().into(),

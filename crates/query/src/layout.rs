@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use piste_ctf::read::plan::{EventPlan, Node};
 use piste_ctf::read::schema::Scope;
+use piste_ground::is_of_kernel;
 use piste_trace::Trace;
 
 use crate::kind::{self, Kind};
@@ -90,7 +91,9 @@ pub(crate) struct FieldColumn {
 
 /// Everything that is known before an event is read.
 pub(crate) struct Layout {
+    /// Those of the kernel first.
     pub(crate) traces: &'static [Trace],
+    kernel_count: usize,
     /// Names of events, each once.
     pub(crate) names: Vec<String>,
     pub(crate) classes: Vec<Class>,
@@ -102,10 +105,12 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Of traces. They are kept until the program ends: streams that read them refer to them.
-    pub(crate) fn new(traces: Vec<Trace>) -> Arc<Layout> {
+    pub(crate) fn new(mut traces: Vec<Trace>) -> Arc<Layout> {
+        traces.sort_by_key(|trace| !is_of_kernel(trace));
         let traces: &'static [Trace] = Box::leak(traces.into_boxed_slice());
         let mut layout = Layout {
             traces,
+            kernel_count: traces.partition_point(is_of_kernel),
             names: Vec::new(),
             classes: Vec::new(),
             by_number: Vec::new(),
@@ -136,6 +141,16 @@ impl Layout {
         layout.classes.iter_mut().for_each(Class::choose_sources);
         layout.columns = layout.columns_of(layout.classes.iter());
         Arc::new(layout)
+    }
+
+    /// The traces that tell what a kernel did.
+    pub(crate) fn kernel(&self) -> &'static [Trace] {
+        &self.traces[..self.kernel_count]
+    }
+
+    /// Those of programs.
+    pub(crate) fn programs(&self) -> &'static [Trace] {
+        &self.traces[self.kernel_count..]
     }
 
     /// Columns of some classes, behind the common ones: contexts first.

@@ -7,6 +7,9 @@
 //!   pushdown               conditions -> classes, streams, part of time: what has to be read
 //!   scan, rows, fill,      packets -> batches of Arrow
 //!   column, json_text
+//!   model                  traces of the kernel -> rows of what threads, CPUs and devices did
+//!   spans                  traces of programs -> rows of what they begin and end
+//!   one_pass, batches      rows that come one by one -> batches of Arrow
 //!   events, about_trace,   tables for DataFusion
 //!   catalog
 //!   session, prompt        statements -> batches
@@ -17,6 +20,7 @@
 //! request.rs says how it is called.
 
 mod about_trace;
+mod batches;
 mod catalog;
 mod column;
 mod events;
@@ -27,6 +31,8 @@ mod interrupt;
 mod json_text;
 mod kind;
 mod layout;
+mod model;
+mod one_pass;
 mod output;
 mod prompt;
 mod pushdown;
@@ -34,6 +40,7 @@ mod request;
 mod rows;
 mod scan;
 mod session;
+mod spans;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

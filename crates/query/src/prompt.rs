@@ -14,11 +14,13 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Editor, Helper};
 
-use crate::catalog::{TABLES, quoted};
+use crate::batches::schema;
+use crate::catalog::{quoted, tables};
 use crate::failure::{Failure, tell};
 use crate::layout::{Common, Layout};
 use crate::request::Format;
 use crate::session::Session;
+use crate::spans;
 
 const WORDS: &str = "SELECT FROM WHERE GROUP BY ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL AS DISTINCT HAVING JOIN LEFT ON \
     WITH UNION ALL CASE WHEN THEN ELSE END DESC ASC OVER PARTITION EXPLAIN DESCRIBE SHOW TABLES count( sum( avg( min( max( \
@@ -26,7 +28,7 @@ const WORDS: &str = "SELECT FROM WHERE GROUP BY ORDER LIMIT AND OR NOT IN LIKE B
 
 const HELP: &str = "\
 Statements end with ;   Ctrl-C ends a statement, Ctrl-D or exit the prompt.
-  SHOW TABLES;                                          events, streams, findings, and a table for each name of events
+  SHOW TABLES;                                          all tables: of events, of what the kernel did, of streams, findings
   DESCRIBE events;                                      its columns
   SELECT name, count(*) FROM events GROUP BY name;";
 
@@ -99,7 +101,11 @@ impl Words {
             .filter(|word| !word.is_empty())
             .map(str::to_owned)
             .collect();
-        words.extend(TABLES.map(str::to_owned));
+        words.extend(tables().map(str::to_owned));
+        let of_model = piste_analysis::tables::ALL.into_iter().map(|table| (table.columns)());
+        for headings in of_model.chain([spans::headings()]) {
+            words.extend(schema(&headings).fields().iter().map(|field| quoted(field.name())));
+        }
         words.extend(Common::ALL.iter().map(|(_, name)| (*name).to_owned()));
         words.extend(layout.columns.iter().map(|(name, _)| quoted(name)));
         words.extend(layout.names.iter().map(|name| quoted(name)));

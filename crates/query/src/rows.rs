@@ -24,8 +24,6 @@ pub(crate) const ZONE: &str = "UTC";
 pub(crate) const ROWS_MAX: usize = 8192;
 /// Values of a batch, about: with hundreds of columns it has fewer rows.
 const VALUES_MAX: usize = 1 << 20;
-/// Bytes of texts and elements of lists in a batch, about.
-const WEIGHT_MAX: usize = 4 << 20;
 
 /// Arrow's description of a column that every table has.
 pub(crate) fn common_field(common: Common, name: &str) -> Field {
@@ -187,7 +185,7 @@ impl Rows {
     /// It is time to take the batch.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= self.rows_max || self.columns.weight >= WEIGHT_MAX
+        self.rows >= self.rows_max || self.columns.is_heavy()
     }
 
     /// Adds the event that the stream has just read, which is of a class that is wanted.

@@ -2,7 +2,7 @@
 //! Reads events into batches, packet by packet. The packets of all streams are dealt out in pieces, so that several threads read one
 //! trace; rows come in the order of their streams, not of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,11 @@ pub(crate) fn way() -> impl Fn() -> Way + Send + 'static {
         done_bytes: bytes_read() - begun,
         total_bytes: wanted() - wanted_before,
     }
+}
+
+/// So much more is wanted.
+pub(crate) fn will_read(bytes: u64) {
+    BYTES_WANTED.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Some packets of a stream.
@@ -79,14 +84,21 @@ pub(crate) fn pieces(layout: &Layout, span: Span, is_wanted: impl Fn(usize) -> b
             }
         }
     }
-    BYTES_WANTED.fetch_add(all_bytes, Ordering::Relaxed);
+    will_read(all_bytes);
     pieces.sort_by_key(|(begin_ns, piece)| (*begin_ns, piece.stream, piece.packets.start));
     pieces.into_iter().map(|(_, piece)| piece).collect()
 }
 
 /// What was found while reading, each place once, however often it was read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found(Arc<Mutex<BTreeMap<Place, Finding>>>);
+pub(crate) struct Found(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    findings: BTreeMap<Place, Finding>,
+    /// Sentences about what rows cannot say.
+    notes: BTreeSet<String>,
+}
 
 /// File, what it is, byte of the file.
 type Place = (PathBuf, Kind, u64);
@@ -96,15 +108,30 @@ impl Found {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for finding in findings.iter() {
             let place = (finding.file.clone(), finding.kind, finding.offset);
-            known.insert(place, finding.clone());
+            known.findings.insert(place, finding.clone());
         }
+    }
+
+    pub(crate) fn note(&self, sentences: Vec<String>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.notes.extend(sentences);
+    }
+
+    /// Sentences about what rows cannot say.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.notes.iter().cloned().collect()
     }
 
     /// All of it.
     pub(crate) fn findings(&self) -> Findings {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut findings = Findings::default();
-        known.values().cloned().for_each(|finding| findings.add(finding));
+        known
+            .findings
+            .values()
+            .cloned()
+            .for_each(|finding| findings.add(finding));
         findings
     }
 }

@@ -20,7 +20,7 @@ use piste_trace::Findings;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::catalog::{CATALOG, Catalog, SCHEMA};
-use crate::failure::{Failure, tell_findings};
+use crate::failure::{Failure, tell, tell_findings};
 use crate::interrupt::Interrupt;
 use crate::layout::Layout;
 use crate::output::Output;
@@ -65,6 +65,7 @@ pub(crate) fn query(
         }
     };
     if !matches!(done, Err(Failure::Usage(_) | Failure::Interrupted)) {
+        found.notes().iter().for_each(|note| tell(note));
         let mut findings = Findings::clone(&opened);
         findings.extend(found.findings());
         tell_findings(&findings);

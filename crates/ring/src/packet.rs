@@ -36,7 +36,8 @@ pub struct Packet {
     pub content_bytes: u32,
     /// Records that the program says it committed.
     pub records: u32,
-    /// Records that the ring had discarded when the packet ended. Never less than in the packet before.
+    /// Records that the ring had discarded when the packet ended; of a packet that is full to its last byte, as in the one before. Never less
+    /// than in that.
     pub discarded: u64,
 }
 

@@ -155,7 +155,7 @@ impl Reader {
                 sequence: self.sequence,
             });
         };
-        let packet = copy_packet(ring, place, records, buffer)?;
+        let packet = copy_packet(place, records, buffer)?;
         self.taken = true;
         // Whoever ends a sub-buffer adds the counters up a moment later: two sums can come out in the wrong order.
         self.discarded = self.discarded.max(packet.discarded);
@@ -245,13 +245,8 @@ impl Reader {
 }
 
 /// Copies the complete sub-buffer at `place` to `buffer`.
-pub(crate) fn copy_packet(
-    ring: Ring<'_>,
-    place: Place<'_>,
-    records: u32,
-    buffer: &mut Vec<u8>,
-) -> Result<Packet, Corruption> {
-    let (content_units, discarded) = content(ring, place)?;
+pub(crate) fn copy_packet(place: Place<'_>, records: u32, buffer: &mut Vec<u8>) -> Result<Packet, Corruption> {
+    let (content_units, discarded) = content(place)?;
     buffer.clear();
     place.copy_data(0..content_units, buffer);
     Ok(Packet {
@@ -263,14 +258,15 @@ pub(crate) fn copy_packet(
     })
 }
 
-/// Units of content in the ended sub-buffer at `place`, and the records that were discarded when it ended.
-pub(crate) fn content(ring: Ring<'_>, place: Place<'_>) -> Result<(usize, u64), Corruption> {
+/// Units of content in the ended sub-buffer at `place`, and the records that were discarded when it ended; 0 when nobody counted them then. What
+/// the ring has discarded by now may be missing behind later packets, so that those have to tell it.
+pub(crate) fn content(place: Place<'_>) -> Result<(usize, u64), Corruption> {
     let subbuf_units = place.data.len();
     // ORDER ring.ended (acquire): `discarded` is visible. Pairs with runtime/ring.c. Stored before the padding's marks, so that who saw
     // all marks sees it, unless records fill the sub-buffer to its end: then nobody stores it.
     let ended = EndedWord(place.subbuf.ended.load(Acquire));
     let Some(content_units) = ended.content_units(place.sequence) else {
-        return Ok((subbuf_units, ring.discarded()));
+        return Ok((subbuf_units, 0));
     };
     if !(HEADER_UNITS..=subbuf_units).contains(&(content_units as usize)) {
         return Err(Corruption::Content {

@@ -50,7 +50,7 @@ pub(crate) fn copy_whole_records(
     place: Place<'_>,
     packet: &mut Vec<u8>,
 ) -> Result<Salvage, Corruption> {
-    let (content_units, _) = content(ring, place)?;
+    let (content_units, _) = content(place)?;
     let marks = place.copy_marks(content_units);
     packet.clear();
     place.copy_data(0..HEADER_UNITS, packet);

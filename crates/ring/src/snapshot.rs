@@ -71,7 +71,7 @@ impl Snapshot<'_> {
         let place = ring.place(sequence);
         let packet = place
             .complete_records()
-            .map(|records| copy_packet(ring, place, records, buffer));
+            .map(|records| copy_packet(place, records, buffer));
         // What was read counts only now.
         let oldest = oldest(ring);
         if oldest > sequence {

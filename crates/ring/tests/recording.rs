@@ -132,14 +132,42 @@ fn a_record_larger_than_a_sub_buffer_is_counted() {
         Outcome::Committed,
         "the largest that fits"
     );
+    // Nobody ends a packet that is full, and so nobody counts then: the next one tells.
+    assert_eq!(writer.record(&tick, |_| [1]), Outcome::Committed);
+    reader.end_current();
+    for expected in [(4096, 0), (96, 1)] {
+        let Next::Packet(packet) = reader.next(&mut Vec::new()) else {
+            panic!("two packets")
+        };
+        assert_eq!((packet.content_bytes, packet.discarded), expected);
+        reader.release();
+    }
+}
+
+#[test]
+fn what_is_discarded_behind_full_packets_is_told_behind_them() {
+    let channel = Channel::new(shape(LossMode::Discard));
+    let writer = channel.program.writer(0, 0);
+    // Four packets of 167 records without padding, then nothing fits.
+    let write = |count: usize| {
+        let outcomes = (0..count).map(|_| writer.record(&tick, |_| [1, 2, 3]));
+        outcomes.filter(|outcome| *outcome == Outcome::Committed).count()
+    };
+    assert_eq!(write(4 * 167 + 5), 4 * 167);
+    let mut reader = channel.memory.reader(0, 0);
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        let Next::Packet(packet) = reader.next(&mut Vec::new()) else {
+            panic!("four packets")
+        };
+        told.push(packet.discarded);
+        reader.release();
+    }
+    assert_eq!((told, write(1)), (vec![0; 4], 1));
     reader.end_current();
     assert!(matches!(
         reader.next(&mut Vec::new()),
-        Next::Packet(Packet {
-            content_bytes: 4096,
-            discarded: 1,
-            ..
-        })
+        Next::Packet(Packet { discarded: 5, .. })
     ));
 }
 

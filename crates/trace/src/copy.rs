@@ -6,8 +6,10 @@
 //! their headers or in a packet of their own when the few bits of a time do not suffice any more.
 //!
 //! Losses keep their places: a packet that tells one is written also when nothing else of it is wanted, and what was lost before the
-//! first packet that is written is not told.
+//! first packet that is written is not told. Of a part of time, packets without events say that its begin and its end were recorded, where
+//! nothing happened there.
 
+mod output;
 mod packet;
 mod stream;
 
@@ -122,6 +124,9 @@ fn copy_times(traces: &[Trace], targets: &[Target], span: Span, findings: &mut F
             let plan = &trace.plan;
             let stream = Stream::open(&StreamFile { plan, index }, 0..0, WINDOW_BYTES);
             let mut stream = stream.map_err(|error| unreadable(&index.path, error))?;
+            if span != Span::ALL {
+                copy.tell_quiet(trace);
+            }
             copy.all(&mut stream, findings)?;
             copied.add(copy.finish()?);
         }
@@ -144,7 +149,8 @@ fn copy_chosen(
     let mut copies = HashMap::new();
     for (trace, target) in traces.iter().zip(targets) {
         for index in &trace.streams {
-            if let Some(copy) = StreamCopy::open(trace, index, target, selection.span, form)? {
+            if let Some(mut copy) = StreamCopy::open(trace, index, target, selection.span, form)? {
+                copy.tell_quiet(trace);
                 copies.insert(index.path.as_path(), copy);
             }
         }

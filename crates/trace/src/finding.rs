@@ -30,6 +30,8 @@ pub enum Kind {
     UnknownEvent,
     /// A packet of another trace.
     OtherTrace,
+    /// A CPU whose events begin late or end early.
+    Unrecorded,
     /// A file that cannot be read.
     UnreadableFile,
 }

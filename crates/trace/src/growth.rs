@@ -20,7 +20,28 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Remembers what was shown of each stream.
 #[derive(Debug, Default)]
 pub struct Growth {
-    streams: HashMap<PathBuf, Shown>,
+    streams: HashMap<StreamKey, Shown>,
+}
+
+/// What tells a stream from others. Its file may be moved: a rotation does that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum StreamKey {
+    /// The trace's uuid, the class, the stream in it, and when its first packet begins: other tracers' chunks share the rest.
+    Ids([u8; 16], u64, u64, Option<u64>),
+    /// It says none of this.
+    Path(PathBuf),
+}
+
+impl StreamKey {
+    fn of(trace: &Trace, index: &StreamIndex) -> StreamKey {
+        match (trace.schema().uuid, index.stream_id) {
+            (Some(uuid), Some(id)) => {
+                let begin = index.packets.first().and_then(|packet| packet.begin);
+                StreamKey::Ids(uuid, index.class_id, id, begin)
+            }
+            _ => StreamKey::Path(index.path.clone()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -62,7 +83,7 @@ impl Growth {
             let is_whole =
                 |packet: &&Packet| is_over || packet.offset + packet.bytes <= bytes && !is_cut(findings, index, packet);
             let complete = index.packets.iter().take_while(is_whole).count();
-            let shown = self.streams.entry(index.path.clone()).or_insert(Shown {
+            let shown = self.streams.entry(StreamKey::of(trace, index)).or_insert(Shown {
                 packets: 0,
                 until_ns: None,
                 complete: 0,
@@ -81,7 +102,7 @@ impl Growth {
             is_waiting: false,
         };
         for (trace, index) in streams(traces) {
-            let Some(shown) = self.streams.get_mut(&index.path) else {
+            let Some(shown) = self.streams.get_mut(&StreamKey::of(trace, index)) else {
                 continue;
             };
             let part = Part {

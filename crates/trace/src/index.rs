@@ -30,6 +30,8 @@ pub struct StreamIndex {
     pub number: u64,
     /// The CPU, as its first packet says.
     pub cpu_id: Option<u64>,
+    /// Number of its first packet, as that says.
+    pub first_number: Option<u64>,
     /// In the order of the file.
     pub packets: Vec<Packet>,
     /// Where something is missing.
@@ -56,6 +58,8 @@ pub struct Packet {
     pub begin: Option<u64>,
     /// Cycles.
     pub end: Option<u64>,
+    /// It has no events.
+    pub is_empty: bool,
 }
 
 /// Something that the tracer says is missing before the end of a packet.

@@ -11,7 +11,9 @@
 //!   lines    events as lines of text
 //!   objects  events as JSON, with their values as json has them
 //!   rows     events with some of their values, as CSV, JSON or text
+//!   phases   what begins and ends something, and how it nests
 //!   blind    where events are missing
+//!   process  whose they are
 //!   count    how many events there are
 //!   copy     traces written once more, with fewer events or other metadata
 //!   durable  what was written, on the disk before it has its name
@@ -22,8 +24,8 @@
 //!
 //! A trace may be damaged, cut or still growing. What can be read is read; what cannot is a [`Finding`] with its place.
 //!
-//! Files are read, not mapped: a file that is cut while it is mapped ends the process that looks at it, and copying costs a nanosecond an
-//! event.
+//! Files are read, not mapped: a file that is cut while it is mapped ends the process that looks at it, and tables of pages cost nearly as much
+//! as copying.
 
 pub mod blind;
 pub mod copy;
@@ -40,6 +42,9 @@ pub mod lines;
 pub mod loss;
 pub mod merge;
 pub mod objects;
+pub mod part;
+pub mod phases;
+pub mod process;
 pub mod progress;
 pub mod rows;
 pub mod select;

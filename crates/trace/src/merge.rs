@@ -15,6 +15,7 @@ use std::ops::Range;
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::packet::Event;
 
+use crate::blind::Blind;
 use crate::finding::Findings;
 use crate::folder::Trace;
 use crate::index::StreamIndex;
@@ -43,7 +44,7 @@ impl Span {
     };
 
     /// From the first packet's begin to the last one's end, as far as they say; `None` when none does.
-    pub fn of(traces: &[Trace]) -> Option<Span> {
+    pub fn of<'t>(traces: impl IntoIterator<Item = &'t Trace>) -> Option<Span> {
         let mut span: Option<Span> = None;
         for trace in traces {
             for stream in &trace.streams {
@@ -95,6 +96,9 @@ pub struct Merge<'t> {
     limit: Option<u64>,
     /// What was not as it should be, so far.
     pub findings: Findings,
+    /// Where events could not be read: whoever wants to know takes it when something is here. It is later than the last event that was
+    /// handed on of that stream; the next one is not yet.
+    pub blind: Vec<Blind<'t>>,
 }
 
 #[derive(Debug)]
@@ -152,6 +156,7 @@ impl<'t> Merge<'t> {
             current: None,
             limit: None,
             findings: Findings::default(),
+            blind: Vec::new(),
         };
         let of_trace = |(number, trace): (usize, &'t Trace)| trace.streams.iter().map(move |index| (number, index));
         let mut streams: Vec<(usize, &StreamIndex)> = traces.iter().enumerate().flat_map(of_trace).collect();
@@ -190,10 +195,14 @@ impl<'t> Merge<'t> {
         let MergedStream { stream, ticks, .. } = &mut self.streams[index];
         let (begin, end) = (*ticks)?;
         loop {
-            let event = stream.next(&mut self.findings)?;
+            let (faults, last_ticks) = (stream.fault_count(), stream.last_ticks());
+            let event = stream.next(&mut self.findings);
+            if stream.fault_count() != faults {
+                self.blind.push(unreadable(stream, last_ticks, event.as_ref()));
+            }
             // What is later may be followed by what is not, if time goes back.
-            if event.ticks >= begin && event.ticks <= end {
-                return Some(event);
+            if event.is_none_or(|event| event.ticks >= begin && event.ticks <= end) {
+                return event;
             }
         }
     }
@@ -254,6 +263,18 @@ impl<'t> Merge<'t> {
     /// Which of the traces a stream is of.
     pub fn trace_of(&self, stream: usize) -> usize {
         self.streams[stream].trace
+    }
+}
+
+/// From the last event that could be read to the next one.
+fn unreadable<'t>(stream: &Stream<'t>, last_ticks: u64, next: Option<&Event<'_>>) -> Blind<'t> {
+    let last_ns = stream.scale.as_ref().filter(|_| last_ticks > 0);
+    let last_ns = last_ns.and_then(|scale| scale.nanoseconds(last_ticks));
+    Blind {
+        stream: stream.index,
+        cpu: stream.index.cpu_id,
+        begin_ns: last_ns.unwrap_or(i64::MIN),
+        end_ns: next.and_then(|next| stream.ns(next)).unwrap_or(i64::MAX),
     }
 }
 

@@ -51,6 +51,7 @@ pub struct Stream<'t> {
     last_ticks: u64,
     entered: u64,
     gaps: u64,
+    faults: u64,
 }
 
 impl<'t> Stream<'t> {
@@ -76,6 +77,7 @@ impl<'t> Stream<'t> {
             last_ticks: 0,
             entered: 0,
             gaps: 0,
+            faults: 0,
         })
     }
 
@@ -90,6 +92,16 @@ impl<'t> Stream<'t> {
     /// How often something was missing, up to the last event that was read: it was lost, or cannot be read, or the stream has ended.
     pub fn gap_count(&self) -> u64 {
         self.gaps
+    }
+
+    /// How often events could not be read that were there.
+    pub(crate) fn fault_count(&self) -> u64 {
+        self.faults
+    }
+
+    /// Cycles of the event that was read last; 0 before the first.
+    pub(crate) fn last_ticks(&self) -> u64 {
+        self.last_ticks
     }
 
     /// Reads only these packets.
@@ -147,6 +159,7 @@ impl<'t> Stream<'t> {
                         // Of a packet that the file cuts is said so already.
                         let said = self.reader.info().content_bits.unwrap_or(0) / 8;
                         if said > self.packet.map_or(0, |packet| packet.bytes) {
+                            self.faults += 1;
                             self.packet = None;
                             continue;
                         }
@@ -324,6 +337,7 @@ impl<'t> Stream<'t> {
 
     fn find(&mut self, findings: &mut Findings, kind: Kind, what: String) {
         self.gaps += 1;
+        self.faults += 1;
         self.find_at(findings, kind, what, self.reader.position(), 1);
     }
 

@@ -65,6 +65,18 @@ pub fn instances_of(place: &Workplace) -> Vec<String> {
     names.filter(|name| name.starts_with(&prefix)).collect()
 }
 
+/// Time that the host of this virtual machine took from its CPUs since it started.
+///
+/// # Panics
+/// The kernel does not count it.
+pub fn stolen_ns() -> i64 {
+    const TICK_NS: i64 = 10_000_000;
+    let text = fs::read_to_string("/proc/stat").expect("the kernel's counts");
+    // cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL
+    let ticks = text.split_whitespace().nth(8).expect("a count of what is stolen");
+    TICK_NS * ticks.parse::<i64>().expect("a number")
+}
+
 /// A session of the kernel domain, with a channel `kernel` that the options describe.
 pub struct KernelSession<'a> {
     place: &'a Workplace,

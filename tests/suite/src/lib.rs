@@ -12,6 +12,7 @@ pub mod compiler;
 pub mod kernel;
 pub mod process;
 pub mod recording;
+pub mod report;
 pub mod trace;
 pub mod workplace;
 

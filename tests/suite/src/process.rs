@@ -264,3 +264,17 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         thread::sleep(LOOK_AGAIN);
     }
 }
+
+/// A CPU that this process may run on: the first one.
+///
+/// # Panics
+/// The kernel does not tell.
+#[must_use]
+pub fn allowed_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel's text");
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .expect("a list");
+    list.trim().split(['-', ',']).next().expect("a CPU").to_owned()
+}

@@ -72,6 +72,8 @@ impl Workplace {
                 "LD_LIBRARY_PATH",
                 format!("{}:{}", build().join("lib").display(), self.folder.path().display()),
             )
+            // A program whose pisted does not answer in time goes on without: that is no question of how busy this machine is.
+            .env("PISTE_REGISTER_TIMEOUT", "60000")
             .env_remove("LD_PRELOAD")
             .env_remove("PISTE_RECORD")
             .env_remove("PISTE_LIBDIR")

@@ -1,50 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste analyze` of files, devices and memory, on recordings whose answers the kernel counts as well.
 
-use std::path::Path;
-
-use piste_suite::Workplace;
 use piste_suite::kernel::workplace as kernel_workplace;
+use piste_suite::report::{READ_DIRECTLY, analyze, number, record_whole, rows, text};
 use serde_json::Value;
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-fn rows<'v>(report: &'v Value, table: &str) -> &'v Vec<Value> {
-    report[table]
-        .as_array()
-        .unwrap_or_else(|| panic!("no {table}: {report:#}"))
-}
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-/// Records without loss: what was lost, nobody knows. The machine may be too busy for that now and then.
-fn record(place: &Workplace, options: &[&str], command: &[&str]) -> (String, String) {
-    for attempt in 1..=5 {
-        let trace = text(&place.path(&format!("trace-{attempt}"))).to_owned();
-        let arguments = [&["record", "--no-user", "-o", &trace], options, &["--"], command].concat();
-        let recorded = place.piste(&arguments);
-        recorded.expect_success();
-        if recorded.stderr.contains("nothing lost") {
-            return (trace, recorded.stdout);
-        }
-    }
-    panic!("no recording without loss: {command:?}");
-}
-
-fn analyze(place: &Workplace, name: &str, trace: &str, options: &[&str]) -> Value {
-    place.piste_json(&[&["analyze", name, trace], options].concat())
-}
 
 #[test]
 fn bytes_are_those_that_the_kernel_counts() {
     let Some(place) = kernel_workplace() else { return };
     let program = place.program("io_mix.c");
     let folder = place.path(".");
-    let (trace, said) = record(&place, &[], &[text(&program), text(&folder)]);
+    let (trace, said) = record_whole(&place, &[], &[text(&program), text(&folder)]);
     let said: Vec<i64> = said
         .split_whitespace()
         .map(|word| word.parse().expect("a number"))
@@ -92,24 +58,6 @@ fn bytes_are_those_that_the_kernel_counts() {
     );
 }
 
-/// Reads its own file past the page cache, from what is no memory of the kernel's.
-const READ_DIRECTLY: &str = "
-import mmap, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
-os.write(fd, bytes(1 << 20))
-os.fsync(fd)
-os.close(fd)
-try:
-    fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
-except OSError:
-    sys.exit()
-page = mmap.mmap(-1, 65536)
-total = 0
-for _ in range(16):
-    total += os.readv(fd, [page])
-print(os.getpid(), total)
-";
-
 /// Bytes that all devices have read since the machine began.
 fn read_by_devices() -> i64 {
     let all = std::fs::read_to_string("/proc/diskstats").expect("Linux has it");
@@ -127,7 +75,7 @@ fn requests_are_those_that_a_device_has_done() {
     // Where the build is, there is a disk if there is one at all.
     let file = piste_suite::build_tree::build().join(format!("direct-{}", std::process::id()));
     let before = read_by_devices();
-    let (trace, said) = record(
+    let (trace, said) = record_whole(
         &place,
         &["-a", "--preset", "io,sched"],
         &["python3", "-c", READ_DIRECTLY, text(&file)],
@@ -201,7 +149,7 @@ print(os.getpid())
 #[test]
 fn memory_and_sockets_are_told_of_who_used_them() {
     let Some(place) = kernel_workplace() else { return };
-    let (trace, said) = record(
+    let (trace, said) = record_whole(
         &place,
         &["--preset", "mem,net,io,sched"],
         &["python3", "-c", TOUCH_AND_SEND],
@@ -234,7 +182,7 @@ fn a_trace_without_switches_tells_who_called() {
     let Some(place) = kernel_workplace() else { return };
     let program = place.program("io_mix.c");
     let folder = place.path(".");
-    let (trace, said) = record(&place, &["--preset", "syscalls"], &[text(&program), text(&folder)]);
+    let (trace, said) = record_whole(&place, &["--preset", "syscalls"], &[text(&program), text(&folder)]);
     let said: Vec<&str> = said.split_whitespace().collect();
     let top = analyze(&place, "iotop", &trace, &["--tid", said[0]]);
     let [own] = &rows(&top, "processes")[..] else {

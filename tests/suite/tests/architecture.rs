@@ -9,23 +9,27 @@ use std::path::{Path, PathBuf};
 use piste_suite::build_tree::repository;
 
 /// Which crates of ours each crate may use.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("abi", &[]),
     ("ring", &["abi"]),
     ("ctf", &[]),
     ("control", &[]),
     ("names", &[]),
-    ("kernel", &["ctf", "names"]),
+    ("symbols", &[]),
+    ("kernel", &["ctf", "names", "symbols"]),
     ("trace", &["ctf", "names"]),
     ("export", &["trace", "ctf"]),
     ("progress", &["trace"]),
     ("daemon", &["ring", "kernel", "ctf", "control", "abi", "names"]),
     ("analysis", &["ctf", "names"]),
+    ("ground", &["analysis", "trace", "ctf"]),
     (
         "cli",
-        &["control", "analysis", "export", "progress", "trace", "ctf", "names"],
+        &[
+            "control", "ground", "analysis", "export", "progress", "symbols", "trace", "ctf", "names",
+        ],
     ),
-    ("query", &["progress", "trace", "ctf", "names"]),
+    ("query", &["ground", "analysis", "progress", "trace", "ctf", "names"]),
     ("python", &["control", "analysis", "ctf"]),
 ];
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use piste_suite::process::{send, wait_until};
+use piste_suite::process::{allowed_cpu, send, wait_until};
 use piste_suite::{Running, Trace, Workplace};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -17,16 +17,6 @@ fn create(place: &Workplace, name: &str) {
 
 fn puppet(place: &Workplace) -> Running {
     place.start(place.program("puppet.c"), &[])
-}
-
-/// A CPU that this process may run on.
-fn allowed_cpu() -> String {
-    let status = fs::read_to_string("/proc/self/status").expect("the kernel's text");
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-        .expect("a list");
-    list.trim().split(['-', ',']).next().expect("a CPU").to_owned()
 }
 
 fn counts(place: &Workplace, trace: &str) -> BTreeMap<String, u64> {

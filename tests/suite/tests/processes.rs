@@ -351,10 +351,12 @@ fn a_hung_pisted_holds_the_start_of_a_program_no_longer_than_its_setting() {
     let pisted = place.pisted();
     send(pisted, Signal::STOP);
     // It ends at all: pisted is stopped meanwhile. Without the setting, with a short one, with a wrong one.
-    place.run(&program, &["1", "10"]).expect_silent_success();
-    for setting in ["0", "50", "soon"] {
+    for setting in [None, Some("0"), Some("50"), Some("soon")] {
         let mut command = place.command(&program);
-        command.args(["1", "10"]).env("PISTE_REGISTER_TIMEOUT", setting);
+        command.args(["1", "10"]).env_remove("PISTE_REGISTER_TIMEOUT");
+        if let Some(setting) = setting {
+            command.env("PISTE_REGISTER_TIMEOUT", setting);
+        }
         piste_suite::process::run(&mut command).expect_silent_success();
     }
     // It is held, when it may be held for long.

@@ -317,11 +317,11 @@ fn write_small_trace(folder: &Path, streams: impl IntoIterator<Item = (u32, Vec<
 }
 
 #[test]
-fn more_streams_than_files_may_be_open_are_merged() {
+fn more_streams_than_files_may_be_open_are_read() {
     let place = Workplace::new();
     let trace = place.path("many");
     fs::create_dir(&trace).expect("a folder is made");
-    let count = 3000;
+    let count = 5000;
     // Each has an early and a late event.
     write_small_trace(
         &trace,
@@ -330,8 +330,11 @@ fn more_streams_than_files_may_be_open_are_merged() {
     let limited = |arguments: &[&str]| {
         let mut limited = place.command("prlimit");
         limited.args(["--nofile=256:256", "--"]).arg(binary("piste"));
-        process::run(limited.args(arguments))
+        let finished = process::run(limited.args(arguments));
+        finished.expect_success();
+        finished
     };
+    let json = |arguments: &[&str]| -> Value { serde_json::from_str(&limited(arguments).stdout).expect("JSON") };
     let numbers = |trace: &str| -> Vec<u32> {
         let shown = limited(&["view", trace]);
         shown.expect_silent_success();
@@ -340,10 +343,28 @@ fn more_streams_than_files_may_be_open_are_merged() {
             .filter_map(|line| line.split("n = ").nth(1)?.trim_end_matches(" }").parse().ok())
             .collect()
     };
-    assert_eq!(numbers("many"), (0..2 * count).collect::<Vec<u32>>());
+    let all: Vec<u32> = (0..2 * count).collect();
+    assert_eq!(numbers("many"), all);
+    for options in [&[][..], &["--filter", "n >= 0"]] {
+        let stats = json(&[&["stats", "--json", "many"], options].concat());
+        assert_eq!(stats["events"], 2 * count, "{options:?}");
+    }
+    let sql = "SELECT count(*) AS events, sum(n) AS sum FROM events";
+    let sum: u64 = all.iter().copied().map(u64::from).sum();
+    assert_eq!(
+        json(&["query", "--format", "json", "many", sql]),
+        serde_json::json!([{ "events": 2 * count, "sum": sum }])
+    );
+    for format in ["chrome", "perfetto", "json"] {
+        let exported = json(&["export", "many", "--format", format, "-o", format, "--json"]);
+        assert_eq!(exported["events"], 2 * count, "{format}");
+    }
+    limited(&["export", "many", "--format", "parquet", "-o", "parquet"]);
 
-    // A part of them is written, of nearly every stream.
-    limited(&["trim", "many", "--filter", "n & 1 && n > 10", "-o", "part"]).expect_success();
+    // Traces of nearly every stream.
+    limited(&["trim", "many", "-o", "whole"]);
+    assert_eq!(numbers("whole"), all);
+    limited(&["trim", "many", "--filter", "n & 1 && n > 10", "-o", "part"]);
     let odd: Vec<u32> = (11..2 * count).step_by(2).collect();
     assert_eq!(numbers("part"), odd);
 }

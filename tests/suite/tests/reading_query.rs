@@ -93,9 +93,22 @@ fn groups_count_what_stats_counts() {
     assert_eq!(number(&place, path, "SELECT count(*) FROM findings"), 0);
     let tables = place.piste_succeeds(&["query", text(path), "SHOW TABLES"]);
     let words: Vec<&str> = tables.split_whitespace().collect();
-    let expected = [
-        "schema", "table", "trace", "events", "trace", "findings", "trace", "streams", "count", "tick",
+    let of_trace = [
+        "events",
+        "findings",
+        "io_requests",
+        "irqs",
+        "processes",
+        "sched_slices",
+        "spans",
+        "streams",
+        "syscalls",
+        "thread_states",
+        "threads",
     ];
+    let mut expected = vec!["schema", "table"];
+    expected.extend(of_trace.into_iter().flat_map(|table| ["trace", table]));
+    expected.extend(["count", "tick"]);
     assert_eq!(words, expected);
 }
 

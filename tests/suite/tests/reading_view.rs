@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Stdio;
 
 use piste_suite::build_tree::binary;
+use piste_suite::kernel::{self, KernelSession};
 use piste_suite::{Recording, Workplace, process};
 use serde_json::Value;
 
@@ -248,6 +249,43 @@ fn a_slow_program_is_followed_while_it_runs() {
         let first = place.piste_succeeds(&["view", "--follow", "slow", "-n", count]);
         assert_eq!(first.lines().count().to_string(), count, "{first}");
     }
+}
+
+#[test]
+fn the_kernel_is_followed_while_it_records() {
+    let Some(place) = kernel::workplace() else { return };
+    let session = KernelSession::create(&place, &[]);
+    let mut running = place.start(place.program("numbered_calls.c"), &["300", "0", "100"]);
+    assert_eq!(running.line(), "ready");
+    session
+        .enable(&["--syscall", "close"])
+        .track(&["--pid", &running.pid().to_string()])
+        .start();
+    let shown = place.path("shown");
+    let file = fs::File::create(&shown).expect("a file");
+    let mut command = place.command(binary("piste"));
+    let command = command.args(["view", "--follow", "kernel", "--json"]).stdout(file);
+    let mut follower = command.spawn().expect("it starts");
+    let text = || fs::read_to_string(&shown).expect("what was shown");
+    let calls = || text().matches("\"name\":\"syscall_entry_close\"").count();
+    // The session goes on, and the program waits.
+    for (part, said) in [(1, "part"), (2, "part"), (3, "done")] {
+        assert_eq!(running.ask("go on"), said);
+        process::wait_until("its calls are shown", || calls() >= 100 * part);
+    }
+    place.piste_succeeds(&["stop"]);
+    let status = follower.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    assert_eq!(calls(), 300);
+    let text = text();
+    let mut followed: Vec<&str> = text.lines().collect();
+    let whole = place.piste_succeeds(&["view", "--json", place.path("trace").to_str().expect("UTF-8")]);
+    let mut whole: Vec<&str> = whole.lines().collect();
+    // A CPU that was quiet may come late.
+    followed.sort_unstable();
+    whole.sort_unstable();
+    assert!(followed == whole, "{} and {} events", followed.len(), whole.len());
+    session.end();
 }
 
 #[test]

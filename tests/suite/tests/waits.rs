@@ -2,29 +2,25 @@
 //! Why threads waited, of programs whose waits are known: they sleep for a time, and nothing of it can take less. How long the rest takes is
 //! the scheduler's business.
 
-use std::path::Path;
-
 use piste_suite::Workplace;
 use piste_suite::compiler::Compilation;
 use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_suite::report::{self, number, rows, text};
 use serde_json::Value;
 
 /// waits.c sleeps twice as long each time, with all others waiting for it. Between the call and the sleep it may lose its CPU for a while.
 const SLEEP_NS: i64 = 150_000_000;
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
 /// Records a run of a program that tells its threads: the trace, and they. `None` when it said that it cannot run here.
-fn try_record(place: &KernelWorkplace, source: &str, mode: &str) -> Option<(String, Vec<i64>)> {
+fn try_record(place: &KernelWorkplace, options: &[&str], source: &str, mode: &str) -> Option<(String, Vec<i64>)> {
     let program = place.path("program");
     Compilation::of(&[source]).link(&program);
     for old in ["threads", "trace"] {
         place.run("rm", &["-rf", text(&place.path(old))]).expect_success();
     }
     let trace = text(&place.path("trace")).to_owned();
-    let recorded = place.piste(&["record", "--no-user", "-o", &trace, "--", text(&program), mode]);
+    let command = ["-o", &trace, "--", text(&program), mode];
+    let recorded = place.piste(&[&["record", "--no-user"], options, &command].concat());
     if recorded.status == 77 {
         return None;
     }
@@ -35,20 +31,13 @@ fn try_record(place: &KernelWorkplace, source: &str, mode: &str) -> Option<(Stri
 }
 
 fn record(place: &KernelWorkplace, source: &str, mode: &str) -> (String, Vec<i64>) {
-    try_record(place, source, mode).expect("it runs anywhere")
+    // Whether what comes over a network was sent from here can be told where all that interrupts is known.
+    let options: &[&str] = if mode == "tcp" { &["-a"] } else { &[] };
+    try_record(place, options, source, mode).expect("it runs anywhere")
 }
 
 fn analyze(place: &Workplace, name: &str, trace: &str, options: &[&str]) -> Value {
-    place.piste_json(&[&["analyze", name, trace, "--limit", "100000"], options].concat())
-}
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-fn rows<'v>(report: &'v Value, table: &str) -> &'v Vec<Value> {
-    let rows = report[table].as_array();
-    rows.unwrap_or_else(|| panic!("no {table}: {report:#}"))
+    report::analyze(place, name, trace, &[&["--limit", "100000"], options].concat())
 }
 
 /// The path of the main thread, whose segments follow each other without a hole.
@@ -60,12 +49,17 @@ fn path(place: &Workplace, trace: &str, thread: i64) -> Vec<Value> {
         assert_eq!(end_ns, number(&pair[1]["begin_ns"]), "{report:#}");
     }
     let all_ns: i64 = path.iter().map(|row| number(&row["duration_ns"])).sum();
-    let by_causes: i64 = rows(&report, "causes").iter().map(|row| number(&row["total_ns"])).sum();
-    let by_threads: i64 = rows(&report, "threads")
-        .iter()
-        .map(|row| number(&row["total_ns"]))
-        .sum();
-    assert_eq!((all_ns, all_ns), (by_causes, by_threads));
+    for table in ["causes", "threads"] {
+        let mut sum_ns = 0;
+        for row in rows(&report, table) {
+            let ns = number(&row["total_ns"]);
+            sum_ns += ns;
+            let percent = 100.0 * ns as f64 / all_ns as f64;
+            let told = row["share_percent"].as_f64().expect("a number");
+            assert!((told - percent).abs() < 0.1, "{percent} % of {all_ns} ns: {row:#}");
+        }
+        assert_eq!(sum_ns, all_ns, "{table}: {report:#}");
+    }
     path.clone()
 }
 
@@ -82,7 +76,14 @@ fn asleep_ns(path: &[Value], threads: &[i64]) -> i64 {
 #[test]
 fn a_path_leads_to_the_sleep_that_all_wait_for() {
     let Some(place) = kernel_workplace() else { return };
-    for (mode, count) in [("timer", 1), ("chain", 1), ("pipe", 3), ("lock", 1), ("convoy", 3)] {
+    for (mode, count) in [
+        ("timer", 1),
+        ("chain", 1),
+        ("pipe", 3),
+        ("tcp", 3),
+        ("lock", 1),
+        ("convoy", 3),
+    ] {
         let (trace, threads) = record(&place, "waits.c", mode);
         let path = path(&place, &trace, threads[0]);
         // Of a chain the last one sleeps, of locks all that have it.
@@ -149,7 +150,7 @@ fn a_lock_is_known_by_who_waits_for_it_and_who_wakes() {
 fn a_priority_inversion_is_found_and_inheritance_prevents_it() {
     let Some(place) = kernel_workplace() else { return };
     for mode in ["plain", "inherit"] {
-        let Some((trace, threads)) = try_record(&place, "inversion.c", mode) else {
+        let Some((trace, threads)) = try_record(&place, &[], "inversion.c", mode) else {
             println!("skipped: real-time priorities are refused");
             return;
         };

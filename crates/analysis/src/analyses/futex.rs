@@ -4,11 +4,13 @@
 use rustc_hash::FxHashMap;
 
 use super::totals::PerThread;
-use super::{COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, tid};
+use super::{
+    COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, process_comm, tid,
+};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::facts::FutexOperation;
 use crate::measure::Times;
-use crate::model::{Call, Listen, Slice, State, System, ThreadId};
+use crate::model::{Call, Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Column, Report, Table, Unit, Value, column};
 
 /// System calls about futexes, with which one they are about.
@@ -17,6 +19,7 @@ pub(super) const FUTEXES: Need = Need {
         "syscall_entry_futex",
         "syscall_entry_futex_wait",
         "syscall_entry_futex_time64",
+        "sys_futex",
     ],
     what: "system calls about futexes",
     option: "--preset sched,syscalls",
@@ -55,7 +58,7 @@ struct Contention {
 /// A futex: an address in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Place {
-    process: i32,
+    process: ProcessId,
     address: u64,
 }
 
@@ -65,7 +68,6 @@ struct OfFutex {
     /// Calls that did not wait, as the lock was free again.
     too_late: u64,
     wakes: u64,
-    caller: ThreadId,
 }
 
 /// Of the calls' results, negative: the value was another one than expected.
@@ -99,7 +101,6 @@ impl Listen for Contention {
             timed_out: 0,
             too_late: 0,
             wakes: 0,
-            caller: call.thread,
         });
         match (futex.operation, call.result) {
             (FutexOperation::Wake, _) => of_futex.wakes += 1,
@@ -164,8 +165,8 @@ impl Contention {
                     .max_by_key(|(waker, count)| (**count, std::cmp::Reverse(**waker)))
             });
             let mut row = vec![
-                Value::Number(place.process.into()),
-                comm(system, futex.caller),
+                Value::Number(place.process.pid.into()),
+                process_comm(system, place.process),
                 address(place.address),
             ];
             row.extend(futex.waits.values());
@@ -254,10 +255,7 @@ mod tests {
         let rows = |table: usize| csv[table].lines().skip(1).collect::<Vec<_>>();
         assert_eq!(
             rows(0),
-            [
-                "1,child,0x80,1,53,53,53,53,1,0,0,1,",
-                "2,,0x40,1,31,31,31,31,0,1,0,1,(1)"
-            ]
+            ["1,,0x80,1,53,53,53,53,1,0,0,1,", "2,,0x40,1,31,31,31,31,0,1,0,1,(1)"]
         );
         assert_eq!(rows(1), ["3,1,child,0x80,,1,53,53,53,53", "2,,,0x40,(1),1,31,31,31,31"]);
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::io::{DEVICE, FILE, KIND, READ, WRITTEN, kind, unfinished, wants_call, wants_request};
-use super::{COMM, LIMIT, PID, comm};
+use super::{COMM, LIMIT, PID, process_comm};
 use crate::analysis::{Analysis, Description, Options};
 use crate::facts::DeviceOperation;
-use crate::model::{FileCall, FileId, FileKind, Listen, Request, System, ThreadId};
+use crate::model::{FileCall, FileId, FileKind, Listen, ProcessId, Request, System, ThreadId};
 use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOTOP: Description = Description {
@@ -29,9 +29,9 @@ pub(super) static IOTOP: Description = Description {
 
 struct IoTop {
     options: Options,
-    processes: FxHashMap<i32, OfProcess>,
+    processes: FxHashMap<ProcessId, OfProcess>,
     /// By file and process: those without a name are told apart by whose they are.
-    files: FxHashMap<(FileId, i32), Bytes>,
+    files: FxHashMap<(FileId, ProcessId), Bytes>,
     devices: BTreeMap<u32, OfDevice>,
     unfinished: u64,
 }
@@ -43,11 +43,10 @@ struct Bytes {
     written: u64,
 }
 
+#[derive(Default)]
 struct OfProcess {
     by_calls: Bytes,
     at_devices: Bytes,
-    /// One of its threads.
-    thread: ThreadId,
 }
 
 #[derive(Default)]
@@ -62,11 +61,7 @@ struct OfDevice {
 impl IoTop {
     fn process(&mut self, system: &System, thread: ThreadId) -> &mut OfProcess {
         let process = system.thread(thread).process();
-        self.processes.entry(process).or_insert(OfProcess {
-            by_calls: Bytes::default(),
-            at_devices: Bytes::default(),
-            thread,
-        })
+        self.processes.entry(process).or_default()
     }
 }
 
@@ -152,7 +147,7 @@ impl IoTop {
             column("device_written_bytes", "TO DEVICES", Unit::Bytes),
         ];
         let mut table = Table::new("processes", "Processes", &columns);
-        let mut processes: Vec<(&i32, &OfProcess)> = self.processes.iter().collect();
+        let mut processes: Vec<(&ProcessId, &OfProcess)> = self.processes.iter().collect();
         let sum = |own: &OfProcess| {
             let (calls, devices) = (own.by_calls, own.at_devices);
             calls.read + calls.written + devices.read + devices.written
@@ -160,8 +155,8 @@ impl IoTop {
         processes.sort_by_key(|(process, own)| (std::cmp::Reverse(sum(own)), **process));
         for (process, own) in processes.into_iter().take(self.limit()) {
             table.row([
-                Value::Number((*process).into()),
-                comm(system, own.thread),
+                Value::Number(process.pid.into()),
+                process_comm(system, *process),
                 own.by_calls.read.into(),
                 own.by_calls.written.into(),
                 own.at_devices.read.into(),

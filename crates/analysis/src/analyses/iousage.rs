@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::io::{FILE, KIND, READ, WRITTEN, file, kind, wants_call};
-use super::{COMM, LIMIT, PID, comm};
+use super::{COMM, LIMIT, PID, process_comm};
 use crate::analysis::{Analysis, Description, Need, Options};
-use crate::model::{FileCall, FileId, FileOperation, Listen, System, ThreadId};
+use crate::model::{FileCall, FileId, FileOperation, Listen, ProcessId, System};
 use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOUSAGE: Description = Description {
@@ -29,9 +29,9 @@ pub(super) static IOUSAGE: Description = Description {
 
 struct IoUsage {
     options: Options,
-    processes: BTreeMap<i32, (Usage, ThreadId)>,
+    processes: BTreeMap<ProcessId, Usage>,
     /// By process, file and descriptor.
-    files: FxHashMap<(i32, FileId, i32), Usage>,
+    files: FxHashMap<(ProcessId, FileId, i32), Usage>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -85,10 +85,7 @@ impl Listen for IoUsage {
         let process = system.thread(call.call.thread).process();
         let reads = matches!(call.operation, FileOperation::Read | FileOperation::Copy);
         let writes = matches!(call.operation, FileOperation::Write | FileOperation::Copy);
-        let (own, _) = self
-            .processes
-            .entry(process)
-            .or_insert((Usage::default(), call.call.thread));
+        let own = self.processes.entry(process).or_default();
         own.add(call, reads, writes);
         let mut of = |opened: Option<crate::model::Opened>, is_source: bool| {
             if let Some(opened) = opened {
@@ -114,8 +111,8 @@ impl Analysis for IoUsage {
         ];
         let columns = [&[PID, COMM], &usage[..]].concat();
         let mut processes = Table::new("processes", "Processes", &columns);
-        for (process, (own, thread)) in &self.processes {
-            let mut row = vec![Value::Number((*process).into()), comm(system, *thread)];
+        for (process, own) in &self.processes {
+            let mut row = vec![Value::Number(process.pid.into()), process_comm(system, *process)];
             row.extend(own.values());
             processes.row(row);
         }
@@ -126,8 +123,8 @@ impl Analysis for IoUsage {
         let mut files = Table::new("files", "Files of processes", &columns);
         for own in self.by_name(system) {
             let mut row = vec![
-                Value::Number(own.process.into()),
-                comm(system, self.processes[&own.process].1),
+                Value::Number(own.process.pid.into()),
+                process_comm(system, own.process),
                 own.descriptor.into(),
                 file(system, own.id),
                 kind(system, own.id).text().into(),
@@ -146,7 +143,7 @@ impl Analysis for IoUsage {
 
 /// What a process did with a file.
 struct OfFile {
-    process: i32,
+    process: ProcessId,
     id: FileId,
     /// Absent when there were several.
     descriptor: Option<i32>,

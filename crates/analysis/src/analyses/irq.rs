@@ -58,13 +58,18 @@ const SOFT: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
+/// Linux's name of a soft interrupt.
+pub(crate) fn soft_name(vector: u32) -> Option<&'static str> {
+    SOFT.get(vector as usize).copied()
+}
+
 /// `irq 36 virtio1-req.0`, `softirq TIMER`, `vector local_timer`
 pub(crate) fn named(system: &System, interrupt: Interrupt) -> String {
     match interrupt {
         Interrupt::Device(number, name) => format!("irq {number} {}", system.names.text(name))
             .trim_end()
             .to_owned(),
-        Interrupt::Soft(vector) => match SOFT.get(vector as usize) {
+        Interrupt::Soft(vector) => match soft_name(vector) {
             Some(name) => format!("softirq {name}"),
             None => format!("softirq {vector}"),
         },

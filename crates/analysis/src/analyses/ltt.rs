@@ -2,19 +2,21 @@
 //! The analysis of the Linux Trace Toolkit: for every process and thread, the time that it ran, in its own program and in the kernel, and what
 //! it waited for; beside it, what a clock tick would have made of it, as `ps` shows it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use super::totals::{PerThread, Totals};
 use super::{
-    CALLS, COMM, COUNT, INTERRUPTS, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, pid, tid,
+    CALLS, COMM, COUNT, INTERRUPTS, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, pid, process_comm,
+    tid,
 };
 use crate::analysis::{Analysis, Description, Options};
 use crate::cause::{Cause, Causes};
 use crate::facts::Fact;
 use crate::measure::Times;
-use crate::model::{Call, Listen, Nature, Slice, State, System, ThreadId};
+use crate::model::{Call, Listen, Nature, ProcessId, Slice, State, System, ThreadId};
 use crate::names::Name;
 use crate::report::{Column, Report, Table, Unit, Value, column};
 
@@ -36,7 +38,7 @@ pub(super) static LTT: Description = Description {
 struct Ltt {
     options: Options,
     threads: PerThread<OfThread>,
-    calls: FxHashMap<(i32, Name), (Times, u64)>,
+    calls: FxHashMap<(ProcessId, Name), (Times, u64)>,
     /// By CPU: time without a thread, and time with interrupts only.
     idle: BTreeMap<u32, OfCpu>,
     causes: Causes,
@@ -89,7 +91,7 @@ impl Listen for Ltt {
 const STATES: [Column; 14] = [
     column("on_cpu_ns", "ON CPU", Unit::Nanoseconds),
     column("on_cpu_percent", "CPU %", Unit::Percent).with_bar(),
-    column("sampled_ns", "AS PS SEES", Unit::Nanoseconds),
+    column("sampled_ns", "BY TICKS", Unit::Nanoseconds),
     column("user_ns", "USER", Unit::Nanoseconds),
     column("kernel_ns", "KERNEL", Unit::Nanoseconds),
     column("interrupted_ns", "INTERRUPTED", Unit::Nanoseconds),
@@ -156,28 +158,31 @@ impl Ltt {
     }
 
     fn processes(&self, system: &System, duration_ns: i64) -> Table {
-        let mut by_process: BTreeMap<i32, (Totals, u64, u64, ThreadId)> = BTreeMap::new();
+        let mut by_process: BTreeMap<ProcessId, (Totals, u64, u64)> = BTreeMap::new();
         for (id, own) in self.meant(system) {
             let process = system.thread(id).process();
-            let (totals, events, threads, first) = by_process.entry(process).or_insert((Totals::default(), 0, 0, id));
+            let (totals, events, threads) = by_process.entry(process).or_default();
             totals.merge(&own.totals);
             *events += own.events;
             *threads += 1;
-            if system.thread(id).tid == process {
-                *first = id;
-            }
         }
         let mut columns = vec![PID, COMM, column("threads", "THREADS", Unit::Count)];
         columns.extend(STATES);
         columns.push(column("events", "EVENTS", Unit::Count));
         let mut table = Table::new("processes", "Processes", &columns);
-        for (process, (totals, events, threads, first)) in by_process {
-            let mut row = vec![Value::Number(process.into()), comm(system, first), threads.into()];
+        let mut sorted: Vec<_> = by_process.into_iter().collect();
+        sorted.sort_by_key(|(_, (totals, ..))| Reverse(totals.on_cpu()));
+        for (process, (totals, events, threads)) in sorted.into_iter().take(self.limit()) {
+            let mut row = vec![
+                Value::Number(process.pid.into()),
+                process_comm(system, process),
+                threads.into(),
+            ];
             row.extend(states(&totals, duration_ns));
             row.push(events.into());
             table.row(row);
         }
-        self.finish(table)
+        table
     }
 
     fn of_threads(&self, system: &System, duration_ns: i64) -> Table {
@@ -186,7 +191,9 @@ impl Ltt {
         columns.push(column("absent_ns", "ABSENT", Unit::Nanoseconds));
         columns.push(column("events", "EVENTS", Unit::Count));
         let mut table = Table::new("threads", "Threads", &columns);
-        for (id, own) in self.meant(system) {
+        let mut sorted: Vec<_> = self.meant(system).collect();
+        sorted.sort_by_key(|(_, own)| Reverse(own.totals.on_cpu()));
+        for (id, own) in sorted.into_iter().take(self.limit()) {
             let mut row = vec![tid(system, id), pid(system, id), comm(system, id)];
             // What the trace does not tell the mode of is in `on_cpu_ns` only.
             row.extend(states(&own.totals, duration_ns));
@@ -194,13 +201,11 @@ impl Ltt {
             row.push(own.events.into());
             table.row(row);
         }
-        self.finish(table)
+        table
     }
 
-    fn finish(&self, mut table: Table) -> Table {
-        table.sort_by("on_cpu_ns");
-        table.rows.truncate(self.options.limit.unwrap_or(LIMIT));
-        table
+    fn limit(&self) -> usize {
+        self.options.limit.unwrap_or(LIMIT)
     }
 
     fn of_calls(&self, system: &System) -> Table {
@@ -215,18 +220,17 @@ impl Ltt {
             column("failed", "FAILED", Unit::Count),
         ];
         let mut table = Table::new("syscalls", "System calls", &columns);
-        for ((process, call), (times, failed)) in &self.calls {
-            let mut row = vec![Value::Number((*process).into()), system.names.text(*call).into()];
+        // The order in a table of hashes is nobody's.
+        let mut calls: Vec<_> = self.calls.iter().collect();
+        calls.sort_unstable_by_key(|((process, call), (times, _))| {
+            (-times.total_ns, process.pid, system.names.text(*call), process)
+        });
+        for ((process, call), (times, failed)) in calls.into_iter().take(self.limit()) {
+            let mut row = vec![Value::Number(process.pid.into()), system.names.text(*call).into()];
             row.extend(times.values());
             row.push((*failed).into());
             table.row(row);
         }
-        // The order in a table of hashes is nobody's.
-        table
-            .rows
-            .sort_by(|one, other| format!("{one:?}").cmp(&format!("{other:?}")));
-        table.sort_by("total_ns");
-        table.rows.truncate(self.options.limit.unwrap_or(LIMIT));
         table
     }
 

@@ -15,14 +15,14 @@ pub(crate) mod irq;
 mod ltt;
 mod memtop;
 mod nettop;
-mod priority_inversion;
+pub(crate) mod priority_inversion;
 mod procs;
 mod sched;
 mod syscalls;
 pub(crate) mod totals;
 
 use crate::analysis::{Description, Need};
-use crate::model::{System, ThreadId};
+use crate::model::{ProcessId, System, ThreadId};
 use crate::report::{Column, Unit, Value, column};
 
 /// In the order in which they are listed.
@@ -57,25 +57,25 @@ pub(crate) const LIMIT: usize = 20;
 /// Of a table that lists single occurrences.
 pub(crate) const LOG_LIMIT: usize = 1000;
 
-const SWITCHES: Need = Need {
+pub(crate) const SWITCHES: Need = Need {
     any_of: &["sched_switch"],
     what: "who ran",
     option: "--preset sched",
     is_essential: true,
 };
-const WAKEUPS: Need = Need {
+pub(crate) const WAKEUPS: Need = Need {
     any_of: &["sched_wakeup", "sched_waking"],
     what: "who was woken, and waited for a CPU from then on",
     option: "--preset sched",
     is_essential: false,
 };
-const CALLS: Need = Need {
+pub(crate) const CALLS: Need = Need {
     any_of: &["syscall_entry_*", "sys_*", "compat_syscall_entry_*"],
     what: "system calls, and by them time in user and kernel mode",
     option: "--preset syscalls",
     is_essential: false,
 };
-const INTERRUPTS: Need = Need {
+pub(crate) const INTERRUPTS: Need = Need {
     any_of: &["irq_handler_entry", "*softirq_entry", "*irq_vectors_*_entry"],
     what: "interrupts",
     option: "--preset irq",
@@ -94,8 +94,8 @@ pub const RECORDED_FOR_INSIGHTS: &[Need] = &[
 ];
 
 const TID: Column = column("tid", "TID", Unit::Id);
-const PID: Column = column("pid", "PID", Unit::Id);
-const COMM: Column = column("comm", "NAME", Unit::Text);
+pub(crate) const PID: Column = column("pid", "PID", Unit::Id);
+pub(crate) const COMM: Column = column("comm", "NAME", Unit::Text);
 pub(crate) const COUNT: Column = column("count", "COUNT", Unit::Count);
 pub(crate) const TOTAL: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
 pub(crate) const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
@@ -114,6 +114,13 @@ fn pid(system: &System, id: ThreadId) -> Value {
 
 fn comm(system: &System, id: ThreadId) -> Value {
     system.name_of(id).into()
+}
+
+/// A process is called as its first thread is, and not as another one of its threads.
+fn process_comm(system: &System, process: ProcessId) -> Value {
+    system
+        .leader(process)
+        .map_or(Value::None, |leader| comm(system, leader))
 }
 
 /// A thread by name and number: `cc1 (4711)`.
@@ -140,3 +147,5 @@ fn frequencies(title: &str, times: &crate::measure::Distribution) -> crate::repo
 
 #[cfg(test)]
 mod device_tests;
+#[cfg(test)]
+mod process_tests;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::io::{kind, wants_call};
-use super::{COMM, LIMIT, PID, comm};
+use super::{COMM, LIMIT, PID, process_comm};
 use crate::analysis::{Analysis, Description, Need, Options};
-use crate::model::{FileCall, FileId, FileKind, Happening, Listen, Occurrence, System, ThreadId};
+use crate::model::{FileCall, FileId, FileKind, Happening, Listen, Occurrence, ProcessId, System};
 use crate::names::Name;
 use crate::report::{Report, Table, Unit, Value, column};
 
@@ -54,7 +54,6 @@ pub(super) static NETTOP: Description = Description {
             interfaces: FxHashMap::default(),
             calls: FxHashMap::default(),
             packets: FxHashMap::default(),
-            callers: FxHashMap::default(),
         })
     },
 };
@@ -63,11 +62,9 @@ struct NetTop {
     options: Options,
     interfaces: FxHashMap<Name, Traffic>,
     /// By process and file: whether it is a socket may be found out later.
-    calls: FxHashMap<(i32, FileId), Traffic>,
+    calls: FxHashMap<(ProcessId, FileId), Traffic>,
     /// Packets that a process put into a queue itself.
-    packets: FxHashMap<i32, (u64, u64)>,
-    /// A thread of each process.
-    callers: FxHashMap<i32, ThreadId>,
+    packets: FxHashMap<ProcessId, (u64, u64)>,
 }
 
 /// Numbers and bytes, in and out.
@@ -80,14 +77,6 @@ struct Traffic {
 fn add((count, bytes): &mut (u64, u64), more: (u64, u64)) {
     *count += more.0;
     *bytes += more.1;
-}
-
-impl NetTop {
-    fn process(&mut self, system: &System, thread: ThreadId) -> i32 {
-        let process = system.thread(thread).process();
-        self.callers.entry(process).or_insert(thread);
-        process
-    }
 }
 
 impl Listen for NetTop {
@@ -113,7 +102,7 @@ impl Listen for NetTop {
         let own = self.interfaces.entry(interface).or_default();
         add(if is_sent { &mut own.sent } else { &mut own.received }, (1, bytes));
         if let Some(thread) = sender.filter(|thread| system.thread(*thread).tid != 0) {
-            let process = self.process(system, thread);
+            let process = system.thread(thread).process();
             add(self.packets.entry(process).or_default(), (1, bytes));
         }
     }
@@ -124,21 +113,15 @@ impl Listen for NetTop {
         }
         let is_socket = |id: FileId| matches!(kind(system, id), FileKind::Socket | FileKind::Unknown);
         let process = system.thread(call.call.thread).process();
-        let mut has_any = false;
         if let Some(source) = call.source.filter(|opened| is_socket(opened.file)) {
             let own = self.calls.entry((process, source.file)).or_default();
             add(&mut own.received, (1, call.read_bytes()));
-            has_any = true;
         }
         // Opening and syncing are no traffic.
         let is_written = |_: &crate::model::Opened| call.written_bytes() > 0;
         if let Some(target) = call.target.filter(is_written).filter(|opened| is_socket(opened.file)) {
             let own = self.calls.entry((process, target.file)).or_default();
             add(&mut own.sent, (1, call.written_bytes()));
-            has_any = true;
-        }
-        if has_any {
-            self.callers.entry(process).or_insert(call.call.thread);
         }
     }
 }
@@ -189,7 +172,7 @@ impl NetTop {
             column("packet_bytes", "BYTES OF PACKETS", Unit::Bytes),
         ];
         let mut table = Table::new("processes", "Processes, by their sockets", &columns);
-        let mut by_process: BTreeMap<i32, (Traffic, (u64, u64))> = BTreeMap::new();
+        let mut by_process: BTreeMap<ProcessId, (Traffic, (u64, u64))> = BTreeMap::new();
         for ((process, id), traffic) in &self.calls {
             if kind(system, *id) == FileKind::Socket {
                 let (own, _) = by_process.entry(*process).or_default();
@@ -203,10 +186,9 @@ impl NetTop {
         let mut processes: Vec<_> = by_process.into_iter().collect();
         processes.sort_by_key(|(_, (own, packets))| std::cmp::Reverse(own.received.1 + own.sent.1 + packets.1));
         for (process, (own, packets)) in processes.into_iter().take(limit) {
-            let caller = self.callers.get(&process);
             table.row([
-                Value::Number(process.into()),
-                caller.map_or(Value::None, |thread| comm(system, *thread)),
+                Value::Number(process.pid.into()),
+                process_comm(system, process),
                 own.received.1.into(),
                 own.received.0.into(),
                 own.sent.1.into(),

@@ -39,11 +39,14 @@ pub(super) static PRIORITY_INVERSION: Description = Description {
 /// So much is kept for each CPU and each thread; the oldest goes first.
 const KEPT_MAX: usize = 4096;
 
+/// Looks for them.
 #[derive(Default)]
-struct Inversions {
+pub(crate) struct Inversions {
     options: Options,
     /// Threads that wait for a futex, and how urgent they are.
     waiting: BTreeMap<ThreadId, i32>,
+    /// How many of them are how urgent.
+    urgencies: BTreeMap<i32, usize>,
     /// By CPU: who had it while a more urgent thread waited.
     had: BTreeMap<u32, VecDeque<Stay>>,
     /// When a thread was kept from running by more urgent ones.
@@ -53,7 +56,8 @@ struct Inversions {
     changed_ns: PerThread<Option<i64>>,
     /// The CPU of the latest switch.
     switch_cpu: Option<u32>,
-    found: Vec<Inversion>,
+    /// Those that are over.
+    pub(crate) found: Vec<Inversion>,
 }
 
 /// A thread has a CPU for a time.
@@ -65,14 +69,15 @@ struct Stay {
     end_ns: i64,
 }
 
-struct Inversion {
-    victim: (ThreadId, i32),
-    holder: (ThreadId, i32),
-    culprit: (ThreadId, i32),
-    begin_ns: i64,
-    end_ns: i64,
+/// Three threads and how urgent they are.
+pub(crate) struct Inversion {
+    pub(crate) victim: (ThreadId, i32),
+    pub(crate) holder: (ThreadId, i32),
+    pub(crate) culprit: (ThreadId, i32),
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
     /// How long the culprit had the holder's CPU.
-    ns: i64,
+    pub(crate) ns: i64,
     wait_ns: i64,
     futex: Option<u64>,
 }
@@ -88,7 +93,7 @@ impl Listen for Inversions {
                     && is_in(system, id, FutexOperation::Wait)
                     && let Some(priority) = switch.previous_priority.or(system.thread(id).priority())
                 {
-                    self.waiting.insert(id, priority);
+                    self.wait(id, priority);
                 }
             }
             Fact::Priority { tid, .. } => {
@@ -141,7 +146,11 @@ impl Inversions {
         let Some(priority) = system.thread(slice.thread).priority() else {
             return;
         };
-        if self.waiting.values().any(|waiting| *waiting < priority) {
+        if self
+            .urgencies
+            .first_key_value()
+            .is_some_and(|(urgent, _)| *urgent < priority)
+        {
             let stay = Stay {
                 thread: slice.thread,
                 priority,
@@ -230,9 +239,24 @@ impl Inversions {
         }
     }
 
+    fn wait(&mut self, thread: ThreadId, priority: i32) {
+        self.forget(thread);
+        self.waiting.insert(thread, priority);
+        *self.urgencies.entry(priority).or_default() += 1;
+    }
+
     /// It does not wait for a futex any more. What nobody waits for need not be known.
     fn forget(&mut self, thread: ThreadId) {
-        if self.waiting.remove(&thread).is_some() && self.waiting.is_empty() {
+        let Some(priority) = self.waiting.remove(&thread) else {
+            return;
+        };
+        if let Some(count) = self.urgencies.get_mut(&priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.urgencies.remove(&priority);
+            }
+        }
+        if self.waiting.is_empty() {
             self.had.clear();
             self.kept = PerThread::default();
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::totals::PerThread;
 use super::{COMM, LOG_LIMIT, PID};
 use crate::analysis::{Analysis, Description, Need, Options};
-use crate::model::{Listen, Slice, State, System, ThreadId};
+use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static PROCS: Description = Description {
@@ -50,7 +50,7 @@ impl Listen for Procs {
     fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, _: i64) {
         self.changed.insert(thread);
         // A thread's child is its process's.
-        let parent = parent.and_then(|parent| system.find(system.thread(parent).process()).or(Some(parent)));
+        let parent = parent.and_then(|parent| system.leader(system.thread(parent).process()).or(Some(parent)));
         if let Some(parent) = parent {
             self.parents.insert(thread, parent);
         }
@@ -83,7 +83,7 @@ impl Analysis for Procs {
         let mut table = Table::new("processes", "Processes that changed", &columns);
         let mut children: BTreeMap<ThreadId, BTreeSet<ThreadId>> = BTreeMap::new();
         let mut roots = BTreeSet::new();
-        let is_process = |id: &&ThreadId| system.thread(**id).process() == system.thread(**id).tid;
+        let is_process = |id: &&ThreadId| system.thread(**id).leads();
         for id in self.changed.iter().filter(is_process) {
             let mut child = *id;
             // Up to one whose parent is not here.
@@ -97,7 +97,7 @@ impl Analysis for Procs {
                 roots.insert(child);
             }
         }
-        let mut on_cpu: BTreeMap<i32, i64> = BTreeMap::new();
+        let mut on_cpu: BTreeMap<ProcessId, i64> = BTreeMap::new();
         for (id, thread) in system.threads() {
             *on_cpu.entry(thread.process()).or_default() += self.on_cpu.get(id).copied().unwrap_or(0);
         }
@@ -130,21 +130,23 @@ impl Analysis for Procs {
 }
 
 impl Procs {
-    fn values(&self, system: &System, id: ThreadId, depth: i64, on_cpu: &BTreeMap<i32, i64>) -> Vec<Value> {
+    fn values(&self, system: &System, id: ThreadId, depth: i64, on_cpu: &BTreeMap<ProcessId, i64>) -> Vec<Value> {
         let thread = system.thread(id);
+        // Of a process whose first thread is not in the trace there is another one of its threads here.
+        let name = if thread.leads() { system.name_of(id) } else { "" };
         let lived = thread.born_ns.zip(thread.died_ns).map(|(born, died)| died - born);
         let programs = self
             .programs
             .get(id)
             .map_or(String::new(), |programs| programs.join(" -> "));
         vec![
-            Value::Number(thread.process().into()),
+            Value::Number(thread.process().pid.into()),
             thread.parent_pid.into(),
             thread.born_ns.into(),
             lived.into(),
             on_cpu.get(&thread.process()).copied().into(),
             Value::Number(depth),
-            format!("{}{}", "  ".repeat(depth.clamp(0, 40) as usize), system.name_of(id)).into(),
+            format!("{}{name}", "  ".repeat(depth.clamp(0, 40) as usize)).into(),
             if programs.is_empty() {
                 Value::None
             } else {

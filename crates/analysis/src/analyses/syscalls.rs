@@ -3,10 +3,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, COMM, COUNT, LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, TOTAL, comm};
+use super::{CALLS, COMM, COUNT, LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, TOTAL, process_comm};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::measure::{Distribution, Times};
-use crate::model::{Call, Listen, System, ThreadId};
+use crate::model::{Call, Listen, ProcessId, System};
 use crate::names::Name;
 use crate::report::{Report, Table, Unit, Value, column};
 
@@ -29,13 +29,7 @@ pub(super) static SYSCALLSTATS: Description = Description {
 struct SyscallStats {
     options: Options,
     calls: FxHashMap<Name, (Distribution, u64)>,
-    by_process: FxHashMap<(i32, Name), OfProcess>,
-}
-
-struct OfProcess {
-    times: Times,
-    failed: u64,
-    caller: ThreadId,
+    by_process: FxHashMap<(ProcessId, Name), (Times, u64)>,
 }
 
 impl Listen for SyscallStats {
@@ -49,13 +43,9 @@ impl Listen for SyscallStats {
         times.add(ns);
         *failed += has_failed;
         let process = system.thread(call.thread).process();
-        let own = self.by_process.entry((process, call.name)).or_insert(OfProcess {
-            times: Times::default(),
-            failed: 0,
-            caller: call.thread,
-        });
-        own.times.add(ns);
-        own.failed += has_failed;
+        let (times, failed) = self.by_process.entry((process, call.name)).or_default();
+        times.add(ns);
+        *failed += has_failed;
     }
 }
 
@@ -82,14 +72,14 @@ impl Analysis for SyscallStats {
         );
         let mut of_processes: Vec<_> = self.by_process.iter().collect();
         of_processes.sort_by_key(|(key, _)| **key);
-        for ((process, name), own) in of_processes {
-            let [count, total, min, mean, max] = own.times.values();
+        for ((process, name), (times, failed)) in of_processes {
+            let [count, total, min, mean, max] = times.values();
             each.row([
-                Value::Number((*process).into()),
-                comm(system, own.caller),
+                Value::Number(process.pid.into()),
+                process_comm(system, *process),
                 system.names.text(*name).into(),
                 count,
-                own.failed.into(),
+                (*failed).into(),
                 total,
                 min,
                 mean,

@@ -7,24 +7,24 @@ use crate::model::{Mode, Slice, State, System, ThreadId};
 /// What a thread did, in nanoseconds. All of it together is the duration of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say all")]
-pub(super) struct Totals {
-    pub(super) user: i64,
+pub(crate) struct Totals {
+    pub(crate) user: i64,
     /// In system calls, or as a thread of the kernel.
-    pub(super) kernel: i64,
+    pub(crate) kernel: i64,
     /// It had the CPU; the trace does not tell for what.
-    pub(super) running: i64,
+    pub(crate) running: i64,
     /// Interrupts had its CPU.
-    pub(super) interrupted: i64,
-    pub(super) idle: i64,
-    pub(super) runnable: i64,
+    pub(crate) interrupted: i64,
+    pub(crate) idle: i64,
+    pub(crate) runnable: i64,
     /// By cause.
-    pub(super) blocked: [i64; Cause::ALL.len()],
-    pub(super) stopped: i64,
-    pub(super) unknown: i64,
+    pub(crate) blocked: [i64; Cause::ALL.len()],
+    pub(crate) stopped: i64,
+    pub(crate) unknown: i64,
     /// Before its begin and after its end.
-    pub(super) absent: i64,
+    pub(crate) absent: i64,
     /// What the clock tick would have charged it for: it looks a hundred times a second.
-    pub(super) sampled: i64,
+    pub(crate) sampled: i64,
 }
 
 /// How often the clock tick looks who is running.
@@ -33,7 +33,7 @@ const TICK_NS: i64 = 10_000_000;
 impl Totals {
     /// With a slice.
     #[inline]
-    pub(super) fn add(&mut self, system: &System, slice: &Slice, causes: &mut Causes) {
+    pub(crate) fn add(&mut self, system: &System, slice: &Slice, causes: &mut Causes) {
         let ns = slice.duration_ns();
         match slice.state {
             State::Unknown => self.unknown += ns,
@@ -56,7 +56,7 @@ impl Totals {
     }
 
     /// With those of another thread.
-    pub(super) fn merge(&mut self, other: &Totals) {
+    pub(crate) fn merge(&mut self, other: &Totals) {
         self.user += other.user;
         self.kernel += other.kernel;
         self.running += other.running;
@@ -73,12 +73,12 @@ impl Totals {
     }
 
     /// It had a CPU.
-    pub(super) fn on_cpu(&self) -> i64 {
+    pub(crate) fn on_cpu(&self) -> i64 {
         self.user + self.kernel + self.running + self.interrupted
     }
 
     /// Everything.
-    pub(super) fn sum(&self) -> i64 {
+    pub(crate) fn sum(&self) -> i64 {
         let waited: i64 = self.blocked.iter().sum();
         self.on_cpu() + self.idle + self.runnable + waited + self.stopped + self.unknown + self.absent
     }

@@ -49,6 +49,17 @@ pub(super) enum Kind {
     KernelPageFault,
     PacketSent,
     PacketReceived,
+    Allocated,
+    Reallocated,
+    Freed,
+    Entered,
+    Left,
+    ProgramDumpBegin,
+    ProgramDumpEnd,
+    Named,
+    Loaded,
+    BuildId,
+    Unloaded,
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
@@ -104,7 +115,17 @@ const CLASSES: [(&str, Kind, &[&str]); 34] = [
     (
         "lttng_statedump_process_state",
         Kind::DumpedThread,
-        &["tid", "pid", "ppid", "name", "type", "status", "uid", "cpu", "ns_inum"],
+        &[
+            "tid",
+            "pid",
+            "ppid",
+            "name",
+            "type",
+            "status",
+            "uid",
+            "ns_inum",
+            "file_table_address",
+        ],
     ),
     (
         "lttng_statedump_process",
@@ -116,7 +137,7 @@ const CLASSES: [(&str, Kind, &[&str]); 34] = [
     (
         "lttng_statedump_file_descriptor",
         Kind::DumpedFile,
-        &["pid", "fd", "flags", "filename"],
+        &["pid", "fd", "flags", "filename", "file_table_address"],
     ),
     ("lttng_statedump_block_device", Kind::DumpedDevice, &["dev", "diskname"]),
     ("block_rq_insert", Kind::RequestInsert, REQUEST),
@@ -233,28 +254,13 @@ fn arguments(call: &str) -> &'static [&'static str] {
 
 /// What events of a class say, and in which fields.
 pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static str]) {
-    if let Some((_, kind, fields)) = CLASSES
-        .iter()
-        .find(|(spellings, ..)| spellings.split('|').any(|spelling| spelling == class))
+    let mut classes = CLASSES.iter().chain(&super::programs::CLASSES);
+    if let Some((_, kind, fields)) =
+        classes.find(|(spellings, ..)| spellings.split('|').any(|spelling| spelling == class))
     {
         return (*kind, fields);
     }
     let mut name = |name: &str| names.keep(name.as_bytes());
-    if let Some(call) = class.strip_prefix("syscall_entry_").filter(|call| is_futex(call)) {
-        return (Kind::FutexEntry(name(call)), &["uaddr", "op"]);
-    }
-    if let Some(call) = class.strip_prefix("syscall_entry_") {
-        return (Kind::CallEntry(name(call)), arguments(call));
-    }
-    if let Some(call) = class.strip_prefix("syscall_exit_") {
-        return (Kind::CallExit(Some(name(call))), &["ret"]);
-    }
-    if let Some(call) = class.strip_prefix("compat_syscall_entry_") {
-        return (Kind::CallEntry(name(&format!("compat_{call}"))), arguments(call));
-    }
-    if let Some(call) = class.strip_prefix("compat_syscall_exit_") {
-        return (Kind::CallExit(Some(name(&format!("compat_{call}")))), &["ret"]);
-    }
     let vector = class.strip_prefix("x86_").unwrap_or(class).strip_prefix("irq_vectors_");
     if let Some(vector) = vector.and_then(|vector| vector.strip_suffix("_entry")) {
         return (Kind::VectorEntry(name(vector)), &["vector"]);
@@ -262,9 +268,21 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
     if let Some(vector) = vector.and_then(|vector| vector.strip_suffix("_exit")) {
         return (Kind::VectorExit(name(vector)), &["vector"]);
     }
-    // Tracers of old, whose entries had the names of the kernel's functions.
-    if let Some(call) = class.strip_prefix("sys_") {
-        return (Kind::CallEntry(name(call)), arguments(call));
+    let (compat, native) = match class.strip_prefix("compat_") {
+        Some(native) => ("compat_", native),
+        None => ("", class),
+    };
+    let mut call_name = |call: &str| name(&format!("{compat}{call}"));
+    // Entries have the names of the kernel's functions in traces of old.
+    let entry = ["syscall_entry_", "sys_"];
+    if let Some(call) = entry.iter().find_map(|prefix| native.strip_prefix(prefix)) {
+        return match is_futex(call) {
+            true => (Kind::FutexEntry(call_name(call)), &["uaddr", "op"]),
+            false => (Kind::CallEntry(call_name(call)), arguments(call)),
+        };
+    }
+    if let Some(call) = native.strip_prefix("syscall_exit_") {
+        return (Kind::CallExit(Some(call_name(call))), &["ret"]);
     }
     (Kind::Other, &[])
 }
@@ -288,7 +306,9 @@ mod tests {
     #[test]
     fn classes_are_known_by_every_spelling() {
         let mut names = Names::default();
-        let (read, local_timer) = (names.keep(b"read"), names.keep(b"local_timer"));
+        let mut name = |name: &str| names.keep(name.as_bytes());
+        let (read, futex, local_timer) = (name("read"), name("futex"), name("local_timer"));
+        let (compat_read, compat_futex) = (name("compat_read"), name("compat_futex"));
         for (class, kind) in [
             ("sched_switch", Kind::Switch),
             ("softirq_entry", Kind::SoftirqEntry),
@@ -296,6 +316,12 @@ mod tests {
             ("syscall_entry_read", Kind::CallEntry(read)),
             ("syscall_exit_read", Kind::CallExit(Some(read))),
             ("sys_read", Kind::CallEntry(read)),
+            ("syscall_entry_futex", Kind::FutexEntry(futex)),
+            ("sys_futex", Kind::FutexEntry(futex)),
+            ("compat_syscall_entry_read", Kind::CallEntry(compat_read)),
+            ("compat_syscall_exit_read", Kind::CallExit(Some(compat_read))),
+            ("compat_sys_read", Kind::CallEntry(compat_read)),
+            ("compat_sys_futex", Kind::FutexEntry(compat_futex)),
             ("exit_syscall", Kind::CallExit(None)),
             ("x86_irq_vectors_local_timer_entry", Kind::VectorEntry(local_timer)),
             ("irq_vectors_local_timer_exit", Kind::VectorExit(local_timer)),

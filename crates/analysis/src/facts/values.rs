@@ -20,6 +20,11 @@ pub(super) struct Values {
     /// Where in `texts`; bits of those that the event has are in `has_text`.
     places: [(u32, u32); FIELDS_MAX],
     has_text: u16,
+    /// The numbers of arrays.
+    elements: Vec<u64>,
+    /// Where in `elements`; bits of those that the event has are in `has_elements`.
+    ranges: [(u32, u32); FIELDS_MAX],
+    has_elements: u16,
 }
 
 impl Values {
@@ -27,6 +32,8 @@ impl Values {
         self.has_number = 0;
         self.has_text = 0;
         self.texts.clear();
+        self.has_elements = 0;
+        self.elements.clear();
     }
 
     /// A number; `None` when the class has no such field.
@@ -49,6 +56,15 @@ impl Values {
         }
         let (begin, end) = self.places[field];
         &self.texts[begin as usize..end as usize]
+    }
+
+    /// The numbers of an array; none when the class has no such field.
+    pub(super) fn elements(&self, field: usize) -> &[u64] {
+        if self.has_elements & 1 << field == 0 {
+            return &[];
+        }
+        let (begin, end) = self.ranges[field];
+        &self.elements[begin as usize..end as usize]
     }
 }
 
@@ -82,7 +98,7 @@ impl Order {
     }
 }
 
-/// Shows the outermost fields of a structure, and not what lies in them.
+/// Shows the outermost fields of a structure, and the numbers that lie in them; not what lies deeper.
 #[derive(Default)]
 pub(super) struct Outermost<T> {
     pub(super) to: T,
@@ -100,6 +116,8 @@ pub(super) trait Fields {
     fn field(&mut self, name: &str);
     fn integer(&mut self, _value: u64) {}
     fn text(&mut self, _bytes: &[u8]) {}
+    /// A number of an array.
+    fn element(&mut self, _value: u64) {}
 }
 
 impl<T: Fields> Visitor for Outermost<T> {
@@ -112,8 +130,10 @@ impl<T: Fields> Visitor for Outermost<T> {
 
     #[inline]
     fn integer(&mut self, _: &IntegerNode, value: u64) {
-        if self.depth == 0 {
-            self.to.integer(value);
+        match self.depth {
+            0 => self.to.integer(value),
+            1 => self.to.element(value),
+            _ => {}
         }
     }
 
@@ -186,6 +206,19 @@ impl Fields for Take<'_> {
             self.values.texts.extend_from_slice(bytes);
             self.values.places[number] = (begin, self.values.texts.len() as u32);
             self.values.has_text |= 1 << number;
+        }
+    }
+
+    #[inline]
+    fn element(&mut self, value: u64) {
+        if let Some(number) = self.asked() {
+            let values = &mut *self.values;
+            if values.has_elements & 1 << number == 0 {
+                values.has_elements |= 1 << number;
+                values.ranges[number].0 = values.elements.len() as u32;
+            }
+            values.elements.push(value);
+            values.ranges[number].1 = values.elements.len() as u32;
         }
     }
 }

@@ -7,7 +7,7 @@ use super::occurrences::TOTAL;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::named;
 use crate::analyses::totals::PerThread;
-use crate::model::{Listen, Nature, Slice, State, System, ThreadId, Why};
+use crate::model::{Listen, Nature, ProcessId, Slice, State, System, ThreadId, Why};
 use crate::report::{Unit, Value, column};
 
 /// A thread that has a CPU this part of the time is what everything else waits for.
@@ -49,7 +49,7 @@ impl Detector for Competition {
             return Vec::new();
         }
         let mut found = Vec::new();
-        let mut by_process: BTreeMap<i32, (OfThread, ThreadId)> = BTreeMap::new();
+        let mut by_process: BTreeMap<ProcessId, OfThread> = BTreeMap::new();
         let is_meant = |id: &ThreadId| !matches!(system.thread(*id).nature, Nature::Idle);
         for (id, own) in system
             .threads()
@@ -57,9 +57,7 @@ impl Detector for Competition {
             .filter(is_meant)
             .filter_map(|id| Some((id, self.threads.get(id)?)))
         {
-            let (process, _) = by_process
-                .entry(system.thread(id).process())
-                .or_insert((OfThread::default(), id));
+            let process = by_process.entry(system.thread(id).process()).or_default();
             process.had_ns += own.had_ns;
             process.waited_ns += own.waited_ns;
             if own.had_ns >= duration_ns / 100 * HOG_PERCENT {
@@ -83,14 +81,14 @@ impl Detector for Competition {
                 });
             }
         }
-        for (pid, (own, one)) in by_process {
+        for (process, own) in by_process {
             if own.waited_ns > own.had_ns && own.waited_ns >= duration_ns / 100 * WAITS_PERCENT {
                 found.push(Insight {
                     kind: "no CPU",
                     level: Level::Notable,
                     what: format!(
                         "{} waited for a CPU longer than it had one",
-                        process_named(system, pid, one)
+                        process_named(system, process)
                     ),
                     span_ns: told_ns,
                     cost_ns: own.waited_ns,
@@ -104,7 +102,7 @@ impl Detector for Competition {
                             Value::Number(own.had_ns),
                         ),
                     ],
-                    closer: Closer::new("ltt").with("--pid", pid),
+                    closer: Closer::new("ltt").with("--pid", process),
                 });
             }
         }

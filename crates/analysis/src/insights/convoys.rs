@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::occurrences::Occurrences;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::cause::{Cause, Causes};
-use crate::model::{Listen, Slice, State, System, ThreadId};
+use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Unit, Value, column};
 
 /// Who waits longer has mostly nothing to do: the wait for work is one for a lock, too.
@@ -19,26 +19,19 @@ const SHARE_PERCENT: i64 = 25;
 #[derive(Default)]
 pub(super) struct Convoys {
     causes: Causes,
-    by_process: FxHashMap<i32, OfProcess>,
+    by_process: FxHashMap<ProcessId, OfProcess>,
 }
 
+#[derive(Default)]
 struct OfProcess {
     waits: Occurrences,
     on_cpu_ns: i64,
-    one: ThreadId,
 }
 
 impl Convoys {
     #[inline]
     fn of(&mut self, system: &System, thread: ThreadId) -> &mut OfProcess {
-        let fresh = || OfProcess {
-            waits: Occurrences::default(),
-            on_cpu_ns: 0,
-            one: thread,
-        };
-        self.by_process
-            .entry(system.thread(thread).process())
-            .or_insert_with(fresh)
+        self.by_process.entry(system.thread(thread).process()).or_default()
     }
 }
 
@@ -71,7 +64,7 @@ impl Detector for Convoys {
         };
         let found = self.by_process.iter().filter(|(_, own)| is_much(own));
         found
-            .map(|(pid, own)| {
+            .map(|(process, own)| {
                 let mut evidence = own.waits.evidence();
                 evidence.push((
                     column("on_cpu_ns", "on CPUs", Unit::Nanoseconds),
@@ -82,12 +75,12 @@ impl Detector for Convoys {
                     level: Level::Notable,
                     what: format!(
                         "threads of {} waited for each other's locks",
-                        process_named(system, *pid, own.one)
+                        process_named(system, *process)
                     ),
                     span_ns: own.waits.span_ns,
                     cost_ns: own.waits.times.total_ns,
                     evidence,
-                    closer: Closer::new("blocked").with("--pid", pid).during(own.waits.span_ns),
+                    closer: Closer::new("blocked").with("--pid", process).during(own.waits.span_ns),
                 }
             })
             .collect()

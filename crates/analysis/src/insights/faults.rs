@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::occurrences::COUNT;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::facts::Fact;
-use crate::model::{Listen, Slice, State, System, ThreadId};
+use crate::model::{Listen, ProcessId, Slice, State, System};
 use crate::report::{Unit, Value, column};
 
 /// What a fault costs where the page is in memory: entering the kernel, a page of zeros, coming back.
@@ -18,14 +18,13 @@ const ENOUGH: u64 = 10_000;
 
 #[derive(Default)]
 pub(super) struct Faults {
-    by_process: FxHashMap<i32, OfProcess>,
+    by_process: FxHashMap<ProcessId, OfProcess>,
 }
 
 struct OfProcess {
     count: u64,
     span_ns: (i64, i64),
     on_cpu_ns: i64,
-    one: ThreadId,
 }
 
 impl Listen for Faults {
@@ -40,7 +39,6 @@ impl Listen for Faults {
                 count: 0,
                 span_ns: (ns, ns),
                 on_cpu_ns: 0,
-                one: thread,
             };
             let own = self
                 .by_process
@@ -71,12 +69,12 @@ impl Detector for Faults {
         let is_much = |own: &OfProcess| own.count >= ENOUGH && cost_ns(own) >= own.on_cpu_ns / 100 * SHARE_PERCENT;
         let found = self.by_process.iter().filter(|(_, own)| is_much(own));
         found
-            .map(|(pid, own)| Insight {
+            .map(|(process, own)| Insight {
                 kind: "fault storm",
                 level: Level::Notable,
                 what: format!(
                     "{} touched new memory all the time: what it frees and takes again could be kept",
-                    process_named(system, *pid, own.one)
+                    process_named(system, *process)
                 ),
                 span_ns: own.span_ns,
                 cost_ns: cost_ns(own),
@@ -87,7 +85,7 @@ impl Detector for Faults {
                         Value::Number(own.on_cpu_ns),
                     ),
                 ],
-                closer: Closer::new("ltt").with("--pid", pid).during(own.span_ns),
+                closer: Closer::new("ltt").with("--pid", process).during(own.span_ns),
             })
             .collect()
     }

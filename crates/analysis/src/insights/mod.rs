@@ -9,17 +9,22 @@ mod convoys;
 mod deadlines;
 mod faults;
 mod interrupts;
+mod inversions;
 mod losses;
+#[cfg(test)]
+mod made;
 mod occurrences;
 mod slow_calls;
+mod slow_files;
 mod slow_requests;
+mod streaks;
 mod throttled;
 mod uninterruptible;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::analyses::named;
-use crate::model::{Listen, System, ThreadId};
+use crate::model::{Listen, ProcessId, System};
 use crate::pass::Listeners;
 use crate::report::{Column, Value};
 
@@ -37,12 +42,15 @@ pub fn detectors() -> Listeners<dyn Detector> {
     Listeners(vec![
         Box::new(losses::Losses),
         Box::<deadlines::Deadlines>::default(),
+        Box::<inversions::Inversions>::default(),
         Box::<interrupts::Interrupts>::default(),
+        Box::<streaks::Streaks>::default(),
         Box::<uninterruptible::Uninterruptible>::default(),
         Box::<throttled::Throttled>::default(),
         Box::<competition::Competition>::default(),
         Box::<convoys::Convoys>::default(),
         Box::<slow_calls::SlowCalls>::default(),
+        Box::<slow_files::SlowFiles>::default(),
         Box::<slow_requests::SlowRequests>::default(),
         Box::<faults::Faults>::default(),
     ])
@@ -148,9 +156,11 @@ impl Serialize for Insight {
     }
 }
 
-/// A process by the name of its first thread, or of another one of it.
-fn process_named(system: &System, pid: i32, one: ThreadId) -> String {
-    named(system, system.find(pid).unwrap_or(one))
+/// A process by the name of its first thread.
+fn process_named(system: &System, process: ProcessId) -> String {
+    system
+        .leader(process)
+        .map_or_else(|| format!("({process})"), |leader| named(system, leader))
 }
 
 #[cfg(test)]

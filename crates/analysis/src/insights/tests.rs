@@ -1,96 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Constructed traces in which one thing stands out, and the same with a little less of it.
 
-use super::*;
-use crate::facts::{Arguments, DeviceOperation, Fact, Fork, Interrupt, Left, RequestFact, RequestStep, Switch, Woken};
-use crate::model::{At, Circumstances, Gap, Gaps};
-use crate::names::Name;
-
-const MS: i64 = 1_000_000;
-
-/// A trace, event by event.
-struct Made {
-    system: System,
-    detectors: Listeners<dyn Detector>,
-}
-
-impl Made {
-    fn new() -> Made {
-        Made::of(Circumstances::whole(0))
-    }
-
-    fn of(circumstances: Circumstances) -> Made {
-        Made {
-            system: System::new(circumstances),
-            detectors: detectors(),
-        }
-    }
-
-    fn event(&mut self, ns: i64, cpu: u32, fact: &Fact<'_>) {
-        let at = At {
-            ns,
-            cpu: Some(cpu),
-            tid: None,
-        };
-        self.system.apply(fact, at, &mut self.detectors);
-    }
-
-    fn switch(&mut self, ns: i64, cpu: u32, previous: (i32, Left), next: i32) {
-        self.switch_to(ns, cpu, previous, (next, 20));
-    }
-
-    fn switch_to(&mut self, ns: i64, cpu: u32, previous: (i32, Left), next: (i32, i32)) {
-        let switch = Fact::Switch(Switch {
-            previous_tid: previous.0,
-            previous_name: b"a",
-            previous: previous.1,
-            next_tid: next.0,
-            next_name: b"b",
-            next_priority: next.1,
-            previous_priority: None,
-        });
-        self.event(ns, cpu, &switch);
-    }
-
-    fn wake(&mut self, ns: i64, cpu: u32, tid: i32) {
-        self.event(ns, cpu, &Fact::Waking(Woken { tid, cpu: None }));
-    }
-
-    fn call(&mut self, (begin_ns, end_ns): (i64, i64), cpu: u32, name: &str) {
-        let call = self.system.names.keep(name.as_bytes());
-        self.event(begin_ns, cpu, &entry(call));
-        self.answer(end_ns, cpu, name);
-    }
-
-    fn answer(&mut self, ns: i64, cpu: u32, name: &str) {
-        let call = Some(self.system.names.keep(name.as_bytes()));
-        self.event(ns, cpu, &Fact::CallExit { call, result: 0 });
-    }
-
-    /// What stands out, by kinds and evidence: `throttled 3 240000000 80000000`.
-    fn found(mut self, end_ns: i64) -> Vec<String> {
-        self.system.finish(end_ns, &mut self.detectors);
-        let all = self.detectors.insights(&self.system);
-        let number = |value: &Value| match value {
-            Value::Number(number) => number.to_string(),
-            Value::Percent(percent) => format!("{percent:.0}%"),
-            other => format!("{other:?}"),
-        };
-        let line = |one: &Insight| {
-            let evidence: Vec<String> = one.evidence.iter().map(|(_, value)| number(value)).collect();
-            assert!(one.span_ns.0 <= one.span_ns.1, "{one:?}");
-            format!("{} {}", one.kind, evidence.join(" "))
-        };
-        all.iter().map(line).collect()
-    }
-}
-
-fn entry(call: Name) -> Fact<'static> {
-    Fact::CallEntry {
-        call,
-        arguments: Arguments::default(),
-    }
-}
+use super::made::{MS, Made, entry};
+use crate::facts::{
+    Arguments, DeviceOperation, Fact, Fork, Futex, FutexOperation, Interrupt, Left, RequestFact, RequestStep,
+};
+use crate::model::{Circumstances, Gap, Gaps};
 
 /// A thread that waits without a signal for so long, several times.
 fn waits(call: &str, ns: i64, times: i64) -> Vec<String> {
@@ -142,6 +57,102 @@ fn interrupts_stand_out_when_they_keep_a_cpu() {
     );
 }
 
+#[test]
+fn interrupts_stand_out_when_no_thread_gets_in_between() {
+    // So many handlers, one after the other, each with a soft interrupt.
+    let made = |count: i64, pause_ns: i64| {
+        let mut made = Made::new();
+        made.switch(0, 0, (0, Left::Runnable), 7);
+        let mut ns = 10 * MS;
+        for _ in 0..count {
+            let disk = Interrupt::Device(36, Default::default());
+            made.event(ns, 0, &Fact::Begin(disk));
+            made.event(ns + 20_000, 0, &Fact::End(disk));
+            made.event(ns + 21_000, 0, &Fact::Begin(Interrupt::Soft(3)));
+            made.event(ns + 60_000, 0, &Fact::End(Interrupt::Soft(3)));
+            ns += 60_000 + pause_ns;
+        }
+        made.switch(500 * MS, 0, (7, Left::Waiting), 0);
+        let lines = made.found(500 * MS).into_iter();
+        let own = lines.filter(|line| line.starts_with("interrupts in a row"));
+        own.collect::<Vec<_>>()
+    };
+    assert_eq!(made(100, 1_000), ["interrupts in a row 1 6099000 6099000"]);
+    assert_eq!(made(20, 1_000), [""; 0], "soon over");
+    assert_eq!(made(100, 50_000), [""; 0], "a thread gets on in between");
+}
+
+/// A thread of this priority waits so long for a lock whose holder another one keeps from running.
+fn inversion(priority: i32, kept_ns: i64) -> Vec<String> {
+    let mut made = Made::new();
+    let lock = |made: &mut Made, ns: i64, operation: FutexOperation| {
+        let call = made.system.names.keep(b"futex");
+        let arguments = Arguments {
+            futex: Some(Futex { address: 64, operation }),
+            ..Arguments::default()
+        };
+        made.event(ns, 0, &Fact::CallEntry { call, arguments });
+    };
+    let us = 1_000;
+    made.switch_to(0, 0, (0, Left::Runnable), (1, 39));
+    made.wake(10 * us, 0, 2);
+    made.switch_to(11 * us, 0, (1, Left::Preempted), (2, priority));
+    lock(&mut made, 12 * us, FutexOperation::Wait);
+    made.switch_to(15 * us, 0, (2, Left::Waiting), (1, 39));
+    made.wake(20 * us, 0, 3);
+    made.switch_to(21 * us, 0, (1, Left::Preempted), (3, 20));
+    made.switch_to(21 * us + kept_ns, 0, (3, Left::Waiting), (1, 39));
+    lock(&mut made, 22 * us + kept_ns, FutexOperation::Wake);
+    made.wake(23 * us + kept_ns, 0, 2);
+    made.switch_to(24 * us + kept_ns, 0, (1, Left::Preempted), (2, priority));
+    made.answer(25 * us + kept_ns, 0, "futex");
+    made.found(30 * us + kept_ns)
+}
+
+#[test]
+fn a_real_time_thread_that_waits_for_an_ordinary_one_stands_out() {
+    assert_eq!(inversion(-50, 4 * MS), ["priority inversion 1 4000000 4000000"]);
+    assert_eq!(inversion(-50, MS / 2), [""; 0]);
+    assert_eq!(inversion(10, 4 * MS), [""; 0], "ordinary threads share");
+}
+
+#[test]
+fn a_read_that_waits_for_its_disk_far_longer_than_others_stands_out() {
+    let made = |count: i64, left: Left, ns: i64| {
+        let mut made = Made::new();
+        made.switch(0, 0, (0, Left::Runnable), 7);
+        for turn in 1..=count {
+            made.call((turn * MS, turn * MS + 2_000), 0, "read");
+        }
+        let begin_ns = (count + 1) * MS;
+        let read = made.system.names.keep(b"read");
+        made.event(begin_ns, 0, &entry(read));
+        made.switch(begin_ns + 1_000, 0, (7, left), 0);
+        made.wake(begin_ns + 1_000 + ns, 0, 7);
+        made.switch(begin_ns + 2_000 + ns, 0, (0, Left::Runnable), 7);
+        made.answer(begin_ns + 3_000 + ns, 0, "read");
+        made.switch(begin_ns + MS + ns, 0, (7, Left::Waiting), 0);
+        let found = made.found(10_000 * MS);
+        let own = found.into_iter().filter(|line| line.starts_with("slow file"));
+        own.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        made(60, Left::WaitingForSure, 60 * MS),
+        ["slow file 1 60000000 60000000 2000 60"]
+    );
+    assert_eq!(
+        made(60, Left::Waiting, 60 * MS),
+        [""; 0],
+        "as for what comes through a pipe"
+    );
+    assert_eq!(made(60, Left::WaitingForSure, 20 * MS), [""; 0]);
+    assert_eq!(
+        made(10, Left::WaitingForSure, 60 * MS),
+        [""; 0],
+        "nobody knows what is usual"
+    );
+}
+
 /// A thread of this priority is woken, and gets its CPU so much later.
 fn woken_late(priority: i32, late_ns: i64, times: i64) -> Vec<String> {
     let mut made = Made::new();
@@ -167,23 +178,57 @@ fn late_threads_stand_out_earlier_when_they_have_a_real_time_priority() {
     assert!(late.contains(&expected), "{late:?}");
 }
 
+/// Thread 7 computes for 30 ms and loses CPU 0 while it could run, five times; what happens in the 70 ms until it gets one again.
+fn lost_its_cpu(meanwhile: impl Fn(&mut Made, i64)) -> Vec<String> {
+    let mut made = Made::new();
+    for turn in 0..6 {
+        let begin_ns = turn * 100 * MS;
+        made.switch(begin_ns, 0, (0, Left::Runnable), 7);
+        if turn < 5 {
+            made.switch(begin_ns + 30 * MS, 0, (7, Left::Runnable), 0);
+            meanwhile(&mut made, begin_ns + 30 * MS);
+        }
+    }
+    let found = made.found(550 * MS);
+    found.into_iter().filter(|line| line.starts_with("throttled")).collect()
+}
+
 #[test]
 fn who_could_run_on_an_idle_cpu_is_throttled() {
-    let made = |idle: i32| {
-        let mut made = Made::new();
-        for turn in 0..5 {
-            let begin_ns = turn * 100 * MS;
-            made.switch(begin_ns, 0, (idle, Left::Runnable), 7);
-            made.switch(begin_ns + 30 * MS, 0, (7, Left::Runnable), idle);
+    assert_eq!(lost_its_cpu(|_, _| {}), ["throttled 5 350000000 70000000"]);
+    // Others have the CPU now and then, each for a moment.
+    let others = |made: &mut Made, from_ns| {
+        for turn in 1..300 {
+            let ns = from_ns + turn * MS / 5;
+            made.switch(ns, 0, (0, Left::Runnable), 8);
+            made.switch(ns + MS / 10, 0, (8, Left::Waiting), 0);
         }
-        made.found(500 * MS)
     };
-    let throttled = made(0);
-    assert!(
-        throttled.contains(&"throttled 5 350000000 70000000".to_owned()),
-        "{throttled:?}"
-    );
-    assert!(!made(8).iter().any(|line| line.starts_with("throttled")));
+    assert_eq!(lost_its_cpu(others), ["throttled 5 350000000 70000000"]);
+}
+
+#[test]
+fn who_waits_for_a_busy_cpu_is_not_throttled() {
+    let busy = |made: &mut Made, from_ns| {
+        made.switch(from_ns, 0, (0, Left::Runnable), 8);
+        made.switch(from_ns + 55 * MS, 0, (8, Left::Waiting), 0);
+    };
+    assert_eq!(lost_its_cpu(busy), [""; 0]);
+    // It goes to another CPU, which was busy.
+    let elsewhere = |made: &mut Made, from_ns| {
+        made.switch(from_ns, 1, (0, Left::Runnable), 8);
+        made.switch(from_ns + 60 * MS, 1, (8, Left::Waiting), 7);
+        made.switch(from_ns + 65 * MS, 1, (7, Left::Waiting), 0);
+        made.wake(from_ns + 70 * MS, 1, 7);
+    };
+    assert_eq!(lost_its_cpu(elsewhere), [""; 0]);
+    // Its CPU was idle before it was woken: the host of a virtual machine may have had it.
+    let woken = |made: &mut Made, from_ns| {
+        made.switch(from_ns, 0, (0, Left::Runnable), 7);
+        made.switch(from_ns + 1, 0, (7, Left::Waiting), 0);
+        made.wake(from_ns + 5 * MS, 1, 7);
+    };
+    assert_eq!(lost_its_cpu(woken), [""; 0]);
 }
 
 #[test]
@@ -321,12 +366,15 @@ fn every_closer_is_an_analysis() {
     let source = [
         include_str!("losses.rs"),
         include_str!("deadlines.rs"),
+        include_str!("inversions.rs"),
         include_str!("interrupts.rs"),
+        include_str!("streaks.rs"),
         include_str!("uninterruptible.rs"),
         include_str!("throttled.rs"),
         include_str!("competition.rs"),
         include_str!("convoys.rs"),
         include_str!("slow_calls.rs"),
+        include_str!("slow_files.rs"),
         include_str!("slow_requests.rs"),
         include_str!("faults.rs"),
     ]
@@ -336,7 +384,7 @@ fn every_closer_is_an_analysis() {
         .skip(1)
         .filter_map(|rest| rest.split('"').next())
         .collect();
-    assert!(named.len() >= 9);
+    assert!(named.len() >= 12);
     for name in named {
         assert!(crate::analyses::ALL.iter().any(|known| known.name == name), "{name}");
     }

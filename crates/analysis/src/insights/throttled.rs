@@ -1,95 +1,97 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that could run and did not, while the CPU that they had before was idle: what a control group's limit of CPU time does (`cpu.max`).
+//! Threads that lost their CPU while they could run, and the CPU then was idle: what a control group's limit of CPU time does (`cpu.max`,
+//! `cpu.cfs_quota_us`).
 
 use rustc_hash::FxHashMap;
 
 use super::occurrences::Occurrences;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::totals::PerThread;
-use crate::model::{Listen, Mode, Nature, Slice, State, System, ThreadId};
+use crate::model::{Listen, Mode, Nature, ProcessId, Slice, State, System, ThreadId, Why};
 
 /// The scheduler gives a free CPU to somebody at once, and at the next tick for sure: that is 10 ms at the most. Limits are counted over 100 ms.
-const LONG_NS: i64 = 20_000_000;
-/// Of that time the CPU was idle: interrupts, and threads for a moment, come in between.
-const IDLE_PERCENT: i64 = 80;
-/// Short rests of a CPU are not kept,
-const REST_NS: i64 = 100_000;
-/// and of each CPU only the last ones.
-const RESTS: usize = 64;
+const IDLE_NS: i64 = 20_000_000;
 
 #[derive(Default)]
 pub(super) struct Throttled {
-    last_cpu: PerThread<Option<u32>>,
-    /// By CPU, when it was idle.
-    rests: FxHashMap<u32, Rests>,
-    by_process: FxHashMap<i32, (Occurrences, ThreadId)>,
+    /// How long each CPU was idle so far.
+    idle_ns: FxHashMap<u32, i64>,
+    by_thread: PerThread<Last>,
+    by_process: FxHashMap<ProcessId, Occurrences>,
 }
 
-#[derive(Default)]
-struct Rests {
-    /// The oldest is overwritten.
-    parts: Vec<(i64, i64)>,
-    next: usize,
-}
-
-impl Rests {
-    fn add(&mut self, part: (i64, i64)) {
-        match self.parts.len() < RESTS {
-            true => self.parts.push(part),
-            false => self.parts[self.next] = part,
-        }
-        self.next = (self.next + 1) % RESTS;
-    }
-
-    fn within(&self, (begin_ns, end_ns): (i64, i64)) -> i64 {
-        let shared = |(from, until): &(i64, i64)| ((*until).min(end_ns) - (*from).max(begin_ns)).max(0);
-        self.parts.iter().map(shared).sum()
-    }
+/// What a thread did last.
+#[derive(Clone, Copy, Debug, Default)]
+enum Last {
+    #[default]
+    Else,
+    /// It had this CPU, which had been idle for so long until then.
+    On { cpu: u32, idle_ns: i64 },
+    /// It could have run, and the CPU that it had before was idle. It is counted when it gets that CPU back: on another one it may have
+    /// waited for that.
+    Idled { cpu: u32, span_ns: (i64, i64) },
 }
 
 impl Listen for Throttled {
     #[inline]
     fn slice(&mut self, system: &System, slice: &Slice) {
-        let ns = slice.duration_ns();
         match slice.state {
-            State::Running { cpu, mode: Mode::Idle } if ns >= REST_NS => {
-                self.rests.entry(cpu).or_default().add((slice.begin_ns, slice.end_ns));
-            }
-            State::Running { cpu, .. } => *self.last_cpu.of(slice.thread) = Some(cpu),
-            State::Runnable(_) if ns >= LONG_NS => self.late(system, slice),
-            _ => {}
+            State::Running { cpu, mode: Mode::Idle } => *self.idle_ns.entry(cpu).or_default() += slice.duration_ns(),
+            State::Running { cpu, .. } => self.ran(system, slice.thread, cpu),
+            // A CPU that was idle before somebody is woken may be late for another reason: the host of a virtual machine has it.
+            State::Runnable(Why::Preempted | Why::Yielded) => self.waited(slice),
+            _ => *self.by_thread.of(slice.thread) = Last::Else,
         }
     }
 }
 
 impl Throttled {
-    fn late(&mut self, system: &System, slice: &Slice) {
-        let span_ns = (slice.begin_ns, slice.end_ns);
-        let rests = self.last_cpu.of(slice.thread).and_then(|cpu| self.rests.get(&cpu));
-        let idle_ns = rests.map_or(0, |rests| rests.within(span_ns));
-        if idle_ns < slice.duration_ns() / 100 * IDLE_PERCENT || system.thread(slice.thread).nature == Nature::Kernel {
+    #[inline]
+    fn ran(&mut self, system: &System, thread: ThreadId, cpu: u32) {
+        let idle_ns = self.idle_ns.get(&cpu).copied().unwrap_or(0);
+        let last = std::mem::replace(self.by_thread.of(thread), Last::On { cpu, idle_ns });
+        if let Last::Idled { cpu: before, span_ns } = last
+            && before == cpu
+        {
+            self.count(system, thread, span_ns);
+        }
+    }
+
+    fn waited(&mut self, slice: &Slice) {
+        let last = self.by_thread.of(slice.thread);
+        *last = match *last {
+            Last::On { cpu, idle_ns } if self.idle_ns.get(&cpu).is_some_and(|now_ns| now_ns - idle_ns >= IDLE_NS) => {
+                Last::Idled {
+                    cpu,
+                    span_ns: (slice.begin_ns, slice.end_ns),
+                }
+            }
+            _ => Last::Else,
+        };
+    }
+
+    fn count(&mut self, system: &System, thread: ThreadId, span_ns: (i64, i64)) {
+        if system.thread(thread).nature == Nature::Kernel {
             return;
         }
-        let pid = system.thread(slice.thread).process();
-        let fresh = || (Occurrences::default(), slice.thread);
-        let (own, _) = self.by_process.entry(pid).or_insert_with(fresh);
-        own.add(span_ns, slice.duration_ns());
+        let own = self.by_process.entry(system.thread(thread).process()).or_default();
+        own.add(span_ns, span_ns.1 - span_ns.0);
     }
 }
 
 impl Detector for Throttled {
     fn find(&mut self, system: &System) -> Vec<Insight> {
-        let told = self.by_process.iter().map(|(pid, (own, one))| Insight {
+        let told = self.by_process.iter().map(|(process, own)| Insight {
             kind: "throttled",
             level: Level::Notable,
             what: format!(
-                "{} could have run, and its CPU was idle: as with a limit of its control group (cpu.max)",
-                process_named(system, *pid, *one)
+                "{} could have run, and its CPU was idle: as with a limit of its control group (cpu.max; cpu.cfs_quota_us in groups of version 1)",
+                process_named(system, *process)
             ),
             span_ns: own.span_ns,
             cost_ns: own.times.total_ns,
             evidence: own.evidence(),
-            closer: Closer::new("ltt").with("--pid", pid).during(own.span_ns),
+            closer: Closer::new("ltt").with("--pid", process).during(own.span_ns),
         });
         told.collect()
     }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::occurrences::Occurrences;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::cause::{Cause, Causes};
-use crate::model::{Listen, Nature, Slice, State, System, ThreadId};
+use crate::model::{Listen, Nature, ProcessId, Slice, State, System};
 use crate::names::Name;
 
 /// People notice a tenth of a second; a disk that turns finds a place in a hundredth.
@@ -21,7 +21,7 @@ const HANGS_NS: i64 = 2_000_000_000;
 #[derive(Default)]
 pub(super) struct Uninterruptible {
     causes: Causes,
-    by_process: FxHashMap<i32, (Occurrences, ThreadId, Option<Name>)>,
+    by_process: FxHashMap<ProcessId, (Occurrences, Option<Name>)>,
 }
 
 impl Listen for Uninterruptible {
@@ -33,11 +33,10 @@ impl Listen for Uninterruptible {
         if self.causes.of(system, wait, slice.wake) != Cause::Io {
             return;
         }
-        let pid = system.thread(slice.thread).process();
-        let fresh = || (Occurrences::default(), slice.thread, None);
-        let (waits, thread, call) = self.by_process.entry(pid).or_insert_with(fresh);
+        let process = system.thread(slice.thread).process();
+        let (waits, call) = self.by_process.entry(process).or_default();
         if waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns()) {
-            (*thread, *call) = (slice.thread, wait.call);
+            *call = wait.call;
         }
     }
 }
@@ -49,7 +48,7 @@ impl Detector for Uninterruptible {
         let is_much = |waits: &Occurrences| waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns;
         let found = self.by_process.iter().filter(|(_, (waits, ..))| is_much(waits));
         found
-            .map(|(pid, (waits, thread, call))| {
+            .map(|(process, (waits, call))| {
                 let call = call.map_or(String::new(), |call| {
                     format!(", longest in {}", system.names.text(call))
                 });
@@ -61,12 +60,12 @@ impl Detector for Uninterruptible {
                     },
                     what: format!(
                         "{} waited for a disk or the like{call}",
-                        process_named(system, *pid, *thread)
+                        process_named(system, *process)
                     ),
                     span_ns: waits.span_ns,
                     cost_ns: waits.times.total_ns,
                     evidence: waits.evidence(),
-                    closer: Closer::new("blocked").with("--pid", pid).during(waits.span_ns),
+                    closer: Closer::new("blocked").with("--pid", process).during(waits.span_ns),
                 }
             })
             .collect()

@@ -2,7 +2,10 @@
 //! Traces for tests, from one line for each event. All of it is on CPU 0, on the thread that the last `on` names.
 
 use super::*;
-use crate::facts::{Arguments, DeviceOperation, Fork, Interrupt, Left, Packet, RequestFact, RequestStep, Switch};
+use crate::facts::{
+    Arguments, DeviceOperation, DumpedThread, FileOwner, Fork, Interrupt, Left, Packet, RequestFact, RequestStep,
+    Switch,
+};
 
 pub(crate) struct Run {
     pub(crate) system: System,
@@ -138,9 +141,26 @@ impl Run {
                     self.call("fcntl", arguments, number(4), to);
                 }
                 "dump" => self.apply(&Fact::DumpBegin, to),
+                "process" => self.apply(
+                    &Fact::DumpedThread(DumpedThread {
+                        tid: id(1),
+                        pid: id(1),
+                        parent_pid: None,
+                        name: b"b",
+                        is_kernel: Some(false),
+                        is_waiting: false,
+                        uid: None,
+                        namespace: None,
+                        file_table: Some(number(2).cast_unsigned()),
+                    }),
+                    to,
+                ),
                 "dumped" => self.apply(
                     &Fact::DumpedFile {
-                        pid: id(1),
+                        owner: match words[1].strip_prefix("table") {
+                            Some(table) => FileOwner::Table(table.parse().expect("a number")),
+                            None => FileOwner::Process(id(1)),
+                        },
                         descriptor: id(2),
                         flags: Some(0),
                         name: words[3].as_bytes(),

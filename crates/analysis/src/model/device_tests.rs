@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files and requests.
+//! Files. Requests are in request_tests.rs.
 
 use super::device_script::Run;
 use super::*;
-use crate::facts::Arguments;
+use crate::facts::{Arguments, FileOwner};
 
 /// What was told, a line for each.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Listen for Kept {
         };
         self.0.push(format!(
             "{} {}{}{} {}/{}",
-            system.thread(call.call.thread).process(),
+            system.thread(call.call.thread).process().pid,
             call.operation.text(),
             of(call.source).unwrap_or_default(),
             of(call.target).unwrap_or_default(),
@@ -48,12 +48,12 @@ impl Listen for Kept {
 }
 
 #[track_caller]
-fn check(lines: &str, expected: &[&str]) {
+pub(super) fn check(lines: &str, expected: &[&str]) {
     check_in(Circumstances::whole(0), lines, expected);
 }
 
 #[track_caller]
-fn check_in(circumstances: Circumstances, lines: &str, expected: &[&str]) {
+pub(super) fn check_in(circumstances: Circumstances, lines: &str, expected: &[&str]) {
     let mut kept = Kept::default();
     Run::in_circumstances(circumstances).lines(lines, &mut kept);
     assert_eq!(kept.0, expected);
@@ -217,7 +217,7 @@ fn a_name_that_the_state_dump_gives_later_is_that_of_the_file_from_its_begin_on(
         (Fact::DumpBegin, 40),
         (
             Fact::DumpedFile {
-                pid: 1,
+                owner: FileOwner::Process(1),
                 descriptor: 0,
                 flags: None,
                 name: b"/dev/pts/0",
@@ -265,6 +265,21 @@ fn what_changed_while_the_state_dump_looked_is_not_believed() {
 }
 
 #[test]
+fn files_that_the_state_dump_has_by_their_table_are_those_of_the_process() {
+    check(
+        "on 1
+         dump
+         process 1 4096
+         dumped table4096 3 /a
+         dumped table8192 4 /b
+         dumpend
+         read 3 1
+         read 4 1",
+        &["1 read 3=/a[file] 1/0", "1 read 4=[unknown] 1/0"],
+    );
+}
+
+#[test]
 fn a_gap_makes_descriptors_unknown() {
     let gap = Gap {
         cpu: Some(1),
@@ -289,52 +304,6 @@ fn a_gap_makes_descriptors_unknown() {
             "1 read 3=[unknown] 1/0",
             "1 open 3=/a[file] 0/0",
             "1 read 3=/a[file] 2/0",
-        ],
-    );
-}
-
-#[test]
-fn requests_are_followed_from_the_queue_to_the_end() {
-    check(
-        "device
-         on 5
-         insert R 100 8
-         on 6
-         issue R 100 8
-         issue W 200 16
-         complete R 100 8
-         complete W 200 4
-         complete W 204 12
-         complete W 300 8",
-        &[
-            "sda read 100+4096 by 5 queue Some(20) device Some(20)",
-            "sda write 200+8192 by 6 queue None device Some(30)",
-        ],
-    );
-}
-
-#[test]
-fn flushes_have_no_place_and_what_does_not_end_is_told_as_far_as_it_got() {
-    check(
-        "on 5
-         issue F 0 0
-         complete F -1 0
-         complete W 0 0
-         issue R 100 8
-         issue R 50 8
-         requeue R 50 8
-         issue R 50 8
-         issue R 100 16
-         insert W 400 8
-         merge W 400 8
-         issue W 400 8
-         complete W 400 8",
-        &[
-            "8:0 flush 0+0 by 5 queue None device Some(10)",
-            "8:0 read 100+4096 by 5 queue None device None",
-            "8:0 write 400+4096 by 5 queue None device Some(10)",
-            "8:0 read 50+4096 by 5 queue Some(20) device None",
-            "8:0 read 100+8192 by 5 queue None device None",
         ],
     );
 }

@@ -2,11 +2,16 @@
 //! System calls and interrupts, on the thread that has the CPU.
 
 use super::state::{Call, Interruption, Mode, State, ThreadId};
-use super::thread::{Calling, Nature, Pending, SOFT_VECTORS};
+use super::thread::{Calling, Nature, Pending, Raised, SOFT_VECTORS};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
 use crate::facts::{Arguments, Interrupt};
 use crate::names::Name;
+
+/// Networks and disks: what is asked for is done for who asks. Timers and the like are everybody's.
+pub(super) fn does_work(vector: u32) -> bool {
+    matches!(vector, 2..=4)
+}
 
 /// Deeper than this interrupts do not nest.
 const NESTED_MAX: usize = 16;
@@ -77,7 +82,7 @@ impl System {
             }
         }
         // It is its own thread: interrupts make no system calls.
-        self.cpu(cpu).stack.clear();
+        self.cpu(cpu).without_interrupts();
         Some(id)
     }
 
@@ -117,20 +122,44 @@ impl System {
         let before = current.map(|id| self.running(id, cpu));
         let known = self.cpu(cpu);
         if known.stack.len() >= NESTED_MAX {
-            known.stack.clear();
+            known.lose_interrupts();
         }
-        let raised_ns = match interrupt {
+        let raised = match interrupt {
             Interrupt::Soft(vector) if (vector as usize) < SOFT_VECTORS => known.raised[vector as usize].take(),
             _ => None,
         };
         known.stack.push(Pending {
             interrupt,
             begin_ns: at.ns,
-            raised_ns,
+            raised,
+            completed: None,
             nested_ns: 0,
         });
-        if let (Some(id), Some(before)) = (current, before) {
-            self.go_on(id, before, cpu, at, to);
+        self.interrupted(current.zip(before), cpu, at, to);
+    }
+
+    /// A soft interrupt is asked for: by the thread that has the CPU, unless it happens in an interrupt.
+    pub(super) fn raise(&mut self, vector: u32, cpu: u32, at: &At, to: &mut dyn Listen) {
+        let current = self.current(cpu, at, to);
+        let is_told = self.cpu(cpu).is_of_thread() && self.circumstances.has_interrupts && does_work(vector);
+        let by = current.filter(|id| is_told && self.is_recorded(*id));
+        let Some(place) = self.cpu(cpu).raised.get_mut(vector as usize) else {
+            return;
+        };
+        *place = Some(match *place {
+            None => Raised { ns: at.ns, by },
+            Some(known) => Raised {
+                by: known.by.filter(|first| by == Some(*first)),
+                ..known
+            },
+        });
+    }
+
+    /// An interrupt begins or ends on a thread's CPU.
+    fn interrupted(&mut self, current: Option<(ThreadId, State)>, cpu: u32, at: &At, to: &mut dyn Listen) {
+        match current {
+            Some((id, before)) => self.go_on(id, before, cpu, at, to),
+            None => self.cpu(cpu).interrupted_ns = at.ns,
         }
     }
 
@@ -158,14 +187,13 @@ impl System {
             }
             ended
         });
-        if let (Some(id), Some(before)) = (current, before) {
-            self.go_on(id, before, cpu, at, to);
-        }
+        self.interrupted(current.zip(before), cpu, at, to);
         if let Some(Pending {
             interrupt,
             begin_ns,
-            raised_ns,
+            raised,
             nested_ns,
+            ..
         }) = ended
             && self.is_told()
         {
@@ -174,7 +202,7 @@ impl System {
                 interrupt,
                 begin_ns,
                 end_ns: at.ns,
-                raised_ns,
+                raised_ns: raised.map(|raised| raised.ns),
                 nested_ns,
             };
             to.interruption(self, &interruption);

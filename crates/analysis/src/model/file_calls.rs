@@ -259,7 +259,7 @@ impl System {
     pub(super) fn owner(&self, thread: ThreadId) -> Owner {
         Owner {
             thread,
-            process: self.threads[thread.index()].process(),
+            process: self.threads[thread.index()].process().pid,
         }
     }
 

@@ -96,6 +96,8 @@ pub(super) struct Files {
     tables: FxHashMap<i32, Descriptors>,
     /// Of threads that share with nobody.
     own: FxHashMap<ThreadId, Descriptors>,
+    /// While the state dump lasts: by where the kernel has a table, the process whose it is.
+    dumped_tables: FxHashMap<u64, i32>,
     /// The latest event of the state dump: who was asked before, was asked before then.
     dump_ns: Option<i64>,
     /// A dump has been complete: no other one is waited for.
@@ -302,8 +304,21 @@ impl Files {
         self.dump_ns.replace(now_ns)
     }
 
+    /// The state dump says which table of descriptors a process has. Threads that are gone have none, at address 0.
+    pub(super) fn dump_table(&mut self, table: u64, process: i32) {
+        if table != 0 {
+            self.dumped_tables.entry(table).or_insert(process);
+        }
+    }
+
+    /// The process whose table that is, as the state dump has it.
+    pub(super) fn owner_of(&self, table: u64) -> Option<i32> {
+        self.dumped_tables.get(&table).copied()
+    }
+
     /// A state dump is complete.
     pub(super) fn end_dump(&mut self) {
+        self.dumped_tables = FxHashMap::default();
         self.dump_ns = None;
         self.has_dump = true;
     }

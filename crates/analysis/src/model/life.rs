@@ -5,28 +5,31 @@ use super::state::{State, ThreadId, Wait, Why};
 use super::thread::{Calling, Nature};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
-use crate::facts::{DumpedThread, Fork};
+use crate::facts::{DumpedThread, FileOwner, Fork};
 
 impl System {
     pub(super) fn fork(&mut self, fork: &Fork<'_>, at: &At, to: &mut dyn Listen) {
-        let parent = self.thread_of(fork.parent_tid);
+        let parent = self.living(fork.parent_tid, at, to);
         if let Some(old) = self.by_tid.get(&fork.tid).copied() {
             self.bury(old, at, to);
         }
-        let id = self.add_thread(fork.tid);
-        self.by_tid.insert(fork.tid, id);
+        let id = self.succeed(fork.tid);
         let of_parent = &self.threads[parent.index()];
         let (nature, uid, namespace, call) = (of_parent.nature, of_parent.uid, of_parent.namespace, of_parent.call);
-        let parent_pid = fork.parent_pid.unwrap_or(of_parent.process());
+        let parent_pid = fork.parent_pid.unwrap_or(of_parent.process().pid);
         let is_followed = of_parent.is_followed;
         let name = self.names.keep(fork.name);
         if fork.pid.is_some_and(|pid| pid != fork.tid)
-            && let Some(first) = fork.pid.and_then(|pid| self.find(pid))
+            && let Some(first) = fork.pid.and_then(|pid| self.leader(self.process_seen_by(parent, pid)))
         {
             self.threads[first.index()].is_first = true;
         }
+        let parent_process = self.process_seen_by(parent, parent_pid);
+        let own_turn = self.threads[id.index()].turn;
+        let thread_of = fork.pid.filter(|pid| *pid != fork.tid);
+        let turn = thread_of.map_or(own_turn, |pid| self.process_seen_by(parent, pid).turn);
         let thread = &mut self.threads[id.index()];
-        thread.pid = fork.pid;
+        (thread.pid, thread.turn) = (fork.pid, turn);
         thread.parent_pid = Some(parent_pid);
         thread.name = name;
         thread.nature = nature;
@@ -41,10 +44,10 @@ impl System {
             other => other,
         };
         // A new process is where its parent is, until somebody moves it.
-        let pid = self.threads[id.index()].process();
-        if let Some(process) = self.processes.get(&parent_pid).filter(|_| pid != parent_pid) {
+        let own = self.threads[id.index()].process();
+        if let Some(process) = self.processes.get(&parent_process).filter(|_| own != parent_process) {
             let process = process.clone();
-            self.processes.insert(pid, process);
+            self.processes.insert(own, process);
         }
         let turn = Turn {
             at_ns: at.ns,
@@ -85,7 +88,7 @@ impl System {
     }
 
     pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
-        let id = self.thread_of(old_tid);
+        let id = self.living(old_tid, at, to);
         let owner = self.owner(id);
         self.files.execute(owner, tid, at.ns);
         if tid != old_tid {
@@ -97,13 +100,12 @@ impl System {
             self.by_tid.insert(tid, id);
             self.threads[id.index()].tid = tid;
         }
-        let thread = &mut self.threads[id.index()];
-        thread.pid = Some(tid);
-        thread.is_first = true;
+        self.join(id, tid);
+        self.threads[id.index()].is_first = true;
         let base = file.rsplit(|byte| *byte == b'/').next().unwrap_or(file);
         // As the kernel cuts it.
         self.call_thread(id, &base[..base.len().min(15)]);
-        if let Some(process) = self.processes.get_mut(&tid) {
+        if let Some(process) = self.processes.get_mut(&self.threads[id.index()].process()) {
             process.command_line = String::from_utf8_lossy(file).into();
         }
         if self.is_told() {
@@ -112,15 +114,24 @@ impl System {
     }
 
     pub(super) fn exit(&mut self, tid: i32, has_others: bool, at: &At, to: &mut dyn Listen) {
-        let id = self.thread_of(tid);
+        let id = self.living(tid, at, to);
         let thread = &mut self.threads[id.index()];
         thread.is_exiting = true;
         // Tracers that find out late whose thread it is take one that is gone for a process.
-        if has_others && !thread.is_first && thread.born_ns.is_some() && thread.pid == Some(tid) {
-            thread.pid = thread.parent_pid;
+        if has_others
+            && !thread.is_first
+            && thread.born_ns.is_some()
+            && thread.pid == Some(tid)
+            && let Some(parent_pid) = thread.parent_pid
+        {
+            self.join(id, parent_pid);
         }
         if at.tid == Some(tid) {
             self.follow(id, at, to);
+        }
+        // Its last call never returns; without its last switch only this tells it from a later thread of the same id.
+        if !self.circumstances.has_switches {
+            self.threads[id.index()].call = Calling::Unknown;
         }
         let owner = self.owner(id);
         self.files.end(owner, !has_others && owner.process == tid);
@@ -144,9 +155,13 @@ impl System {
     }
 
     /// What a process has open, says the state dump.
-    pub(super) fn dumped_file(&mut self, pid: i32, opened: (i32, Option<i64>), name: &[u8], now_ns: i64) {
+    pub(super) fn dumped_file(&mut self, owner: FileOwner, opened: (i32, Option<i64>), name: &[u8], now_ns: i64) {
+        let pid = match owner {
+            FileOwner::Process(pid) => Some(pid),
+            FileOwner::Table(table) => self.files.owner_of(table),
+        };
         // Without an event of the dump before it nobody knows when the process was asked.
-        if let Some(asked_ns) = self.files.dump(now_ns) {
+        if let (Some(asked_ns), Some(pid)) = (self.files.dump(now_ns), pid) {
             let gaps = &self.circumstances.gaps;
             let name = (name, &mut self.names);
             self.files.dumped(pid, opened, name, (asked_ns, now_ns), gaps);
@@ -158,12 +173,15 @@ impl System {
         if dumped.tid == 0 {
             return;
         }
+        if let Some(table) = dumped.file_table {
+            self.files.dump_table(table, dumped.pid);
+        }
         let id = self.thread_of(dumped.tid);
         let begin_ns = self.circumstances.begin_ns;
         let is_blind = self.circumstances.gaps.within(begin_ns, at.ns, None).is_some();
         let is_partial = self.circumstances.is_partial;
+        self.join(id, dumped.pid);
         let thread = &mut self.threads[id.index()];
-        thread.pid = Some(dumped.pid);
         thread.parent_pid = dumped.parent_pid.or(thread.parent_pid);
         thread.uid = dumped.uid.or(thread.uid);
         thread.namespace = dumped.namespace.or(thread.namespace);

@@ -42,7 +42,8 @@ pub use self::listen::{Listen, Nobody};
 pub use self::occurrence::{Happening, Occurrence};
 pub use self::requests::Request;
 use self::requests::Requests;
-pub use self::state::{Call, Delay, Interruption, Mode, Slice, State, ThreadId, Wait, Wake, Why};
+pub(crate) use self::requests::device_number;
+pub use self::state::{Call, Completed, Delay, Interruption, Mode, ProcessId, Slice, State, ThreadId, Wait, Wake, Why};
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
 use crate::facts::Fact;
@@ -64,10 +65,16 @@ pub struct Circumstances {
     pub gaps: Gaps,
     /// It has events of some threads only, so that others come and go unseen.
     pub is_partial: bool,
+    /// It tells which threads have the CPUs.
+    pub has_switches: bool,
     /// It tells who is woken.
     pub has_wakeups: bool,
     /// It tells when waking begins, on the CPU of who does it.
     pub has_waking: bool,
+    /// It tells what devices interrupt threads for.
+    pub has_interrupts: bool,
+    /// How the names of the tracer's own threads begin, when it leaves out what they do and what interrupts them.
+    pub hidden: Option<&'static str>,
 }
 
 impl Circumstances {
@@ -79,8 +86,11 @@ impl Circumstances {
             tell_until_ns: i64::MAX,
             gaps: Gaps::default(),
             is_partial: false,
+            has_switches: true,
             has_wakeups: true,
             has_waking: true,
+            has_interrupts: true,
+            hidden: None,
         }
     }
 }
@@ -94,7 +104,11 @@ pub struct System {
     now_ns: i64,
     threads: Vec<Thread>,
     by_tid: FxHashMap<i32, ThreadId>,
-    processes: FxHashMap<i32, Process>,
+    processes: FxHashMap<ProcessId, Process>,
+    /// How many processes with an id have begun.
+    turns: FxHashMap<i32, u32>,
+    /// The first thread of processes whose ids others have now.
+    leaders: FxHashMap<ProcessId, ThreadId>,
     cpus: Vec<Option<Cpu>>,
     /// Whose call lets others go first.
     sched_yield: Name,
@@ -116,6 +130,8 @@ impl System {
             threads: Vec::new(),
             by_tid: FxHashMap::default(),
             processes: FxHashMap::default(),
+            turns: FxHashMap::default(),
+            leaders: FxHashMap::default(),
             cpus: Vec::new(),
             sched_yield,
             files: Files::default(),
@@ -138,12 +154,12 @@ impl System {
             }
             Fact::DumpEnd => self.files.end_dump(),
             Fact::DumpedFile {
-                pid,
+                owner,
                 descriptor,
                 flags,
                 name,
-            } => self.dumped_file(pid, (descriptor, flags), name, at.ns),
-            Fact::DumpedDevice { device, name } => self.dumped_device(device, name),
+            } => self.dumped_file(owner, (descriptor, flags), name, at.ns),
+            Fact::DumpedDevice { device, name } => self.name_device(device, name),
             Fact::Fork(ref fork) => self.fork(fork, &at, to),
             Fact::Exec { tid, old_tid, file } => self.exec(tid, old_tid, file, &at, to),
             Fact::Exit { tid, has_others } => self.exit(tid, has_others, &at, to),
@@ -160,8 +176,9 @@ impl System {
                 cgroup,
             } => {
                 self.files.dump(at.ns);
+                let process = self.latest(pid);
                 self.processes.insert(
-                    pid,
+                    process,
                     Process {
                         command_line: String::from_utf8_lossy(command_line).into(),
                         cgroup: String::from_utf8_lossy(cgroup).into(),
@@ -174,6 +191,8 @@ impl System {
                 };
                 self.enter_cpu(cpu, at.ns);
                 match *fact {
+                    // Only some of them.
+                    Fact::Switch(_) if !self.circumstances.has_switches => {}
                     Fact::Switch(ref switch) => self.switch(switch, cpu, &at, to),
                     Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
                     Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
@@ -181,17 +200,18 @@ impl System {
                     Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
                     Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
                     Fact::End(interrupt) => self.end_interrupt(interrupt, cpu, &at, to),
-                    Fact::SoftirqRaise { vector } => {
-                        if let Some(raised) = self.cpu(cpu).raised.get_mut(vector as usize) {
-                            raised.get_or_insert(at.ns);
-                        }
-                    }
+                    Fact::SoftirqRaise { vector } => self.raise(vector, cpu, &at, to),
                     Fact::Request(step, ref fact) => self.request(step, fact, cpu, &at, to),
                     _ => self.occurrence(fact, cpu, &at, to),
                 }
                 self.cpu(cpu).last_ns = at.ns;
             }
         }
+    }
+
+    /// Events turn out to be missing, from the latest one on or later.
+    pub fn add_gap(&mut self, gap: Gap) {
+        self.circumstances.gaps.add(gap);
     }
 
     /// The thread on which an event happened is not known without its context.
@@ -246,8 +266,50 @@ impl System {
     }
 
     /// What the state dump says of a process.
-    pub fn process(&self, pid: i32) -> Option<&Process> {
-        self.processes.get(&pid)
+    pub fn process(&self, process: ProcessId) -> Option<&Process> {
+        self.processes.get(&process)
+    }
+
+    /// The first thread of a process.
+    pub fn leader(&self, process: ProcessId) -> Option<ThreadId> {
+        let latest = self.find(process.pid);
+        let latest = latest.filter(|id| self.thread(*id).process() == process);
+        latest.or_else(|| self.leaders.get(&process).copied())
+    }
+
+    /// The process that has an id now, or had it last.
+    fn latest(&self, pid: i32) -> ProcessId {
+        ProcessId {
+            pid,
+            turn: self.turns.get(&pid).copied().unwrap_or(0),
+        }
+    }
+
+    /// The process of this id that a thread can name: its own, or the one that has it now.
+    fn process_seen_by(&self, id: ThreadId, pid: i32) -> ProcessId {
+        let own = self.thread(id).process();
+        if own.pid == pid { own } else { self.latest(pid) }
+    }
+
+    /// It turns out which process a thread is of.
+    fn join(&mut self, id: ThreadId, pid: i32) {
+        let process = self.process_seen_by(id, pid);
+        let thread = &mut self.threads[id.index()];
+        (thread.pid, thread.turn) = (Some(process.pid), process.turn);
+    }
+
+    /// Another thread has this id from now on: as far as is known, a process that begins.
+    fn succeed(&mut self, tid: i32) -> ThreadId {
+        let id = self.add_thread(tid);
+        let turn = self.turns.entry(tid).or_default();
+        *turn += 1;
+        self.threads[id.index()].turn = *turn;
+        if let Some(old) = self.by_tid.insert(tid, id)
+            && self.thread(old).leads()
+        {
+            self.leaders.insert(self.thread(old).process(), old);
+        }
+        id
     }
 
     /// A file.
@@ -287,6 +349,7 @@ impl System {
         let id = ThreadId(self.threads.len() as u32);
         let mut thread = Thread::new(tid, self.circumstances.begin_ns);
         thread.is_followed = !self.circumstances.is_partial;
+        thread.turn = self.latest(tid).turn;
         self.threads.push(thread);
         id
     }
@@ -317,7 +380,7 @@ impl System {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
             known.current = None;
             known.occupied_ns = known.occupied_ns.max(end_ns.min(ns));
-            known.stack.clear();
+            known.lose_interrupts();
             known.raised = [None; SOFT_VECTORS];
         }
     }
@@ -337,7 +400,9 @@ impl System {
             blind_until_ns: i64::MIN,
             contradictions: 0,
             last_ns: self.circumstances.begin_ns,
+            interrupted_ns: i64::MIN,
             stack: Vec::new(),
+            is_stack_whole: false,
             raised: [None; SOFT_VECTORS],
         });
     }
@@ -359,4 +424,10 @@ pub(crate) mod device_script;
 #[cfg(test)]
 mod device_tests;
 #[cfg(test)]
+mod machine;
+#[cfg(test)]
+mod request_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod truth;

@@ -69,8 +69,10 @@ impl System {
             },
             _ => return,
         };
-        let thread = self.current(cpu, at, to);
+        let current = self.current(cpu, at, to);
         let interrupt = self.cpu(cpu).stack.last().map(|pending| pending.interrupt);
+        let is_told = interrupt.is_some() || self.cpu(cpu).is_of_thread();
+        let thread = current.filter(|_| is_told);
         if self.is_told() {
             let occurrence = Occurrence {
                 what,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests to devices, from the queue to their completion.
 //!
-//! A request is known by its device and its first sector, which no other one has while it is under way. A device may do it in parts, the
-//! first sectors first.
+//! A request is known by its device, its first sector and what is asked for. A device may do it in parts, the first sectors first. Of several
+//! that are the same in all that, nobody knows which one is meant by an event: when they were complete is unknown, of all of them.
 
 use rustc_hash::FxHashMap;
 
-use super::state::ThreadId;
+use super::state::{Completed, ThreadId};
 use super::{At, Listen, System};
 use crate::facts::{DeviceOperation, RequestFact, RequestStep};
 use crate::names::Name;
@@ -46,8 +46,16 @@ impl Request {
     }
 }
 
+/// What the kernel calls a device: `8:0`.
+pub(crate) fn device_number(device: u32) -> String {
+    format!("{}:{}", device >> 20, device & 0xf_ffff)
+}
+
 /// More are not under way at one time; what is there beyond that has been completed where nobody saw it.
 const REQUESTS_MAX: usize = 1 << 14;
+
+/// The kernel gives up what a device has not done by then: its end is not in the trace.
+const GIVEN_UP_NS: i64 = 30_000_000_000;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -63,18 +71,49 @@ struct Place {
     device: u32,
     /// Those without sectors, which have no place, have the highest number.
     sector: u64,
+    operation: DeviceOperation,
 }
 
+/// Those at one place that wait for the driver.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
-    ns: i64,
+    /// When the first one came.
+    since_ns: i64,
+    /// There was only one since then.
+    is_sure: bool,
+    count: u32,
+    /// Who asked for them, if that is known and is the same for all.
     thread: Option<ThreadId>,
+    /// The driver gave it back: it may be put into the queue once more.
+    is_back: bool,
 }
 
+/// Those at one place that the driver has.
 #[derive(Clone, Copy, Debug)]
-struct Issued {
-    request: Request,
-    sectors_left: u32,
+enum Issued {
+    One {
+        request: Request,
+        sectors_left: u32,
+    },
+    /// Several at once: so much is left of them. They have been told.
+    Several {
+        since_ns: i64,
+        parts_left: u64,
+    },
+}
+
+impl Issued {
+    fn since_ns(&self) -> i64 {
+        match self {
+            Issued::One { request, .. } => request.issued_ns,
+            Issued::Several { since_ns, .. } => *since_ns,
+        }
+    }
+}
+
+/// How much it is: sectors, or itself.
+fn parts(sectors: u32) -> u64 {
+    u64::from(sectors.max(1))
 }
 
 impl Place {
@@ -88,6 +127,7 @@ impl Place {
         Some(Place {
             device: fact.device,
             sector,
+            operation: fact.operation,
         })
     }
 }
@@ -95,13 +135,18 @@ impl Place {
 impl System {
     /// The name of a device: `sda`, or `8:0` when the state dump does not have it.
     pub fn device_name(&self, device: u32) -> String {
-        match self.requests.devices.get(&device) {
-            Some(name) => self.names.text(*name).to_owned(),
-            None => format!("{}:{}", device >> 20, device & 0xf_ffff),
-        }
+        self.known_device_name(device)
+            .map_or_else(|| device_number(device), str::to_owned)
     }
 
-    pub(super) fn dumped_device(&mut self, device: u32, name: &[u8]) {
+    /// The name of a device, if the state dump has said it so far.
+    pub(crate) fn known_device_name(&self, device: u32) -> Option<&str> {
+        let name = self.requests.devices.get(&device)?;
+        Some(self.names.text(*name))
+    }
+
+    /// A device has a name, at all times.
+    pub fn name_device(&mut self, device: u32, name: &[u8]) {
         let name = self.names.keep(name);
         self.requests.devices.insert(device, name);
     }
@@ -111,85 +156,199 @@ impl System {
         match step {
             RequestStep::Insert => {
                 let thread = self.who_asks(fact, cpu, at, to);
-                if self.requests.queued.len() >= REQUESTS_MAX {
-                    self.requests.queued.clear();
-                }
-                self.requests.queued.insert(place, Queued { ns: at.ns, thread });
+                self.enqueue(place, thread, at.ns);
             }
             RequestStep::Issue => {
-                let queued = self.requests.queued.remove(&place);
-                let queued = queued.filter(|queued| self.circumstances.gaps.within(queued.ns, at.ns, None).is_none());
-                let thread = match queued.and_then(|queued| queued.thread) {
-                    Some(thread) => Some(thread),
-                    None => self.who_asks(fact, cpu, at, to),
+                let queued = self.dequeue(place, at.ns);
+                let thread = match queued {
+                    Some(Queued {
+                        is_sure: false, thread, ..
+                    }) => thread,
+                    Some(Queued {
+                        thread: Some(thread), ..
+                    }) => Some(thread),
+                    _ => self.who_asks(fact, cpu, at, to),
                 };
-                if self.requests.issued.len() >= REQUESTS_MAX {
-                    self.give_up_requests(to);
-                }
                 let request = Request {
                     device: fact.device,
                     operation: fact.operation,
                     sector: fact.sector,
                     bytes: fact.bytes,
                     thread,
-                    queued_ns: queued.map(|queued| queued.ns),
+                    queued_ns: queued.filter(|queued| queued.is_sure).map(|queued| queued.since_ns),
                     issued_ns: at.ns,
                     completed_ns: None,
                     error: 0,
                 };
-                let issued = Issued {
-                    request,
-                    sectors_left: fact.sectors,
-                };
-                if let Some(lost) = self.requests.issued.insert(place, issued) {
-                    self.tell_request(&lost.request, to);
-                }
+                self.issue(place, request, fact.sectors, to);
             }
-            RequestStep::Requeue => {
-                if let Some(issued) = self.requests.issued.remove(&place) {
+            RequestStep::Requeue => match self.requests.issued.get_mut(&place) {
+                Some(Issued::One { request, .. }) => {
                     let queued = Queued {
-                        ns: issued.request.queued_ns.unwrap_or(issued.request.issued_ns),
-                        thread: issued.request.thread,
+                        since_ns: request.queued_ns.unwrap_or(request.issued_ns),
+                        is_sure: true,
+                        count: 1,
+                        thread: request.thread,
+                        is_back: true,
                     };
+                    self.requests.issued.remove(&place);
                     self.requests.queued.insert(place, queued);
                 }
+                Some(Issued::Several { .. }) => self.end_part(place, fact.sectors, at.ns),
+                None => {}
+            },
+            RequestStep::Merge => _ = self.dequeue(place, at.ns),
+            RequestStep::Complete => {
+                self.note_completed(place, cpu);
+                self.complete(place, fact, at, to);
             }
-            RequestStep::Merge => {
-                self.requests.queued.remove(&place);
-            }
-            RequestStep::Complete => self.complete(place, fact, at, to),
         }
     }
 
-    fn complete(&mut self, place: Place, fact: &RequestFact, at: &At, to: &mut dyn Listen) {
-        let Some(mut issued) = self.requests.issued.remove(&place) else {
+    /// Who waits for it is woken in the same interrupt.
+    fn note_completed(&mut self, place: Place, cpu: u32) {
+        let asked_by = match self.requests.issued.get(&place) {
+            Some(Issued::One { request, .. }) => request.thread,
+            _ => None,
+        };
+        let device = Some(place.device);
+        let Some(pending) = self.cpu(cpu).stack.last_mut() else {
             return;
         };
-        if fact.error != 0 {
-            issued.request.error = fact.error;
+        pending.completed = Some(match pending.completed {
+            None => Completed { device, asked_by },
+            Some(known) => Completed {
+                device: known.device.filter(|other| device == Some(*other)),
+                asked_by: known.asked_by.filter(|other| asked_by == Some(*other)),
+            },
+        });
+    }
+
+    fn enqueue(&mut self, place: Place, thread: Option<ThreadId>, now_ns: i64) {
+        let known = self.requests.queued.get(&place).copied();
+        let queued = match known.filter(|known| self.may_last(known.since_ns, now_ns)) {
+            Some(known) if known.is_back => Queued {
+                is_back: false,
+                ..known
+            },
+            Some(known) => Queued {
+                is_sure: false,
+                count: known.count + 1,
+                thread: known.thread.filter(|of_known| thread == Some(*of_known)),
+                ..known
+            },
+            None => Queued {
+                since_ns: now_ns,
+                is_sure: true,
+                count: 1,
+                thread,
+                is_back: false,
+            },
+        };
+        if self.requests.queued.len() >= REQUESTS_MAX {
+            self.requests.queued.clear();
         }
-        if fact.sectors < issued.sectors_left {
-            issued.sectors_left -= fact.sectors;
+        self.requests.queued.insert(place, queued);
+    }
+
+    /// One of those at a place leaves the queue: what is known of it.
+    fn dequeue(&mut self, place: Place, now_ns: i64) -> Option<Queued> {
+        let known = self.requests.queued.remove(&place)?;
+        if !self.may_last(known.since_ns, now_ns) {
+            return None;
+        }
+        if known.count > 1 {
+            let left = Queued {
+                count: known.count - 1,
+                ..known
+            };
+            self.requests.queued.insert(place, left);
+        }
+        Some(known)
+    }
+
+    /// What began then may still be under way, and nothing of it is missing.
+    fn may_last(&self, since_ns: i64, now_ns: i64) -> bool {
+        now_ns - since_ns < GIVEN_UP_NS && self.circumstances.gaps.within(since_ns, now_ns, None).is_none()
+    }
+
+    fn issue(&mut self, place: Place, request: Request, sectors: u32, to: &mut dyn Listen) {
+        if self.requests.issued.len() >= REQUESTS_MAX {
+            self.give_up_requests(to);
+        }
+        let known = self.requests.issued.remove(&place);
+        if let Some(Issued::One { request: earlier, .. }) = &known {
+            self.tell_request(earlier, to);
+        }
+        // Also where events are missing in between: the end of the earlier one may still come.
+        let known = known.filter(|known| request.issued_ns - known.since_ns() < GIVEN_UP_NS);
+        let issued = match known {
+            None => Issued::One {
+                request,
+                sectors_left: sectors,
+            },
+            Some(known) => {
+                self.tell_request(&request, to);
+                let before = match known {
+                    Issued::One { sectors_left, .. } => parts(sectors_left),
+                    Issued::Several { parts_left, .. } => parts_left,
+                };
+                Issued::Several {
+                    since_ns: known.since_ns(),
+                    parts_left: before + parts(sectors),
+                }
+            }
+        };
+        self.requests.issued.insert(place, issued);
+    }
+
+    fn complete(&mut self, place: Place, fact: &RequestFact, at: &At, to: &mut dyn Listen) {
+        let (mut request, sectors_left) = match self.requests.issued.get(&place) {
+            Some(Issued::One { request, sectors_left }) => (*request, *sectors_left),
+            Some(Issued::Several { .. }) => return self.end_part(place, fact.sectors, at.ns),
+            None => return,
+        };
+        self.requests.issued.remove(&place);
+        if fact.error != 0 {
+            request.error = fact.error;
+        }
+        if fact.sectors < sectors_left {
             let rest = Place {
                 sector: place.sector + u64::from(fact.sectors),
                 ..place
             };
+            let issued = Issued::One {
+                request,
+                sectors_left: sectors_left - fact.sectors,
+            };
             self.requests.issued.insert(rest, issued);
             return;
         }
-        // Where events are missing, this may be the end of another one at the same place.
-        let issued_ns = issued.request.issued_ns;
-        let is_torn = self.circumstances.gaps.within(issued_ns, at.ns, None).is_some();
-        if !is_torn {
-            issued.request.completed_ns = Some(at.ns);
+        // Where events are missing, this may be the end of another one at the same place; and of a longer one it is for sure.
+        let is_torn = self.circumstances.gaps.within(request.issued_ns, at.ns, None).is_some();
+        if !is_torn && fact.sectors == sectors_left {
+            request.completed_ns = Some(at.ns);
         }
-        self.tell_request(&issued.request, to);
+        self.tell_request(&request, to);
+    }
+
+    /// One of several at a place has ended, or a part of it has.
+    fn end_part(&mut self, place: Place, sectors: u32, now_ns: i64) {
+        let Some(Issued::Several { since_ns, parts_left }) = self.requests.issued.get_mut(&place) else {
+            return;
+        };
+        *parts_left = parts_left.saturating_sub(parts(sectors));
+        let is_over = *parts_left == 0;
+        let since_ns = *since_ns;
+        if is_over || !self.may_last(since_ns, now_ns) {
+            self.requests.issued.remove(&place);
+        }
     }
 
     /// Who does what is said. What happens in an interrupt is nobody's.
     fn who_asks(&mut self, fact: &RequestFact, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
         let current = self.current(cpu, at, to);
-        if !self.cpu(cpu).stack.is_empty() {
+        if !self.cpu(cpu).is_of_thread() {
             return None;
         }
         let thread = match fact.tid {
@@ -201,7 +360,12 @@ impl System {
 
     /// Those under way are told as far as they got.
     pub(super) fn give_up_requests(&mut self, to: &mut dyn Listen) {
-        let mut left: Vec<Request> = self.requests.issued.drain().map(|(_, issued)| issued.request).collect();
+        let left = self.requests.issued.drain();
+        let one = left.filter_map(|(_, issued)| match issued {
+            Issued::One { request, .. } => Some(request),
+            Issued::Several { .. } => None,
+        });
+        let mut left: Vec<Request> = one.collect();
         left.sort_unstable_by_key(|request| (request.issued_ns, request.device, request.sector));
         for request in &left {
             self.tell_request(request, to);

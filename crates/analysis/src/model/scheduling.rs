@@ -4,11 +4,12 @@
 //! A thread is woken by `sched_waking`, on the CPU of who wakes it. That may be seen before the thread has left its own CPU, which it is just
 //! about to do; then `sched_wakeup` comes behind its switch and ends the wait.
 
+use super::execution::does_work;
 use super::state::{Delay, State, ThreadId, Wait, Wake, Why};
 use super::thread::{Calling, Nature};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
-use crate::facts::{Left, Switch, Woken};
+use crate::facts::{Interrupt, Left, Switch, Woken};
 
 impl System {
     pub(super) fn switch(&mut self, switch: &Switch<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
@@ -17,12 +18,13 @@ impl System {
         self.call_thread(previous, switch.previous_name);
         self.call_thread(next, switch.next_name);
         self.evict(cpu, previous, to);
+        // The scheduler is not called in one.
+        self.cpu(cpu).without_interrupts();
         self.leave_other_cpu(previous, cpu);
         if let known @ Some(_) = switch.previous_priority {
             self.threads[previous.index()].priority = known;
         }
         self.leave(previous, switch.previous, cpu, at, to);
-        self.cpu(cpu).stack.clear();
         self.leave_other_cpu(next, cpu);
         self.arrive(next, switch.next_priority, cpu, at, to);
         self.cpu(cpu).current = Some(next);
@@ -46,7 +48,7 @@ impl System {
         known.current = None;
         known.contradictions += 1;
         known.occupied_ns = now_ns;
-        known.stack.clear();
+        known.lose_interrupts();
     }
 
     /// A thread has one CPU; that it had another one was wrong.
@@ -68,17 +70,16 @@ impl System {
         let call = thread.system_call();
         let is_dead = match left {
             Left::Dead => true,
-            // Before Linux 4.14 the dead have a number that means a wait since.
-            Left::Waiting => thread.is_exiting,
-            // It may be sent off its CPU, or wait for a lock, on the way to its end.
-            Left::Runnable | Left::Preempted | Left::WaitingForSure | Left::Stopped => false,
+            Left::DeadOrParked => thread.is_exiting,
+            // It may be sent off its CPU, or wait, on the way to its end.
+            Left::Runnable | Left::Preempted | Left::Waiting | Left::WaitingForSure | Left::Stopped => false,
         };
         let next = match left {
             _ if is_dead => State::Dead,
             _ if thread.nature == Nature::Idle => State::Runnable(Why::Preempted),
             Left::Runnable if call == Some(self.sched_yield) => State::Runnable(Why::Yielded),
             Left::Runnable | Left::Preempted => State::Runnable(Why::Preempted),
-            Left::Waiting | Left::WaitingForSure => State::Blocked(Wait {
+            Left::Waiting | Left::WaitingForSure | Left::DeadOrParked => State::Blocked(Wait {
                 call,
                 is_sure: left == Left::WaitingForSure,
             }),
@@ -105,6 +106,9 @@ impl System {
     }
 
     fn arrive(&mut self, id: ThreadId, priority: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
+        if let Some(wake) = self.threads[id.index()].woken.take() {
+            self.make_runnable(id, wake, wake.ns, to);
+        }
         let thread = &self.threads[id.index()];
         let (state, begin_ns) = (thread.state, thread.since_ns);
         let wake = thread.wake;
@@ -139,38 +143,75 @@ impl System {
     pub(super) fn waking(&mut self, woken: Woken, cpu: u32, at: &At, to: &mut dyn Listen) {
         let wake = self.waker(cpu, at, to);
         let id = self.thread_of(woken.tid);
-        match self.threads[id.index()].state {
-            State::Running { .. } => self.threads[id.index()].wake = Some(wake),
+        self.settle(id, at.ns, to);
+        let thread = &mut self.threads[id.index()];
+        match thread.state {
+            State::Running { .. } => thread.wake = Some(wake),
+            State::Unknown => {
+                thread.wake = Some(wake);
+                thread.woken.get_or_insert(wake);
+            }
+            State::Blocked(_) | State::Stopped => self.make_runnable(id, wake, at.ns, to),
             State::Runnable(_) | State::Unborn | State::Dead => {}
-            _ => self.make_runnable(id, wake, at, to),
         }
     }
 
     pub(super) fn wakeup(&mut self, woken: Woken, cpu: u32, at: &At, to: &mut dyn Listen) {
         let id = self.thread_of(woken.tid);
-        let pending = self.threads[id.index()].wake;
-        match self.threads[id.index()].state {
-            // It had not left its CPU, and now does not.
-            State::Running { .. } => self.threads[id.index()].wake = None,
-            State::Runnable(_) | State::Unborn | State::Dead => {}
-            _ => {
-                let wake = match (pending, self.circumstances.has_waking) {
-                    (Some(wake), _) => wake,
-                    (None, false) => self.waker(cpu, at, to),
-                    // This event may be on another CPU than the waker's.
-                    (None, true) => Wake {
-                        ns: at.ns,
-                        cpu: None,
-                        thread: None,
-                        interrupt: None,
-                    },
-                };
-                self.make_runnable(id, wake, at, to);
+        self.settle(id, at.ns, to);
+        let thread = &mut self.threads[id.index()];
+        if thread.state == State::Runnable(Why::New) {
+            self.let_run(id, at, to);
+            return;
+        }
+        if matches!(thread.state, State::Runnable(_) | State::Unborn | State::Dead) {
+            return;
+        }
+        // What waking began is done, whether the thread had left its CPU or not.
+        let pending = thread.wake.take();
+        if matches!(thread.state, State::Running { .. }) {
+            return;
+        }
+        let is_unknown = thread.state == State::Unknown;
+        let wake = match (pending, self.circumstances.has_waking) {
+            (Some(wake), _) => wake,
+            (None, false) => self.waker(cpu, at, to),
+            // It may have had a CPU when waking began, which is missing; since now it has one or waits for one.
+            (None, true) if is_unknown => {
+                if self.threads[id.index()].woken.is_none() {
+                    self.forget(id, at.ns, to);
+                }
+                return;
             }
+            // This event may be on another CPU than the waker's.
+            (None, true) => Wake {
+                ns: at.ns,
+                cpu: None,
+                thread: None,
+                interrupt: None,
+                asked_by: None,
+                completed: None,
+            },
+        };
+        match is_unknown {
+            true => _ = self.threads[id.index()].woken.get_or_insert(wake),
+            false => self.make_runnable(id, wake, at.ns, to),
         }
     }
 
-    fn make_runnable(&mut self, id: ThreadId, wake: Wake, at: &At, to: &mut dyn Listen) {
+    /// Its parent has made it, and gives it to the scheduler. Of tracers that do not tell that it begins with the fork.
+    fn let_run(&mut self, id: ThreadId, at: &At, to: &mut dyn Listen) {
+        self.threads[id.index()].state = State::Unborn;
+        let turn = Turn {
+            at_ns: at.ns,
+            before: State::Unborn,
+            next: Next::State(State::Runnable(Why::New)),
+            wake: None,
+        };
+        self.turn(id, turn, to);
+    }
+
+    fn make_runnable(&mut self, id: ThreadId, wake: Wake, at_ns: i64, to: &mut dyn Listen) {
         let thread = &self.threads[id.index()];
         let before = match thread.state {
             known @ (State::Blocked(_) | State::Stopped) => known,
@@ -180,7 +221,7 @@ impl System {
             }),
         };
         let turn = Turn {
-            at_ns: at.ns,
+            at_ns,
             before,
             next: Next::State(State::Runnable(Why::Woken)),
             wake: Some(wake),
@@ -191,26 +232,54 @@ impl System {
 
     /// Who does what happens on this CPU.
     fn waker(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Wake {
-        // Of threads that were not recorded nobody knows what interrupted them.
-        let thread = self
-            .current(cpu, at, to)
-            .filter(|id| self.threads[id.index()].is_followed);
-        let innermost = self.cpu(cpu).stack.last();
+        let current = self.current(cpu, at, to);
+        let innermost = self.cpu(cpu).stack.last().copied();
+        let is_told = innermost.is_some() || self.cpu(cpu).is_of_thread();
+        let thread = current.filter(|id| is_told && self.is_recorded(*id));
+        // What a thread asks for is done on top of it, as soon as it can be.
+        let only = innermost.filter(|_| self.cpus[cpu as usize].as_ref().is_some_and(|cpu| cpu.stack.len() == 1));
+        let is_asked_by = |id: &ThreadId| {
+            only.is_some_and(|pending| {
+                pending.raised.and_then(|raised| raised.by) == Some(*id)
+                    || self.does_soft_interrupts(*id, pending.interrupt)
+            })
+        };
         Wake {
             ns: at.ns,
             cpu: Some(cpu),
             interrupt: innermost.map(|pending| pending.interrupt),
+            asked_by: thread.filter(is_asked_by),
+            completed: innermost.and_then(|pending| pending.completed),
             thread,
         }
+    }
+
+    /// What it does is in the trace. Of threads that were not recorded nobody knows what interrupted them.
+    pub(super) fn is_recorded(&self, id: ThreadId) -> bool {
+        self.threads[id.index()].is_followed && !self.is_hidden(id)
+    }
+
+    /// What is left of soft interrupts is done by a thread of the kernel: then it is its work.
+    fn does_soft_interrupts(&self, id: ThreadId, interrupt: Interrupt) -> bool {
+        matches!(interrupt, Interrupt::Soft(vector) if does_work(vector)) && self.name_of(id).starts_with("ksoftirqd/")
+    }
+
+    /// Of the tracer itself.
+    fn is_hidden(&self, id: ThreadId) -> bool {
+        let hidden = self.circumstances.hidden;
+        hidden.is_some_and(|begin| self.names.text(self.thread(id).name).starts_with(begin))
     }
 
     /// The thread that has the CPU: the one that is known to, or the one that the event's context names.
     pub(super) fn current(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
         let known = self.cpu(cpu).current;
-        let named = match at.tid {
-            Some(tid) => self.thread_on(cpu, tid, at, to),
-            None => return known,
+        let Some(tid) = at.tid else {
+            if let Some(known) = known {
+                self.settle(known, at.ns, to);
+            }
+            return known;
         };
+        let named = self.thread_on(cpu, tid, at, to);
         if known == Some(named) && self.threads[named.index()].is_followed {
             return known;
         }
@@ -240,18 +309,25 @@ impl System {
         }
     }
 
-    /// The thread of an id, which has this CPU now or had it just now: it is alive.
+    /// The thread of an id, which has this CPU now or had it just now.
     pub(super) fn thread_on(&mut self, cpu: u32, tid: i32, at: &At, to: &mut dyn Listen) -> ThreadId {
         if tid == 0 {
-            return self.cpu(cpu).idle;
+            let idle = self.cpu(cpu).idle;
+            self.settle(idle, at.ns, to);
+            return idle;
         }
+        self.living(tid, at, to)
+    }
+
+    /// The thread of an id, which does something: it is alive.
+    pub(super) fn living(&mut self, tid: i32, at: &At, to: &mut dyn Listen) -> ThreadId {
         let id = self.thread_of(tid);
+        self.settle(id, at.ns, to);
         match self.threads[id.index()].state {
             State::Dead => {
                 // Another thread under the same id, whose begin is missing.
-                let new = self.add_thread(tid);
+                let new = self.succeed(tid);
                 self.threads[new.index()].is_dark = true;
-                self.by_tid.insert(tid, new);
                 new
             }
             State::Unborn => {

@@ -10,6 +10,7 @@
 //! | `read`, `answer` | a system call, its result |
 //! | `call NAME`, `return RESULT` | any system call |
 //! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address |
+//! | `rename 1 NAME` | |
 //! | `setprio 1 -50` | it gets that priority by inheritance |
 //! | `irq 3`, `irqend 3` | a soft interrupt |
 //! | `device 36`, `deviceend 36` | an interrupt of `disk` |
@@ -17,7 +18,10 @@
 //! | `dumped 7` | it waits when the state dump is made |
 
 use super::{At, Listen, System};
-use crate::facts::{Arguments, DumpedThread, Fact, Fork, Futex, FutexOperation, Interrupt, Left, Switch, Woken};
+use crate::facts::{
+    Arguments, DeviceOperation, DumpedThread, Fact, Fork, Futex, FutexOperation, Interrupt, Left, RequestFact,
+    RequestStep, Switch, Woken,
+};
 
 /// Applies all lines.
 pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
@@ -34,7 +38,7 @@ pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
     }
 }
 
-fn fact(system: &mut System, words: &[&str]) -> Fact<'static> {
+fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
     let tid = || number(words[1]);
     let mut name = |text: &str| system.names.keep(text.as_bytes());
     match words[0] {
@@ -83,6 +87,10 @@ fn fact(system: &mut System, words: &[&str]) -> Fact<'static> {
                 ..Arguments::default()
             },
         },
+        "rename" => Fact::Rename {
+            tid: tid(),
+            name: words[2].as_bytes(),
+        },
         "setprio" => Fact::Priority {
             tid: tid(),
             priority: number(words[2]),
@@ -95,6 +103,26 @@ fn fact(system: &mut System, words: &[&str]) -> Fact<'static> {
         "irqend" => Fact::End(Interrupt::Soft(tid() as u32)),
         "device" => Fact::Begin(Interrupt::Device(tid() as u32, name("disk"))),
         "deviceend" => Fact::End(Interrupt::Device(tid() as u32, name("disk"))),
+        "issue" | "complete" => {
+            let step = if words[0] == "issue" {
+                RequestStep::Issue
+            } else {
+                RequestStep::Complete
+            };
+            Fact::Request(
+                step,
+                RequestFact {
+                    device: 8 << 20,
+                    sector: number(words[1]).unsigned_abs().into(),
+                    sectors: 8,
+                    bytes: 4096,
+                    operation: DeviceOperation::Write,
+                    tid: None,
+                    error: 0,
+                },
+            )
+        }
+        "raise" => Fact::SoftirqRaise { vector: tid() as u32 },
         "timer" => Fact::Begin(Interrupt::Timer),
         "timerend" => Fact::End(Interrupt::Timer),
         "dumped" => Fact::DumpedThread(DumpedThread {
@@ -106,6 +134,7 @@ fn fact(system: &mut System, words: &[&str]) -> Fact<'static> {
             is_waiting: true,
             uid: None,
             namespace: None,
+            file_table: None,
         }),
         other => panic!("{other}"),
     }

@@ -20,6 +20,21 @@ impl ThreadId {
     }
 }
 
+/// A process of a model, also after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its id in the kernel, which is used again,
+    pub pid: i32,
+    /// for so many others before.
+    pub(super) turn: u32,
+}
+
+impl std::fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.pid.fmt(f)
+    }
+}
+
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -96,6 +111,29 @@ pub struct Wake {
     pub thread: Option<ThreadId>,
     /// The interrupt that did it; absent: the thread.
     pub interrupt: Option<Interrupt>,
+    /// Of a soft interrupt: the thread whose work it did.
+    pub asked_by: Option<ThreadId>,
+    /// Of an interrupt: the requests that devices completed in it before.
+    pub completed: Option<Completed>,
+}
+
+/// Requests to devices that were completed together: what all of them have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Completed {
+    /// Their device.
+    pub device: Option<u32>,
+    /// Who asked for them.
+    pub asked_by: Option<ThreadId>,
+}
+
+impl Wake {
+    /// The thread that did it, itself or by a soft interrupt.
+    pub fn by_thread(&self) -> Option<ThreadId> {
+        match self.interrupt {
+            None => self.thread,
+            Some(_) => self.asked_by,
+        }
+    }
 }
 
 /// A thread did one thing for a time. All of a thread's fill the time of the trace without a hole.
@@ -192,24 +230,8 @@ impl State {
         }
     }
 
-    /// The same without what only an earlier event tells.
-    pub(super) fn vague(self) -> State {
-        match self {
-            State::Running { cpu, .. } => State::Running {
-                cpu,
-                mode: Mode::Unknown,
-            },
-            State::Blocked(_) => State::Blocked(Wait {
-                call: None,
-                is_sure: false,
-            }),
-            State::Runnable(_) => State::Runnable(Why::Unknown),
-            other => other,
-        }
-    }
-
     /// The CPU whose events tell the end of it; absent: those of any CPU may.
-    pub(super) fn cpu(self) -> Option<u32> {
+    pub(crate) fn cpu(self) -> Option<u32> {
         match self {
             State::Running { cpu, .. } => Some(cpu),
             _ => None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::machine::Dice;
 use super::script::{self, fork, switch};
 use super::*;
 use crate::facts::{Arguments, Interrupt, Left, Woken};
@@ -170,7 +171,11 @@ fn threads_begin_and_end() {
          35 cpu0 switch 2 dies 0",
         50,
     );
-    assert_eq!(run.did(2), "0-10 unborn, 10-20 runnable, 20-35 runs, 35-50 dead");
+    // Between its fork and its first wake-up nobody could run it: its parent still makes it.
+    assert_eq!(
+        run.did(2),
+        "0-10 unborn, 10-12 unborn, 12-20 runnable, 20-35 runs, 35-50 dead"
+    );
 }
 
 #[test]
@@ -221,12 +226,35 @@ fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
         80,
     );
     assert_eq!(run.did(1), "0-5 runnable, 5-20 runs, 20-40 ?, 40-80 ?");
-    assert_eq!(run.did(2), "0-20 ?, 20-40 ?, 40-50 runs, 50-80 blocked");
+    assert_eq!(run.did(2), "0-40 ?, 40-50 runs, 50-80 blocked");
     assert_eq!(run.did(3), "0-5 runnable, 5-70 runs, 70-80 blocked");
     assert_eq!(
         run.did(9),
         "0-5 runs, 5-20 blocked, 20-40 ?, 40-60 blocked, 60-70 runnable, 70-80 runs"
     );
+}
+
+#[test]
+fn what_interrupts_the_tracers_own_threads_is_not_told() {
+    let waker = |hidden| {
+        let circumstances = Circumstances {
+            hidden,
+            ..Circumstances::whole(0)
+        };
+        let run = Run::new(circumstances).lines(
+            "1 cpu0 rename 2 tracer-kernel
+             5 cpu0 switch 1 waits 2
+             10 cpu0 waking 1
+             20 cpu0 switch 2 runs 1",
+            30,
+        );
+        let woken = run.kept.delays.first().expect("it was woken");
+        let wake = woken.wake.expect("it is known when");
+        (wake.ns, wake.thread.map(|id| run.system.thread(id).tid))
+    };
+    assert_eq!(waker(None), (10, Some(2)));
+    assert_eq!(waker(Some("other")), (10, Some(2)));
+    assert_eq!(waker(Some("tracer")), (10, None));
 }
 
 #[test]
@@ -240,18 +268,6 @@ fn what_contradicts_itself_is_unknown() {
     );
     assert_eq!(run.did(1), "0-5 runnable, 5-10 runs, 10-11 irq, 11-40 ?");
     assert_eq!(run.did(2), "0-30 ?, 30-40 blocked");
-}
-
-/// Numbers that look random and are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
 }
 
 /// Any events in any order, also with gaps and of a partial trace: every thread's slices fill the time exactly, in their order, and a CPU has
@@ -363,4 +379,35 @@ fn check_no_two_on_a_cpu(run: &Run, seed: u64) {
             );
         }
     }
+}
+
+#[test]
+fn without_switches_a_call_lasts_while_others_have_its_cpu() {
+    let mut run = Run::new(Circumstances {
+        is_partial: true,
+        has_switches: false,
+        ..Circumstances::whole(0)
+    });
+    let call = run.system.names.keep(b"nanosleep");
+    let entry = Fact::CallEntry {
+        call,
+        arguments: Arguments::default(),
+    };
+    let exit = Fact::CallExit {
+        call: Some(call),
+        result: 0,
+    };
+    for (ns, tid, fact) in [(10, 1, &entry), (20, 2, &entry), (30, 2, &exit), (50, 1, &exit)] {
+        let at = At {
+            ns,
+            cpu: Some(0),
+            tid: Some(tid),
+        };
+        run.system.apply(fact, at, &mut run.kept);
+    }
+    let calls = run.kept.calls.iter();
+    let calls: Vec<_> = calls
+        .map(|call| (run.system.thread(call.thread).tid, call.begin_ns, call.end_ns))
+        .collect();
+    assert_eq!(calls, [(2, 20, 30), (1, 10, 50)]);
 }

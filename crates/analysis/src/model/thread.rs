@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread as the model knows it.
 
+use std::sync::Arc;
+
 use super::file_calls::Asked;
-use super::state::{Mode, State, ThreadId, Wake};
+use super::state::{Completed, Mode, ProcessId, State, ThreadId, Wake};
 use crate::facts::Futex;
 use crate::names::Name;
 
@@ -27,6 +29,8 @@ pub struct Thread {
     pub born_ns: Option<i64>,
     /// When it ended, if that is in the trace.
     pub died_ns: Option<i64>,
+    /// Which of those that had its process's id.
+    pub(super) turn: u32,
     pub(super) state: State,
     pub(super) since_ns: i64,
     pub(super) call: Calling,
@@ -34,6 +38,8 @@ pub struct Thread {
     pub(super) asked: Option<Box<Asked>>,
     /// Who has woken it, while it is not known whether it has left its CPU.
     pub(super) wake: Option<Wake>,
+    /// Who has woken it when nobody knew what it did: it waited, unless it turns out to have had a CPU.
+    pub(super) woken: Option<Wake>,
     /// It has begun to end.
     pub(super) is_exiting: bool,
     /// Nobody knows what it does because an event contradicted another one: what comes does not tell what was.
@@ -80,11 +86,13 @@ impl Thread {
             namespace: None,
             born_ns: None,
             died_ns: None,
+            turn: 0,
             state: State::Unknown,
             since_ns,
             call: Calling::Unknown,
             asked: None,
             wake: None,
+            woken: None,
             is_exiting: false,
             is_dark: false,
             is_followed: true,
@@ -95,8 +103,16 @@ impl Thread {
     }
 
     /// Its process: itself, when the trace does not say.
-    pub fn process(&self) -> i32 {
-        self.pid.unwrap_or(self.tid)
+    pub fn process(&self) -> ProcessId {
+        ProcessId {
+            pid: self.pid.unwrap_or(self.tid),
+            turn: self.turn,
+        }
+    }
+
+    /// It is the first thread of its process, as far as is known.
+    pub fn leads(&self) -> bool {
+        self.tid == self.process().pid
     }
 
     /// How urgent it is: less is more. Known once it has had a CPU.
@@ -133,9 +149,9 @@ impl Thread {
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Its arguments with spaces between.
-    pub command_line: Box<str>,
+    pub command_line: Arc<str>,
     /// Its control group.
-    pub cgroup: Box<str>,
+    pub cgroup: Arc<str>,
 }
 
 /// A CPU as the model knows it.
@@ -153,10 +169,35 @@ pub(super) struct Cpu {
     pub(super) contradictions: u64,
     /// When its last event was.
     pub(super) last_ns: i64,
+    /// When an interrupt began or ended last while nobody knew who had it.
+    pub(super) interrupted_ns: i64,
     /// Interrupts, the innermost last.
     pub(super) stack: Vec<Pending>,
+    /// There are none below those, whose begin is not in the trace.
+    pub(super) is_stack_whole: bool,
     /// When each soft interrupt was asked for.
-    pub(super) raised: [Option<i64>; SOFT_VECTORS],
+    pub(super) raised: [Option<Raised>; SOFT_VECTORS],
+}
+
+impl Cpu {
+    /// What happens on it is done by the thread that has it, and not by an interrupt.
+    #[inline]
+    pub(super) fn is_of_thread(&self) -> bool {
+        self.stack.is_empty() && self.is_stack_whole
+    }
+
+    /// No interrupt is under way, as a thread does something that none does.
+    #[inline]
+    pub(super) fn without_interrupts(&mut self) {
+        self.stack.clear();
+        self.is_stack_whole = true;
+    }
+
+    /// Nobody knows which interrupts are under way.
+    pub(super) fn lose_interrupts(&mut self) {
+        self.stack.clear();
+        self.is_stack_whole = false;
+    }
 }
 
 /// Linux has ten.
@@ -167,6 +208,16 @@ pub(super) const SOFT_VECTORS: usize = 16;
 pub(super) struct Pending {
     pub(super) interrupt: crate::facts::Interrupt,
     pub(super) begin_ns: i64,
-    pub(super) raised_ns: Option<i64>,
+    pub(super) raised: Option<Raised>,
+    pub(super) completed: Option<Completed>,
     pub(super) nested_ns: i64,
+}
+
+/// A soft interrupt is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raised {
+    /// First.
+    pub(super) ns: i64,
+    /// By this thread, and nobody else.
+    pub(super) by: Option<ThreadId>,
 }

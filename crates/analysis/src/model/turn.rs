@@ -2,7 +2,7 @@
 //! A thread turns from one thing to another: what it did is handed out, as far as it is known.
 
 use super::state::{Mode, Slice, State, ThreadId, Wake};
-use super::thread::Calling;
+use super::thread::{Calling, Cpu};
 use super::{Listen, System};
 
 /// What a thread does from now on.
@@ -27,46 +27,38 @@ pub(super) struct Turn {
 impl System {
     /// A thread turns. True when what it did is known up to now.
     pub(super) fn turn(&mut self, id: ThreadId, turn: Turn, to: &mut dyn Listen) -> bool {
-        let thread = &mut self.threads[id.index()];
-        if !thread.is_followed {
+        if !self.threads[id.index()].is_followed {
             return false;
         }
         let Turn {
-            at_ns, before, wake, ..
+            at_ns,
+            before,
+            next,
+            wake,
         } = turn;
+        self.settle(id, at_ns, to);
+        let thread = &self.threads[id.index()];
         let (known, begin_ns) = (thread.state, thread.since_ns);
-        let is_dark = thread.is_dark;
-        let blind = |state: State| self.circumstances.gaps.within(begin_ns, at_ns, state.cpu());
-        // That it has the CPU says nothing of the time when another one had it.
-        let before = match before {
-            State::Running { cpu, .. }
-                if known
-                    .agreed(before)
-                    .is_none_or(|_| known == State::Unknown || blind(known).is_some()) =>
-            {
-                let sure_from_ns = blind(before).map_or(begin_ns, |(_, end_ns)| end_ns);
-                let occupied_ns = self.cpus[cpu as usize].as_ref().map_or(i64::MAX, |cpu| cpu.occupied_ns);
-                if occupied_ns > sure_from_ns { None } else { Some(before) }
-            }
-            before => Some(before),
+        // Of what was not known, the end tells no more than back to the last gap.
+        let blind = match known {
+            State::Unknown => self.circumstances.gaps.within(begin_ns, at_ns, before.cpu()),
+            _ => None,
         };
-        let whole = match before {
-            Some(State::Unknown) => Some(known),
+        let sure_from_ns = blind.map_or(begin_ns, |(_, end_ns)| end_ns);
+        let whole = match (known, before) {
+            (_, State::Unknown) => Some(known),
             // What was contradicted cannot be told from its end either.
-            Some(_) if known == State::Unknown && is_dark => Some(State::Unknown),
-            Some(before) => known.agreed(before),
-            None => None,
+            (State::Unknown, _) if thread.is_dark => Some(State::Unknown),
+            // That it has the CPU says nothing of the time when another one had it.
+            (State::Unknown, State::Running { cpu, mode }) => Some(self.ran(cpu, mode, sure_from_ns)),
+            _ => known.agreed(before),
         };
-        let before = before.unwrap_or(State::Unknown);
-        let watched = whole.unwrap_or(known).cpu();
-        let blind = self.circumstances.gaps.within(begin_ns, at_ns, watched);
-        let is_known;
-        match (blind, whole) {
-            (None, Some(state)) => {
-                is_known = state != State::Unknown;
-                self.tell(id, state, (begin_ns, at_ns), wake, to);
+        match whole {
+            Some(state) => {
+                self.tell(id, known, (begin_ns, sure_from_ns), None, to);
+                self.tell(id, state, (sure_from_ns, at_ns), wake, to);
             }
-            (None, None) => {
+            None => {
                 // It was still so when the CPU had its last event, and nobody knows what came then.
                 let sure_ns = match known {
                     State::Running { cpu, .. } => self.cpus[cpu as usize].as_ref().map_or(begin_ns, |cpu| cpu.last_ns),
@@ -75,20 +67,9 @@ impl System {
                 let sure_ns = sure_ns.clamp(begin_ns, at_ns);
                 self.tell(id, known, (begin_ns, sure_ns), None, to);
                 self.tell(id, State::Unknown, (sure_ns, at_ns), None, to);
-                is_known = false;
-            }
-            (Some((blind_from, blind_until)), _) => {
-                self.tell(id, known, (begin_ns, blind_from), None, to);
-                self.tell(id, State::Unknown, (blind_from, blind_until), None, to);
-                let before = if before == known { before.vague() } else { before };
-                self.tell(id, before, (blind_until, at_ns), wake, to);
-                let thread = &mut self.threads[id.index()];
-                thread.call = Calling::Unknown;
-                thread.wake = None;
-                is_known = false;
             }
         }
-        let state = match turn.next {
+        let state = match next {
             Next::State(state) => state,
             Next::On(cpu) => State::Running {
                 cpu,
@@ -99,16 +80,58 @@ impl System {
         thread.state = state;
         thread.since_ns = at_ns;
         thread.is_dark = false;
-        is_known
+        thread.woken = None;
+        blind.is_none() && whole.is_some_and(|state| state != State::Unknown)
+    }
+
+    /// What is known of a thread is not known any more when it may have ended in a gap. Before anything is asked of a thread.
+    #[inline]
+    pub(super) fn settle(&mut self, id: ThreadId, now_ns: i64, to: &mut dyn Listen) {
+        if !self.circumstances.gaps.is_empty() && self.threads[id.index()].is_followed {
+            self.doubt(id, now_ns, to);
+        }
+    }
+
+    fn doubt(&mut self, id: ThreadId, now_ns: i64, to: &mut dyn Listen) {
+        let gaps = &self.circumstances.gaps;
+        let is_sure = |wake: &Wake| gaps.within(wake.ns, now_ns, None).is_none();
+        let thread = &mut self.threads[id.index()];
+        thread.wake = thread.wake.filter(is_sure);
+        thread.woken = thread.woken.filter(is_sure);
+        let (known, since_ns) = (thread.state, thread.since_ns);
+        if matches!(known, State::Unknown | State::Unborn | State::Dead) {
+            return;
+        }
+        if let Some((blind_from_ns, blind_until_ns)) = gaps.within(since_ns, now_ns, known.cpu()) {
+            thread.state = State::Unknown;
+            thread.since_ns = blind_until_ns;
+            thread.call = Calling::Unknown;
+            self.tell(id, known, (since_ns, blind_from_ns), None, to);
+            self.tell(id, State::Unknown, (blind_from_ns, blind_until_ns), None, to);
+        }
+    }
+
+    /// What a thread did that has a CPU now and was not known to have it.
+    fn ran(&self, cpu: u32, mode: Mode, since_ns: i64) -> State {
+        match &self.cpus[cpu as usize] {
+            // Another one had it.
+            Some(known) if known.occupied_ns > since_ns => State::Unknown,
+            Some(known) if known.interrupted_ns > since_ns => State::Running {
+                cpu,
+                mode: Mode::Unknown,
+            },
+            _ => State::Running { cpu, mode },
+        }
     }
 
     /// What a thread does that has this CPU.
     #[inline]
     pub(super) fn mode(&self, id: ThreadId, cpu: u32) -> Mode {
-        let innermost = self.cpus[cpu as usize].as_ref().and_then(|cpu| cpu.stack.last());
-        match innermost {
+        let known = self.cpus[cpu as usize].as_ref();
+        match known.and_then(|cpu| cpu.stack.last()) {
             Some(pending) => Mode::Interrupt(pending.interrupt),
-            None => self.threads[id.index()].mode(),
+            None if known.is_some_and(Cpu::is_of_thread) => self.threads[id.index()].mode(),
+            None => Mode::Unknown,
         }
     }
 
@@ -119,14 +142,29 @@ impl System {
             known @ State::Running { cpu: same, .. } if same == cpu => known,
             _ => State::Running {
                 cpu,
-                mode: self.threads[id.index()].mode(),
+                mode: match self.cpus[cpu as usize].as_ref().is_some_and(|cpu| cpu.is_stack_whole) {
+                    true => self.threads[id.index()].mode(),
+                    false => Mode::Unknown,
+                },
             },
         }
     }
 
-    /// Nobody knows what a thread does since `sure_ns`.
+    /// Nobody knows what a thread does since `sure_ns`, nor will what comes tell.
     pub(super) fn lose(&mut self, id: ThreadId, sure_ns: i64, to: &mut dyn Listen) {
         let at_ns = sure_ns.max(self.threads[id.index()].since_ns);
+        self.forget(id, at_ns, to);
+        let thread = &mut self.threads[id.index()];
+        thread.is_dark = true;
+        // Where switches are not in the trace, it may well have lost its CPU inside of its call.
+        if self.circumstances.has_switches {
+            thread.call = Calling::Unknown;
+        }
+        thread.wake = None;
+    }
+
+    /// Nobody knows what a thread does from now on, before what comes tells.
+    pub(super) fn forget(&mut self, id: ThreadId, at_ns: i64, to: &mut dyn Listen) {
         let turn = Turn {
             at_ns,
             before: State::Unknown,
@@ -134,10 +172,6 @@ impl System {
             wake: None,
         };
         self.turn(id, turn, to);
-        let thread = &mut self.threads[id.index()];
-        thread.is_dark = true;
-        thread.call = Calling::Unknown;
-        thread.wake = None;
     }
 
     /// The trace ends.
@@ -148,21 +182,17 @@ impl System {
             self.tell(id, State::Unknown, whole, None, to);
             return;
         }
-        let turn = Turn {
-            at_ns,
-            before: State::Unknown,
-            next: Next::State(State::Unknown),
-            wake: None,
-        };
-        self.turn(id, turn, to);
+        self.forget(id, at_ns, to);
     }
 
     /// A thread did one thing for a time.
     #[inline]
     fn tell(&self, thread: ThreadId, state: State, (begin, end): (i64, i64), wake: Option<Wake>, to: &mut dyn Listen) {
+        // Between two events a thread may have lost its CPU and got it back, unless switches tell.
+        let is_known = self.circumstances.has_switches || matches!(state, State::Unborn | State::Dead);
         let slice = Slice {
             thread,
-            state,
+            state: if is_known { state } else { State::Unknown },
             begin_ns: begin.max(self.circumstances.tell_from_ns),
             end_ns: end.min(self.circumstances.tell_until_ns),
             wake,

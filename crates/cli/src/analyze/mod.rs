@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste analyze`: answers from traces. What it reads is prepared in ground.rs, what it has found out is shown by tables.rs.
+//! `piste analyze`: answers from traces. What it reads is prepared by `piste_ground`, what it has found out is shown by tables.rs.
 
-pub(crate) mod ground;
+mod code;
 mod periods;
+mod programs;
 pub(crate) mod tables;
 
 use jiff::tz::TimeZone;
 use piste_analysis::analyses::ALL;
-use piste_analysis::analysis::{Description, Need, Options};
+use piste_analysis::analysis::{Description, Options};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::Report;
+use piste_ground::{Ground, is_of_kernel, kernel_traces, missing, span_read};
 use piste_names::nearest;
 use piste_progress::Progress;
 use piste_trace::{Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;
 
-use self::ground::{Ground, span_read};
-use crate::arguments::Analyze;
+use crate::arguments::{Analyze, PeriodsOptions};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
 use crate::screen::{printable, show, show_json, tell_sentence};
@@ -34,12 +35,21 @@ struct Answer<'a> {
     report: &'a Report,
 }
 
+/// What an analysis that does without the model is asked.
+pub(crate) struct Question<'a> {
+    pub(crate) traces: &'a [Trace],
+    pub(crate) span: Span,
+    pub(crate) options: Options,
+    pub(crate) periods: &'a PeriodsOptions,
+    pub(crate) shows_progress: bool,
+}
+
 /// `piste analyze`
 pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let Some(name) = &arguments.name else {
         return list(json);
     };
-    let description = (name != periods::NAME).then(|| find(name)).transpose()?;
+    let subject = Subject::find(name)?;
     if arguments.paths.is_empty() {
         return Err(Failure::with_status(
             format!("which trace? write: piste analyze {name} TRACE"),
@@ -48,14 +58,28 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     }
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let mut traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
-    if description.is_some() {
-        traces = kernel_traces(traces)?;
-    }
+    let traces = subject.choose(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
-    let (mut report, (begin_ns, end_ns)) = match description {
-        Some(description) => of_kernel(description, arguments, &traces, span, &mut findings)?,
-        None => periods::report(arguments, options(arguments), &traces, span, &mut findings)?,
+    let question = Question {
+        traces: &traces,
+        span,
+        options: options(arguments),
+        periods: &arguments.periods,
+        shows_progress: arguments.progress.wanted,
+    };
+    if arguments.folded {
+        let (text, notes) = subject.folded(&question, arguments.table.as_deref(), &mut findings)?;
+        show(&text)?;
+        tell_notes(&notes, &findings);
+        return Ok(());
+    }
+    let (mut report, (begin_ns, end_ns)) = match subject {
+        Subject::Kernel(description) => of_kernel(description, &question, &mut findings)?,
+        Subject::Programs(description) => {
+            let (outcome, told) = programs::outcome(description, &question, &mut findings)?;
+            (outcome.report, told)
+        }
+        Subject::Periods => periods::report(&question, &mut findings)?,
     };
     if let Some(wanted) = &arguments.table {
         choose(&mut report, wanted)?;
@@ -74,43 +98,118 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     } else {
         show(&tables::text(&report, &zone))?;
     }
-    for note in &report.notes {
+    tell_notes(&report.notes, &findings);
+    Ok(())
+}
+
+/// What an analysis is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject {
+    Kernel(&'static Description),
+    Programs(&'static piste_analysis::programs::Description),
+    Periods,
+}
+
+impl Subject {
+    /// The analysis with a name.
+    pub(crate) fn find(name: &str) -> Result<Subject, Failure> {
+        if name == periods::NAME {
+            return Ok(Subject::Periods);
+        }
+        if let Some(description) = programs::find(name) {
+            return Ok(Subject::Programs(description));
+        }
+        let known = ALL.iter().find(|known| known.name == name);
+        known.map(|known| Subject::Kernel(known)).ok_or_else(|| {
+            let near = nearest(name, all().map(|(known, _)| known), 3);
+            let hint = match near.is_empty() {
+                true => "see `piste analyze`".to_owned(),
+                false => format!("did you mean {}?", near.join(", ")),
+            };
+            Failure::with_status(format!("there is no analysis {name:?}; {hint}"), USAGE)
+        })
+    }
+
+    /// The traces that it is about.
+    pub(crate) fn choose(self, mut traces: Vec<Trace>) -> Result<Vec<Trace>, Failure> {
+        if let Subject::Kernel(_) = self {
+            return Ok(kernel_traces(traces)?);
+        }
+        // Those of a kernel beside each other: only together they have all CPUs.
+        traces.sort_by_key(|trace| !is_of_kernel(trace));
+        Ok(traces)
+    }
+
+    /// What it finds out, for a comparison; the name of the analysis, and the part of time.
+    pub(crate) fn compare(
+        self,
+        question: &Question<'_>,
+        findings: &mut Findings,
+    ) -> Result<(&'static str, Report, (i64, i64)), Failure> {
+        match self {
+            Subject::Kernel(description) => {
+                let (report, told) = of_kernel(description, question, findings)?;
+                Ok((description.name, report, told))
+            }
+            Subject::Programs(description) => {
+                let (outcome, told) = programs::outcome(description, question, findings)?;
+                Ok((description.name, outcome.into_comparable(), told))
+            }
+            Subject::Periods => {
+                let (report, told) = periods::report(question, findings)?;
+                Ok((periods::NAME, report, told))
+            }
+        }
+    }
+
+    fn folded(
+        self,
+        question: &Question<'_>,
+        table: Option<&str>,
+        findings: &mut Findings,
+    ) -> Result<(String, Vec<String>), Failure> {
+        match self {
+            Subject::Programs(description) => programs::folded(description, question, table, findings),
+            _ => Err(Failure::with_status("--folded is for flame", USAGE)),
+        }
+    }
+}
+
+fn tell_notes(notes: &[String], findings: &Findings) {
+    for note in notes {
         tell_sentence(&printable(note));
     }
-    tell_findings(&findings);
-    Ok(())
+    tell_findings(findings);
 }
 
 /// What an analysis of the kernel's traces says, and of which part of time.
 fn of_kernel(
     description: &Description,
-    arguments: &Analyze,
-    traces: &[Trace],
-    span: Span,
+    question: &Question<'_>,
     findings: &mut Findings,
 ) -> Result<(Report, (i64, i64)), Failure> {
+    let (traces, span) = (question.traces, question.span);
     let notes = missing(description.name, description.needs, traces)?;
-    let analyses = Listeners(vec![(description.begin)(&options(arguments))]);
-    let progress = Progress::of(
-        "analyzing",
-        traces,
-        span_read(span, &analyses),
-        arguments.progress.wanted,
-    );
-    let ground = Ground::new(traces, span, findings)?;
+    let analyses = Listeners(vec![(description.begin)(&question.options)]);
+    let progress = Progress::of("analyzing", traces, span_read(span, &analyses), question.shows_progress);
+    let ground = Ground::new(traces, span)?;
     let (system, mut analyses) = ground.run(analyses, findings)?;
     drop(progress);
     let mut report = analyses.reports(&system).pop().unwrap_or_default();
-    report.notes.splice(0..0, notes.into_iter().chain(ground.notes));
+    report
+        .notes
+        .splice(0..0, notes.into_iter().chain(ground.notes(Some(&system))));
     Ok((report, system.told()))
 }
 
+/// All analyses: their names, and what they answer.
+fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_kernel = ALL.iter().map(|one| (one.name, one.about));
+    let of_programs = piste_analysis::programs::ALL.iter().map(|one| (one.name, one.about));
+    of_kernel.chain(of_programs).chain([(periods::NAME, periods::ABOUT)])
+}
+
 fn list(json: bool) -> Result<(), Failure> {
-    let all = || {
-        ALL.iter()
-            .map(|one| (one.name, one.about))
-            .chain([(periods::NAME, periods::ABOUT)])
-    };
     if json {
         let entry = |(name, about)| json!({ "name": name, "about": about });
         return show_json(&all().map(entry).collect::<Vec<_>>());
@@ -122,18 +221,6 @@ fn list(json: bool) -> Result<(), Failure> {
     show(&columns.lines(0))
 }
 
-pub(crate) fn find(name: &str) -> Result<&'static Description, Failure> {
-    let known = ALL.iter().find(|known| known.name == name).copied();
-    known.ok_or_else(|| {
-        let near = nearest(name, ALL.iter().map(|known| known.name), 3);
-        let hint = match near.is_empty() {
-            true => "see `piste analyze`".to_owned(),
-            false => format!("did you mean {}?", near.join(", ")),
-        };
-        Failure::with_status(format!("there is no analysis {name:?}; {hint}"), USAGE)
-    })
-}
-
 fn options(arguments: &Analyze) -> Options {
     Options {
         who: arguments.cgroups.who(&arguments.whose),
@@ -141,60 +228,6 @@ fn options(arguments: &Analyze) -> Options {
         min_ns: arguments.min_ns,
         max_ns: arguments.max_ns,
     }
-}
-
-/// Those of a kernel, which must be of one machine: a thread's number means another thread on another machine.
-pub(crate) fn kernel_traces(traces: Vec<Trace>) -> Result<Vec<Trace>, Failure> {
-    let is_of_kernel = |trace: &Trace| match trace.environment("domain") {
-        Some(domain) => domain == "kernel",
-        None => classes(std::slice::from_ref(trace)).any(|class| class == "sched_switch"),
-    };
-    let kernel: Vec<Trace> = traces.into_iter().filter(is_of_kernel).collect();
-    let mut hosts: Vec<&str> = kernel
-        .iter()
-        .filter_map(|trace| trace.environment("hostname"))
-        .collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    if hosts.len() > 1 {
-        let hosts = printable(&hosts.join(", ")).into_owned();
-        return Err(Failure::new(format!(
-            "these are traces of several machines ({hosts}); name those of one"
-        )));
-    }
-    match kernel.is_empty() {
-        true => Err(Failure::new(
-            "there is nothing of the kernel in this trace; `piste record -o DIR -- CMD` records what it does for a command",
-        )),
-        false => Ok(kernel),
-    }
-}
-
-fn classes(traces: &[Trace]) -> impl Iterator<Item = &str> {
-    let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
-    streams.flat_map(|stream| stream.events.values().map(|class| class.name.as_str()))
-}
-
-/// Sentences about what an analysis misses, or a failure when it can say nothing without.
-pub(crate) fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<String>, Failure> {
-    let mut notes = Vec::new();
-    let unmet = needs.iter().filter(|need| !need.is_met(classes(traces)));
-    for need in unmet {
-        let record = format!("`piste record {} -o DIR -- CMD`", need.option);
-        if need.is_essential {
-            return Err(Failure::new(format!(
-                "{name} needs {}, which are not in this trace ({}); {record} gets them",
-                need.what,
-                need.any_of.join(", "),
-            )));
-        }
-        notes.push(format!(
-            "without {}, which {record} gets: {}",
-            need.any_of.join(", "),
-            need.what
-        ));
-    }
-    Ok(notes)
 }
 
 fn choose(report: &mut Report, wanted: &str) -> Result<(), Failure> {

@@ -4,17 +4,17 @@
 
 use std::ops::Range;
 
-use piste_analysis::analysis::Options;
-use piste_analysis::periods::Periods;
+use piste_analysis::periods::{Key, Periods};
 use piste_analysis::report::Report;
+use piste_ground::{GroundError, StreamGap, StreamGaps};
 use piste_progress::Progress;
 use piste_trace::merge::Merged;
 use piste_trace::rows::{Cells, Column, Form};
-use piste_trace::select::{Filter, Selection, Who};
-use piste_trace::{Findings, Merge, Span, Trace};
+use piste_trace::select::{Filter, Matcher, Selection, Who};
+use piste_trace::{Findings, Merge, Span};
 
-use super::ground::unreadable;
-use crate::arguments::{Analyze, filter};
+use super::Question;
+use crate::arguments::filter;
 use crate::failure::{Failure, USAGE};
 
 pub(super) const NAME: &str = "periods";
@@ -24,14 +24,15 @@ pub(super) const ABOUT: &str = "how long it was from events that you choose to o
 const BETWEEN: u8 = 0;
 
 /// Pairs the events of a part of time.
-pub(super) fn report(
-    arguments: &Analyze,
-    options: Options,
-    traces: &[Trace],
-    span: Span,
-    findings: &mut Findings,
-) -> Result<(Report, (i64, i64)), Failure> {
-    let periods = &arguments.periods;
+pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result<(Report, (i64, i64)), Failure> {
+    let Question {
+        traces,
+        span,
+        options,
+        periods,
+        shows_progress,
+    } = question;
+    let (traces, span, whose) = (*traces, *span, &options.who);
     let (Some(begin), Some(end)) = (&periods.begin_event, &periods.end_event) else {
         let sentence = "periods needs --begin-event EXPR and --end-event EXPR (see docs/reference/filter.md)";
         return Err(Failure::with_status(sentence, USAGE));
@@ -39,10 +40,10 @@ pub(super) fn report(
     let selection = |filter: Filter| Selection {
         span,
         filter: Some(filter),
-        pids: arguments.whose.pids.clone(),
-        tids: arguments.whose.tids.clone(),
-        comms: arguments.whose.comms.clone(),
-        cpus: arguments.whose.cpus.clone(),
+        pids: whose.pids.clone(),
+        tids: whose.tids.clone(),
+        comms: whose.comms.clone(),
+        cpus: whose.cpus.clone(),
         ..Selection::default()
     };
     let mut begins = selection(filter(begin)?).matcher(traces);
@@ -55,11 +56,38 @@ pub(super) fn report(
         begin_ns: i64::MIN,
         ..span
     };
-    let progress = Progress::of("analyzing", traces, read, arguments.progress.wanted);
-    let mut merge = Merge::new(traces, read).map_err(unreadable)?;
-    let mut paired = Periods::new(options);
+    let progress = Progress::of("analyzing", traces, read, *shows_progress);
+    let mut merge = Merge::new(traces, read).map_err(GroundError::from)?;
+    // Of streams that hold neither begins nor ends, or none that are asked about, nothing is missed.
+    let tell = |gap: &StreamGap<'_>, paired: &mut Periods, matchers: [&Matcher<'_>; 2]| {
+        let is_on = gap
+            .cpu
+            .is_none_or(|cpu| whose.cpus.is_empty() || whose.cpus.contains(&cpu));
+        let is_of = gap
+            .pid
+            .is_none_or(|pid| whose.pids.is_empty() || whose.pids.contains(&pid));
+        let mut may_want = matchers.iter().map(|matcher| matcher.may_want(gap.trace, gap.class_id));
+        let matters = is_on && is_of && gap.end_ns > span.begin_ns && may_want.any(|may_want| may_want);
+        gap.tell(span, |lost| {
+            if matters {
+                paired.lose(lost);
+            }
+            matters
+        })
+    };
+    let mut gaps = StreamGaps::new(traces);
+    let mut paired = Periods::new(options.clone());
+    let mut notes = Vec::new();
+    for gap in gaps.known()? {
+        let note = tell(&gap, &mut paired, [&begins, &ends]);
+        notes.extend(note.filter(|note| !notes.contains(note)));
+    }
+    let is_keyed_by_process = periods.by.iter().any(Column::tells_the_process);
     let mut told: Option<(i64, i64)> = None;
     while let Some(merged) = merge.next() {
+        for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
+            tell(&gap, &mut paired, [&begins, &ends]);
+        }
         let who = cells.see(&mut merge, &merged);
         let (is_end, is_begin) = (ends.wants(&mut merge, &merged), begins.wants(&mut merge, &merged));
         let Some(ns) = merge.stream(merged.stream).ns(&merged.event) else {
@@ -73,17 +101,26 @@ pub(super) fn report(
         }
         let mut texts =
             |places: Range<usize>, between: u8| text(&mut cells, (&mut merge, &merged), &who, places, between);
-        let key = texts(keys.clone(), BETWEEN);
+        let text = texts(keys.clone(), BETWEEN);
+        let key = Key {
+            text: &text,
+            pid: who.pid.filter(|_| is_keyed_by_process),
+        };
         if is_end {
-            paired.end(ns, &key);
+            paired.end(ns, key);
         }
         if is_begin {
-            paired.begin(ns, &key, &texts(captures.clone(), b' '));
+            paired.begin(ns, key, &texts(captures.clone(), b' '));
         }
+    }
+    for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
+        tell(&gap, &mut paired, [&begins, &ends]);
     }
     drop(progress);
     findings.extend(std::mem::take(&mut merge.findings));
-    Ok((paired.report(), told.unwrap_or_default()))
+    let mut report = paired.report();
+    report.notes.splice(0..0, notes);
+    Ok((report, told.unwrap_or_default()))
 }
 
 /// The values of some columns; what an event lacks is `-`.

@@ -40,6 +40,9 @@ pub(crate) struct Analyze {
     /// Print the tables as CSV, with an empty line between two
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
+    /// For flame: print call paths as lines `a;b;c COST`, which speedscope and flamegraph.pl read
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub(crate) folded: bool,
     /// Only this table
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
@@ -88,6 +91,8 @@ pub(crate) struct Diff {
     pub(crate) whose: WhoseOptions,
     #[command(flatten)]
     pub(crate) cgroups: CgroupOption,
+    #[command(flatten)]
+    pub(crate) periods: PeriodsOptions,
     /// Only so many changes of times, and as many of counts
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::call_stack::{self, StackChoice};
 use crate::channel_options::{ChannelOptions, KernelRingOptions};
 use crate::filtered::FilteredPatterns;
 use crate::preset::{self, Preset};
@@ -46,7 +47,7 @@ pub(crate) struct Record {
     /// Leave out the programs' events that match
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Load a helper into CMD, for programs without events of their own: libc, pthread, dl, functions
+    /// Load a helper into CMD, for programs without events of their own: libc, libc-callers, pthread, dl, functions
     #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
     pub(crate) preload: Vec<String>,
     /// Record no events of programs, only the kernel's
@@ -97,6 +98,9 @@ pub(crate) struct KernelOptions {
     /// Record a set of kernel events [default, without -k and --syscall: sched,syscalls,irq]
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
     pub(crate) presets: Vec<&'static Preset>,
+    /// Record who called at the tracepoints of -k: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
+    pub(crate) callstack: Option<StackChoice>,
     /// Record nothing of the kernel
     #[arg(long, conflicts_with_all = ["kernel", "filter", "syscalls", "presets", "pids"])]
     pub(crate) no_kernel: bool,

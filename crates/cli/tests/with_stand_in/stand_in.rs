@@ -132,6 +132,7 @@ impl Script {
             started_ns: Some(1),
             duration_ns: 1_000_000_000,
             snapshots: 0,
+            chunks: 0,
             tracked: Tracked {
                 pids: vec![],
                 follow_children: false,
@@ -277,6 +278,9 @@ impl VarlinkInterface for StandIn {
         not_asked(call)
     }
     fn flush(&self, call: &mut dyn Call_Flush, _: Option<String>) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn rotate(&self, call: &mut dyn Call_Rotate, _: Option<String>) -> varlink::Result<()> {
         not_asked(call)
     }
     fn snapshot_record(

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Over an event in one leap: most events are a header with an id and a time, and whole bytes whose number is known or follows from a few
-//! numbers among them. It takes 5 to 10 ns, most of it waiting for the id that says how far the next event is.
+//! numbers among them. It takes 5 to 10 ns, most of it waiting for the id that says how far the next event is; 3 ns where that can be guessed
+//! ([`guess`]).
 //!
 //! A leap is made or not, without any reason given: what is damaged, cut, or of another shape is walked over by
 //! [`super::packet`], which says what is wrong.
+
+pub(super) mod guess;
 
 use super::packet::Event;
 use super::plan::leap::{Form, HeaderLeap, Leap, Number, Part, What};
@@ -21,15 +24,22 @@ pub(super) struct Ground<'p, 'b> {
     base_bytes: u64,
 }
 
+/// What an event is, which its id tells.
+#[derive(Clone, Copy, Debug)]
+struct Shape<'p> {
+    class: &'p EventPlan,
+    form: &'p Form,
+    leap: &'p Leap,
+    /// How long it is, when that is always the same; otherwise 0.
+    bytes: u32,
+}
+
 /// An event that was passed over. Places are in bytes from where the ground begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leapt<'p> {
-    pub(super) class: &'p EventPlan,
-    pub(super) ticks: u64,
-    /// Where the next one begins.
-    pub(super) end: usize,
-    start: usize,
-    leap: &'p Leap,
+struct Leapt {
+    ticks: u64,
+    /// Behind its last byte.
+    end: usize,
 }
 
 impl<'p, 'b> Ground<'p, 'b> {
@@ -68,79 +78,88 @@ impl<'p, 'b> Ground<'p, 'b> {
         8 * (self.base_bytes + place as u64)
     }
 
+    /// Where the header of an event begins that follows what ends at a place.
+    #[inline(always)]
+    pub(super) fn start(&self, place: usize) -> usize {
+        let mask = u64::from(self.header.alignment / 8).saturating_sub(1);
+        (((self.base_bytes + place as u64 + mask) & !mask) - self.base_bytes) as usize
+    }
+
     /// The event at a place, in bits of the packet, and where the next one is.
     #[inline(always)]
     pub(super) fn event(&self, position: u64, clock: u64) -> Option<(Event<'p>, u64)> {
-        let at = self.place(position)?;
-        let leapt = match self.byte_order() {
-            ByteOrder::Little => self.leap::<false>(at, clock)?,
-            ByteOrder::Big => self.leap::<true>(at, clock)?,
+        let start = self.start(self.place(position)?);
+        let (shape, leapt) = match self.byte_order() {
+            ByteOrder::Little => self.leap::<false>(start, clock)?,
+            ByteOrder::Big => self.leap::<true>(start, clock)?,
         };
-        let start = self.position(leapt.start);
+        let start = self.position(start);
         let at = |bytes: u32| start + 8 * u64::from(bytes);
         let event = Event {
-            class: leapt.class,
+            class: shape.class,
             ticks: leapt.ticks,
             position,
-            context_at: at(leapt.leap.context_at),
-            specific_at: at(leapt.leap.specific_at),
-            payload_at: at(leapt.leap.payload_at),
+            context_at: at(shape.leap.context_at),
+            specific_at: at(shape.leap.specific_at),
+            payload_at: at(shape.leap.payload_at),
         };
         Some((event, self.position(leapt.end)))
     }
 
-    /// Over the event at a place.
+    /// Over the event whose header begins at `start`.
     #[inline(always)]
-    pub(super) fn leap<const BIG: bool>(&self, at: usize, clock: u64) -> Option<Leapt<'p>> {
+    fn leap<const BIG: bool>(&self, start: usize, clock: u64) -> Option<(Shape<'p>, Leapt)> {
         let header = self.header;
-        let mask = u64::from(header.alignment / 8).saturating_sub(1);
-        let start = (((self.base_bytes + at as u64 + mask) & !mask) - self.base_bytes) as usize;
         let id = self.number::<BIG>(start, &header.short.id)?;
-        if id != header.extended {
-            self.leap_of::<BIG, 0>(start, &header.short, id | header.short.only_id, clock)
+        let shape = if id != header.extended {
+            self.shape::<0>(&header.short, id | header.short.only_id)?
         } else {
             let id = self.number::<BIG>(start, &header.long.id)?;
-            self.leap_of::<BIG, 1>(start, &header.long, id, clock)
-        }
+            self.shape::<1>(&header.long, id)?
+        };
+        Some((shape, self.over::<BIG>(start, &shape, clock)?))
     }
 
     /// `FORM` is 0 for the short form, 1 for the long one.
     #[inline(always)]
-    fn leap_of<const BIG: bool, const FORM: usize>(
-        &self,
-        start: usize,
-        form: &Form,
-        id: u64,
-        clock: u64,
-    ) -> Option<Leapt<'p>> {
+    fn shape<const FORM: usize>(&self, form: &'p Form, id: u64) -> Option<Shape<'p>> {
         let row = self.stream.events.row(id)?;
         let class = self.stream.events.of_row(row)?;
-        let leap = class.leaps[FORM].as_ref()?;
-        let end = match row.bytes[FORM] {
-            0 => self.parts(leap, start)?,
+        Some(Shape {
+            class,
+            form,
+            leap: class.leaps[FORM].as_ref()?,
+            bytes: row.bytes[FORM],
+        })
+    }
+
+    #[inline(always)]
+    fn over<const BIG: bool>(&self, start: usize, shape: &Shape<'p>, clock: u64) -> Option<Leapt> {
+        let end = match shape.bytes {
+            0 => self.parts(shape.leap, start)?,
             bytes => start + bytes as usize,
         };
         if end > self.bytes.len() {
             return None;
         }
-        let time = self.number::<BIG>(start, &form.time)?;
-        Some(Leapt {
-            class,
-            ticks: counted_on(clock, time, form.time.mask),
-            end,
-            start,
-            leap,
-        })
+        let time = &shape.form.time;
+        let ticks = counted_on(clock, self.number::<BIG>(start, time)?, time.mask);
+        Some(Leapt { ticks, end })
     }
 
     #[inline(always)]
     fn number<const BIG: bool>(&self, start: usize, number: &Number) -> Option<u64> {
-        let bytes = *self.bytes.get(start + number.at as usize..)?.first_chunk()?;
-        let word = match BIG {
+        let word = self.word::<BIG>(start + number.at as usize)?;
+        Some(word >> (number.shift & 63) & number.mask)
+    }
+
+    #[inline(always)]
+    fn word<const BIG: bool>(&self, at: usize) -> Option<u64> {
+        let bytes = *self.bytes.get(at..)?.first_chunk()?;
+        Some(match BIG {
             true => u64::from_be_bytes(bytes),
             false => u64::from_le_bytes(bytes),
-        };
-        Some(word >> (number.shift & 63) & number.mask)
+        })
     }
 
     /// Where an event ends that has parts without a fixed size.

@@ -2,9 +2,11 @@
 //! Packets of a stream: what each says about itself, and its events.
 
 use std::ops::RangeInclusive;
+use std::ptr;
 
 use super::cursor::Cursor;
 use super::leap::Ground;
+use super::leap::guess::{At, Guesses};
 use super::plan::{CompactHeader, CompactTime, EventPlan, Plan, StreamPlan, Structure};
 use super::schema::{ByteOrder, Role, Scope, Version};
 use super::walk::{Fault, SlotValue, State, Visitor, skip, visit};
@@ -86,6 +88,8 @@ pub struct StreamReader<'p> {
     state: State,
     stream: Option<&'p StreamPlan>,
     info: PacketInfo,
+    /// Of the stream's classes; absent before its first leap.
+    guesses: Option<Box<Guesses<'p>>>,
     /// Where the next event is, in bits.
     position: u64,
     /// Where content ends; `u64::MAX` when the packet does not say.
@@ -164,6 +168,7 @@ impl<'p> StreamReader<'p> {
             },
             stream: None,
             info: PacketInfo::default(),
+            guesses: None,
             position: 0,
             end: 0,
         }
@@ -235,6 +240,9 @@ impl<'p> StreamReader<'p> {
             discarded_events: role(Role::DiscardedEvents),
             cpu_id: found.cpu_id,
         };
+        if self.stream.is_none_or(|known| !ptr::eq(known, stream)) {
+            self.guesses = None;
+        }
         self.stream = Some(stream);
         self.position = events_at;
         self.end = content_bits.unwrap_or(u64::MAX);
@@ -298,21 +306,21 @@ impl<'p> StreamReader<'p> {
 
     #[inline]
     fn leap_over<const BIG: bool>(&mut self, ground: Ground<'p, '_>, mut look: impl FnMut(Passed<'p>)) {
-        let Some(mut place) = ground.place(self.position) else {
+        let Some(before) = ground.place(self.position) else {
             return;
         };
-        let mut clock = self.state.clock;
-        let before = place;
-        while let Some(leapt) = ground.leap::<BIG>(place, clock) {
+        let guesses = self.guesses.get_or_insert_default();
+        let mut at = At::new(&ground, before, self.state.clock);
+        while let Some((class, next)) = guesses.over::<BIG>(&ground, at) {
             look(Passed {
-                class: leapt.class,
-                ticks: leapt.ticks,
-                position: ground.position(place),
+                class,
+                ticks: next.clock,
+                position: ground.position(at.place),
             });
-            (place, clock) = (leapt.end, leapt.ticks);
+            at = next;
         }
-        if place > before {
-            (self.position, self.state.clock) = (ground.position(place), clock);
+        if at.place > before {
+            (self.position, self.state.clock) = (ground.position(at.place), at.clock);
         }
     }
 

@@ -30,10 +30,7 @@ impl Channel {
             geometry: geometry.memory()?,
             layouts: Layouts::new(stream.contexts),
             findings: Findings::default(),
-            past: ChannelTotals {
-                stream_id: stream.id,
-                ..ChannelTotals::default()
-            },
+            past: ChannelTotals::of(stream.id),
         })
     }
 

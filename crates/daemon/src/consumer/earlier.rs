@@ -15,76 +15,120 @@ use piste_ctf::index;
 use piste_ctf::packet::Header;
 use piste_ctf::{Layouts, packet::HEADER_BYTES};
 
+use super::continued::{Continued, StreamKey};
 use super::storage::{At, StorageError};
-use super::stream::{End, Paths};
+use super::stream::{End, Paths, Start, Stream};
 
-/// The streams of a trace that this consumer did not write.
+/// The streams of a chunk that this consumer did not write.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// By the path of the index file.
-    streams: BTreeMap<PathBuf, Option<Counted>>,
+    /// By their ids, which no two streams of a session share.
+    streams: BTreeMap<u64, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Absent when it has no packet in this chunk.
+    index: Option<PathBuf>,
+    /// Of a stream that was begun in another chunk.
+    continued: Option<(StreamKey, Start)>,
+    counted: Option<Counted>,
 }
 
 /// What a stream has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
-    pub(super) stream_id: u32,
+    pub(super) stream: StreamKey,
     pub(super) events: u64,
     pub(super) end: End,
 }
 
 impl Earlier {
-    /// Finds the streams that are in the trace's folder already.
+    /// Finds the streams that are in the chunk's folder already.
     ///
     /// # Errors
     /// The folder that could not be read.
-    pub(super) fn find(folder: &Path) -> Result<Earlier, StorageError> {
+    pub(super) fn find(folder: &Path, continued: &Continued) -> Result<Earlier, StorageError> {
+        let mut streams = BTreeMap::new();
+        for (stream, start) in continued.iter() {
+            let known = Known {
+                index: None,
+                continued: Some((stream, start)),
+                counted: None,
+            };
+            streams.insert(stream.1, known);
+        }
         let folder = folder.join("index");
         let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Earlier::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Earlier { streams }),
             entries => entries.at(&folder)?,
         };
-        let mut streams = BTreeMap::new();
         for entry in entries {
             let path = entry.at(&folder)?.path();
-            if path.extension().is_some_and(|extension| extension == "idx") {
-                streams.insert(path, None);
+            if let Some(id) = Paths::stream_instance_id(&path) {
+                let known = streams.entry(id).or_insert(Known {
+                    index: None,
+                    continued: None,
+                    counted: None,
+                });
+                known.index = Some(path);
             }
         }
         Ok(Earlier { streams })
     }
 
+    /// The chunk's folder is another one now.
+    pub(super) fn moved(&mut self, folder: &Path) {
+        for index in self.streams.values_mut().filter_map(|known| known.index.as_mut()) {
+            if let Some(name) = index.file_name() {
+                *index = folder.join("index").join(name);
+            }
+        }
+    }
+
     /// The stream has a ring here; whoever reads the ring counts it.
-    pub(super) fn claim(&mut self, paths: &Paths) {
-        self.streams.remove(&paths.index);
+    pub(super) fn claim(&mut self, stream: &Stream) {
+        self.streams.remove(&stream.identity().stream_instance_id);
     }
 
     /// The streams that were not claimed, counted. A stream that cannot be read is left out.
     pub(super) fn count<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<Counted> {
-        let count = |(path, known): (&PathBuf, &mut Option<Counted>)| {
-            if known.is_none() {
-                *known = count_stream(path, &layouts);
+        let count = |known: &mut Known| {
+            if known.counted.is_none() {
+                known.counted = known.count(&layouts);
             }
-            *known
+            known.counted
         };
-        self.streams.iter_mut().filter_map(count).collect()
+        self.streams.values_mut().filter_map(count).collect()
     }
 }
 
-fn count_stream<'a>(index_path: &Path, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
-    let entries = index::decode(&fs::read(index_path).ok()?)?;
-    let stream_id = u32::try_from(entries.first()?.stream_id).ok()?;
-    let data = index_path.parent()?.parent()?.join(index_path.file_stem()?);
-    let paths = Paths {
-        data,
-        index: index_path.into(),
-    };
-    let events = count_events(&paths, entries.len() as u64, layouts(stream_id)?).ok()?;
-    Some(Counted {
-        stream_id,
-        events,
-        end: End::of(&entries, HEADER_BYTES)?,
-    })
+impl Known {
+    fn count<'a>(&self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
+        let Some(index_path) = &self.index else {
+            let (stream, start) = self.continued?;
+            return Some(Counted {
+                stream,
+                events: 0,
+                end: End::at(start),
+            });
+        };
+        let entries = index::decode(&fs::read(index_path).ok()?)?;
+        let first = entries.first()?;
+        let stream_id = u32::try_from(first.stream_id).ok()?;
+        let data = index_path.parent()?.parent()?.join(index_path.file_stem()?);
+        let paths = Paths {
+            data,
+            index: index_path.clone(),
+        };
+        let events = count_events(&paths, entries.len() as u64, layouts(stream_id)?).ok()?;
+        let start = self.continued.map_or(Start::default(), |(_, start)| start);
+        Some(Counted {
+            stream: (stream_id, first.stream_instance_id),
+            events,
+            end: End::of(&entries, HEADER_BYTES, start)?,
+        })
+    }
 }
 
 /// Counts the events in the first `packets` packets of a stream.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use piste_ctf::{EventClass, StreamClass, Trace, metadata};
 
@@ -18,6 +18,15 @@ pub(super) struct Metadata {
     trace: Trace,
     streams: BTreeMap<u32, Described>,
     written: bool,
+    /// Where a chunk of the trace ends that may yet need more classes.
+    old: Option<OldChunk>,
+}
+
+/// A chunk whose streams move on to the next one.
+#[derive(Debug)]
+struct OldChunk {
+    folder: PathBuf,
+    trace_uuid: [u8; 16],
 }
 
 #[derive(Debug)]
@@ -32,6 +41,7 @@ impl Metadata {
             trace,
             streams: BTreeMap::new(),
             written: false,
+            old: None,
         }
     }
 
@@ -66,10 +76,35 @@ impl Metadata {
     /// The file that could not be written.
     pub(super) fn write(&mut self, folder: &Path) -> Result<(), StorageError> {
         if !self.written {
+            if let Some(OldChunk { folder, trace_uuid }) = &self.old {
+                write_text(folder, &self.text(*trace_uuid))?;
+            }
             self.write_to(folder)?;
             self.written = true;
         }
         Ok(())
+    }
+
+    /// The trace's next chunk has another uuid. In the `old` folder, what a stream needs that has not moved on is still written.
+    pub(super) fn begin_chunk(&mut self, trace_uuid: [u8; 16], old: &Path) {
+        let old_uuid = std::mem::replace(&mut self.trace.uuid, trace_uuid);
+        self.old = Some(OldChunk {
+            folder: old.into(),
+            trace_uuid: old_uuid,
+        });
+    }
+
+    /// All streams have moved on.
+    pub(super) fn end_chunk(&mut self) {
+        self.old = None;
+    }
+
+    /// Writes the file of a chunk that is about to begin.
+    ///
+    /// # Errors
+    /// The file that could not be written.
+    pub(super) fn write_next(&self, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
+        write_text(folder, &self.text(trace_uuid))
     }
 
     /// Writes the file to any folder, as for a snapshot.
@@ -77,15 +112,14 @@ impl Metadata {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
-        fs::create_dir_all(folder).at(folder)?;
-        let part = folder.join(".metadata.part");
-        fs::write(&part, self.text()).at(&part)?;
-        let path = folder.join("metadata");
-        fs::rename(&part, &path).at(&path)
+        write_text(folder, &self.text(self.trace.uuid))
     }
 
-    fn text(&self) -> String {
-        let mut text = metadata::opening(&self.trace);
+    fn text(&self, trace_uuid: [u8; 16]) -> String {
+        let mut text = metadata::opening(&Trace {
+            uuid: trace_uuid,
+            ..self.trace.clone()
+        });
         for Described { stream, classes } in self.streams.values() {
             text += &metadata::stream_class(stream);
             for class in classes.values() {
@@ -94,4 +128,16 @@ impl Metadata {
         }
         text
     }
+}
+
+/// Writes a metadata file, as a whole.
+///
+/// # Errors
+/// The file that could not be written.
+pub(crate) fn write_text(folder: &Path, text: &str) -> Result<(), StorageError> {
+    fs::create_dir_all(folder).at(folder)?;
+    let part = folder.join(".metadata.part");
+    fs::write(&part, text).at(&part)?;
+    let path = folder.join("metadata");
+    fs::rename(&part, &path).at(&path)
 }

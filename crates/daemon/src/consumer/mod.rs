@@ -15,15 +15,19 @@
 //!                   stream.rs       stream file and index file, which is the journal
 //! ```
 //!
+//! chunks.rs says in which folder a stream is while a session is rotated.
+//!
 //! The process can be killed at any instant: what is on disk and what is in the rings tell the next consumer everything. It
 //! outlives the control process and goes on recording without it. pace.rs says how often rings are looked at; while nothing
 //! records, the process sleeps without a timer.
 
 mod channel;
+pub(crate) mod chunks;
 pub(crate) mod clock;
+pub(crate) mod continued;
 mod earlier;
 pub(crate) mod findings;
-mod metadata;
+pub(crate) mod metadata;
 pub(crate) mod outbox;
 pub(crate) mod pace;
 mod program;

@@ -26,9 +26,9 @@ pub(crate) const PROGRAMS: Demand = Demand {
     idle_longest: Duration::from_millis(5),
 };
 
-/// A CPU that records events of the kernel (40 bytes, each 300 ns) without a pause.
+/// A CPU that records the shortest system calls (50 bytes, each 100 ns) without a pause.
 pub(crate) const KERNEL: Demand = Demand {
-    burst_bytes_per_second: 128 << 20,
+    burst_bytes_per_second: 512 << 20,
     idle_shortest: Duration::from_millis(1),
     idle_longest: Duration::from_millis(100),
 };

@@ -195,14 +195,7 @@ impl Ring {
         source: &Source,
         desk: &mut Desk<'_>,
     ) -> Result<bool, StorageError> {
-        let mut left = self.left.unwrap_or_else(|| {
-            self.reader.end_current();
-            // One more step for packets that were overwritten.
-            desk.channel.geometry.subbuf_count() + 1
-        });
-        let taken = self.take(&mut left, patience, source, desk);
-        self.left = Some(left);
-        if taken? == Taken::Unfinished {
+        if self.empty(patience, source, desk)? == Taken::Unfinished {
             return Ok(false);
         }
         desk.trace.write_metadata()?;
@@ -210,6 +203,49 @@ impl Ring {
         let now_ticks = clock::now_ticks(desk.channel.clock());
         self.stream.settle(discarded, now_ticks)?;
         Ok(true)
+    }
+
+    /// Empties the ring likewise, then goes on in the next chunk of the trace. True when it has, also at an earlier time. A record that
+    /// is not finished at the `deadline` is the next chunk's.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn move_on(
+        &mut self,
+        patience: Patience,
+        deadline: Instant,
+        source: &Source,
+        desk: &mut Desk<'_>,
+    ) -> Result<bool, StorageError> {
+        if !desk.trace.chunks.is_behind(&self.stream) {
+            return Ok(true);
+        }
+        if self.empty(patience, source, desk)? == Taken::Unfinished && desk.now < deadline {
+            return Ok(false);
+        }
+        let events = self.stream.end().events + self.earlier_events(desk.channel);
+        desk.trace.chunks.move_on(&mut self.stream)?;
+        desk.trace.chunks.archived_of(desk.channel.stream_id).events += events;
+        self.earlier_events = None;
+        self.left = None;
+        Ok(true)
+    }
+
+    /// The files of its stream were moved with the chunk that ends.
+    pub(super) fn moved(&mut self, trace: &TraceFolder) {
+        trace.chunks.moved(&mut self.stream);
+    }
+
+    /// Ends the open sub-buffer once, and takes everything up to there.
+    fn empty(&mut self, patience: Patience, source: &Source, desk: &mut Desk<'_>) -> Result<Taken, StorageError> {
+        let mut left = self.left.unwrap_or_else(|| {
+            self.reader.end_current();
+            // One more step for packets that were overwritten.
+            desk.channel.geometry.subbuf_count() + 1
+        });
+        let taken = self.take(&mut left, patience, source, desk);
+        self.left = Some(left);
+        taken
     }
 
     /// Ends the open sub-buffer, whose packet comes with the next look, unless packets come by themselves: of a ring that fills fast, no
@@ -238,16 +274,24 @@ impl Ring {
 
     /// Adds what the ring wrote and lost.
     pub(super) fn add_to(&mut self, totals: &mut ChannelTotals, channel: &Channel) {
+        let earlier_events = self.earlier_events(channel);
         let end = *self.stream.end();
-        let earlier_events = *self.earlier_events.get_or_insert_with(|| match end.earlier_packets {
-            0 => 0,
-            // A stream that cannot be read back has no events that anybody can see.
-            packets => count_events(self.stream.paths(), packets, &channel.layouts).unwrap_or(0),
-        });
         add_stream(totals, &end, earlier_events);
         totals.lost_packets += self.reader.sequence().saturating_sub(end.next_sequence);
         totals.discarded_late += self.damaged_events + self.given_up_events;
         add_losses(totals, &self.reader.losses());
+    }
+
+    /// Events in the packets of an earlier consumer.
+    fn earlier_events(&mut self, channel: &Channel) -> u64 {
+        let stream = &self.stream;
+        *self
+            .earlier_events
+            .get_or_insert_with(|| match stream.end().earlier_packets {
+                0 => 0,
+                // A stream that cannot be read back has no events that anybody can see.
+                packets => count_events(stream.paths(), packets, &channel.layouts).unwrap_or(0),
+            })
     }
 
     /// Writes a complete packet. False when it has to wait: an event of a class that control has yet to tell us about.

@@ -16,6 +16,7 @@ use super::channel::{Channel, Instance, add_losses};
 use super::program::Program;
 use super::ring::{self, Buffers, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
+use super::trace::TraceFolder;
 use crate::link::{ChannelTotals, RingSetKey};
 
 /// How long a program may take to go over to other memory. What it records until then is taken as ever.
@@ -113,6 +114,25 @@ impl RingSet {
             self.memory.set_recording(false);
         }
         self.for_each_touched(desk, |ring, source, desk| ring.finish(patience, source, desk))
+    }
+
+    /// Lets every ring go on in the next chunk of the trace, as [`Ring::move_on`] does one.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn move_on(&mut self, deadline: Instant, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        let patience = match self.life {
+            Life::Gone => Patience::Dead,
+            Life::Current | Life::Retired(_) => Patience::Living,
+        };
+        self.for_each_touched(desk, |ring, source, desk| {
+            ring.move_on(patience, deadline, source, desk)
+        })
+    }
+
+    /// A chunk of the trace ends: its rings' files were moved.
+    pub(super) fn moved(&mut self, trace: &TraceFolder) {
+        self.rings.values_mut().for_each(|ring| ring.moved(trace));
     }
 
     /// The program may not have moved to its other memory yet.

@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimi
 
 use super::outbox::Outbox;
 use super::stage::Again;
-use crate::link::{ChannelTotals, Failure, Link, RequestId, SessionId, ToConsumer, ToControl};
+use crate::link::{ChannelTotals, Failure, Link, RequestId, Rotation, SessionId, ToConsumer, ToControl};
 
 /// Messages taken in one go: rings are looked at in between, however much control has to say.
 const MESSAGES_MAX: usize = 256;
@@ -64,6 +64,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) output: &'a Path,
     pub(crate) snapshot: bool,
     pub(crate) trace: Trace,
+    pub(crate) rotation: Option<Rotation>,
+    pub(crate) archived: Vec<ChannelTotals>,
 }
 
 /// A tracing session as control can ask it to do something.
@@ -84,6 +86,9 @@ pub(crate) trait Recording {
 
     /// Has a snapshot written to `output`; `request` is answered then.
     fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox);
+
+    /// Has the chunk ended that is recorded to; `request` is answered when nobody writes to it any more.
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox);
 
     /// Has events written that wait for their sub-buffer to be full.
     fn flush(&mut self);
@@ -131,6 +136,13 @@ pub(crate) fn refuse(message: &ToConsumer, outbox: &mut Outbox) {
 /// Answers a request for a snapshot where there is nothing to take one of.
 pub(crate) fn refuse_snapshot(request: RequestId, outbox: &mut Outbox) {
     let what = "the session writes everything to its trace and keeps nothing for a snapshot".into();
+    let outcome = Err(Failure::Other { what });
+    outbox.send(&ToControl::Done { request, outcome });
+}
+
+/// Answers a request to rotate a session that has no chunks.
+pub(crate) fn refuse_rotation(request: RequestId, outbox: &mut Outbox) {
+    let what = "the session keeps its events in memory".into();
     let outcome = Err(Failure::Other { what });
     outbox.send(&ToControl::Done { request, outcome });
 }
@@ -253,12 +265,16 @@ impl<D: Domain> Service<D> {
                 output,
                 snapshot,
                 trace,
+                rotation,
+                archived,
             } => {
                 let opening = Opening {
                     session,
                     output: &output,
                     snapshot,
                     trace,
+                    rotation,
+                    archived,
                 };
                 let (domain, outbox) = (&mut self.domain, &mut self.outbox);
                 self.sessions
@@ -302,6 +318,17 @@ impl<D: Domain> Service<D> {
                     outcome: Err(unknown(session)),
                 }),
                 Some(session) => session.snapshot(request, output, &mut self.outbox),
+            },
+            ToConsumer::Rotate {
+                session,
+                rotation,
+                request,
+            } => match self.sessions.get_mut(&session) {
+                None => self.outbox.send(&ToControl::Done {
+                    request,
+                    outcome: Err(unknown(session)),
+                }),
+                Some(session) => session.rotate(request, rotation, &mut self.outbox),
             },
             ToConsumer::Flush { session } => {
                 if let Some(session) = self.sessions.get_mut(&session) {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use piste_ctf::{EventClass, StreamClass};
 use piste_ring::{ChannelMemory, Key};
 
-use super::channel::{Channel, add_stream};
+use super::channel::Channel;
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
@@ -24,8 +24,8 @@ use super::service::{self, Opening, Recording};
 use super::snapshot::SnapshotJob;
 use super::stage::{Again, Stage};
 use super::storage::Storage;
-use super::trace::TraceFolder;
-use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, SessionId, ToControl};
+use super::trace::{TraceFolder, add_counted};
+use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, Rotation, SessionId, ToControl};
 
 pub(super) struct Session {
     pub(super) id: SessionId,
@@ -60,8 +60,10 @@ impl Session {
             output,
             snapshot,
             trace,
+            rotation,
+            archived,
         } = opening;
-        let (trace, error) = TraceFolder::open(output, Metadata::new(trace));
+        let (trace, error) = TraceFolder::open(output, Metadata::new(trace), archived, rotation);
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
@@ -254,6 +256,13 @@ impl Recording for Session {
         }
     }
 
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox) {
+        match self.mode {
+            Mode::Recorder(_) => service::refuse_rotation(request, outbox),
+            Mode::Streaming => self.trace.chunks.ask(request, rotation),
+        }
+    }
+
     /// A flight recorder keeps what it has.
     fn flush(&mut self) {
         if self.stage.is_started() && matches!(self.mode, Mode::Streaming) {
@@ -267,6 +276,9 @@ impl Recording for Session {
             .iter()
             .map(|(stream_id, channel)| (*stream_id, channel.past.clone()))
             .collect();
+        for (stream_id, totals) in &mut totals {
+            totals.add(self.trace.chunks.archived_of(*stream_id));
+        }
         for ring_set in self.ring_sets.values_mut() {
             let channel = &self.channels[&ring_set.source.stream_id];
             let totals = totals.entry(channel.stream_id).or_default();
@@ -276,17 +288,10 @@ impl Recording for Session {
             }
         }
         let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
-        for counted in self.trace.earlier.count(layouts) {
-            if let Some(totals) = totals.get_mut(&counted.stream_id) {
-                add_stream(totals, &counted.end, counted.events);
-                let overwrites = self.channels[&counted.stream_id].overwrites();
-                // The stream tells the sum only.
-                let lost = if overwrites {
-                    &mut totals.overwritten_events
-                } else {
-                    &mut totals.discarded_full
-                };
-                *lost = lost.saturating_add(counted.end.discarded);
+        for (counted, with_losses) in self.trace.count_earlier(layouts) {
+            let stream_id = counted.stream.0;
+            if let Some(totals) = totals.get_mut(&stream_id) {
+                add_counted(totals, &counted, with_losses, self.channels[&stream_id].overwrites());
             }
         }
         for (stream_id, totals) in &mut totals {

@@ -8,7 +8,10 @@
 //! A packet without records that repeats the sequence number of its neighbour only says how many events were discarded: it ends
 //! a stream whose ring discarded events after its last packet, and begins one whose first packet tells of discarded events.
 //! The number 0 of such a first packet does not tell whether the ring had a packet 0 without records; then the next consumer
-//! takes that one once more, and nothing is lost.
+//! takes that one once more, and nothing is lost. The same packet without records covers a time in which a CPU was recorded and nothing
+//! happened there, before the first packet and after the last.
+//!
+//! A stream may go on from one of another trace ([`Start`]). Its files count from 0; here, everything counts as the ring does.
 //!
 //! What goes into a packet is decided in rings.rs and snapshot.rs; storage.rs says what a failed write means.
 
@@ -20,6 +23,7 @@ use std::path::{Path, PathBuf};
 use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
 use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
+use super::continued::StreamKey;
 use super::storage::{At, StorageError};
 
 /// A stream that packets can be appended to. Nothing is on disk before the first one.
@@ -38,6 +42,15 @@ pub(crate) struct Identity {
     pub(crate) stream_id: u32,
     pub(crate) stream_instance_id: u64,
     pub(crate) origin: Origin,
+}
+
+/// Where a stream begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// Sequence number of its ring's first packet.
+    pub(crate) next_sequence: u64,
+    /// Events that were discarded before, of which the stream does not tell.
+    pub(crate) discarded: u64,
 }
 
 /// Where the events of a stream come from; its packets' headers end with it.
@@ -65,6 +78,8 @@ pub(crate) struct PacketFacts {
 /// Where a stream ends and what it has, as its index file says it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct End {
+    /// Where it begins.
+    pub(crate) start: Start,
     /// Sequence number of the next packet of the ring.
     pub(crate) next_sequence: u64,
     pub(crate) data_bytes: u64,
@@ -97,9 +112,17 @@ impl Stream {
     /// # Errors
     /// The file that could not be read or cut, and a file that is not the index of such a stream.
     pub(crate) fn open(paths: Paths, identity: Identity) -> Result<Stream, StorageError> {
+        Stream::open_continued(paths, identity, Start::default())
+    }
+
+    /// As `open`; the stream begins at `start`.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub(crate) fn open_continued(paths: Paths, identity: Identity, start: Start) -> Result<Stream, StorageError> {
         let end = match fs::read(&paths.index) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => End::default(),
-            index => recover(&paths, &index.at(&paths.index)?, &identity)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => End::at(start),
+            index => recover(&paths, &index.at(&paths.index)?, &identity, start)?,
         };
         Ok(Stream {
             paths,
@@ -133,10 +156,36 @@ impl Stream {
         } else {
             self.end.end_ticks
         };
+        self.append_quiet(ticks, ticks, discarded)
+    }
+
+    /// Appends a packet without records that reaches from the end of the stream to `until_ticks`, unless the stream reaches so far already
+    /// and says that `discarded` events were discarded. A stream without packets gets none for a quiet time only.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub(crate) fn reach(&mut self, until_ticks: u64, discarded: u64) -> Result<(), StorageError> {
+        let end = self.end;
+        if end.packets == 0 || until_ticks <= end.end_ticks {
+            return self.settle(discarded, until_ticks);
+        }
+        self.append_quiet(end.end_ticks, until_ticks, discarded.max(end.discarded))
+    }
+
+    /// Appends a packet without records: of a time in which nothing happened.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub(crate) fn append_quiet(
+        &mut self,
+        begin_ticks: u64,
+        end_ticks: u64,
+        discarded: u64,
+    ) -> Result<(), StorageError> {
         let facts = PacketFacts {
-            sequence: self.end.next_sequence.saturating_sub(1),
-            begin_ticks: ticks,
-            end_ticks: ticks,
+            sequence: self.end.last_sequence(),
+            begin_ticks,
+            end_ticks,
             content_bytes: self.identity.origin.header_bytes(),
             events: 0,
             discarded,
@@ -152,17 +201,27 @@ impl Stream {
         &self.paths
     }
 
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Its files lie in another folder now.
+    pub(crate) fn moved(&mut self, folder: &Path) {
+        self.paths = self.paths.in_folder(folder);
+    }
+
     fn write(&mut self, packet: &mut Vec<u8>, facts: &PacketFacts) -> Result<(), StorageError> {
-        if self.end.packets == 0 && facts.discarded > 0 {
+        let start = self.end.start;
+        if self.end.packets == 0 && facts.discarded > start.discarded {
             // Readers count from packet to packet, so that the first one has to say 0.
             let ticks = facts.begin_ticks;
             let first = PacketFacts {
-                sequence: 0,
+                sequence: start.next_sequence,
                 begin_ticks: ticks,
                 end_ticks: ticks,
                 content_bytes: self.identity.origin.header_bytes(),
                 events: 0,
-                discarded: 0,
+                discarded: start.discarded,
             };
             self.write(&mut vec![0; first.content_bytes], &first)?;
         }
@@ -174,7 +233,7 @@ impl Stream {
         let packet_bytes = facts.content_bytes.next_multiple_of(UNIT_BYTES);
         packet.resize(packet_bytes, 0);
         packet[facts.content_bytes..].fill(0);
-        let header = self.identity.header(facts, packet_bytes);
+        let header = self.identity.header(facts, start, packet_bytes);
         // The header of a kernel packet is the same but for its end.
         packet[..header_bytes].copy_from_slice(&header.encode()[..header_bytes]);
 
@@ -252,7 +311,11 @@ impl Origin {
 }
 
 impl Identity {
-    fn header(&self, facts: &PacketFacts, packet_bytes: usize) -> Header {
+    pub(crate) fn key(&self) -> StreamKey {
+        (self.stream_id, self.stream_instance_id)
+    }
+
+    fn header(&self, facts: &PacketFacts, start: Start, packet_bytes: usize) -> Header {
         let (ring_index, vpid) = match self.origin {
             Origin::Ring { ring_index, vpid } => (ring_index, vpid),
             Origin::Cpu(cpu) => (cpu, 0),
@@ -265,8 +328,8 @@ impl Identity {
             timestamp_end: facts.end_ticks,
             content_bits: 8 * facts.content_bytes as u64,
             packet_bits: 8 * packet_bytes as u64,
-            packet_seq_num: facts.sequence,
-            events_discarded: facts.discarded,
+            packet_seq_num: facts.sequence - start.next_sequence,
+            events_discarded: facts.discarded - start.discarded,
             ring_index,
             vpid,
         }
@@ -282,12 +345,27 @@ impl Paths {
             data: folder.join(name),
         }
     }
+
+    /// The stream that an index file belongs to.
+    pub(crate) fn stream_instance_id(index: &Path) -> Option<u64> {
+        let name = index.file_name()?.to_str()?.strip_suffix(".idx")?;
+        name.rsplit_once('_')?.1.parse().ok()
+    }
+
+    /// The same files in another folder.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Paths {
+        let name = |path: &Path| path.file_name().expect("it was made of a name").to_owned();
+        Paths {
+            index: folder.join("index").join(name(&self.index)),
+            data: folder.join(name(&self.data)),
+        }
+    }
 }
 
 impl End {
     /// The end behind the packets of an index; `None` when an entry cannot follow the one before it.
-    pub(crate) fn of(entries: &[Entry], header_bytes: usize) -> Option<End> {
-        let mut end = End::default();
+    pub(crate) fn of(entries: &[Entry], header_bytes: usize, start: Start) -> Option<End> {
+        let mut end = End::at(start);
         for entry in entries {
             if !end.can_follow(entry) {
                 return None;
@@ -298,22 +376,46 @@ impl End {
         Some(end)
     }
 
+    /// The end of a stream without packets.
+    pub(crate) fn at(start: Start) -> End {
+        End {
+            start,
+            next_sequence: start.next_sequence,
+            discarded: start.discarded,
+            ..End::default()
+        }
+    }
+
+    /// Where a stream begins that goes on from here.
+    pub(crate) fn next_start(&self) -> Start {
+        Start {
+            next_sequence: self.next_sequence,
+            discarded: self.discarded,
+        }
+    }
+
+    /// The number of the last packet, or of the first that there can be.
+    fn last_sequence(&self) -> u64 {
+        self.next_sequence.saturating_sub(1).max(self.start.next_sequence)
+    }
+
     fn can_follow(&self, entry: &Entry) -> bool {
-        let repeats = entry.packet_seq_num.saturating_add(1) == self.next_sequence;
-        entry.offset_bytes == self.data_bytes && (repeats || entry.packet_seq_num >= self.next_sequence)
+        let sequence = entry.packet_seq_num.saturating_add(self.start.next_sequence);
+        let repeats = sequence.saturating_add(1) == self.next_sequence;
+        entry.offset_bytes == self.data_bytes && (repeats || sequence >= self.next_sequence)
     }
 
     fn follow(&mut self, entry: &Entry, header_bytes: usize) {
-        let sequence = entry.packet_seq_num;
+        let sequence = entry.packet_seq_num.saturating_add(self.start.next_sequence);
         let has_records = entry.content_bits > 8 * header_bytes as u64;
-        if has_records || sequence > 0 {
+        if has_records || entry.packet_seq_num > 0 {
             self.lost_packets += sequence.saturating_sub(self.next_sequence);
             self.next_sequence = self.next_sequence.max(sequence.saturating_add(1));
         }
         self.data_bytes += entry.packet_bits / 8;
         self.packets += 1;
         self.end_ticks = entry.timestamp_end;
-        self.discarded = entry.events_discarded;
+        self.discarded = self.start.discarded.saturating_add(entry.events_discarded);
     }
 }
 
@@ -323,9 +425,9 @@ fn index_bytes(packets: u64) -> u64 {
 }
 
 /// The end of the stream whose index file holds `index`. Only whole entries of whole packets count.
-fn recover(paths: &Paths, index: &[u8], identity: &Identity) -> Result<End, StorageError> {
+fn recover(paths: &Paths, index: &[u8], identity: &Identity, start: Start) -> Result<End, StorageError> {
     if index.len() < FILE_HEADER_BYTES {
-        return Ok(End::default());
+        return Ok(End::at(start));
     }
     let foreign = || {
         let what = "it is not the index of this trace's stream; move it away, or record to another folder";
@@ -345,184 +447,8 @@ fn recover(paths: &Paths, index: &[u8], identity: &Identity) -> Result<End, Stor
     if !entries.iter().all(ours) {
         return Err(foreign());
     }
-    End::of(&entries, identity.origin.header_bytes()).ok_or_else(foreign)
+    End::of(&entries, identity.origin.header_bytes(), start).ok_or_else(foreign)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const IDENTITY: Identity = Identity {
-        trace_uuid: [7; 16],
-        stream_id: 3,
-        stream_instance_id: 40,
-        origin: Origin::Ring {
-            ring_index: 1,
-            vpid: 12,
-        },
-    };
-
-    fn open(folder: &Path) -> Stream {
-        Stream::open(Paths::new(folder, "default", 40), IDENTITY).expect("the stream can be opened")
-    }
-
-    /// A packet of a header and `content` that is easily told from others.
-    fn append(stream: &mut Stream, sequence: u64, content: &[u8]) -> Result<(), StorageError> {
-        let mut packet = [&[0; HEADER_BYTES][..], content].concat();
-        stream.append(
-            &mut packet,
-            &PacketFacts {
-                sequence,
-                begin_ticks: 100 * sequence,
-                end_ticks: 100 * sequence + 99,
-                content_bytes: HEADER_BYTES + content.len(),
-                events: content.len() as u64,
-                discarded: 10 * sequence,
-            },
-        )
-    }
-
-    /// The sequence number and the content of each packet, read by way of the index.
-    fn read(folder: &Path) -> Vec<(u64, Vec<u8>)> {
-        let paths = Paths::new(folder, "default", 40);
-        let data = fs::read(&paths.data).expect("the stream is there");
-        let entries = index::decode(&fs::read(&paths.index).expect("the index is there")).expect("it is an index");
-        let mut end = 0;
-        let packets = entries.iter().map(|entry| {
-            assert_eq!(entry.offset_bytes, end);
-            end += entry.packet_bits / 8;
-            let packet = &data[entry.offset_bytes as usize..];
-            let header = Header::decode(packet).expect("it is a packet");
-            assert_eq!(Entry::of(&header, entry.offset_bytes), *entry);
-            assert_eq!((header.trace_uuid, header.vpid), ([7; 16], 12));
-            (
-                header.packet_seq_num,
-                packet[HEADER_BYTES..header.content_bits as usize / 8].to_vec(),
-            )
-        });
-        let packets = packets.collect();
-        assert_eq!(end, data.len() as u64);
-        packets
-    }
-
-    #[test]
-    fn packets_are_read_as_they_were_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut stream = open(folder.path());
-        assert!(
-            !stream.paths().index.exists(),
-            "nothing is on disk before the first packet"
-        );
-        append(&mut stream, 0, b"first").unwrap();
-        append(&mut stream, 1, b"").unwrap();
-        append(&mut stream, 4, b"fourth packet").unwrap();
-        let expected = [(0, b"first".to_vec()), (1, vec![]), (4, b"fourth packet".to_vec())];
-        assert_eq!(read(folder.path()), expected);
-        assert_eq!(stream.end().lost_packets, 2);
-        assert_eq!((stream.end().next_sequence, stream.end().events), (5, 18));
-    }
-
-    #[test]
-    fn consumer_killed_after_any_byte_loses_nothing_and_writes_nothing_twice() {
-        let whole = tempfile::tempdir().unwrap();
-        let mut stream = open(whole.path());
-        append(&mut stream, 0, b"one").unwrap();
-        append(&mut stream, 1, b"two").unwrap();
-        let paths = stream.paths().clone();
-        let (data, index) = (fs::read(&paths.data).unwrap(), fs::read(&paths.index).unwrap());
-        let first_data = HEADER_BYTES + 8;
-        let first_index = FILE_HEADER_BYTES + ENTRY_BYTES;
-
-        // The order of writes: data of 0, index of 0, data of 1, index of 1. Each cut is a state that a kill can leave.
-        let cuts = (0..=first_data).map(|data_bytes| (data_bytes, 0));
-        let cuts = cuts.chain((1..=first_index).map(|index_bytes| (first_data, index_bytes)));
-        let cuts = cuts.chain((first_data..=data.len()).map(|data_bytes| (data_bytes, first_index)));
-        let cuts = cuts.chain((first_index + 1..=index.len()).map(|index_bytes| (data.len(), index_bytes)));
-        for (data_bytes, index_bytes) in cuts {
-            let folder = tempfile::tempdir().unwrap();
-            let paths = Paths::new(folder.path(), "default", 40);
-            fs::create_dir(paths.index.parent().unwrap()).unwrap();
-            fs::write(&paths.data, &data[..data_bytes]).unwrap();
-            fs::write(&paths.index, &index[..index_bytes]).unwrap();
-            let mut stream = open(folder.path());
-            for sequence in stream.end().next_sequence..2 {
-                append(&mut stream, sequence, [b"one", b"two"][sequence as usize]).unwrap();
-            }
-            append(&mut stream, 2, b"three").unwrap();
-            let expected = [(0, b"one".to_vec()), (1, b"two".to_vec()), (2, b"three".to_vec())];
-            assert_eq!(
-                read(folder.path()),
-                expected,
-                "killed with {data_bytes} and {index_bytes} bytes written"
-            );
-        }
-    }
-
-    #[test]
-    fn last_packet_tells_the_discarded_events_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut stream = open(folder.path());
-        append(&mut stream, 0, b"a").unwrap();
-        append(&mut stream, 1, b"b").unwrap();
-        stream.settle(10, 5).unwrap();
-        assert_eq!(stream.end().packets, 2, "packet 1 says 10");
-        stream.settle(15, 5).unwrap();
-        stream.settle(15, 5).unwrap();
-        let expected = [(0, b"a".to_vec()), (1, b"b".to_vec()), (1, vec![])];
-        assert_eq!(read(folder.path()), expected);
-
-        let mut stream = open(folder.path());
-        assert_eq!((stream.end().discarded, stream.end().lost_packets), (15, 0));
-        append(&mut stream, 2, b"c").unwrap();
-        assert_eq!((stream.end().lost_packets, stream.end().earlier_packets), (0, 3));
-    }
-
-    #[test]
-    fn stream_without_any_packet_of_the_ring_tells_discarded_events_too() {
-        let folder = tempfile::tempdir().unwrap();
-        open(folder.path()).settle(0, 5).unwrap();
-        assert!(!Paths::new(folder.path(), "default", 40).data.exists());
-        open(folder.path()).settle(3, 5).unwrap();
-        let mut stream = open(folder.path());
-        assert_eq!((stream.end().next_sequence, stream.end().discarded), (0, 3));
-        append(&mut stream, 0, b"a").unwrap();
-        assert_eq!(stream.end().lost_packets, 0);
-        assert_eq!(read(folder.path()), [(0, vec![]), (0, vec![]), (0, b"a".to_vec())]);
-    }
-
-    #[test]
-    fn failed_write_leaves_the_stream_as_it_was() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut stream = open(folder.path());
-        let index_folder = folder.path().join("index");
-        fs::write(&index_folder, "a file where the folder should be").unwrap();
-        let error = append(&mut stream, 0, b"one").unwrap_err();
-        assert!(error.to_string().starts_with(index_folder.to_str().unwrap()), "{error}");
-        assert_eq!(*stream.end(), End::default());
-        fs::remove_file(&index_folder).unwrap();
-        append(&mut stream, 0, b"one").unwrap();
-        assert_eq!(read(folder.path()), [(0, b"one".to_vec())]);
-    }
-
-    #[test]
-    fn index_of_another_stream_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        append(&mut open(folder.path()), 0, b"one").unwrap();
-        let paths = Paths::new(folder.path(), "default", 40);
-        let other = Identity {
-            stream_instance_id: 41,
-            ..IDENTITY
-        };
-        assert!(Stream::open(paths.clone(), other).is_err());
-        fs::write(&paths.index, "an index has another first word").unwrap();
-        let error = Stream::open(paths, IDENTITY).unwrap_err();
-        assert!(
-            error.to_string().contains("not the index of this trace's stream"),
-            "{error}"
-        );
-        assert_eq!(
-            fs::read(folder.path().join("index/default_40.idx")).unwrap(),
-            b"an index has another first word"
-        );
-    }
-}
+mod tests;

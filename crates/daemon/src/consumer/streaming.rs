@@ -2,16 +2,20 @@
 //! The work of a session that streams: every packet is written as soon as it is complete, and a session that ends, or a program
 //! that died, is emptied.
 //!
+//! A rotation lets each ring go on in the next chunk of the trace as soon as it is emptied; the others wait for no one.
+//!
 //! A trace that cannot be written now is tried again ever more rarely (storage.rs); the packets stay in their rings. A session
 //! that ends waits for that, but not for long.
 
 use std::time::Duration;
 
+use super::chunks::Asked;
 use super::ring::{Desk, GIVE_UP_AFTER};
 use super::ring_set::Life;
 use super::session::{Session, Shared};
 use super::stage::{Again, Stage};
 use super::storage::StorageError;
+use crate::link::{ChannelTotals, Failure, RequestId, ToControl};
 
 /// How long a session that ends tries to write to a disk that is full.
 const WRITE_FOR: Duration = Duration::from_secs(2);
@@ -22,7 +26,10 @@ const ENDING_INTERVAL: Duration = Duration::from_millis(1);
 impl Session {
     /// One look at all rings.
     pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
-        if matches!(self.stage, Stage::Stopped) && self.ring_sets.values().all(|set| set.life == Life::Current) {
+        self.begin_rotation(shared);
+        let is_moving = self.trace.chunks.moving().is_some();
+        let is_at_rest = self.ring_sets.values().all(|set| set.life == Life::Current) && !is_moving;
+        if matches!(self.stage, Stage::Stopped) && is_at_rest {
             return Again::Never;
         }
         let deadline = match &self.stage {
@@ -54,10 +61,12 @@ impl Session {
             Stage::Ending(_) if finished || overdue => {
                 if !finished && self.stage.is_closing() {
                     self.abandon(shared);
+                    self.abandon_rotation(shared);
                 }
                 self.ended(shared)
             }
             Stage::Ending(_) => Again::After(ENDING_INTERVAL),
+            _ if self.trace.chunks.moving().is_some() => Again::After(ENDING_INTERVAL),
             _ if self.ring_sets.is_empty() => Again::Never,
             Stage::Started => Again::AtPace,
             Stage::Stopped => Again::After(ENDING_INTERVAL),
@@ -71,7 +80,8 @@ impl Session {
             Stage::Ending(ending) => Some(ending.since + GIVE_UP_AFTER),
             _ => None,
         };
-        let (mut all_finished, mut failed) = (true, None);
+        let move_until = self.trace.chunks.moving().map(|moving| moving.since + GIVE_UP_AFTER);
+        let (mut all_finished, mut all_moved, mut failed) = (true, true, None);
         let mut done = Vec::new();
         for (key, ring_set) in &mut self.ring_sets {
             let channel = self
@@ -87,7 +97,15 @@ impl Session {
                 now: shared.now,
             };
             let is_current = ring_set.life == Life::Current;
+            let moved = match move_until {
+                None => Ok(true),
+                Some(deadline) => ring_set.move_on(deadline, &mut desk),
+            };
+            let has_moved = matches!(moved, Ok(true));
+            all_moved &= has_moved;
             let finished = match ending {
+                _ if moved.is_err() => moved,
+                _ if !has_moved => ring_set.take(shared.fullest, &mut desk).map(|()| false),
                 None if is_current && matches!(self.stage, Stage::Stopped) => Ok(true),
                 None if is_current => ring_set.take(shared.fullest, &mut desk).map(|()| true),
                 None if ring_set.is_moving(shared.now) => ring_set.take(shared.fullest, &mut desk).map(|()| false),
@@ -105,12 +123,60 @@ impl Session {
                 }
             }
         }
+        if all_moved && move_until.is_some() {
+            let requests = self.trace.end_rotation(&self.channels);
+            self.answer_rotation(requests, shared);
+        }
         for key in done {
             self.drop_ring_set(key, shared.outbox);
         }
         match failed {
-            None => Ok(all_finished),
+            None => Ok(all_finished && all_moved),
             Some(failed) => Err(failed),
+        }
+    }
+
+    /// Begins the rotation that somebody asked for, once everything that there is can be written. One that cannot begin is refused.
+    fn begin_rotation(&mut self, shared: &mut Shared<'_>) {
+        while let Some(asked) = self.trace.next_rotation() {
+            let (request, rotation) = match asked {
+                Asked::Over(request) => {
+                    self.answer_rotation(vec![request], shared);
+                    continue;
+                }
+                Asked::Begin(request, rotation) => (request, rotation),
+            };
+            let written = self.write_rings(shared).map_err(|(_, error)| error);
+            let begun = written.and_then(|_: bool| self.trace.begin_rotation(request, rotation, shared.now));
+            if let Err(error) = begun {
+                let outcome = Err(error.failure());
+                shared.outbox.send(&ToControl::Done { request, outcome });
+                continue;
+            }
+            self.ring_sets
+                .values_mut()
+                .for_each(|ring_set| ring_set.moved(&self.trace));
+            // What is done is done in the chunk that ends.
+            for channel in self.channels.values_mut() {
+                let past = std::mem::replace(&mut channel.past, ChannelTotals::of(channel.stream_id));
+                self.trace.chunks.archived_of(channel.stream_id).add(&past);
+            }
+        }
+    }
+
+    fn answer_rotation(&mut self, requests: Vec<RequestId>, shared: &mut Shared<'_>) {
+        for request in requests {
+            let outcome = Ok(self.trace.chunks.archived());
+            shared.outbox.send(&ToControl::Done { request, outcome });
+        }
+    }
+
+    /// The session is closed, and what is left of the old chunk cannot be written.
+    fn abandon_rotation(&mut self, shared: &mut Shared<'_>) {
+        let what = "the chunk is not whole: it could not be written when the session was closed";
+        for request in self.trace.end_rotation(&self.channels) {
+            let outcome = Err(Failure::Other { what: what.into() });
+            shared.outbox.send(&ToControl::Done { request, outcome });
         }
     }
 

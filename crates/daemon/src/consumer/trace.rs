@@ -1,36 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The folder of a trace: its metadata, and the way to its streams.
+//! The folder of a trace: its metadata, and the way to its streams, in the chunk that is recorded to (chunks.rs).
 //!
 //! Nothing is written before the session starts. Metadata comes before the first packet that needs it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use super::earlier::Earlier;
+use piste_ctf::Layouts;
+
+use super::channel::{Channel, add_stream};
+use super::chunks::{Asked, Chunks};
+use super::earlier::{Counted, Earlier};
 use super::metadata::Metadata;
 use super::storage::StorageError;
-use super::stream::{Identity, Paths, Stream};
+use super::stream::{Identity, Stream};
+use crate::link::{ChannelTotals, RequestId, Rotation};
 
 #[derive(Debug)]
 pub(super) struct TraceFolder {
-    folder: PathBuf,
     pub(super) metadata: Metadata,
-    pub(super) earlier: Earlier,
+    pub(super) chunks: Chunks,
+    earlier: Earlier,
+    /// Of the chunk that ends, while streams move on from it.
+    old_earlier: Earlier,
 }
 
 impl TraceFolder {
     /// The user domain's part of the trace in `output`. Streams that are there already are those of an earlier consumer; when
     /// they cannot be listed, the error is returned as well, and they are not counted.
-    pub(super) fn open(output: &Path, metadata: Metadata) -> (Self, Option<StorageError>) {
-        let folder = user_folder(output);
-        let (earlier, error) = match Earlier::find(&folder) {
-            Ok(earlier) => (earlier, None),
-            Err(error) => (Earlier::default(), Some(error)),
+    pub(super) fn open(
+        output: &Path,
+        mut metadata: Metadata,
+        archived: Vec<ChannelTotals>,
+        rotation: Option<Rotation>,
+    ) -> (Self, Option<StorageError>) {
+        let (chunks, mut error) = Chunks::open(user_folder(output), metadata.trace().uuid, archived, rotation);
+        let mut find = |folder, continued| {
+            let found = Earlier::find(folder, continued);
+            found.unwrap_or_else(|unreadable| {
+                error.get_or_insert(unreadable);
+                Earlier::default()
+            })
         };
+        let earlier = find(chunks.folder(), chunks.continued());
+        let mut old_earlier = Earlier::default();
+        if let Some(moving) = chunks.moving() {
+            metadata.begin_chunk(chunks.trace_uuid(), &moving.old_folder);
+            old_earlier = find(&moving.old_folder, &moving.old_continued);
+        }
         (
             Self {
-                folder,
                 metadata,
+                chunks,
                 earlier,
+                old_earlier,
             },
             error,
         )
@@ -41,9 +65,13 @@ impl TraceFolder {
     /// # Errors
     /// As [`Stream::open`].
     pub(super) fn open_stream(&mut self, channel: &str, identity: Identity) -> Result<Stream, StorageError> {
-        let paths = Paths::new(&self.folder, channel, identity.stream_instance_id);
-        let stream = Stream::open(paths, identity)?;
-        self.earlier.claim(stream.paths());
+        let stream = self.chunks.open_stream(channel, identity)?;
+        let earlier = if self.chunks.is_behind(&stream) {
+            &mut self.old_earlier
+        } else {
+            &mut self.earlier
+        };
+        earlier.claim(&stream);
         Ok(stream)
     }
 
@@ -52,13 +80,80 @@ impl TraceFolder {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_metadata(&mut self) -> Result<(), StorageError> {
-        self.metadata.write(&self.folder)
+        self.metadata.write(self.chunks.folder())
     }
 
     /// The trace was begun, by this consumer or an earlier one.
     pub(super) fn exists(&self) -> bool {
-        self.folder.join("metadata").exists()
+        self.chunks.folder().join("metadata").exists()
     }
+
+    /// The rotation that is to begin; `Over` is answered with what finished chunks have.
+    pub(super) fn next_rotation(&mut self) -> Option<Asked> {
+        self.chunks.next_asked()
+    }
+
+    /// Begins a rotation. The streams that are open are to be told that they moved.
+    ///
+    /// # Errors
+    /// What could not be written. Everything is as before then.
+    pub(super) fn begin_rotation(
+        &mut self,
+        request: RequestId,
+        rotation: Rotation,
+        now: Instant,
+    ) -> Result<(), StorageError> {
+        let next_uuid = rotation.next_uuid;
+        let metadata = &self.metadata;
+        self.chunks
+            .begin(request, rotation, now, |folder| metadata.write_next(folder, next_uuid))?;
+        self.old_earlier = std::mem::take(&mut self.earlier);
+        if let Some(moving) = self.chunks.moving() {
+            self.metadata.begin_chunk(next_uuid, &moving.old_folder);
+            self.old_earlier.moved(&moving.old_folder);
+        }
+        Ok(())
+    }
+
+    /// All streams have moved on. Returns who waits for it.
+    pub(super) fn end_rotation(&mut self, channels: &BTreeMap<u32, Channel>) -> Vec<RequestId> {
+        let layouts = |stream_id| channels.get(&stream_id).map(|channel| &channel.layouts);
+        for (counted, with_losses) in self.count_old(layouts) {
+            let stream_id = counted.stream.0;
+            let overwrites = channels.get(&stream_id).is_some_and(Channel::overwrites);
+            add_counted(self.chunks.archived_of(stream_id), &counted, with_losses, overwrites);
+        }
+        self.old_earlier = Earlier::default();
+        self.metadata.end_chunk();
+        self.chunks.end()
+    }
+
+    /// The streams without a ring here, counted; and whether what they lost is to be counted with them.
+    pub(super) fn count_earlier<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<(Counted, bool)> {
+        let old = self.count_old(&layouts);
+        let now = self.earlier.count(&layouts).into_iter().map(|counted| (counted, true));
+        now.chain(old).collect()
+    }
+
+    /// The losses of a stream that has moved on are counted where it is now.
+    fn count_old<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<(Counted, bool)> {
+        let continued = self.chunks.continued();
+        let counted = self.old_earlier.count(&layouts).into_iter();
+        counted
+            .map(|counted| (counted, continued.start(counted.stream).is_none()))
+            .collect()
+    }
+}
+
+/// Adds a stream that has no ring here. The stream tells the sum of the losses only.
+pub(super) fn add_counted(totals: &mut ChannelTotals, counted: &Counted, with_losses: bool, overwrites: bool) {
+    add_stream(totals, &counted.end, counted.events);
+    let lost = if overwrites {
+        &mut totals.overwritten_events
+    } else {
+        &mut totals.discarded_full
+    };
+    *lost = lost.saturating_add(if with_losses { counted.end.discarded } else { 0 });
 }
 
 /// Where the user domain lies in a trace.

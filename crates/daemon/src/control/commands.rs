@@ -120,12 +120,14 @@ impl Daemon {
                 if kernel.is_err() {
                     daemon.desk.clear_away(session);
                 }
-                let ended = programs.and(kernel).map(|()| daemon.status_of(session));
-                let output = daemon.machine.session(session).identity.output.clone();
-                daemon.forget_session(session);
-                // Nothing was recorded: an empty folder is of no use. One that is not empty stays.
-                let _ = fs::remove_dir(output);
-                daemon.reply(answer, ended);
+                daemon.after_rotations(vec![session], move |daemon| {
+                    let ended = programs.and(kernel).map(|()| daemon.status_of(session));
+                    let output = daemon.machine.session(session).identity.output.clone();
+                    daemon.forget_session(session);
+                    // Nothing was recorded: an empty folder is of no use. One that is not empty stays.
+                    let _ = fs::remove_dir(output);
+                    daemon.reply(answer, ended);
+                });
             });
         });
     }
@@ -230,9 +232,11 @@ impl Daemon {
                 .filter_map(|&session| daemon.machine.close_kernel(session))
                 .collect();
             let then = move |daemon: &mut Daemon, _: Ended| {
-                sessions.into_iter().for_each(|session| daemon.forget_session(session));
-                daemon.ending = true;
-                daemon.reply(answer, Ok(()));
+                daemon.after_rotations(sessions.clone(), move |daemon| {
+                    sessions.into_iter().for_each(|session| daemon.forget_session(session));
+                    daemon.ending = true;
+                    daemon.reply(answer, Ok(()));
+                });
             };
             daemon.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
         };

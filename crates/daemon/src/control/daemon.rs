@@ -13,11 +13,12 @@ use piste_control::Places;
 
 use super::clock::TraceClock;
 use super::connections::Connections;
-use super::inbox::{Answer, Clients, Command};
+use super::inbox::{Answer, Clients, Command, Inbox};
 use super::journal::Journal;
 use super::keeper::Keepers;
 use super::kernel_desk::KernelDesk;
 use super::poll::{Poll, Source};
+use super::rotation::AfterRotations;
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
@@ -53,6 +54,8 @@ pub struct Daemon {
     pub(super) rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
     pub(super) waiting: Waiting<Then>,
     pub(super) desk: KernelDesk,
+    pub(super) after_rotations: Vec<AfterRotations>,
+    pub(super) inbox: Inbox,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -70,6 +73,7 @@ pub struct Parts {
     pub connections: Connections,
     pub commands: Receiver<Command>,
     pub clients: Clients,
+    pub inbox: Inbox,
     pub desk: KernelDesk,
     pub exit_when_idle: Option<Duration>,
 }
@@ -92,6 +96,8 @@ impl Daemon {
             rings: BTreeMap::new(),
             waiting: Waiting::default(),
             desk: parts.desk,
+            after_rotations: Vec::new(),
+            inbox: parts.inbox,
             commands: parts.commands,
             clients: parts.clients,
             exit_when_idle: parts.exit_when_idle,

@@ -86,6 +86,13 @@ impl Inbox {
         receiver.recv().unwrap_or_else(|_| Err(ended()))
     }
 
+    /// Has something done.
+    pub fn post(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            self.shared.ring();
+        }
+    }
+
     /// Counts a client until the value is dropped.
     pub fn connect(&self) -> Connected {
         // Relaxed: a count that nothing else depends on.

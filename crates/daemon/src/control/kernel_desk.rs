@@ -68,7 +68,7 @@ impl KernelDesk {
         let is_stuck = Arc::new(AtomicBool::new(false));
         let (run_folder, stuck) = (run_folder.to_owned(), is_stuck.clone());
         thread::Builder::new()
-            .name("kernel".into())
+            .name("pisted-desk".into())
             .stack_size(STACK_BYTES)
             .spawn(move || serve(&asked, &stuck, run_folder, &kept))?;
         Ok(KernelDesk { questions, is_stuck })

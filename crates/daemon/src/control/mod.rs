@@ -8,7 +8,8 @@
 //! ```
 //!
 //! - [`daemon`]: the loop and the effects; start here;
-//! - [`server`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`output`]: what they ask;
+//! - [`server`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`rotation`], [`output`], [`archive`]: what
+//!   they ask;
 //!   [`reports`], [`status`]: what they are shown;
 //! - [`waiting`]: answers that have to wait;
 //! - [`connections`], [`complaints`]: traced programs;
@@ -17,6 +18,7 @@
 //!   kernel is asked for it;
 //! - [`journal`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
 
+pub mod archive;
 pub mod clock;
 pub mod commands;
 pub mod complaints;
@@ -38,6 +40,7 @@ pub mod poll;
 pub mod recording;
 pub mod replies;
 pub mod reports;
+pub mod rotation;
 pub mod server;
 pub mod sockets;
 pub mod state_page;
@@ -135,6 +138,7 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
         connections,
         commands,
         clients,
+        inbox: inbox.clone(),
         desk: desk.clone(),
         exit_when_idle,
     });

@@ -42,7 +42,7 @@ pub fn make_output(path: &Path) -> Result<(), Refusal> {
 }
 
 /// "No space left on device", without "(os error 28)".
-fn without_number(error: &io::Error) -> String {
+pub fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -12,8 +12,9 @@ use piste_control::interface::{
     Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
     Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush, Call_ListKernelEvents,
     Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump,
-    Call_SetCurrent, Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop,
-    Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
+    Call_Rotate, Call_SetCurrent, Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status,
+    Call_Stop, Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked,
+    VarlinkInterface, new,
 };
 use varlink::{ConnectionHandler, VarlinkService};
 
@@ -42,7 +43,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub fn serve(listener: OwnedFd, inbox: Inbox, desk: KernelDesk) -> io::Result<()> {
     let listener = UnixListener::from(listener);
     thread::Builder::new()
-        .name("control".into())
+        .name("pisted-control".into())
         .stack_size(STACK_BYTES)
         .spawn(move || accept(&listener, &inbox, desk))?;
     Ok(())
@@ -72,7 +73,9 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: KernelDesk) {
             continue;
         }
         let (service, connected) = (service.clone(), inbox.connect());
-        let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new()
+            .name("pisted-client".into())
+            .stack_size(STACK_BYTES);
         if let Err(error) = thread.spawn(move || converse(&stream, &service, connected)) {
             eprintln!("pisted: a control connection could not be served: {error}");
         }
@@ -252,6 +255,11 @@ impl VarlinkInterface for Server {
             .inbox
             .ask(|daemon, answer| daemon.snapshot_record(session, output, answer));
         reply!(call, answer, taken => taken.output, taken.events, taken.bytes, taken.packets)
+    }
+
+    fn rotate(&self, call: &mut dyn Call_Rotate, session: Option<String>) -> varlink::Result<()> {
+        let answer = self.inbox.ask(|daemon, answer| daemon.rotate(session, answer));
+        reply!(call, answer, chunk => chunk.number, chunk.output, chunk.events, chunk.bytes, chunk.packets)
     }
 
     fn flush(&self, call: &mut dyn Call_Flush, session: Option<String>) -> varlink::Result<()> {

@@ -85,6 +85,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
         started_ns: session.first_start.map(|moment| count(moment.wall_ns)),
         duration_ns: count(session.recorded_ns(now)),
         snapshots: count(session.snapshot_count),
+        chunks: count(session.chunks.count),
         tracked: kernel_words::tracked(&session.kernel.tracked),
         channels,
         state_dump: dumped.map(|totals| shown::StateDumpStatus {

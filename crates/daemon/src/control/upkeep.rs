@@ -4,7 +4,7 @@
 //! The programs' consumer is always there. The kernel consumer is started with the first kernel channel, and stays until pisted ends with
 //! no session left.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Instant;
 
@@ -65,6 +65,7 @@ impl Daemon {
         // The messages of `dead` are among those of `everything` as well; the consumer takes both.
         self.machine.everything(&has);
         self.machine.close_unknown(&belongings.sessions, &has);
+        self.resume_rotations();
         for (session, requests) in self.machine.close_again() {
             self.end_when_closed(session, requests);
         }
@@ -106,7 +107,7 @@ impl Daemon {
                 if ended.outcomes.iter().any(Result::is_err) {
                     daemon.desk.clear_away(session);
                 }
-                daemon.forget_session(session);
+                daemon.after_rotations(vec![session], move |daemon| daemon.forget_session(session));
             }),
         );
     }
@@ -195,7 +196,13 @@ impl Daemon {
             keeper.note_death();
             // The programs' records are in memory that only this process keeps: it goes on trying. The kernel keeps its own.
             if domain == Domain::Kernel && keeper.dies_again_and_again() {
-                for request in std::mem::take(&mut keeper.unanswered).into_keys() {
+                // A rotation that was begun is for the next one to end.
+                let is_rotation = |message: &ToConsumer| matches!(message, ToConsumer::Rotate { .. });
+                let unanswered = std::mem::take(&mut keeper.unanswered).into_iter();
+                let (rotations, in_vain) = unanswered.partition(|(_, message)| is_rotation(message));
+                keeper.unanswered = rotations;
+                let in_vain: BTreeMap<RequestId, ToConsumer> = in_vain;
+                for request in in_vain.into_keys() {
                     let what =
                         "the kernel consumer ends again and again; pisted.log of the run folder may say why".into();
                     self.waiting.done(request, Err(Failure::Other { what }));

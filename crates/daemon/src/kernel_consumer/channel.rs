@@ -22,6 +22,7 @@ use super::kernel::Kernel;
 use super::metadata::Metadata;
 use super::place::{Place, STATE_DUMP};
 use super::ring::{CpuRing, Desk, Home};
+use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::storage::StorageError;
@@ -33,6 +34,8 @@ pub(super) struct Channel {
     instance: Instance,
     /// It recorded when it was opened: another consumer had started it.
     was_on: bool,
+    /// Before it was stopped; it recorded then.
+    stopped_ticks: Option<u64>,
     probes: Probes,
     converter: Converter,
     subbuf_bytes: u32,
@@ -74,6 +77,7 @@ pub(super) struct Frame<'a> {
     pub(super) session: SessionId,
     pub(super) kernel: &'a Kernel,
     pub(super) place: &'a Place,
+    pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
     pub(super) tracked: &'a Tracked,
     /// Packets are kept for snapshots.
@@ -119,8 +123,8 @@ impl Channel {
             instance: &instance,
             channel: &spec,
             place,
+            chunks: frame.chunks,
             pages: &kernel.pages,
-            trace_uuid: metadata.trace_uuid(),
             subbuf_bytes,
             is_recorder: frame.is_recorder,
         };
@@ -135,6 +139,7 @@ impl Channel {
             findings: Findings::default(),
             instance,
             was_on,
+            stopped_ticks: None,
             probes,
             converter,
             subbuf_bytes,
@@ -221,14 +226,43 @@ impl Channel {
         }
     }
 
-    /// Records, or stops to. What cannot be done is a finding, and false.
-    pub(super) fn set_on(&mut self, is_on: bool) -> bool {
-        match self.instance.set_on(is_on) {
-            Ok(()) => true,
-            Err(error) => {
-                self.notes.push(error.to_string());
-                false
-            }
+    /// Records from now on. What cannot be done is a finding.
+    pub(super) fn start(&mut self, clock: ClockSource) {
+        let was_on = self.is_on();
+        if !self.set_on(true) || was_on {
+            return;
+        }
+        let now_ticks = clock::now_ticks(clock);
+        self.stopped_ticks = None;
+        self.rings.iter_mut().for_each(|ring| ring.records_from(now_ticks));
+    }
+
+    /// Records no more. What cannot be done is a finding. `now_ticks` is before now.
+    pub(super) fn stop(&mut self, now_ticks: u64) {
+        let was_on = self.is_on();
+        if self.set_on(false) && was_on {
+            self.stopped_ticks = Some(now_ticks);
+        }
+    }
+
+    fn set_on(&mut self, is_on: bool) -> bool {
+        let set = self.instance.set_on(is_on);
+        self.notes.extend(set.as_ref().err().map(ToString::to_string));
+        set.is_ok()
+    }
+
+    /// The kernel may have stopped it.
+    fn is_on(&self) -> bool {
+        self.instance.read("tracing_on").is_ok_and(|text| text.trim() == "1")
+    }
+
+    /// It has recorded until then, if that is known.
+    pub(super) fn recorded_until(&self, clock: ClockSource) -> Option<u64> {
+        let now_ticks = clock::now_ticks(clock);
+        if self.is_on() {
+            Some(now_ticks)
+        } else {
+            self.stopped_ticks
         }
     }
 
@@ -271,14 +305,50 @@ impl Channel {
         Ok(())
     }
 
+    /// Writes what was recorded until now, and lets every ring go on in the next chunk of the trace.
+    ///
+    /// # Errors
+    /// As `take`. What was not done is the next call's.
+    pub(super) fn move_on(
+        &mut self,
+        clock: ClockSource,
+        chunks: &mut Chunks,
+        tools: &mut Tools<'_>,
+    ) -> Result<(), StorageError> {
+        if self.rings.iter().any(|ring| ring.is_behind(chunks)) {
+            let (most, until_ticks) = (self.most(), self.recorded_until(clock));
+            self.for_each_ring(tools, |ring, desk| {
+                ring.move_on(most, until_ticks, chunks, desk).map(|()| true)
+            })?;
+            self.count_archived(chunks);
+        }
+        Ok(())
+    }
+
+    /// All that it has recorded is in finished chunks.
+    pub(super) fn count_archived(&self, chunks: &mut Chunks) {
+        chunks.archived_of(self.spec.stream_id).events = self.rings.iter().map(CpuRing::events).sum();
+    }
+
+    /// A chunk of the trace ends: its rings' files were moved.
+    pub(super) fn moved(&mut self, chunks: &Chunks) {
+        self.rings.iter_mut().for_each(|ring| ring.moved(chunks));
+    }
+
     /// Writes everything that is in the rings, which record no more. False when there may be more.
     ///
     /// # Errors
     /// As `take`.
     pub(super) fn finish(&mut self, clock: ClockSource, tools: &mut Tools<'_>) -> Result<bool, StorageError> {
         let most = self.most();
-        let now_ticks = clock::now_ticks(clock);
-        self.for_each_ring(tools, |ring, desk| ring.finish(most, now_ticks, desk))
+        if !self.for_each_ring(tools, |ring, desk| ring.finish(most, desk))? {
+            return Ok(false);
+        }
+        // All stop at once: when one has an event, the others recorded still.
+        let last_ticks = self.rings.iter().map(|ring| ring.stream().end().end_ticks).max();
+        let until_ticks = last_ticks.filter(|ticks| *ticks > 0).max(self.stopped_ticks);
+        let until_ticks = until_ticks.unwrap_or_else(|| clock::now_ticks(clock));
+        self.for_each_ring(tools, |ring, desk| ring.settle(until_ticks, desk).map(|()| true))
     }
 
     /// Writes what one ring holds, at most a ring's worth, while it records.

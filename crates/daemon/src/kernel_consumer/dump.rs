@@ -17,9 +17,10 @@ use super::hidden::Hiding;
 use super::metadata::Metadata;
 use super::place::STATE_DUMP;
 use super::tally::{Standing, Tally};
+use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::storage::StorageError;
-use crate::consumer::stream::{Identity, Origin, PacketFacts, Paths, Stream};
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Stream};
 use crate::link::ChannelTotals;
 
 /// Packets are cut at this size.
@@ -44,23 +45,11 @@ struct Running {
 }
 
 impl StateDump {
-    /// The state dumps of a trace, whose streams are in `streams`.
+    /// The state dumps of a trace, in their stream (`identity`).
     ///
     /// # Errors
     /// The file that cannot be opened.
-    pub(super) fn open(
-        streams: &Path,
-        tally: &Path,
-        marker: PathBuf,
-        trace_uuid: [u8; 16],
-    ) -> Result<StateDump, StorageError> {
-        let identity = Identity {
-            trace_uuid,
-            stream_id: STREAM_ID,
-            stream_instance_id: 0,
-            origin: Origin::Cpu(0),
-        };
-        let stream = Stream::open(Paths::new(streams, STATE_DUMP, 0), identity)?;
+    pub(super) fn open(stream: Stream, tally: &Path, marker: PathBuf) -> Result<StateDump, StorageError> {
         let tally = Tally::open(tally)?;
         Ok(StateDump {
             standing: tally.standing(stream.end().next_sequence, false).clone(),
@@ -69,6 +58,16 @@ impl StateDump {
             marker,
             running: None,
         })
+    }
+
+    /// What its stream's packets say.
+    pub(super) fn identity(trace_uuid: [u8; 16]) -> Identity {
+        Identity {
+            trace_uuid,
+            stream_id: STREAM_ID,
+            stream_instance_id: 0,
+            origin: Origin::Cpu(0),
+        }
     }
 
     /// An earlier consumer did not come to its end.
@@ -85,14 +84,50 @@ impl StateDump {
         if self.running.is_some() {
             return;
         }
-        // A consumer that cannot note it will not begin again after an accident, and that is all.
-        let _ = fs::write(&self.marker, "");
+        self.mark();
         let (sender, packets) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new().name("pisted-dump".into());
         let started = thread.spawn(move || gather(clock, &hidings, &sender));
         if started.is_ok() {
             self.running = Some(Running { packets, in_hand: None });
         }
+    }
+
+    /// Says that a dump is not all written.
+    fn mark(&self) {
+        // A consumer that cannot note it will not begin again after an accident, and that is all.
+        let _ = fs::write(&self.marker, "");
+    }
+
+    /// The files of its stream were moved with the chunk that ends.
+    pub(super) fn moved(&mut self, chunks: &Chunks) {
+        chunks.moved(&mut self.stream);
+    }
+
+    /// Whether it has to move on.
+    pub(super) fn is_behind(&self, chunks: &Chunks) -> bool {
+        chunks.is_behind(&self.stream)
+    }
+
+    /// Goes on in the next chunk of the trace, once no dump is left to write; with `again`, with another dump. True when it has, also at
+    /// an earlier time.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn move_on(&mut self, chunks: &mut Chunks, again: bool) -> Result<bool, StorageError> {
+        if !self.is_behind(chunks) {
+            return Ok(true);
+        }
+        if self.is_running() {
+            return Ok(false);
+        }
+        if again {
+            // A consumer that is killed before it begins leaves this to the next one.
+            self.mark();
+        }
+        chunks.move_on(&mut self.stream)?;
+        chunks.archived_of(STREAM_ID).events = self.standing.events;
+        Ok(true)
     }
 
     /// Writes what was gathered meanwhile. True when no dump is left to write.
@@ -128,16 +163,15 @@ impl StateDump {
         self.running = None;
     }
 
-    /// What it wrote; `None` when there is nothing.
-    pub(super) fn totals(&self) -> Option<ChannelTotals> {
+    /// What it wrote: events since the session began, bytes and packets of this chunk.
+    pub(super) fn totals(&self) -> ChannelTotals {
         let end = self.stream.end();
-        (end.packets > 0).then(|| ChannelTotals {
-            stream_id: STREAM_ID,
+        ChannelTotals {
             events: self.standing.events,
             bytes: end.data_bytes,
             packets: end.packets,
-            ..ChannelTotals::default()
-        })
+            ..ChannelTotals::of(STREAM_ID)
+        }
     }
 
     fn write_packet(&mut self, mut packet: Packet, metadata: &mut Metadata) -> Result<(), StorageError> {

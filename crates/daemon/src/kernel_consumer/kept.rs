@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{self, Entry};
-use piste_ctf::packet::KernelHeader;
+use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::consumer::storage::{At, StorageError};
@@ -80,12 +80,18 @@ pub(super) fn copy(kept: &Paths, counts: &Counts, bytes_max: u64, snapshot: &mut
         data.read_exact_at(&mut packet, entry.offset_bytes).at(&kept.data)?;
         let damaged = || StorageError::new(&kept.data, io::ErrorKind::InvalidData.into());
         let header = KernelHeader::decode(&packet).ok_or_else(damaged)?;
+        let content_bytes = (header.content_bits / 8) as usize;
+        // One without records has the number of its neighbour.
+        let events = match content_bytes > KERNEL_HEADER_BYTES {
+            true => counts.events(header.packet_seq_num)?,
+            false => 0,
+        };
         let facts = PacketFacts {
             sequence: header.packet_seq_num,
             begin_ticks: header.timestamp_begin,
             end_ticks: header.timestamp_end,
-            content_bytes: (header.content_bits / 8) as usize,
-            events: counts.events(header.packet_seq_num)?,
+            content_bytes,
+            events,
             discarded: header.events_discarded - first.events_discarded,
         };
         snapshot.append(&mut packet, &facts)?;
@@ -106,8 +112,6 @@ fn newest(entries: &[Entry], bytes_max: u64) -> &[Entry] {
 
 #[cfg(test)]
 mod tests {
-    use piste_ctf::packet::KERNEL_HEADER_BYTES;
-
     use super::*;
     use crate::consumer::stream::{Identity, Origin};
 
@@ -144,6 +148,27 @@ mod tests {
         assert_eq!((end.packets, end.discarded, end.events), (3, 20, 1097 + 1098 + 1099));
         let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&kept.paths().data).unwrap());
         assert!(blocks * 512 < 32 << 10, "{blocks} blocks are left of the older packets");
+    }
+
+    #[test]
+    fn packet_without_records_has_no_events() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = open(&folder.path().join("kept"));
+        let counts = Counts::open(&folder.path().join("counts")).unwrap();
+        let facts = PacketFacts {
+            sequence: 0,
+            begin_ticks: 5,
+            end_ticks: 9,
+            content_bytes: KERNEL_HEADER_BYTES + 4096,
+            events: 1000,
+            discarded: 10,
+        };
+        counts.note(0, facts.events).unwrap();
+        kept.append(&mut vec![7; KERNEL_HEADER_BYTES + 4096], &facts).unwrap();
+        assert_eq!(kept.end().packets, 2, "one that tells of losses, and its neighbour");
+        let mut snapshot = open(&folder.path().join("snapshot"));
+        copy(kept.paths(), &counts, 1 << 20, &mut snapshot).unwrap();
+        assert_eq!(snapshot.end().events, 1000);
     }
 
     #[test]

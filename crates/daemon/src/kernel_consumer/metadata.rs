@@ -10,9 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::metadata::kernel::{event_class, opening, stream_class};
+use piste_ctf::metadata::uuid_text;
 use piste_ctf::{EventClass, KernelStreamClass, Trace};
 
-use crate::consumer::storage::{At, StorageError};
+use crate::consumer::metadata::write_text;
+use crate::consumer::storage::StorageError;
 
 #[derive(Debug)]
 pub(super) struct Metadata {
@@ -25,6 +27,8 @@ pub(super) struct Metadata {
     written: bool,
     /// The folder has the metadata of another trace.
     is_foreign: bool,
+    /// Where a chunk of the trace ends that may yet need more classes, and its uuid.
+    old: Option<(PathBuf, [u8; 16])>,
 }
 
 impl Metadata {
@@ -38,6 +42,7 @@ impl Metadata {
             classes: BTreeSet::new(),
             written: false,
             is_foreign: false,
+            old: None,
         };
         match fs::read_to_string(folder.join("metadata")) {
             Ok(text) if uuid_line(&text) == uuid_line(&metadata.text) => metadata.take(text),
@@ -54,10 +59,23 @@ impl Metadata {
     /// Says that events of some threads only are recorded, from now on or for a while: the events do not tell it, and who reads them must
     /// not take a CPU for idle that others had.
     pub(super) fn say_selected_threads(&mut self) {
-        const BEGIN: &str = "env {\n";
-        const LINE: &str = "env {\n\tpiste_selected_threads = 1;\n";
-        if !self.text.contains(LINE) {
-            self.text = self.text.replacen(BEGIN, LINE, 1);
+        self.mark("piste_selected_threads");
+    }
+
+    /// The same of some CPUs.
+    pub(super) fn say_selected_cpus(&mut self) {
+        self.mark("piste_selected_cpus");
+    }
+
+    /// Says that some of the events that tell which threads have the CPUs are recorded and others are not.
+    pub(super) fn say_selected_events(&mut self) {
+        self.mark("piste_selected_events");
+    }
+
+    fn mark(&mut self, name: &str) {
+        let line = format!("\t{name} = 1;\n");
+        if !self.text.contains(&line) {
+            self.text = self.text.replacen("env {\n", &format!("env {{\n{line}"), 1);
             self.written = false;
         }
     }
@@ -87,10 +105,43 @@ impl Metadata {
             return Err(StorageError::new(&self.folder.join("metadata"), error));
         }
         if !self.written {
+            if let Some((folder, trace_uuid)) = &self.old {
+                self.write_next(folder, *trace_uuid)?;
+            }
             self.write_to(&self.folder)?;
             self.written = true;
         }
         Ok(())
+    }
+
+    /// The trace's next chunk has another uuid. In the `old` folder, what a stream needs that has not moved on is still written.
+    pub(super) fn begin_chunk(&mut self, trace_uuid: [u8; 16], old: &Path) {
+        self.text = self.text_of(trace_uuid);
+        let old_uuid = std::mem::replace(&mut self.trace_uuid, trace_uuid);
+        self.old = Some((old.into(), old_uuid));
+    }
+
+    /// As `begin_chunk`, where an earlier consumer began: what is here is the next chunk's.
+    pub(super) fn resume_chunk(&mut self, old: &Path, old_uuid: [u8; 16]) {
+        self.old = Some((old.into(), old_uuid));
+    }
+
+    /// All streams have moved on.
+    pub(super) fn end_chunk(&mut self) {
+        self.old = None;
+    }
+
+    /// Writes the file of another chunk of the trace to its folder.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn write_next(&self, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
+        write_text(folder, &self.text_of(trace_uuid))
+    }
+
+    fn text_of(&self, trace_uuid: [u8; 16]) -> String {
+        self.text
+            .replacen(&uuid_text(&self.trace_uuid), &uuid_text(&trace_uuid), 1)
     }
 
     /// Writes the file to any folder, as for a snapshot.
@@ -98,11 +149,7 @@ impl Metadata {
     /// # Errors
     /// The file that cannot be written.
     pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
-        fs::create_dir_all(folder).at(folder)?;
-        let part = folder.join(".metadata.part");
-        fs::write(&part, &self.text).at(&part)?;
-        let path = folder.join("metadata");
-        fs::rename(&part, &path).at(&path)
+        write_text(folder, &self.text)
     }
 
     /// The trace was begun, by this consumer or an earlier one.

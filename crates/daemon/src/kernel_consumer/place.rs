@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `OUTPUT/kernel/CHANNEL_CPU`, `index/` | stream and index of a CPU |
 //! | `OUTPUT/kernel/statedump_0` | the state dump |
+//! | `OUTPUT/kernel/.continued` | which packet of a ring is the first there, after a rotation (consumer/continued.rs) |
 //! | `RUN/kernel/SESSION/CHANNEL_CPU.page` | the page in hand |
 //! | `RUN/kernel/SESSION/CHANNEL_CPU.tally` | what the stream does not say of itself (tally.rs) |
 //! | `RUN/kernel/SESSION/CHANNEL.selected` | what the instance was told to record |

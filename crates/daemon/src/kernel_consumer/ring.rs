@@ -22,8 +22,9 @@ use super::kept::Counts;
 use super::metadata::Metadata;
 use super::place::Place;
 use super::tally::{Standing, Tally};
+use crate::consumer::chunks::Chunks;
 use crate::consumer::storage::StorageError;
-use crate::consumer::stream::{Identity, Origin, PacketFacts, Paths, Stream};
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Stream};
 use crate::link::{ChannelTotals, SessionId};
 
 pub(super) struct CpuRing {
@@ -37,6 +38,8 @@ pub(super) struct CpuRing {
     lost: u64,
     /// Events of each packet, where packets are kept for snapshots.
     counts: Option<Counts>,
+    /// It records since then, of which its stream does not tell yet.
+    recorded_from: Option<u64>,
 }
 
 /// Where a ring belongs.
@@ -45,8 +48,8 @@ pub(super) struct Home<'a> {
     pub(super) instance: &'a Instance,
     pub(super) channel: &'a ChannelSpec,
     pub(super) place: &'a Place,
+    pub(super) chunks: &'a Chunks,
     pub(super) pages: &'a PageLayout,
-    pub(super) trace_uuid: [u8; 16],
     pub(super) subbuf_bytes: u32,
     /// Packets are kept for snapshots.
     pub(super) is_recorder: bool,
@@ -71,14 +74,13 @@ impl CpuRing {
     pub(super) fn open(home: &Home<'_>, cpu: u32, converter: &mut Converter) -> Result<CpuRing, String> {
         let (place, channel) = (home.place, home.channel);
         let identity = Identity {
-            trace_uuid: home.trace_uuid,
+            trace_uuid: home.chunks.trace_uuid(),
             stream_id: channel.stream_id,
             stream_instance_id: cpu.into(),
             origin: Origin::Cpu(cpu),
         };
         let sentence = |error: StorageError| error.to_string();
-        let paths = Paths::new(&place.streams, &channel.name, cpu.into());
-        let stream = Stream::open(paths, identity).map_err(sentence)?;
+        let stream = home.chunks.open_stream(&channel.name, identity).map_err(sentence)?;
         let tally = Tally::open(&place.file(&channel.name, cpu, "tally")).map_err(sentence)?;
         let counts = if home.is_recorder {
             Some(Counts::open(&place.file(&channel.name, cpu, "counts")).map_err(sentence)?)
@@ -115,6 +117,7 @@ impl CpuRing {
             lost: standing.lost,
             standing,
             counts,
+            recorded_from: None,
         })
     }
 
@@ -125,6 +128,11 @@ impl CpuRing {
     /// Records that wait for the next page.
     pub(super) fn kept(&self) -> &[u8] {
         &self.standing.kept
+    }
+
+    /// Neither records nor losses wait for the next page.
+    pub(super) fn is_all_told(&self) -> bool {
+        self.standing.kept.is_empty() && self.ring.missing() == 0
     }
 
     pub(super) fn stream(&self) -> &Stream {
@@ -147,11 +155,55 @@ impl CpuRing {
         Ok(taken)
     }
 
-    /// Takes and writes everything, in a ring that nobody writes to, and what the kernel lost in the end. False when there may be more.
+    /// It begins to record.
+    pub(super) fn records_from(&mut self, ticks: u64) {
+        self.recorded_from = Some(ticks).filter(|_| self.counts.is_none());
+    }
+
+    /// Writes what was recorded until now, then goes on in the next chunk of the trace. `until_ticks` is before now, where it records.
+    ///
+    /// # Errors
+    /// As `take`. The rest is the next call's.
+    pub(super) fn move_on(
+        &mut self,
+        most: u32,
+        until_ticks: Option<u64>,
+        chunks: &mut Chunks,
+        desk: &mut Desk<'_>,
+    ) -> Result<(), StorageError> {
+        if !self.is_behind(chunks) {
+            return Ok(());
+        }
+        if self.take(most, false, desk)? < most {
+            self.take(1, true, desk)?;
+            if let Some(until_ticks) = until_ticks.filter(|_| self.is_all_told()) {
+                self.stream.reach(until_ticks, self.stream.end().discarded)?;
+                self.records_from(until_ticks);
+            }
+        }
+        chunks.move_on(&mut self.stream)
+    }
+
+    /// Events that it has recorded.
+    pub(super) fn events(&self) -> u64 {
+        self.standing.events
+    }
+
+    /// Whether it has to move on.
+    pub(super) fn is_behind(&self, chunks: &Chunks) -> bool {
+        chunks.is_behind(&self.stream)
+    }
+
+    /// The files of its stream were moved with the chunk that ends.
+    pub(super) fn moved(&mut self, chunks: &Chunks) {
+        chunks.moved(&mut self.stream);
+    }
+
+    /// Takes and writes everything, in a ring that nobody writes to. False when there may be more.
     ///
     /// # Errors
     /// As `take`.
-    pub(super) fn finish(&mut self, most: u32, now_ticks: u64, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+    pub(super) fn finish(&mut self, most: u32, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         if self.take(most, true, desk)? == most {
             return Ok(false);
         }
@@ -165,9 +217,16 @@ impl CpuRing {
                 .notes
                 .push(format!("what CPU {} lost is not known: {error}", self.cpu)),
         }
-        desk.metadata.write()?;
-        self.stream.settle(self.standing.damaged + self.lost, now_ticks)?;
         Ok(true)
+    }
+
+    /// Says what the kernel lost in the end, and that the ring, of which everything is written, recorded until then.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn settle(&mut self, until_ticks: u64, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        desk.metadata.write()?;
+        self.stream.reach(until_ticks, self.standing.damaged + self.lost)
     }
 
     /// Adds what the ring recorded and lost.
@@ -179,7 +238,7 @@ impl CpuRing {
         totals.lost_packets += end.lost_packets;
         totals.discarded_late += self.standing.damaged;
         match loss {
-            Loss::Discard => totals.discarded_full += self.lost,
+            Loss::Discard => totals.discarded_full += self.lost + self.ring.missing(),
             Loss::Overwrite => totals.overwritten_events += self.lost,
         }
     }
@@ -250,15 +309,30 @@ impl CpuRing {
             counts.note(sequence, converted.events)?;
         }
         desk.metadata.write()?;
+        self.begin_quietly(converted.first_ticks)?;
+        // A page that was read in part begins with the last event of that part, and the stream may reach further by now.
+        let begin_ticks = converted.begin_ticks.max(self.stream.end().end_ticks);
         let facts = PacketFacts {
             sequence,
-            begin_ticks: converted.begin_ticks,
+            begin_ticks: begin_ticks.min(converted.first_ticks),
             end_ticks: converted.last_ticks,
             content_bytes: desk.packet.len(),
             events: converted.events,
             discarded: (after.damaged + after.lost).max(self.stream.end().discarded),
         };
         self.stream.append(desk.packet, &facts)
+    }
+
+    /// Says that nothing happened from when it began to record to its first event.
+    fn begin_quietly(&mut self, first_ticks: u64) -> Result<(), StorageError> {
+        let end = *self.stream.end();
+        if let Some(from) = self.recorded_from
+            && (end.end_ticks..first_ticks).contains(&from)
+        {
+            self.stream.append_quiet(from, first_ticks, end.discarded)?;
+        }
+        self.recorded_from = None;
+        Ok(())
     }
 }
 

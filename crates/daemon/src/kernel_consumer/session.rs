@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use piste_kernel::spec::{ChannelSpec, Tracked};
+use piste_kernel::state_dump::STREAM_ID;
 use piste_ring::ClockSource;
 
 use super::Fullest;
@@ -18,14 +19,16 @@ use super::dump::StateDump;
 use super::hidden::Hiding;
 use super::kernel::Kernel;
 use super::metadata::Metadata;
-use super::place::Place;
+use super::place::{Place, STATE_DUMP};
 use super::recorder::Recorder;
+use crate::consumer::chunks::Chunks;
+use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::outbox::Outbox;
-use crate::consumer::service::{Opening, Recording, refuse_snapshot};
+use crate::consumer::service::{Opening, Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::Storage;
-use crate::link::{ChannelTotals, Failure, RequestId, SessionId, ToControl};
+use crate::link::{ChannelTotals, Failure, RequestId, Rotation, SessionId, ToControl};
 
 /// How soon to look again for processes that are meant.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
@@ -37,6 +40,7 @@ pub(super) struct Session {
     pub(super) place: Place,
     pub(super) clock: ClockSource,
     pub(super) metadata: Metadata,
+    pub(super) chunks: Chunks,
     tracked: Tracked,
     pub(super) channels: BTreeMap<u32, Channel>,
     /// Channels that could not be opened, and why.
@@ -75,9 +79,17 @@ impl Session {
             session: id,
             output,
             snapshot,
-            trace,
+            mut trace,
+            rotation,
+            archived,
         } = opening;
         let place = Place::new(run_folder, id, output, snapshot);
+        let (chunks, unreadable) = Chunks::open(place.streams.clone(), trace.uuid, archived, rotation);
+        trace.uuid = chunks.trace_uuid();
+        let mut metadata = Metadata::open(&place.streams, &trace);
+        if let Some(moving) = chunks.moving() {
+            metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
+        }
         let mut session = Session {
             id,
             clock: if trace.clock.name == "x86-tsc" {
@@ -85,7 +97,8 @@ impl Session {
             } else {
                 ClockSource::Monotonic
             },
-            metadata: Metadata::open(&place.streams, &trace),
+            metadata,
+            chunks,
             kernel,
             place,
             tracked: Tracked::default(),
@@ -105,6 +118,9 @@ impl Session {
             let what = format!("the kernel is not recorded: {why}");
             session.find(what, outbox);
         }
+        if let Some(error) = unreadable {
+            session.find(format!("parts of the trace may be there twice: {error}"), outbox);
+        }
         session
     }
 
@@ -116,10 +132,14 @@ impl Session {
     pub(super) fn set_channel(&mut self, spec: ChannelSpec, outbox: &mut Outbox) {
         let Some(kernel) = self.kernel() else { return };
         let stream_id = spec.stream_id;
+        if spec.filters_switches() {
+            self.metadata.say_selected_events();
+        }
         let frame = Frame {
             session: self.id,
             kernel: &kernel,
             place: &self.place,
+            chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
             is_recorder: self.recorder.is_some(),
@@ -136,7 +156,7 @@ impl Session {
                 Ok(mut channel) => {
                     self.refused.remove(&stream_id);
                     if self.stage.is_started() {
-                        channel.set_on(true);
+                        channel.start(self.clock);
                     }
                     self.channels.insert(stream_id, channel);
                     self.open_dump(outbox);
@@ -158,12 +178,16 @@ impl Session {
         if tracked.selects_threads() {
             self.metadata.say_selected_threads();
         }
+        if !tracked.cpus.is_empty() {
+            self.metadata.say_selected_cpus();
+        }
         self.tracked = tracked;
         let Some(kernel) = self.kernel() else { return };
         let frame = Frame {
             session: self.id,
             kernel: &kernel,
             place: &self.place,
+            chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
             is_recorder: self.recorder.is_some(),
@@ -286,12 +310,11 @@ impl Session {
         if self.dump.is_some() || self.recorder.is_some() {
             return;
         }
-        let opened = StateDump::open(
-            &self.place.streams,
-            &self.place.run.join("dump.tally"),
-            self.place.dumping(),
-            self.metadata.trace_uuid(),
-        );
+        let stream = self
+            .chunks
+            .open_stream(STATE_DUMP, StateDump::identity(self.chunks.trace_uuid()));
+        let opened =
+            stream.and_then(|stream| StateDump::open(stream, &self.place.run.join("dump.tally"), self.place.dumping()));
         match opened {
             Ok(dump) => self.dump = Some(dump),
             Err(error) => self.find(format!("there is no state dump: {error}"), outbox),
@@ -299,7 +322,7 @@ impl Session {
     }
 
     /// False when there can be none.
-    fn begin_dump(&mut self) -> bool {
+    pub(super) fn begin_dump(&mut self) -> bool {
         let (clock, hidings) = (self.clock, self.hidings());
         match &mut self.dump {
             Some(dump) => {
@@ -362,7 +385,7 @@ impl Recording for Session {
         }
         let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
         for channel in self.channels.values_mut() {
-            channel.set_on(true);
+            channel.start(self.clock);
         }
         self.was_started = true;
         let overtaken = self.stage.start();
@@ -379,8 +402,16 @@ impl Recording for Session {
         let mut all: Vec<ChannelTotals> = self.channels.values().map(Channel::totals).collect();
         match &self.recorder {
             Some(recorder) => all.iter_mut().for_each(|totals| recorder.replace(totals)),
-            None => all.extend(self.dump.as_ref().and_then(StateDump::totals)),
+            None => all.extend(self.dump.as_ref().map(StateDump::totals)),
         }
+        for totals in &mut all {
+            // The tallies count the events of all chunks.
+            let archived = self.chunks.archived_of(totals.stream_id);
+            totals.bytes += archived.bytes;
+            totals.packets += archived.packets;
+            totals.lost_packets += archived.lost_packets;
+        }
+        all.retain(|totals| totals.stream_id != STREAM_ID || totals.packets > 0);
         all
     }
 
@@ -389,8 +420,9 @@ impl Recording for Session {
     }
 
     fn end(&mut self, request: RequestId, close: bool, now: Instant) {
+        let now_ticks = clock::now_ticks(self.clock);
         for channel in self.channels.values_mut() {
-            channel.set_on(false);
+            channel.stop(now_ticks);
         }
         self.stage.end(request, close, now);
     }
@@ -402,6 +434,13 @@ impl Recording for Session {
             return;
         }
         self.begin_snapshot(request, output);
+    }
+
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox) {
+        match self.recorder {
+            Some(_) => refuse_rotation(request, outbox),
+            None => self.chunks.ask(request, rotation),
+        }
     }
 
     fn tell(&self, _: &mut Outbox) {}

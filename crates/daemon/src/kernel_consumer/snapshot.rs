@@ -14,7 +14,7 @@ use piste_kernel::spec::Loss;
 use super::channel::Tools;
 use super::dump::StateDump;
 use super::kept;
-use super::place::kernel_folder;
+use super::place::{STATE_DUMP, kernel_folder};
 use super::session::{Session, Shared};
 use crate::consumer::storage::StorageError;
 use crate::consumer::stream::{Identity, Origin, Paths, Stream};
@@ -128,6 +128,7 @@ impl SnapshotJob {
             metadata: &mut session.metadata,
             packet: shared.packet,
         };
+        let until_ticks = channel.recorded_until(session.clock);
         channel.drain(index, &mut tools)?;
         let ring = &channel.rings()[index];
         let Some(counts) = ring.counts() else { return Ok(()) };
@@ -140,6 +141,9 @@ impl SnapshotJob {
         let paths = Paths::new(folder, &channel.spec.name, ring.cpu().into());
         let mut stream = Stream::open(paths, identity)?;
         kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), &mut stream)?;
+        if let Some(until_ticks) = until_ticks.filter(|_| ring.is_all_told()) {
+            stream.reach(until_ticks, stream.end().discarded)?;
+        }
         let end = stream.end();
         let totals = self.totals.entry(stream_id).or_default();
         totals.events += end.events;
@@ -159,7 +163,7 @@ impl SnapshotJob {
                 totals.findings = channel.findings.list().to_vec();
             }
         }
-        let dump = self.dump.as_ref().and_then(StateDump::totals);
+        let dump = self.dump.as_ref().map(StateDump::totals);
         all.into_values().chain(dump).collect()
     }
 
@@ -175,7 +179,11 @@ fn begin_dump(folder: &Path, session: &Session) -> Result<StateDump, StorageErro
     // Each snapshot has a dump of its own.
     let _ = fs::remove_file(&tally);
     let marker = session.place.run.join("snapshot.dumping");
-    let mut dump = StateDump::open(folder, &tally, marker, session.metadata.trace_uuid())?;
+    let stream = Stream::open(
+        Paths::new(folder, STATE_DUMP, 0),
+        StateDump::identity(session.metadata.trace_uuid()),
+    )?;
+    let mut dump = StateDump::open(stream, &tally, marker)?;
     dump.begin(session.clock, session.hidings());
     Ok(dump)
 }

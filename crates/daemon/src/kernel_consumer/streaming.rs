@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use super::channel::Tools;
 use super::session::{Session, Shared};
+use crate::consumer::chunks::Asked;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::StorageError;
+use crate::link::{Failure, RequestId, Rotation, ToControl};
 
 /// How long a session that ends tries to write to a disk that is full.
 const WRITE_FOR: Duration = Duration::from_secs(2);
@@ -20,9 +22,10 @@ const SOON: Duration = Duration::from_millis(1);
 impl Session {
     /// One look at all rings.
     pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
+        self.begin_rotation(shared);
         let deadline = match &self.stage {
-            Stage::Stopped => return Again::Never,
-            Stage::Started => None,
+            Stage::Stopped if self.chunks.moving().is_none() => return Again::Never,
+            Stage::Started | Stage::Stopped => None,
             Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
         };
         let overdue = deadline.is_some_and(|deadline| shared.now >= deadline);
@@ -50,12 +53,14 @@ impl Session {
             Stage::Ending(_) if finished || overdue => {
                 if !finished {
                     self.abandon(shared);
+                    self.abandon_rotation(shared);
                 }
                 self.ended(shared)
             }
             Stage::Ending(_) => Again::After(SOON),
-            _ if self.is_dumping() => Again::After(SOON),
-            _ => Again::AtPace,
+            _ if self.is_dumping() || self.chunks.moving().is_some() => Again::After(SOON),
+            Stage::Stopped => Again::Never,
+            Stage::Started => Again::AtPace,
         }
     }
 
@@ -72,6 +77,10 @@ impl Session {
                 metadata: &mut self.metadata,
                 packet: shared.packet,
             };
+            if let Err(error) = channel.move_on(self.clock, &mut self.chunks, &mut tools) {
+                failed.get_or_insert(error);
+                continue;
+            }
             let written = if is_ending {
                 channel.finish(self.clock, &mut tools)
             } else {
@@ -90,7 +99,98 @@ impl Session {
                 failed.get_or_insert(error);
             }
         }
-        failed.map_or(Ok(all), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.end_rotation(shared)?;
+        Ok(all && self.chunks.moving().is_none())
+    }
+
+    /// Begins the rotation that somebody asked for, once everything that there is can be written. One that cannot begin is refused.
+    fn begin_rotation(&mut self, shared: &mut Shared<'_>) {
+        while let Some(asked) = self.chunks.next_asked() {
+            let (request, rotation) = match asked {
+                Asked::Over(request) => {
+                    self.answer_rotation(vec![request], shared);
+                    continue;
+                }
+                Asked::Begin(request, rotation) => (request, rotation),
+            };
+            if let Err(error) = self.try_to_begin_rotation(request, rotation, shared) {
+                let outcome = Err(error.failure());
+                shared.outbox.send(&ToControl::Done { request, outcome });
+            }
+        }
+    }
+
+    fn try_to_begin_rotation(
+        &mut self,
+        request: RequestId,
+        rotation: Rotation,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), StorageError> {
+        if !matches!(self.stage, Stage::Stopped) {
+            self.write(shared)?;
+        }
+        let (next_uuid, metadata) = (rotation.next_uuid, &self.metadata);
+        self.chunks.begin(request, rotation, shared.now, |folder| {
+            metadata.write_next(folder, next_uuid)
+        })?;
+        if let Some(moving) = self.chunks.moving() {
+            self.metadata.begin_chunk(next_uuid, &moving.old_folder);
+        }
+        self.channels
+            .values_mut()
+            .for_each(|channel| channel.moved(&self.chunks));
+        if let Some(dump) = &mut self.dump {
+            dump.moved(&self.chunks);
+        }
+        Ok(())
+    }
+
+    /// Ends the rotation once the rings and the state dump have moved on. While the kernel is recorded, the next chunk gets a dump too.
+    fn end_rotation(&mut self, shared: &mut Shared<'_>) -> Result<(), StorageError> {
+        let Some(moving) = self.chunks.moving() else {
+            return Ok(());
+        };
+        let (is_resumed, is_started) = (moving.is_resumed, self.stage.is_started());
+        if let Some(dump) = &mut self.dump {
+            let was_behind = dump.is_behind(&self.chunks);
+            if !dump.move_on(&mut self.chunks, is_started)? {
+                return Ok(());
+            }
+            if was_behind && is_started {
+                self.begin_dump();
+            }
+        }
+        if is_resumed {
+            for channel in self.channels.values() {
+                channel.count_archived(&mut self.chunks);
+            }
+        }
+        self.metadata.end_chunk();
+        let requests = self.chunks.end();
+        self.answer_rotation(requests, shared);
+        Ok(())
+    }
+
+    fn answer_rotation(&mut self, requests: Vec<RequestId>, shared: &mut Shared<'_>) {
+        for request in requests {
+            let outcome = Ok(self.chunks.archived());
+            shared.outbox.send(&ToControl::Done { request, outcome });
+        }
+    }
+
+    /// The session ends, and what is left of the old chunk cannot be written.
+    fn abandon_rotation(&mut self, shared: &mut Shared<'_>) {
+        if !self.stage.is_closing() {
+            return;
+        }
+        let what = "the chunk is not whole: it could not be written when the session was closed";
+        for request in self.chunks.end() {
+            let outcome = Err(Failure::Other { what: what.into() });
+            shared.outbox.send(&ToControl::Done { request, outcome });
+        }
     }
 
     fn write_dump(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {

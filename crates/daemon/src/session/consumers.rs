@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::machine::Machine;
 use super::sessions::{Change, RingSetLife};
 use super::tracing_session::SessionState;
-use crate::link::{RequestId, RingSetKey, SessionId, ToConsumer};
+use crate::link::{Domain, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 
 impl Machine {
@@ -162,13 +162,9 @@ impl Machine {
     }
 
     pub(super) fn open_at_consumer(&mut self, session: SessionId) {
-        let identity = self.session(session).identity.clone();
-        self.tell_consumer(ToConsumer::OpenSession {
-            session,
-            output: identity.output,
-            snapshot: identity.snapshot,
-            trace: identity.trace,
-        });
+        let state = self.session(session);
+        let message = state.opening(session, Domain::User);
+        self.tell_consumer(message);
     }
 
     /// A session without channels for programs gets no trace of them.

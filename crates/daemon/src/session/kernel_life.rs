@@ -11,7 +11,7 @@ use piste_ctf::{EnvironmentValue, Trace};
 use super::machine::Machine;
 use super::refusal::Refusal;
 use super::tracing_session::{Session, SessionIdentity, SessionState};
-use crate::link::{RequestId, SessionId, ToConsumer};
+use crate::link::{Domain, RequestId, SessionId, ToConsumer};
 
 impl SessionIdentity {
     /// What the kernel's trace says about itself: what the programs' says, less what is of programs.
@@ -52,13 +52,7 @@ impl Machine {
 
     fn open_at_kernel_consumer(&mut self, session: SessionId) {
         let state = self.session(session);
-        let identity = &state.identity;
-        let message = ToConsumer::OpenSession {
-            session,
-            output: identity.output.clone(),
-            snapshot: identity.snapshot,
-            trace: identity.kernel_trace(),
-        };
+        let message = state.opening(session, Domain::Kernel);
         let channel_count = state.kernel.channels.len() as u32;
         self.tell_kernel_consumer(message);
         self.tell_tracked(session);

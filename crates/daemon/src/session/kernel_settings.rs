@@ -8,7 +8,7 @@ use super::settings::{ChannelRequest, check_loss_of_snapshots, differs, invalid,
 use crate::link::Loss;
 
 const DEFAULT_SUBBUF_BYTES: u32 = 64 << 10;
-const DEFAULT_SUBBUF_COUNT: u32 = 64;
+const DEFAULT_SUBBUF_COUNT: u32 = 256;
 const SUBBUF_BYTES_MIN: u32 = 4 << 10;
 const SUBBUF_BYTES_MAX: u32 = 512 << 10;
 /// The kernel reads one while it writes another.

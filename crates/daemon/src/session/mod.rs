@@ -6,6 +6,7 @@
 //! - [`programs`], [`offers`]: what programs say, and what they are told;
 //! - [`consumers`]: what the consumer says, and what a new one is told;
 //! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
+//! - [`rotation`]: how a trace becomes several;
 //! - [`sessions`], [`tracing_session`], [`channel`], [`rules`]: what outlives a pisted, a fold over changes;
 //! - [`refusal`]: why something asked is not done;
 //! - [`participants`]: who took part in a session.
@@ -21,6 +22,7 @@ pub mod offers;
 pub mod participants;
 pub mod programs;
 pub mod refusal;
+pub mod rotation;
 pub mod rules;
 pub mod sessions;
 pub mod settings;
@@ -30,6 +32,7 @@ pub use channel::ChannelSettings;
 pub use commands::Starting;
 pub use machine::{Effect, Host, Machine, Pending};
 pub use refusal::Refusal;
+pub use rotation::Chunk;
 pub use sessions::{Change, ProgramId, Sessions};
 pub use tracing_session::{Moment, SessionIdentity, SessionState};
 

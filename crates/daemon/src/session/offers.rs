@@ -4,6 +4,7 @@
 //! A program gets a ring set of a channel when the session is active and some enabled rule of the channel matches some event
 //! that the program has. It keeps it while it lives, whether connected or not, until the session ends.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use piste_ctf::EventClass;
@@ -266,6 +267,22 @@ impl Machine {
         program.dumped.extend(&keys);
         for key in keys {
             self.tell(id, ToProgram::StateDump { key });
+        }
+    }
+
+    /// Asks the programs of a session to describe themselves once more, where they did before.
+    pub(super) fn dump_again(&mut self, session: SessionId) {
+        let ring_sets = self
+            .sessions
+            .ring_sets()
+            .filter(|(_, ring_set)| ring_set.session == session);
+        let keys: BTreeSet<RingSetKey> = ring_sets.map(|(key, _)| key).collect();
+        for id in self.programs_of(session) {
+            if let Some(program) = self.programs.get_mut(&id) {
+                let again = program.dumped.intersection(&keys).copied();
+                program.undumped.extend(again);
+            }
+            self.dump_state(id);
         }
     }
 

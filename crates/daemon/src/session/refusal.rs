@@ -81,6 +81,15 @@ pub enum Refusal {
     NotSnapshot {
         session: String,
     },
+    IsSnapshot {
+        session: String,
+    },
+    NeverStarted {
+        session: String,
+    },
+    RotationInProgress {
+        session: String,
+    },
     OutputExists {
         path: PathBuf,
     },

@@ -11,6 +11,7 @@ use piste_kernel::spec::{self, ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, ChannelSettings};
+use super::rotation::Chunks;
 use super::rules::Rule;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
 use crate::link::{RingSetKey, SessionId};
@@ -87,6 +88,11 @@ pub enum Change {
     },
     SnapshotTaken {
         session: SessionId,
+    },
+    /// The session's chunks are as this says now.
+    ChunksSet {
+        session: SessionId,
+        chunks: Chunks,
     },
     /// The session is being destroyed.
     Closing {
@@ -216,6 +222,7 @@ impl Sessions {
             Change::Started { session, at } => self.find(session)?.start(at),
             Change::Stopped { session, at } => self.find(session)?.stop(at),
             Change::SnapshotTaken { session } => self.find(session)?.snapshot_count += 1,
+            Change::ChunksSet { session, chunks } => self.find(session)?.chunks = chunks,
             Change::Closing { session, at } => {
                 let closing = self.find(session)?;
                 closing.stop(at);

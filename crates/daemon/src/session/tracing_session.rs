@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
 use super::kernel::KernelDomain;
+use super::rotation::Chunks;
 use super::sessions::Change;
 use crate::link::SessionId;
 
@@ -26,6 +27,8 @@ pub struct Session {
     pub first_start: Option<Moment>,
     /// Snapshots taken.
     pub snapshot_count: u64,
+    /// What became of its rotations.
+    pub chunks: Chunks,
     started: Moment,
     recorded_ns: u64,
     pub(super) next_stream_instance: u64,
@@ -77,6 +80,7 @@ impl Session {
             kernel: KernelDomain::default(),
             first_start: None,
             snapshot_count: 0,
+            chunks: Chunks::default(),
             started: Moment::default(),
             recorded_ns: 0,
             next_stream_instance: 0,
@@ -151,6 +155,10 @@ impl Session {
                 at: first_start,
             });
             changes.push(Change::Stopped { session, at });
+        }
+        if self.chunks != Chunks::default() {
+            let chunks = self.chunks.clone();
+            changes.push(Change::ChunksSet { session, chunks });
         }
         changes.extend((0..self.snapshot_count).map(|_| Change::SnapshotTaken { session }));
         match self.state {

@@ -122,6 +122,8 @@ impl Consumer {
             output,
             snapshot,
             trace: trace(),
+            rotation: None,
+            archived: vec![],
         });
     }
 

@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 
+use piste_trace::phases::{Phase, Phases, Stacks};
+
 use crate::fields::{Child, Fields, NameId, Names, Value};
-use crate::phases::{Phase, Phases, Stacks};
 use crate::protobuf::Message;
 use crate::reader::Seen;
 
@@ -29,7 +30,7 @@ enum Kind {
 /// Writes track events.
 pub(super) struct Tracks<'t> {
     phases: Phases<'t>,
-    stacks: Stacks<u64>,
+    stacks: Stacks<u64, ()>,
     tracks: HashMap<Track, u64>,
     event_names: HashMap<String, u64>,
     categories: HashMap<String, u64>,
@@ -45,7 +46,7 @@ impl<'t> Tracks<'t> {
     pub(super) fn new(phases: Phases<'t>) -> Tracks<'t> {
         Tracks {
             phases,
-            stacks: Stacks::new(),
+            stacks: Stacks::default(),
             tracks: HashMap::new(),
             event_names: HashMap::new(),
             categories: HashMap::new(),
@@ -76,18 +77,21 @@ impl<'t> Tracks<'t> {
                 };
                 let shown = function.as_deref().unwrap_or(&name);
                 self.packet(Kind::Begin, track, timestamp, Some((shown, category)), Some(event));
-                self.stacks.begin(track, &name);
+                self.stacks.begin(track, &name, ());
             }
-            Phase::End(name) => match self.stacks.end(&track, &name) {
-                // What began before the trace.
-                0 => self.instant(track, timestamp, category, event),
-                count => {
-                    for _ in 1..count {
-                        self.packet(Kind::End, track, timestamp, None, None);
+            Phase::End(name) => {
+                let count = self.stacks.end(track, &name).len();
+                match count {
+                    // What began before the trace.
+                    0 => self.instant(track, timestamp, category, event),
+                    count => {
+                        for _ in 1..count {
+                            self.packet(Kind::End, track, timestamp, None, None);
+                        }
+                        self.packet(Kind::End, track, timestamp, None, Some(event));
                     }
-                    self.packet(Kind::End, track, timestamp, None, Some(event));
                 }
-            },
+            }
             Phase::Instant => self.instant(track, timestamp, category, event),
         }
         self.packets.drain(..)

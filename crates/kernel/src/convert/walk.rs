@@ -22,7 +22,7 @@ pub(super) struct Walk<'a> {
     pub(super) compat: &'a mut CompatThreads,
     pub(super) around: Surroundings<'a>,
     room: Room<'a>,
-    converted: Converted,
+    pub(super) converted: Converted,
     back_in_time: u64,
     /// Plan, records and the fault of the first.
     damaged: Vec<(u32, u64, Fault)>,
@@ -62,6 +62,7 @@ impl<'a> Walk<'a> {
                 events: 0,
                 discarded: 0,
                 begin_ticks,
+                first_ticks: begin_ticks,
                 last_ticks: begin_ticks,
                 findings: Vec::new(),
             },

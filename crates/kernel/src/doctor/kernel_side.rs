@@ -4,8 +4,8 @@
 use super::Check;
 use super::facts::{Facts, TracefsFacts};
 
-/// Bytes of the default rings of a channel, for each CPU: 64 sub-buffers of 64 KiB.
-const RING_BYTES: u64 = 64 * (64 << 10);
+/// Bytes of the default rings of a channel, for each CPU: 256 sub-buffers of 64 KiB.
+const RING_BYTES: u64 = 256 * (64 << 10);
 const BUILD: &str = "use a kernel built with";
 
 /// The checks, the most general first. What cannot be seen without tracefs is not judged.
@@ -173,7 +173,7 @@ fn memory(facts: &Facts) -> Check {
         mib(rings),
         facts.cpus_possible
     );
-    let share = "`piste enable-channel -k NAME --num-subbuf 16` takes a quarter of it";
+    let share = "`piste enable-channel -k NAME --num-subbuf 64` takes a quarter of it";
     match rings {
         rings if rings > facts.available_bytes => {
             Check::lack("memory", value).cost("the rings cannot be had").mend(share)

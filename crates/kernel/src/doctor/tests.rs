@@ -186,8 +186,8 @@ fn rings_that_do_not_fit_are_told_before_they_fail() {
         available_bytes,
         ..complete()
     };
-    check(memory(40 << 20), &[("memory", Level::Note)]);
-    check(memory(15 << 20), &[("memory", Level::Lack)]);
+    check(memory(160 << 20), &[("memory", Level::Note)]);
+    check(memory(60 << 20), &[("memory", Level::Lack)]);
     let full = Facts {
         run_folder_free_bytes: Ok(100),
         open_files_max: Some(1024),

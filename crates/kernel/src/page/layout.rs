@@ -81,7 +81,7 @@ impl PageLayout {
     }
 
     /// The time that the first record of a page counts from.
-    pub(super) fn timestamp(self, page: &[u8]) -> Option<u64> {
+    pub(crate) fn timestamp(self, page: &[u8]) -> Option<u64> {
         let bytes = page.get(self.timestamp_offset..)?.first_chunk()?;
         Some(u64::from_ne_bytes(*bytes))
     }

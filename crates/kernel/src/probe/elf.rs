@@ -3,7 +3,7 @@
 //!
 //! The kernel wants offsets of the file, symbols have addresses; the program headers say how they belong together, in programs at
 //! fixed addresses and anywhere as well as in libraries. Symbols come from the file and, when it was stripped, from its debug file
-//! ([`debug_file`](super::debug_file)).
+//! ([`debug_file`]).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,11 +13,10 @@ use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolT
 use object::read::ReadCache;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags};
 
-use super::debug_file;
-use super::error::ProbeError;
+use piste_symbols::binary::{Cache, File};
+use piste_symbols::debug_file;
 
-pub(super) type Cache = ReadCache<fs::File>;
-pub(super) type File<'a> = object::File<'a, &'a Cache>;
+use super::error::ProbeError;
 
 /// An ELF file that the kernel of this machine runs.
 pub(super) struct Elf {

@@ -16,9 +16,7 @@
 //! probes are always right.
 
 mod arguments;
-mod debug_file;
 mod define;
-mod demangle;
 mod elf;
 mod error;
 mod fetch;
@@ -42,6 +40,7 @@ use usdt::Note;
 
 use crate::spec::EventSource;
 use piste_names::matches;
+use piste_symbols::demangle::demangle;
 
 /// What kind of place to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +113,7 @@ fn function(elf: &Elf, symbol: Symbol) -> Option<Place> {
     }
     Some(Place {
         offset: elf.code_offset(symbol.address)?,
-        demangled: demangle::demangle(&symbol.name),
+        demangled: demangle(&symbol.name),
         name: symbol.name,
         arguments: Vec::new(),
         has_semaphore: false,

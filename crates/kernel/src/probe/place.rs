@@ -4,10 +4,10 @@
 //! One name can be several functions: a `static` function of two source files, a C++ constructor that the compiler made twice. All of
 //! them are meant. Aliases, several names of one function, are one place.
 
-use super::demangle::{demangle, means};
 use super::elf::{Elf, Symbol, SymbolKind};
 use super::error::ProbeError;
 use piste_names::nearest;
+use piste_symbols::demangle::{demangle, means};
 
 /// The offsets in the file that `place` names, lowest first. With `is_return` only beginnings of functions are accepted: there, and
 /// nowhere else, the top of the stack is the return address that the kernel replaces.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One stream file that is written once more, packet by packet, with its index file where the source has one.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use piste_ctf::index::{Entry, file_header};
 use piste_ctf::read::packet::{Event, PacketFault, PacketInfo, PacketNumbers, StreamReader};
 use piste_ctf::write::bits::BitWriter;
 
+use super::output::Output;
 use super::packet::PacketWriter;
 use super::{Copied, CopyError, INDEX, Target, WINDOW_BYTES, unreadable};
+use crate::blind::recorded_cycles;
 use crate::finding::Findings;
 use crate::folder::Trace;
 use crate::index::StreamIndex;
@@ -55,6 +55,10 @@ pub(super) struct StreamCopy<'t> {
     sequence: Option<u64>,
     discarded: u64,
     packet_bytes: usize,
+    /// Cycles in which the source was recorded, event or not; empty where that does not matter.
+    recorded: Vec<(u64, u64)>,
+    /// When what is written ends.
+    end: Option<u64>,
     output: Output,
     copied: Copied,
 }
@@ -93,22 +97,30 @@ impl<'t> StreamCopy<'t> {
             sequence: None,
             discarded: 0,
             packet_bytes: form.packet_bytes,
-            output: Output {
-                path: target.folder.join(name),
-                file: None,
-                keeps_open: form.keeps_open,
-                bytes: 0,
-                index: of_index(&trace.folder).is_file().then(|| of_index(&target.folder)),
-                entries: Vec::new(),
-            },
+            recorded: Vec::new(),
+            end: None,
+            output: Output::new(
+                target.folder.join(name),
+                of_index(&trace.folder).is_file().then(|| of_index(&target.folder)),
+                form.keeps_open,
+            ),
             copied: Copied::default(),
         }))
+    }
+
+    /// Tells what of the wanted time the source was recorded, though nothing of it may be wanted.
+    pub(super) fn tell_quiet(&mut self, trace: &Trace) {
+        self.recorded = recorded_cycles(trace, self.index);
     }
 
     /// Writes every event of the wanted time. `stream` is the source, of which nothing was read.
     pub(super) fn all(&mut self, stream: &mut Stream<'t>, findings: &mut Findings) -> Result<(), CopyError> {
         for number in self.range.clone() {
             if self.whole(number, findings)? {
+                continue;
+            }
+            if self.index.packets[number].is_empty {
+                self.enter(number)?;
                 continue;
             }
             stream.choose_packets(number..number + 1);
@@ -132,6 +144,7 @@ impl<'t> StreamCopy<'t> {
         }
         self.leave()?;
         self.empty_packets_to(number)?;
+        self.begin_quietly(number)?;
         if !self.read_head(number)? {
             findings.lost_packet(
                 &self.index.path,
@@ -166,6 +179,7 @@ impl<'t> StreamCopy<'t> {
             discarded_events: numbers.discarded_events.or(self.info.discarded_events),
             ..self.info.clone()
         };
+        self.end = info.end;
         self.output.begin(&info, packet.bytes);
         self.output.write(out.bytes())?;
         let mut at = packet.offset + head_bytes;
@@ -215,6 +229,7 @@ impl<'t> StreamCopy<'t> {
     pub(super) fn finish(mut self) -> Result<Copied, CopyError> {
         self.leave()?;
         self.empty_packets_to(self.range.end)?;
+        self.end_quietly()?;
         self.copied.bytes = self.output.bytes;
         self.output.finish()?;
         Ok(self.copied)
@@ -227,7 +242,66 @@ impl<'t> StreamCopy<'t> {
         }
         self.leave()?;
         self.empty_packets_to(number)?;
+        self.begin_quietly(number)?;
         self.begin(number)
+    }
+
+    /// Where a packet of the source follows a time that was not recorded, or is the first: a packet without events that ends what is before,
+    /// and one up to it, if nothing was lost there.
+    fn begin_quietly(&mut self, number: usize) -> Result<(), CopyError> {
+        let first = self.index.packets[number].begin;
+        let Some((first, (begin, end))) = first.and_then(|first| Some((first, self.recorded_around(first)?))) else {
+            return Ok(());
+        };
+        match self.end {
+            Some(last) if (begin..=end).contains(&last) => return Ok(()),
+            _ => self.end_quietly()?,
+        }
+        let is_lossless = self.loss(number).is_none();
+        if begin < first && is_lossless && self.read_head(number)? && self.info.total_bits.is_some() {
+            let numbers = self.count(number);
+            self.quiet(begin, first, numbers)?;
+        }
+        Ok(())
+    }
+
+    /// A packet without events behind the last.
+    fn end_quietly(&mut self) -> Result<(), CopyError> {
+        let Some(last) = self.end else { return Ok(()) };
+        let Some((_, end)) = self.recorded_around(last) else {
+            return Ok(());
+        };
+        if end > last && self.read_head(self.range.end - 1)? && self.info.total_bits.is_some() {
+            self.sequence = self.sequence.map(|before| before.saturating_add(1));
+            let numbers = PacketNumbers {
+                sequence_number: self.sequence,
+                discarded_events: Some(self.discarded),
+                ..PacketNumbers::default()
+            };
+            self.quiet(last, end, numbers)?;
+        }
+        Ok(())
+    }
+
+    /// What of the wanted time was recorded without a break around some cycles.
+    fn recorded_around(&self, ticks: u64) -> Option<(u64, u64)> {
+        let around = self
+            .recorded
+            .iter()
+            .find(|(begin, end)| (*begin..=*end).contains(&ticks))?;
+        Some((around.0.max(self.ticks.0), around.1.min(self.ticks.1)))
+    }
+
+    /// A packet without events, with the head that was read last.
+    fn quiet(&mut self, begin: u64, end: u64, numbers: PacketNumbers) -> Result<(), CopyError> {
+        let numbers = PacketNumbers {
+            begin: Some(begin),
+            ..numbers
+        };
+        if self.packet.begin(&mut self.heads, &self.head, numbers) {
+            self.write(Some(end))?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, number: usize) -> Result<(), CopyError> {
@@ -307,6 +381,7 @@ impl<'t> StreamCopy<'t> {
                 why,
             });
         };
+        self.end = end;
         self.output.begin(&info, bytes.len() as u64);
         self.output.write(bytes)?;
         self.copied.packets += 1;
@@ -343,85 +418,6 @@ impl<'t> StreamCopy<'t> {
                 Err(PacketFault::Short) if wanted < packet.bytes => wanted = (wanted * 4).min(packet.bytes),
                 Err(_) => return Ok(false),
             }
-        }
-    }
-}
-
-/// The file, which is made when there is something to write.
-#[derive(Debug)]
-struct Output {
-    path: PathBuf,
-    /// Absent between packets when it is not kept open.
-    file: Option<BufWriter<File>>,
-    keeps_open: bool,
-    bytes: u64,
-    /// Where its index goes, if it has one.
-    index: Option<PathBuf>,
-    entries: Vec<Entry>,
-}
-
-impl Output {
-    /// A packet comes.
-    fn begin(&mut self, info: &PacketInfo, bytes: u64) {
-        if self.index.is_none() {
-            return;
-        }
-        self.entries.push(Entry {
-            offset_bytes: self.bytes,
-            packet_bits: 8 * bytes,
-            content_bits: info.content_bits.unwrap_or(8 * bytes),
-            timestamp_begin: info.begin.unwrap_or(0),
-            timestamp_end: info.end.unwrap_or(0),
-            events_discarded: info.discarded_events.unwrap_or(0),
-            stream_id: info.stream_class_id,
-            stream_instance_id: info.stream_id.unwrap_or(0),
-            packet_seq_num: info.sequence_number.unwrap_or(0),
-        });
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
-        self.try_write(bytes).map_err(|error| self.unwritable(error))?;
-        self.bytes += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                // Nobody else may have made it meanwhile, the first time.
-                let is_new = self.bytes == 0;
-                let file = File::options().append(true).create_new(is_new).open(&self.path)?;
-                none.insert(BufWriter::new(file))
-            }
-        };
-        file.write_all(bytes)?;
-        if !self.keeps_open {
-            file.flush()?;
-            self.file = None;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<(), CopyError> {
-        if self.bytes == 0 {
-            return Ok(());
-        }
-        if let Some(mut file) = self.file.take() {
-            file.flush().map_err(|error| self.unwritable(error))?;
-        }
-        if let Some(path) = self.index.take() {
-            let entries = self.entries.iter().flat_map(Entry::encode);
-            let bytes: Vec<u8> = file_header().into_iter().chain(entries).collect();
-            fs::write(&path, bytes).map_err(|error| CopyError::Unwritable { path, error })?;
-        }
-        Ok(())
-    }
-
-    fn unwritable(&self, error: io::Error) -> CopyError {
-        CopyError::Unwritable {
-            path: self.path.clone(),
-            error,
         }
     }
 }

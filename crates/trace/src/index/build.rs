@@ -44,6 +44,7 @@ pub(super) fn index(
             stream_id: None,
             number: 0,
             cpu_id: None,
+            first_number: None,
             packets: Vec::new(),
             losses: Vec::new(),
         },
@@ -126,6 +127,7 @@ impl Builder<'_> {
             index.class_id = info.stream_class_id;
             index.stream_id = info.stream_id;
             index.cpu_id = info.cpu_id;
+            index.first_number = info.sequence_number;
         }
         let discarded = info.discarded_events.unwrap_or(self.discarded);
         let lost_packets = match (self.sequence, info.sequence_number) {
@@ -148,6 +150,7 @@ impl Builder<'_> {
             bytes,
             begin: info.begin,
             end: info.end,
+            is_empty: info.content_bits.is_some_and(|bits| bits <= info.events_at),
         });
     }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The index of a large trace, kept in `.piste-index` in its folder. Whoever cannot read it, or finds that a file has changed, builds
-//! it again.
+//! it again. So it is written under its own name, and a writer that is killed leaves nothing else: the sum at its end tells that it is not whole.
 //!
 //! All numbers are little-endian and of 64 bits:
 //!
 //! | what | |
 //! |---|---|
-//! | `PISTEIX2` | 8 bytes |
+//! | `PISTEIX3` | 8 bytes |
 //! | FNV-1a of the metadata | what packets are, and where, depends on it |
 //! | number of files, then for each: | |
 //! | length of its name, the name | of a file in the folder |
 //! | size, time of the last change in nanoseconds since 1970 | |
-//! | class, stream, CPU | `u64::MAX` for none |
-//! | number of packets, then of each: offset, bytes, begin, end | `u64::MAX` for none |
+//! | class, stream, CPU, number of the first packet | `u64::MAX` for none |
+//! | number of packets, then of each: offset, bytes, begin, end, 1 if it has no events | `u64::MAX` for none |
 //! | number of losses, then of each: packet, discarded events, lost packets | |
 //! | FNV-1a of everything before | |
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::{FileState, Loss, Packet, StreamIndex};
@@ -26,7 +26,7 @@ use crate::finding::Findings;
 /// Files with fewer packets are looked at again in no time.
 pub(super) const PACKETS_MIN: usize = 1000;
 const NAME: &str = ".piste-index";
-const MAGIC: &[u8; 8] = b"PISTEIX2";
+const MAGIC: &[u8; 8] = b"PISTEIX3";
 /// More would be no index of a trace.
 const BYTES_MAX: u64 = 4 << 30;
 
@@ -48,10 +48,17 @@ pub(super) fn load(folder: &Path, metadata: &[u8]) -> Vec<StreamIndex> {
 pub(super) fn save(folder: &Path, metadata: &[u8], streams: &[StreamIndex], findings: &Findings) -> io::Result<()> {
     let is_whole = |stream: &&StreamIndex| findings.iter().all(|finding| finding.file != stream.path);
     let streams: Vec<&StreamIndex> = streams.iter().filter(is_whole).collect();
-    let part = folder.join(format!("{NAME}.{}", std::process::id()));
-    let written = fs::write(&part, encode(fnv(metadata), &streams)).and_then(|()| fs::rename(&part, folder.join(NAME)));
+    let path = folder.join(NAME);
+    // Whoever reads the old one goes on with it.
+    if let Err(error) = fs::remove_file(&path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = File::create_new(&path)?;
+    let written = file.write_all(&encode(fnv(metadata), &streams));
     if written.is_err() {
-        let _ = fs::remove_file(&part);
+        let _ = fs::remove_file(&path);
     }
     written
 }
@@ -72,12 +79,14 @@ fn encode(of_metadata: u64, streams: &[&StreamIndex]) -> Vec<u8> {
                 stream.class_id,
                 stream.stream_id.unwrap_or(none),
                 stream.cpu_id.unwrap_or(none),
+                stream.first_number.unwrap_or(none),
                 stream.packets.len() as u64,
             ],
         );
         for packet in &stream.packets {
             let (begin, end) = (packet.begin.unwrap_or(none), packet.end.unwrap_or(none));
-            put_all(&mut bytes, &[packet.offset, packet.bytes, begin, end]);
+            let is_empty = packet.is_empty.into();
+            put_all(&mut bytes, &[packet.offset, packet.bytes, begin, end, is_empty]);
         }
         put_all(&mut bytes, &[stream.losses.len() as u64]);
         for loss in &stream.losses {
@@ -114,12 +123,18 @@ fn decode(folder: &Path, bytes: &[u8]) -> Option<(u64, Vec<StreamIndex>)> {
             modified_ns: next()?,
         };
         let (class_id, stream_id, cpu_id) = (next()?, optional(next()?), optional(next()?));
+        let first_number = optional(next()?);
         let packets = (0..next()?).map(|_| {
             Some(Packet {
                 offset: next()?,
                 bytes: next()?,
                 begin: optional(next()?),
                 end: optional(next()?),
+                is_empty: match next()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                },
             })
         });
         let packets = packets.collect::<Option<Vec<Packet>>>()?;
@@ -138,6 +153,7 @@ fn decode(folder: &Path, bytes: &[u8]) -> Option<(u64, Vec<StreamIndex>)> {
             stream_id,
             number: 0,
             cpu_id,
+            first_number,
             packets,
             losses,
         };
@@ -216,11 +232,13 @@ mod tests {
             stream_id: None,
             number: 0,
             cpu_id: Some(3),
+            first_number: Some(0),
             packets: vec![Packet {
                 offset: 0,
                 bytes: 4096,
                 begin: Some(5),
                 end: None,
+                is_empty: false,
             }],
             losses: vec![Loss {
                 packet: 0,

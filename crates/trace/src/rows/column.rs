@@ -73,6 +73,11 @@ impl Column {
         &self.heading
     }
 
+    /// What it shows is one process's alone: no event of another has the same.
+    pub fn tells_the_process(&self) -> bool {
+        matches!(self.operand, Operand::Pid | Operand::Tid)
+    }
+
     pub(super) fn asks_who(&self) -> bool {
         matches!(self.operand, Operand::Pid | Operand::Tid | Operand::Comm)
     }

@@ -44,6 +44,20 @@ impl<'t> Matcher<'t> {
         }
     }
 
+    /// Whether a stream of a class may hold events that are wanted.
+    pub fn may_want(&self, trace: &Trace, stream_class_id: u64) -> bool {
+        let plan = &trace.plan;
+        let mut events = plan.events(stream_class_id).into_iter();
+        events.any(|event| {
+            let class = Class {
+                plan,
+                stream_class_id,
+                event,
+            };
+            ClassMatcher::new(&self.selection, class).is_possible
+        })
+    }
+
     /// Whether the event that `merge` has just given is wanted.
     pub fn wants(&mut self, merge: &mut Merge<'t>, merged: &Merged<'t>) -> bool {
         // Threads are followed through all events.

@@ -88,6 +88,19 @@ impl Selection {
                 .any(|operand| self.asks(operand))
     }
 
+    /// Of two events of one name at one time, one may be wanted and the other not.
+    pub(crate) fn looks_into_events(&self) -> bool {
+        let mut looks = false;
+        if let Some(filter) = &self.filter {
+            let is_inside = |operand: &Operand| {
+                use Operand::{Comm, Cpu, Field, Pid, Tid};
+                matches!(operand, Cpu | Pid | Tid | Comm | Field(_))
+            };
+            filter.expression().operands(&mut |operand| looks |= is_inside(operand));
+        }
+        looks
+    }
+
     fn asks(&self, wanted: &Operand) -> bool {
         let mut is_asked = false;
         if let Some(filter) = &self.filter {

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use piste_trace::Span;
+use piste_trace::blind::blind;
 
 use crate::place::{Packet, Place};
 
@@ -46,6 +47,33 @@ fn discarded_events_and_lost_packets_are_counted() {
     let (values, findings) = place.read(Span::ALL);
     assert_eq!(values, "1 2 3 4");
     assert_eq!(findings, ["DiscardedEvents 6 at 0", "LostPackets 2 at 112"]);
+}
+
+/// A tracer counts what it discards behind the last event of a packet in that packet, or in the next.
+#[test]
+fn discarded_events_may_be_missing_up_to_the_next_packet() {
+    let packet = |number, discarded, events| Packet {
+        number,
+        discarded,
+        events,
+    };
+    let place = Place::new(&[
+        (
+            "a",
+            &[
+                packet(0, 0, &[(10, 1), (20, 2)]),
+                packet(1, 5, &[(30, 3), (40, 4)]),
+                packet(2, 5, &[(50, 5), (60, 6)]),
+                packet(4, 6, &[(70, 7), (80, 8)]),
+            ],
+        ),
+        ("b", &[packet(0, 0, &[(10, 1), (90, 2)])]),
+    ]);
+    let (traces, _) = place.open();
+    let whole = Span::of(&traces).expect("it has times");
+    let parts = blind(&traces[0], whole);
+    let parts: Vec<(i64, i64)> = parts.iter().map(|part| (part.begin_ns, part.end_ns)).collect();
+    assert_eq!(parts, [(20, 50), (60, 90)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use piste_trace::select::{Filter, Selection};
 
 use crate::notation;
 use crate::place::Place;
+use crate::random::Random;
 use crate::selection::times;
 
 /// Events with a time, a number and a text; those of `f` have no text.
@@ -29,22 +30,6 @@ struct Event {
     a: i64,
     /// Absent in `f`.
     rest: Option<(i64, &'static str)>,
-}
-
-/// xorshift64*: every run has the same filters.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
-    }
-
-    fn of<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len())]
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -3,7 +3,9 @@
 #![allow(unreachable_pub, reason = "parts of a test")]
 
 mod conformance;
+mod counting;
 mod damage;
+mod ends;
 mod filters;
 mod forms;
 mod fuzzing;
@@ -14,4 +16,5 @@ mod keeping;
 mod notation;
 mod order;
 mod place;
+mod random;
 mod selection;

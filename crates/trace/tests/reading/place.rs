@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::read::text::{TimeFormat, Times, WallTime};
+use piste_trace::copy::{Target, copy};
 use piste_trace::select::Selection;
 use piste_trace::{Findings, Lines, Span, Trace, open};
 
@@ -84,6 +85,21 @@ impl Place {
         let mut findings = Findings::default();
         let traces = open(&self.folder, &mut findings).expect("it is a trace");
         (traces, findings)
+    }
+
+    /// A part of it, as a trace of its own.
+    pub fn trimmed(&self, selection: &Selection) -> Place {
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let (traces, mut findings) = self.open();
+        let target = Target {
+            folder: temporary.path().join("trace"),
+            metadata: fs::read(self.folder.join("metadata")).expect("it has metadata"),
+        };
+        copy(&traces, std::slice::from_ref(&target), selection, &mut findings).expect("it can be written");
+        Place {
+            folder: target.folder,
+            _temporary: temporary,
+        }
     }
 
     /// Numbers of the events, as text, and all findings as `kind count`.

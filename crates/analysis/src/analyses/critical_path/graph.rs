@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::super::totals::PerThread;
 use crate::cause::{Cause, Causes};
 use crate::facts::Interrupt;
-use crate::model::{Mode, Nature, Slice, State, System, ThreadId, Why};
+use crate::model::{Completed, Mode, Nature, Slice, State, System, ThreadId, Why};
 use crate::names::Name;
 
 /// What a thread does.
@@ -36,6 +36,8 @@ pub(super) struct Waiting {
     pub(super) call: Option<Name>,
     /// What ended it; absent: a thread, or nobody knows.
     pub(super) interrupt: Option<Interrupt>,
+    /// Which requests that interrupt completed.
+    pub(super) completed: Option<Completed>,
 }
 
 /// A part of a thread's time.
@@ -83,10 +85,8 @@ impl Graph {
         let deed = self.deed(system, slice);
         let number = self.number(deed);
         // A wake-up that came before the thread had left its CPU says nothing of the time after.
-        let waker = slice
-            .wake
-            .filter(|wake| wake.interrupt.is_none() && wake.ns > slice.begin_ns);
-        let waker = waker.and_then(|wake| wake.thread);
+        let waker = slice.wake.filter(|wake| wake.ns > slice.begin_ns);
+        let waker = waker.and_then(|wake| wake.by_thread());
         let waker = waker.filter(|waker| system.thread(*waker).nature != Nature::Idle);
         let steps = self.threads.of(slice.thread);
         let goes_on = steps.last().is_some_and(|last| match deed {
@@ -140,6 +140,7 @@ impl Graph {
 
     fn deed(&mut self, system: &System, slice: &Slice) -> Deed {
         let interrupt = slice.wake.and_then(|wake| wake.interrupt);
+        let completed = slice.wake.and_then(|wake| wake.completed);
         match slice.state {
             State::Unknown => Deed::Unknown,
             State::Unborn | State::Dead => Deed::Absent,
@@ -154,11 +155,13 @@ impl Graph {
                 cause: self.causes.of(system, wait, slice.wake),
                 call: wait.call,
                 interrupt,
+                completed,
             }),
             State::Stopped => Deed::Stopped(Waiting {
                 cause: Cause::Unknown,
                 call: None,
                 interrupt,
+                completed,
             }),
         }
     }

@@ -63,7 +63,7 @@ impl CriticalPath {
 
     fn weight(&self, system: &System, id: ThreadId) -> (bool, i64, i64) {
         let thread = system.thread(id);
-        let is_first = !self.options.who.pids.is_empty() && thread.process() == thread.tid;
+        let is_first = !self.options.who.pids.is_empty() && thread.leads();
         let (mut known_ns, mut on_cpu_ns) = (0, 0);
         for step in self.graph.steps(id) {
             let ns = step.end_ns - step.begin_ns;
@@ -311,8 +311,21 @@ fn by(system: &System, segment: &Segment) -> Value {
         Deed::Interrupted(interrupt) => Some(interrupt),
         deed => waiting(deed).and_then(|waiting| waiting.interrupt),
     };
+    let completed = waiting(segment.deed).and_then(|waiting| waiting.completed);
     match (interrupt, segment.waker) {
-        (Some(interrupt), _) => super::irq::named(system, interrupt).into(),
+        (Some(interrupt), _) => {
+            let mut text = super::irq::named(system, interrupt);
+            if let Some(device) = completed.and_then(|completed| completed.device) {
+                text += &format!(": {}", system.device_name(device));
+            }
+            // What a program wrote long ago, a thread of the kernel asks for.
+            if let Some(asked_by) = completed.and_then(|completed| completed.asked_by)
+                && asked_by != segment.thread
+            {
+                text += &format!(" for {}", named(system, asked_by));
+            }
+            text.into()
+        }
         (None, Some(waker)) => named(system, waker).into(),
         (None, None) => Value::None,
     }

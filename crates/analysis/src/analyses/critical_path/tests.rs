@@ -176,6 +176,112 @@ fn a_wait_for_a_disk_leads_to_its_interrupt() {
     );
 }
 
+/// 1 waits for what 2 sends to it, over the loopback interface.
+const LOOPBACK: &str = "
+    1 cpu0 switch 9 waits 1
+    1 cpu1 switch 8 waits 2
+    10 cpu0 call recvfrom
+    12 cpu0 switch 1 waits 0
+    40 cpu1 call sendto
+    42 cpu1 raise 3
+    43 cpu1 irq 3
+    44 cpu1 waking 1
+    45 cpu1 irqend 3
+    50 cpu0 switch 0 runs 1";
+
+#[test]
+fn a_wait_for_the_loopback_interface_leads_to_who_sent() {
+    check(
+        &path(1, LOOPBACK),
+        "0-1 1 runnable
+         1-12 1 running
+         12-43 2 running (network)
+         43-44 2 interrupted by softirq NET_RX (network)
+         44-50 1 runnable
+         50-100 1 running",
+    );
+    // What came from outside while it sent, or may have, is not its work.
+    let begin = "0-1 1 runnable
+         1-12 1 running
+         12-44 1 blocked network by softirq NET_RX
+         44-50 1 runnable
+         50-100 1 running";
+    for raise in [
+        "42 cpu1 device 36\n 42 cpu1 raise 3\n 42 cpu1 deviceend 36\n",
+        "41 cpu1 device 36\n 41 cpu1 raise 3\n 41 cpu1 deviceend 36\n 42 cpu1 raise 3\n",
+        "42 cpu1 raise 3\n 42 cpu1 device 36\n 42 cpu1 raise 3\n 42 cpu1 deviceend 36\n",
+        "",
+    ] {
+        check(&path(1, &LOOPBACK.replace("42 cpu1 raise 3\n", raise)), begin);
+    }
+    let circumstances = Circumstances {
+        has_interrupts: false,
+        ..Circumstances::whole(0)
+    };
+    check(&path_in(circumstances, 1, LOOPBACK), begin);
+}
+
+#[test]
+fn what_is_left_of_soft_interrupts_leads_over_the_thread_that_does_it() {
+    let deferred = "
+        0 cpu1 rename 7 ksoftirqd/1
+        1 cpu0 switch 9 waits 1
+        1 cpu1 switch 7 waits 2
+        10 cpu0 call recvfrom
+        12 cpu0 switch 1 waits 0
+        40 cpu1 call sendto
+        42 cpu1 raise 3
+        43 cpu1 waking 7
+        45 cpu1 switch 2 runs 7
+        46 cpu1 irq 3
+        47 cpu1 waking 1
+        48 cpu1 irqend 3
+        50 cpu0 switch 0 runs 1";
+    check(
+        &path(1, deferred),
+        "0-1 1 runnable
+         1-12 1 running
+         12-43 2 running (network)
+         43-45 7 runnable (network)
+         45-46 7 running (network)
+         46-47 7 interrupted by softirq NET_RX (network)
+         47-50 1 runnable
+         50-100 1 running",
+    );
+}
+
+#[test]
+fn a_wait_for_a_disk_names_the_device_and_who_else_asked() {
+    let wait = |asked_ns: i64, completed: &str| {
+        let mut lines = vec![
+            "1 cpu0 switch 9 waits 2",
+            "2 cpu0 rename 2 writer",
+            "6 cpu0 switch 2 waits 1",
+            "10 cpu0 switch 1 waits! 0",
+            "40 cpu0 device 36",
+            completed,
+            "42 cpu0 waking 1",
+            "44 cpu0 deviceend 36",
+            "46 cpu0 switch 0 runs 1",
+        ];
+        let asked = format!("{asked_ns} cpu0 issue 100");
+        lines.insert(if asked_ns < 6 { 2 } else { 3 }, &asked);
+        let path = path(1, &lines.join("\n"));
+        let wait = path.lines().find(|line| line.starts_with("10-42"));
+        wait.expect("it waits").to_owned()
+    };
+    let done = "41 cpu0 complete 100";
+    assert_eq!(wait(4, done), "10-42 1 blocked io by irq 36 disk: 8:0 for writer (2)");
+    assert_eq!(
+        wait(8, done),
+        "10-42 1 blocked io by irq 36 disk: 8:0",
+        "it asks itself"
+    );
+    // Of the other one nobody knows who asked for it.
+    let several = "41 cpu0 complete 100\n41 cpu0 complete 200";
+    assert_eq!(wait(4, several), "10-42 1 blocked io by irq 36 disk: 8:0");
+}
+
 #[test]
 fn a_wait_for_time_leads_to_the_timer() {
     let timer = "

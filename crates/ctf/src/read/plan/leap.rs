@@ -28,6 +28,8 @@ pub(in crate::read) struct Form {
     pub(in crate::read) time: Number,
     /// The id of all events, where there is none in the header.
     pub(in crate::read) only_id: u64,
+    /// Bits of the first eight bytes that tell the form and the id; absent when others do as well.
+    pub(in crate::read) id_mask: Option<u64>,
     bytes: u32,
 }
 
@@ -97,10 +99,13 @@ pub(super) struct Ground<'s> {
 
 /// Finds the leaps of a stream's events.
 pub(super) fn prepare(ground: &Ground<'_>, classes: &mut [EventPlan]) -> Option<HeaderLeap> {
-    let header = match ground.compact_header {
+    let mut header = match ground.compact_header {
         Some(header) => compact(header)?,
         None => plain(ground.event_header?, classes)?,
     };
+    let [short, long] = [&header.short.id, &header.long.id].map(|id| in_first_word(id, header.byte_order));
+    header.short.id_mask = short;
+    header.long.id_mask = short.zip(long).map(|(short, long)| short | long);
     let mut of_packet = vec![];
     for structure in ground.packet.into_iter().flatten() {
         let fields = structure.fields.iter();
@@ -129,6 +134,7 @@ fn compact(header: &CompactHeader) -> Option<HeaderLeap> {
             id,
             time,
             only_id: 0,
+            id_mask: None,
             bytes: whole_bytes(end)?,
         })
     };
@@ -183,6 +189,7 @@ fn plain(header: &Structure, classes: &[EventPlan]) -> Option<HeaderLeap> {
         id: id.unwrap_or_default(),
         time: time.unwrap_or_default(),
         only_id,
+        id_mask: None,
         bytes: whole_bytes(place)?,
     };
     (short.bytes > 0).then_some(HeaderLeap {
@@ -366,4 +373,15 @@ fn number(place: u64, bits: u32, order: ByteOrder) -> Option<Number> {
         },
         mask: u64::MAX >> (64 - bits),
     })
+}
+
+/// The bits of a number in the first eight bytes; `None` when there are others.
+fn in_first_word(number: &Number, order: ByteOrder) -> Option<u64> {
+    let bits = number.mask << number.shift;
+    let before = number.at.checked_mul(8).filter(|before| *before < 64)?;
+    let (moved, back) = match order {
+        ByteOrder::Little => (bits << before, bits << before >> before),
+        ByteOrder::Big => (bits >> before, bits >> before << before),
+    };
+    (back == bits).then_some(moved)
 }

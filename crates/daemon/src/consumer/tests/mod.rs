@@ -4,6 +4,7 @@
 
 mod process;
 mod rig;
+mod rotation;
 mod snapshots;
 mod streams;
 mod trouble;

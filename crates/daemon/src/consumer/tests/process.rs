@@ -80,6 +80,8 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
             output,
             snapshot: false,
             trace: trace(),
+            rotation: None,
+            archived: vec![],
         },
     );
     let contexts = piste_ctf::Contexts::default();

@@ -3,6 +3,7 @@
 //! kill it between any two steps.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,10 +21,12 @@ use super::super::service::{Opening, Recording};
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
 use super::writer::Writer;
-use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, ToControl};
+use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
 
 /// The one channel's number.
 pub(super) const STREAM_ID: u32 = 0;
+/// The request of a rotation.
+pub(super) const ROTATE: u64 = 10;
 /// The event `test:number`, with a field `number`, a uint64.
 pub(super) const NUMBER: u32 = 0;
 
@@ -33,11 +36,31 @@ pub(super) struct Rig {
     pub(super) session: Session,
     pub(super) now: Instant,
     pub(super) messages: Vec<ToControl>,
+    /// What control knows of the session's chunks.
+    pub(super) chunks: Chunks,
     snapshot: bool,
     memories: BTreeMap<u32, OwnedFd>,
     outbox: Outbox,
     control: Link,
     buffers: Buffers,
+}
+
+/// The chunks of the session, as control keeps them.
+#[derive(Default)]
+pub(super) struct Chunks {
+    /// Those that are finished.
+    pub(super) count: u8,
+    archived: Vec<ChannelTotals>,
+    rotation: Option<Rotation>,
+}
+
+impl Chunks {
+    /// That of the chunk that is recorded to, or ends.
+    fn trace(&self) -> Trace {
+        let mut trace = trace();
+        trace.uuid[15] = self.count;
+        trace
+    }
 }
 
 impl Rig {
@@ -68,7 +91,8 @@ impl Rig {
             context_cpu_id: false,
         };
         let mut rig = Rig {
-            session: open(&folder.path().join("trace"), snapshot, &mut outbox),
+            session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &mut outbox),
+            chunks: Chunks::default(),
             folder,
             geometry,
             now: Instant::now(),
@@ -92,7 +116,7 @@ impl Rig {
 
     /// As `kill`, while the session is stopped.
     pub(super) fn kill_stopped(&mut self) {
-        self.session = open(&self.output(), self.snapshot, &mut self.outbox);
+        self.session = open(&self.output(), self.snapshot, &self.chunks, &mut self.outbox);
         self.describe();
         for (key, memory) in &self.memories {
             let (source, memory) = (source(*key), memory.try_clone().unwrap());
@@ -213,6 +237,56 @@ impl Rig {
         while self.answer(9).is_none() {
             self.work();
         }
+    }
+
+    /// Asks for a rotation; the chunk's folder is there.
+    pub(super) fn begin_rotation(&mut self) {
+        let chunk = self.hidden_chunk();
+        fs::create_dir_all(&chunk).unwrap();
+        let mut next_uuid = self.chunks.trace().uuid;
+        next_uuid[15] += 1;
+        self.chunks.rotation = Some(Rotation { chunk, next_uuid });
+        self.ask_to_rotate();
+    }
+
+    /// As control asks again, when a consumer was killed.
+    pub(super) fn ask_to_rotate(&mut self) {
+        let rotation = self.chunks.rotation.clone().unwrap();
+        self.messages.clear();
+        self.session.rotate(ROTATE, rotation, &mut self.outbox);
+    }
+
+    /// Waits until nobody writes to the chunk any more, and puts it into its place. Returns what it has.
+    pub(super) fn end_rotation(&mut self) -> ChannelTotals {
+        let before = self.chunks.archived.pop().unwrap_or_default();
+        let archived = self.finish(ROTATE);
+        self.chunks.archived.push(archived.clone());
+        self.chunks.rotation = None;
+        self.chunks.count += 1;
+        let count = self.chunks.count;
+        fs::rename(self.output().join(format!("archives/.{count}")), self.chunk(count)).unwrap();
+        ChannelTotals {
+            events: archived.events - before.events,
+            bytes: archived.bytes - before.bytes,
+            packets: archived.packets - before.packets,
+            ..archived
+        }
+    }
+
+    /// One rotation.
+    pub(super) fn rotate(&mut self) -> ChannelTotals {
+        self.begin_rotation();
+        self.end_rotation()
+    }
+
+    /// Where the chunk is that ends next.
+    pub(super) fn hidden_chunk(&self) -> PathBuf {
+        self.output().join(format!("archives/.{}", self.chunks.count + 1))
+    }
+
+    /// A finished chunk.
+    pub(super) fn chunk(&self, number: u8) -> PathBuf {
+        self.output().join(format!("archives/{number}"))
     }
 
     fn begin_snapshot(&mut self, name: &str) {
@@ -371,12 +445,14 @@ fn source(key: u32) -> Source {
     }
 }
 
-fn open(output: &Path, snapshot: bool, outbox: &mut Outbox) -> Session {
+fn open(output: &Path, snapshot: bool, chunks: &Chunks, outbox: &mut Outbox) -> Session {
     let opening = Opening {
         session: 1,
         output,
         snapshot,
-        trace: trace(),
+        trace: chunks.trace(),
+        rotation: chunks.rotation.clone(),
+        archived: chunks.archived.clone(),
     };
     Session::new(opening, outbox)
 }

@@ -223,7 +223,7 @@ fn kernel_channels_have_their_own_defaults_and_limits() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
     let (default, _) = machine.enable_kernel_channel(session, &channel("default")).unwrap();
-    assert_eq!((default.subbuf_bytes, default.subbuf_count), (64 << 10, 64));
+    assert_eq!((default.subbuf_bytes, default.subbuf_count), (64 << 10, 256));
     assert_eq!(
         default
             .contexts

@@ -5,6 +5,7 @@ mod commands;
 mod consumers;
 mod kernel;
 mod programs;
+mod rotation;
 
 use std::rc::Rc;
 
@@ -216,6 +217,11 @@ fn show_message(message: &ToProgram) -> String {
 fn show_consumer(message: &ToConsumer) -> String {
     match message {
         ToConsumer::Adopt => "adopt".into(),
+        ToConsumer::OpenSession {
+            session,
+            rotation: Some(rotation),
+            ..
+        } => format!("open {session}, rotating to {}", rotation.chunk.display()),
         ToConsumer::OpenSession { session, .. } => format!("open {session}"),
         ToConsumer::AddChannel { session, stream, .. } => format!("channel {session}/{} {}", stream.id, stream.channel),
         ToConsumer::AddClass {
@@ -239,6 +245,11 @@ fn show_consumer(message: &ToConsumer) -> String {
         ToConsumer::RetireRingSet { key } => format!("retire {key}"),
         ToConsumer::Start { session, request } => format!("start {session} #{request}"),
         ToConsumer::Stop { session, request } => format!("stop {session} #{request}"),
+        ToConsumer::Rotate {
+            session,
+            rotation,
+            request,
+        } => format!("rotate {session} {} #{request}", rotation.chunk.display()),
         ToConsumer::Snapshot {
             session,
             output,

@@ -96,7 +96,7 @@ impl Expression {
                 look(right);
             }
             Expression::Like(operand, _) => look(operand),
-            Expression::Exists(_) => {}
+            Expression::Exists(field) => look(&Operand::Field(field.clone())),
         }
     }
 }

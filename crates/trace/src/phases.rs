@@ -11,12 +11,13 @@
 //! An event is one of a pair only if the traces have events of the other name too.
 
 use std::collections::{HashMap, HashSet};
-use std::ptr;
+use std::hash::Hash;
+use std::vec::Drain;
 
 use piste_ctf::read::plan::EventPlan;
-use piste_trace::Trace;
 
-use crate::places::ByPlace;
+use crate::folder::Trace;
+use crate::select::per_class::PerClass;
 
 const PAIRS: [(&str, &str); 5] = [
     ("begin", "end"),
@@ -29,7 +30,7 @@ const CALL: (&str, &str) = ("syscall_entry_", "syscall_exit_");
 
 /// What an event does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Begins what is called so.
     Begin(String),
     /// Ends the last of that name.
@@ -39,25 +40,28 @@ pub(crate) enum Phase {
 }
 
 /// Tells what the events of traces do.
-pub(crate) struct Phases<'t> {
+#[derive(Debug)]
+pub struct Phases<'t> {
     names: HashSet<&'t str>,
-    known: ByPlace<Phase>,
+    known: PerClass<Phase>,
 }
 
 impl<'t> Phases<'t> {
-    pub(crate) fn new(traces: &'t [Trace]) -> Phases<'t> {
+    /// Of these traces.
+    pub fn new(traces: &'t [Trace]) -> Phases<'t> {
         let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
         let classes = streams.flat_map(|stream| stream.events.values());
         Phases {
             names: classes.map(|class| &*class.name).collect(),
-            known: ByPlace::default(),
+            known: PerClass::default(),
         }
     }
 
-    pub(crate) fn of(&mut self, class: &EventPlan) -> &Phase {
+    /// What the events of a class of those traces do.
+    pub fn of(&mut self, class: &EventPlan) -> &Phase {
         let names = &self.names;
-        let known = self.known.entry(ptr::from_ref(class).addr());
-        known.or_insert_with(|| phase(&class.name, |name| names.contains(name)))
+        self.known
+            .get(class, || phase(&class.name, |name| names.contains(name)))
     }
 }
 
@@ -87,38 +91,53 @@ fn phase(name: &str, is_there: impl Fn(&str) -> bool) -> Phase {
 }
 
 /// What is open on the tracks of some kind, the innermost last.
-pub(crate) struct Stacks<T> {
-    open: HashMap<T, Vec<String>>,
+#[derive(Debug)]
+pub struct Stacks<T, V> {
+    open: HashMap<T, Vec<Open<V>>>,
 }
 
-impl<T: std::hash::Hash + Eq + Clone> Stacks<T> {
-    pub(crate) fn new() -> Stacks<T> {
+/// What has begun and not ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Open<V> {
+    /// What it is called.
+    pub name: String,
+    /// What was said of it when it began.
+    pub value: V,
+}
+
+impl<T, V> Default for Stacks<T, V> {
+    fn default() -> Stacks<T, V> {
         Stacks { open: HashMap::new() }
     }
+}
 
-    pub(crate) fn begin(&mut self, track: T, name: &str) {
-        self.open.entry(track).or_default().push(name.to_owned());
+impl<T: Hash + Eq, V> Stacks<T, V> {
+    /// It begins, within what is open there.
+    pub fn begin(&mut self, track: T, name: &str, value: V) {
+        let name = name.to_owned();
+        self.open.entry(track).or_default().push(Open { name, value });
     }
 
-    /// How many end when the last of that name does: those within it whose ends are missing too. 0 when there is none.
-    pub(crate) fn end(&mut self, track: &T, name: &str) -> usize {
-        let Some(open) = self.open.get_mut(track) else { return 0 };
-        let Some(last) = open.iter().rposition(|open| open == name) else {
-            return 0;
-        };
-        let count = open.len() - last;
-        open.truncate(last);
-        count
+    /// What ends when the last of that name does: itself, and behind it those within it whose ends are missing too. Nothing when there is none.
+    pub fn end(&mut self, track: T, name: &str) -> Drain<'_, Open<V>> {
+        let open = self.open.entry(track).or_default();
+        let last = open.iter().rposition(|open| open.name == name);
+        open.drain(last.unwrap_or(open.len())..)
     }
 
-    /// How many are open; none is any more.
-    pub(crate) fn end_all(&mut self, track: &T) -> usize {
-        self.open.get_mut(track).map_or(0, |open| std::mem::take(open).len())
+    /// All that is open on a track; nothing is any more.
+    pub fn end_all(&mut self, track: T) -> Drain<'_, Open<V>> {
+        self.open.entry(track).or_default().drain(..)
     }
 
-    /// Tracks with how many are open on them.
-    pub(crate) fn tracks(&self) -> impl Iterator<Item = (&T, usize)> {
-        self.open.iter().map(|(track, open)| (track, open.len()))
+    /// How deep the next one on a track is.
+    pub fn depth(&self, track: &T) -> usize {
+        self.open.get(track).map_or(0, Vec::len)
+    }
+
+    /// Tracks with what is open on them.
+    pub fn tracks(&self) -> impl Iterator<Item = (&T, &[Open<V>])> {
+        self.open.iter().map(|(track, open)| (track, &open[..]))
     }
 }
 
@@ -151,14 +170,15 @@ mod tests {
 
     #[test]
     fn the_end_of_something_ends_what_is_within() {
-        let mut stacks = Stacks::new();
+        let mut stacks = Stacks::default();
         for name in ["a", "b", "c"] {
-            stacks.begin(1, name);
+            stacks.begin(1, name, ());
         }
-        assert_eq!(stacks.end(&1, "d"), 0);
-        assert_eq!(stacks.end(&2, "a"), 0);
-        assert_eq!(stacks.end(&1, "b"), 2);
-        assert_eq!(stacks.end(&1, "c"), 0);
-        assert_eq!(stacks.end_all(&1), 1);
+        assert_eq!(stacks.end(1, "d").len(), 0);
+        assert_eq!(stacks.end(2, "a").len(), 0);
+        let ended: Vec<String> = stacks.end(1, "b").map(|open| open.name).collect();
+        assert_eq!(ended, ["b", "c"]);
+        assert_eq!(stacks.end(1, "c").len(), 0);
+        assert_eq!(stacks.end_all(1).len(), 1);
     }
 }

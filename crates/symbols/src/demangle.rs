@@ -2,7 +2,7 @@
 //! Names of functions as their authors wrote them.
 
 /// The name that a linker's name stands for, in C++ with its parameters; absent when they are the same.
-pub(super) fn demangle(name: &str) -> Option<String> {
+pub fn demangle(name: &str) -> Option<String> {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash that tells compilations apart.
         return Some(format!("{rust:#}"));
@@ -18,7 +18,7 @@ pub(super) fn demangle(name: &str) -> Option<String> {
 }
 
 /// Whether somebody who writes `wanted` means a function that demangles to `name`: with its parameters or without.
-pub(super) fn means(wanted: &str, name: &str) -> bool {
+pub fn means(wanted: &str, name: &str) -> bool {
     wanted == name || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('('))
 }
 

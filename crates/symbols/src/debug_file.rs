@@ -8,20 +8,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::Object;
-use object::read::ReadCache;
 
-use super::elf::{Cache, File};
+use crate::binary::{Cache, File, open};
 
 const ROOT: &str = "/usr/lib/debug";
 
 /// The debug file of `file`, which lies at `path`.
-pub(super) fn find(file: &File<'_>, path: &Path) -> Option<Cache> {
-    let build_id = file.build_id().ok().flatten().filter(|id| id.len() > 1);
+pub fn find(file: &File<'_>, path: &Path) -> Option<Cache> {
+    let build_id = file.build_id().ok().flatten();
     by_build_id(build_id).or_else(|| by_link(file, path, build_id))
 }
 
-fn by_build_id(build_id: Option<&[u8]>) -> Option<Cache> {
-    let (first, rest) = build_id?.split_first()?;
+pub(crate) fn by_build_id(build_id: Option<&[u8]>) -> Option<Cache> {
+    let (first, rest) = build_id?.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     let path = format!("{ROOT}/.build-id/{first:02x}/{rest}.debug");
     let cache = open(Path::new(&path))?;
@@ -54,11 +53,6 @@ fn by_link(file: &File<'_>, path: &Path, build_id: Option<&[u8]>) -> Option<Cach
             };
             is_of_file.then_some(cache)
         })
-}
-
-fn open(path: &Path) -> Option<Cache> {
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    Some(ReadCache::new(fs::File::open(path).ok()?))
 }
 
 fn has_build_id(cache: &Cache, wanted: &[u8]) -> bool {

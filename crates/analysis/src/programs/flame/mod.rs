@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the time went by call path: of functions that say when they begin and end, and of stacks that the kernel recorded with events, once
+//! for each event, and once for the time that a thread was off its CPU.
+//!
+//! A function's own time is the time of its thread while it is the innermost one. It ends with the thread's last event.
+//!
+//! Where events are missing, functions may have ended and others begun, and a thread may have had a CPU in between: what is open there is
+//! forgotten and its time not counted. What a thread enters afterwards is called by nobody knows whom.
+
+mod namer;
+mod tables;
+
+use std::fmt::Write;
+
+use rustc_hash::FxHashMap;
+
+use self::namer::Namer;
+pub(super) use self::tables::by_function;
+use self::tables::{KINDS, TREE_LIMIT, functions};
+use super::code::{Place, Resolve, Stands};
+use super::images::{ImageId, Images};
+use super::paths::{PathId, ROOT, Tree};
+use super::{Description, Event, Outcome, ProgramAnalysis};
+use crate::analyses::LIMIT;
+use crate::analysis::Options;
+use crate::facts::ProgramFact;
+use crate::names::{Name, Names};
+use crate::process_gaps::{Lost, ProcessGaps};
+
+pub(super) static FLAME: Description = Description {
+    name: "flame",
+    about: "where the time went by call path: functions, and stacks of the kernel's events (--folded for flame graphs)",
+    // Which events have stacks is seen in their fields.
+    needs: &[],
+    begin: |options| {
+        Box::new(Flame {
+            options: options.clone(),
+            names: Names::default(),
+            seen: Seen::default(),
+            functions: Tree::default(),
+            function_gaps: ProcessGaps::default(),
+            threads: FxHashMap::default(),
+            unmatched_exits: 0,
+            skipped_exits: 0,
+            torn_ns: 0,
+            off_cpu: Tree::default(),
+            switch_gaps: ProcessGaps::default(),
+            left: FxHashMap::default(),
+            torn_absences: 0,
+            events: Tree::default(),
+        })
+    },
+};
+
+const NEEDS: &str = "flame needs functions that say when they begin and end, or events with stacks, which are not in this trace; \
+                     `piste record --no-kernel --preload functions -o DIR -- CMD` gets the functions of a program that is built with \
+                     -finstrument-functions, `piste record --no-user -k sched_switch --callstack kernel,user -o DIR -- CMD` stacks";
+
+struct Flame {
+    options: Options,
+    names: Names,
+    seen: Seen,
+    /// In nanoseconds.
+    functions: Tree<Frame>,
+    function_gaps: ProcessGaps,
+    threads: FxHashMap<(ImageId, Option<i64>), Thread>,
+    unmatched_exits: u64,
+    skipped_exits: u64,
+    /// From events of threads in functions to their next ones, where events are missing in between.
+    torn_ns: i64,
+    /// In nanoseconds.
+    off_cpu: Tree<Frame>,
+    switch_gaps: ProcessGaps,
+    /// Threads that are off their CPU: since when, and where they left it.
+    left: FxHashMap<i32, (i64, PathId)>,
+    /// How often threads were off their CPU where events are missing.
+    torn_absences: u64,
+    /// A count.
+    events: Tree<Frame>,
+}
+
+/// What there was to go by.
+#[derive(Default)]
+struct Seen {
+    functions: u64,
+    stacks: u64,
+    /// Of both, those that are asked about.
+    meant: u64,
+}
+
+/// What a path consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Frame {
+    Program(ImageId),
+    /// A thread or an event.
+    Named(Name),
+    Code(Place, Stands),
+    /// Functions that were entered where events are missing.
+    Unknown,
+}
+
+/// A thread whose functions say when they begin and end.
+#[derive(Default)]
+struct Thread {
+    /// The innermost last: its code, and the path to it.
+    stack: Vec<(u64, PathId)>,
+    /// Functions may be open around those.
+    is_below_unknown: bool,
+    last_ns: Option<i64>,
+}
+
+impl ProgramAnalysis for Flame {
+    fn lose(&mut self, lost: &Lost<'_>) -> bool {
+        let functions = lost.may_be(|class| class.starts_with("lttng_ust_cyg_profile"));
+        let switches = lost.may_be(|class| class == "sched_switch");
+        if functions {
+            self.function_gaps.add(lost);
+        }
+        if switches {
+            self.switch_gaps.add(lost);
+        }
+        functions || switches
+    }
+
+    fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images) {
+        let function = match *fact {
+            ProgramFact::Entered { function } | ProgramFact::Left { function } => function,
+            _ => return,
+        };
+        self.seen.functions += 1;
+        self.seen.meant += u64::from(event.is_meant);
+        let thread = self.threads.entry((event.image, event.tid)).or_default();
+        let since_ns = thread.last_ns.replace(event.ns).unwrap_or(i64::MIN);
+        let is_torn = self.function_gaps.lie_within(since_ns, event.ns, event.pid);
+        if let (Some((_, path)), true) = (thread.stack.last(), event.is_meant) {
+            let own_ns = (event.ns - since_ns.max(event.asked_from_ns)).max(0);
+            match is_torn {
+                true => self.torn_ns += own_ns,
+                false => self.functions.cost(*path).own += own_ns,
+            }
+        }
+        if is_torn {
+            thread.stack.clear();
+            thread.is_below_unknown = true;
+        }
+        if let ProgramFact::Left { .. } = fact {
+            match thread.stack.iter().rposition(|(entered, _)| *entered == function) {
+                Some(place) => {
+                    // Functions above it were left without a word: longjmp does so.
+                    self.skipped_exits += (thread.stack.len() - place - 1) as u64;
+                    thread.stack.truncate(place);
+                }
+                None => self.unmatched_exits += u64::from(event.is_meant),
+            }
+            return;
+        }
+        let parent = match thread.stack.last() {
+            Some((_, path)) => *path,
+            None => {
+                let program = self.functions.child(ROOT, Frame::Program(event.image));
+                match thread.is_below_unknown {
+                    true => self.functions.child(program, Frame::Unknown),
+                    false => program,
+                }
+            }
+        };
+        let code = Frame::Code(images.place(event.image, function), Stands::ForItself);
+        let path = self.functions.child(parent, code);
+        self.functions.cost(path).calls += u64::from(event.is_meant);
+        thread.stack.push((function, path));
+    }
+
+    fn switch(&mut self, previous_tid: i32, next_tid: i32, event: &Event<'_>, images: &Images) {
+        self.see(event);
+        if let Some((since_ns, path)) = self.left.remove(&next_tid) {
+            if self.switch_gaps.lie_within(since_ns, event.ns, None) {
+                self.torn_absences += 1;
+            } else {
+                let cost = self.off_cpu.cost(path);
+                cost.calls += 1;
+                cost.own += event.ns - since_ns.max(event.asked_from_ns);
+            }
+        }
+        // The idle task has nothing to wait for.
+        if previous_tid != 0 && event.is_meant {
+            let root = self.thread(event);
+            if let Some(path) = add(&mut self.off_cpu, root, event, images) {
+                self.left.insert(previous_tid, (event.ns, path));
+            }
+        }
+    }
+
+    fn called(&mut self, event: &Event<'_>, images: &Images) {
+        self.see(event);
+        if !event.is_meant {
+            return;
+        }
+        let root = self.thread(event);
+        let name = self.named(event.name.as_bytes());
+        if let Some(path) = add(&mut self.events, root, event, images) {
+            // What happened is what the innermost function did.
+            let path = self.events.child(path, name);
+            let cost = self.events.cost(path);
+            cost.calls += 1;
+            cost.own += 1;
+        }
+    }
+
+    fn report(&mut self, images: &Images, resolve: &mut dyn Resolve) -> Result<Outcome, String> {
+        let mut lines = FxHashMap::default();
+        let mut outcome = Outcome::default();
+        let trees = [
+            ("calls", &self.functions),
+            ("off_cpu", &self.off_cpu),
+            ("events", &self.events),
+        ];
+        let mut namer = Namer {
+            names: &self.names,
+            images,
+            resolve,
+            known: FxHashMap::default(),
+        };
+        for (name, tree) in trees.into_iter().filter(|(_, tree)| !tree.is_empty()) {
+            let paths = tree.map(|frame| {
+                let code = namer.code(*frame);
+                if matches!(frame, Frame::Code(Place::Kernel { .. }, _)) && is_tracers(&code.function) {
+                    return None;
+                }
+                if !code.line.is_empty() {
+                    lines.insert(code.function.clone(), code.line);
+                }
+                Some(code.function)
+            });
+            outcome.paths.push((name, paths));
+        }
+        if outcome.paths.is_empty() {
+            return Err(self.why_nothing());
+        }
+        for (name, paths) in &outcome.paths {
+            let kind = KINDS.iter().find(|kind| kind.name == *name).expect("all are there");
+            let limit = self.options.limit;
+            outcome
+                .report
+                .tables
+                .push(kind.tree(paths, self.options.min_ns.unwrap_or(1), limit.unwrap_or(TREE_LIMIT)));
+            if *name == "calls" {
+                outcome
+                    .report
+                    .tables
+                    .push(functions(paths, &lines, limit.unwrap_or(LIMIT)));
+            }
+        }
+        outcome.report.notes = self.notes();
+        Ok(outcome)
+    }
+}
+
+impl Flame {
+    fn see(&mut self, event: &Event<'_>) {
+        let has_stack = event
+            .caller
+            .is_some_and(|caller| !caller.user.is_empty() || !caller.kernel.is_empty());
+        self.seen.stacks += u64::from(has_stack);
+        self.seen.meant += u64::from(has_stack && event.is_meant);
+    }
+
+    fn named(&mut self, name: &[u8]) -> Frame {
+        Frame::Named(self.names.keep(name))
+    }
+
+    /// A thread by its name; by its process where that is not known.
+    fn thread(&mut self, event: &Event<'_>) -> Frame {
+        match event.comm {
+            b"" => Frame::Program(event.image),
+            comm => self.named(comm),
+        }
+    }
+
+    /// Of paths that all cost nothing.
+    fn why_nothing(&self) -> String {
+        let Seen {
+            functions,
+            stacks,
+            meant,
+        } = self.seen;
+        if functions + stacks == 0 {
+            return NEEDS.to_owned();
+        }
+        if meant == 0 {
+            return format!(
+                "of {functions} begins and ends of functions and {stacks} events with stacks in this trace, none is of those that are asked about"
+            );
+        }
+        let mut sentence = "nobody knows how long anything took".to_owned();
+        let counts = [
+            (
+                self.left.len() as u64,
+                "threads left their CPUs and are not seen to come back",
+            ),
+            (
+                self.torn_absences,
+                "times a thread was off its CPU where events are missing, see `piste stats`",
+            ),
+            (self.unmatched_exits, "functions ended whose begin is not known"),
+        ];
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(sentence, "; {count} {what}");
+        }
+        sentence
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.torn_ns > 0 {
+            let seconds = self.torn_ns as f64 / 1e9;
+            notes.push(format!(
+                "{seconds:.9} s of functions are not counted, nor is known what was called there: events are missing, see `piste stats`"
+            ));
+        }
+        let counts = [
+            (
+                self.torn_absences,
+                "times off the CPU are not counted: events are missing meanwhile, see `piste stats`",
+            ),
+            (self.unmatched_exits, "exits of functions whose entry is not known"),
+            (
+                self.skipped_exits,
+                "functions without an exit ended with the one that had called them",
+            ),
+        ];
+        let told = counts.into_iter().filter(|(count, _)| *count > 0);
+        notes.extend(told.map(|(count, what)| format!("{count} {what}")));
+        notes
+    }
+}
+
+/// The path of an event's stack below a root; `None` when it has none.
+fn add(tree: &mut Tree<Frame>, root: Frame, event: &Event<'_>, images: &Images) -> Option<PathId> {
+    let caller = event.caller?;
+    let user = caller
+        .user
+        .iter()
+        .rev()
+        .map(|address| images.place(event.image, *address));
+    let kernel = caller
+        .kernel
+        .iter()
+        .rev()
+        .map(|address| Place::Kernel { address: *address });
+    let mut frames = user.chain(kernel).filter(is_code).peekable();
+    frames.peek()?;
+    let path = tree.child(ROOT, root);
+    Some(frames.fold(path, |path, place| {
+        tree.child(path, Frame::Code(place, Stands::ForTheCall))
+    }))
+}
+
+/// Tracers mark the end of a stack, and where the kernel's begins, with addresses where no code is.
+fn is_code(place: &Place) -> bool {
+    let (Place::Unknown { address, .. } | Place::Kernel { address }) = place else {
+        return true;
+    };
+    *address != 0 && *address < u64::MAX - 4096
+}
+
+/// Functions of the kernel that record the event, and so are innermost in every stack.
+fn is_tracers(function: &str) -> bool {
+    ["__traceiter_", "trace_event_raw_event_"]
+        .iter()
+        .any(|begin| function.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `flame` on programs that are written as text.
+
+use super::super::script::{run, shown, table};
+use super::*;
+
+fn flame(from_ns: i64, lines: &str) -> Outcome {
+    try_flame(from_ns, lines).expect("something is known")
+}
+
+fn try_flame(from_ns: i64, lines: &str) -> Result<Outcome, String> {
+    run(&FLAME, &Options::default(), from_ns, lines)
+}
+
+const TREE: &[&str] = &["total_ns", "self_ns", "calls", "function"];
+
+#[test]
+fn time_is_the_innermost_functions() {
+    let outcome = flame(
+        0,
+        "0 1 enter 1000
+        10 1 enter 1010
+        15 2 enter 1010
+        30 1 leave 1010
+        35 2 leave 1010
+        40 1 enter 1010
+        41 1 leave 1010
+        100 1 leave 1000",
+    );
+    let calls = shown(table(&outcome, "calls"), TREE);
+    assert_eq!(
+        calls,
+        [
+            "120 0 0 shop",
+            "100 79 1   shop:0",
+            "21 21 2     shop:1",
+            "20 20 1   shop:1"
+        ]
+    );
+    let functions = shown(table(&outcome, "functions"), TREE);
+    assert_eq!(functions, ["100 79 1 shop:0", "41 41 3 shop:1"]);
+    assert_eq!(outcome.report.notes, Vec::<String>::new());
+}
+
+#[test]
+fn of_a_part_of_time_only_that_counts() {
+    let outcome = flame(
+        20,
+        "0 1 enter 1000
+        10 1 enter 1010
+        30 1 leave 1010
+        50 1 leave 1000",
+    );
+    let calls = shown(table(&outcome, "calls"), TREE);
+    assert_eq!(calls, ["30 0 0 shop", "30 20 0   shop:0", "10 10 0     shop:1"]);
+}
+
+#[test]
+fn functions_that_are_left_without_a_word_end_with_who_called_them() {
+    let outcome = flame(
+        0,
+        "0 1 enter 1000
+        10 1 enter 1010
+        20 1 enter 1020
+        30 1 leave 1000
+        40 1 leave 1030
+        50 1 enter 1000",
+    );
+    let calls = shown(table(&outcome, "calls"), &["total_ns", "calls", "function"]);
+    assert_eq!(
+        calls,
+        ["30 0 shop", "30 2   shop:0", "20 1     shop:1", "10 1       shop:2"]
+    );
+    let notes = [
+        "1 exits of functions whose entry is not known",
+        "2 functions without an exit ended with the one that had called them",
+    ];
+    assert_eq!(outcome.report.notes, notes);
+}
+
+#[test]
+fn stacks_are_weighed_by_time_off_the_cpu_and_by_their_number() {
+    let outcome = flame(
+        0,
+        "10 1 switch 1 2 9011 9021 1031
+        30 2 switch 2 1 9011 9021
+        31 1 event wake 9031 1031
+        32 1 event wake 9031 1031
+        33 1 event none
+        40 1 switch 1 0 9011 9021 1031
+        50 0 switch 0 1 9041",
+    );
+    let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
+    assert_eq!(
+        off_cpu,
+        [
+            "30 0 thread",
+            "30 0   shop:3",
+            "30 0     kernel:902",
+            "30 2       kernel:901"
+        ]
+    );
+    let events = shown(table(&outcome, "events"), &["total", "function"]);
+    assert_eq!(events, ["2 thread", "2   shop:3", "2     kernel:903", "2       wake"]);
+    let (_, paths) = &outcome.paths[0];
+    assert_eq!(paths.folded(), "thread;shop:3;kernel:902;kernel:901 30\n");
+}
+
+#[test]
+fn functions_that_are_open_where_events_are_missing_are_forgotten() {
+    let outcome = flame(
+        0,
+        "0 1 enter 1000
+        10 1 enter 1010
+        12 2 enter 1000
+        20 1 lost 30 7
+        25 1 lost 26 8
+        35 1 leave 1010
+        40 1 enter 1020
+        45 1 leave 1020
+        50 1 leave 1000
+        52 2 leave 1000",
+    );
+    let calls = shown(table(&outcome, "calls"), TREE);
+    assert_eq!(
+        calls,
+        [
+            "15 0 0 shop",
+            "10 10 2   shop:0",
+            "5 0 0   (unknown)",
+            "5 5 1     shop:2"
+        ]
+    );
+    let notes = [
+        "0.000000065 s of functions are not counted, nor is known what was called there: events are missing, see `piste stats`",
+        "3 exits of functions whose entry is not known",
+    ];
+    assert_eq!(outcome.report.notes, notes);
+}
+
+#[test]
+fn what_is_entered_behind_missing_events_is_called_by_nobody_knows_whom() {
+    let outcome = flame(0, "0 1 lost 10 7\n20 1 enter 1000\n30 1 leave 1000");
+    let calls = shown(table(&outcome, "calls"), TREE);
+    assert_eq!(calls, ["10 0 0 shop", "10 0 0   (unknown)", "10 10 1     shop:0"]);
+    let outcome = flame(0, "0 1 lost 10 8\n20 1 enter 1000\n30 1 leave 1000");
+    assert_eq!(shown(table(&outcome, "calls"), TREE)[1..], ["10 10 1   shop:0"]);
+}
+
+#[test]
+fn time_off_the_cpu_where_events_are_missing_is_not_counted() {
+    let lines = "10 1 switch 1 2 9011
+        15 1 lost 20 -
+        30 2 switch 2 1 9021";
+    let outcome = flame(0, &format!("{lines}\n40 1 switch 1 2 9011"));
+    let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
+    assert_eq!(off_cpu, ["10 0 thread", "10 1   kernel:902"]);
+    let notes = ["1 times off the CPU are not counted: events are missing meanwhile, see `piste stats`"];
+    assert_eq!(outcome.report.notes, notes);
+    assert_eq!(
+        try_flame(0, lines).err().expect("nothing is known"),
+        "nobody knows how long anything took; 1 threads left their CPUs and are not seen to come back; \
+         1 times a thread was off its CPU where events are missing, see `piste stats`"
+    );
+}
+
+#[test]
+fn what_there_is_and_what_was_asked_for_is_told_apart() {
+    let why = |from_ns, lines| try_flame(from_ns, lines).err().expect("nothing is known");
+    assert!(why(0, "10 1 event wake").starts_with("flame needs functions"));
+    assert_eq!(
+        why(50, "10 1 event wake 9031\n11 1 enter 1000\n12 1 event wake 9031"),
+        "of 1 begins and ends of functions and 2 events with stacks in this trace, none is of those that are asked about"
+    );
+}
+
+#[test]
+fn compared_is_what_functions_cost_whoever_called_them() {
+    let outcome = flame(
+        0,
+        "0 1 enter 1000
+        10 1 leave 1000
+        20 1 switch 1 2 9011 1031
+        30 2 switch 2 1 9011 1041
+        40 1 event wake 9031 1031
+        50 1 switch 1 2 9011 1031",
+    );
+    let report = outcome.into_comparable();
+    let names: Vec<&str> = report.tables.iter().map(|table| table.name).collect();
+    assert_eq!(names, ["functions", "off_cpu", "events"]);
+    let off_cpu = shown(&report.tables[1], &["total_ns", "function"]);
+    assert!(off_cpu.contains(&"10 shop:3".to_owned()), "{off_cpu:?}");
+    assert!(off_cpu.contains(&"30 kernel:901".to_owned()), "{off_cpu:?}");
+    let events = shown(&report.tables[2], &["total", "function"]);
+    assert!(events.contains(&"1 wake".to_owned()), "{events:?}");
+}

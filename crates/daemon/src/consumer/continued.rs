@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the streams of a chunk go on from those of the chunk before it: `.continued`, a hidden file beside them.
+//!
+//! Each chunk is a trace of its own, so that what its packets count begins with 0: their sequence numbers, and the discarded events. The
+//! file says which packet of the ring is the first, and what was discarded before it. An entry is written when a ring goes over to the
+//! chunk: it is there, or the ring is still to be emptied into the chunk before.
+//!
+//! | offset in an entry | bytes | what |
+//! |---|---|---|
+//! | 0 | 8 | id of the stream's class |
+//! | 8 | 8 | id of the stream |
+//! | 16 | 8 | sequence number of the ring's next packet |
+//! | 24 | 8 | events that were discarded until then |
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::storage::{At, StorageError};
+use super::stream::{Identity, Start};
+
+/// Class and id of a stream.
+pub(crate) type StreamKey = (u32, u64);
+
+const ENTRY_BYTES: usize = 32;
+
+/// The streams of a chunk that were begun in another one.
+#[derive(Debug)]
+pub(crate) struct Continued {
+    path: PathBuf,
+    starts: BTreeMap<StreamKey, Start>,
+    /// In the file.
+    entries: u64,
+}
+
+impl Continued {
+    /// What the file in a folder says; nothing when there is none.
+    ///
+    /// # Errors
+    /// The file that cannot be read.
+    pub(crate) fn open(folder: &Path) -> Result<Continued, StorageError> {
+        let mut continued = Continued::new(folder);
+        let bytes = match fs::read(&continued.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(continued),
+            bytes => bytes.at(&continued.path)?,
+        };
+        for entry in bytes.as_chunks::<ENTRY_BYTES>().0 {
+            let [class, id, next_sequence, discarded] = numbers(entry);
+            let start = Start {
+                next_sequence,
+                discarded,
+            };
+            if let Ok(class) = u32::try_from(class) {
+                continued.starts.insert((class, id), start);
+            }
+            continued.entries += 1;
+        }
+        Ok(continued)
+    }
+
+    /// Nothing is continued so far in a folder.
+    pub(crate) fn new(folder: &Path) -> Continued {
+        Continued {
+            path: folder.join(".continued"),
+            starts: BTreeMap::new(),
+            entries: 0,
+        }
+    }
+
+    /// Where a stream begins; `None` when it was not begun in another chunk.
+    pub(crate) fn start(&self, stream: StreamKey) -> Option<Start> {
+        self.starts.get(&stream).copied()
+    }
+
+    /// Each stream, and where it begins.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamKey, Start)> {
+        self.starts.iter().map(|(&stream, &start)| (stream, start))
+    }
+
+    /// Notes that a stream goes on in this chunk.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(crate) fn add(&mut self, identity: &Identity, start: Start) -> Result<(), StorageError> {
+        let stream = identity.key();
+        let mut entry = [0; ENTRY_BYTES];
+        let numbers = [stream.0.into(), stream.1, start.next_sequence, start.discarded];
+        for (bytes, number) in entry.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+            *bytes = number.to_le_bytes();
+        }
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(&self.path);
+        // One that was cut short is written over.
+        let offset = self.entries * ENTRY_BYTES as u64;
+        file.and_then(|file| file.write_all_at(&entry, offset)).at(&self.path)?;
+        self.starts.insert(stream, start);
+        self.entries += 1;
+        Ok(())
+    }
+
+    /// The chunk is finished: nobody goes on in it.
+    pub(crate) fn remove(folder: &Path) {
+        let _ = fs::remove_file(Continued::new(folder).path);
+    }
+}
+
+fn numbers(entry: &[u8; ENTRY_BYTES]) -> [u64; 4] {
+    let mut numbers = [0; 4];
+    for (number, bytes) in numbers.iter_mut().zip(entry.as_chunks().0) {
+        *number = u64::from_le_bytes(*bytes);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumer::stream::Origin;
+
+    fn identity(stream_instance_id: u64) -> Identity {
+        Identity {
+            trace_uuid: [1; 16],
+            stream_id: 2,
+            stream_instance_id,
+            origin: Origin::Cpu(0),
+        }
+    }
+
+    const START: Start = Start {
+        next_sequence: 7,
+        discarded: 1 << 40,
+    };
+
+    #[test]
+    fn what_was_noted_is_known_to_the_next_consumer_wherever_a_later_note_was_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut continued = Continued::open(folder.path()).unwrap();
+        continued.add(&identity(40), START).unwrap();
+        let path = folder.path().join(".continued");
+        let whole = fs::read(&path).unwrap();
+        for cut in 0..ENTRY_BYTES {
+            fs::write(&path, [&whole[..], &vec![0xff; cut]].concat()).unwrap();
+            let mut continued = Continued::open(folder.path()).unwrap();
+            assert_eq!(continued.start((2, 40)), Some(START));
+            assert_eq!(continued.iter().count(), 1, "{cut} bytes of another");
+            continued.add(&identity(41), Start::default()).unwrap();
+            let continued = Continued::open(folder.path()).unwrap();
+            assert_eq!(continued.start((2, 41)), Some(Start::default()));
+            assert_eq!(continued.start((2, 42)), None);
+        }
+        Continued::remove(folder.path());
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+
+const IDENTITY: Identity = Identity {
+    trace_uuid: [7; 16],
+    stream_id: 3,
+    stream_instance_id: 40,
+    origin: Origin::Ring {
+        ring_index: 1,
+        vpid: 12,
+    },
+};
+
+fn open(folder: &Path) -> Stream {
+    Stream::open(Paths::new(folder, "default", 40), IDENTITY).expect("the stream can be opened")
+}
+
+/// A packet of a header and `content` that is easily told from others.
+fn append(stream: &mut Stream, sequence: u64, content: &[u8]) -> Result<(), StorageError> {
+    let mut packet = [&[0; HEADER_BYTES][..], content].concat();
+    stream.append(
+        &mut packet,
+        &PacketFacts {
+            sequence,
+            begin_ticks: 100 * sequence,
+            end_ticks: 100 * sequence + 99,
+            content_bytes: HEADER_BYTES + content.len(),
+            events: content.len() as u64,
+            discarded: 10 * sequence,
+        },
+    )
+}
+
+/// The sequence number and the content of each packet, read by way of the index.
+fn read(folder: &Path) -> Vec<(u64, Vec<u8>)> {
+    let paths = Paths::new(folder, "default", 40);
+    let data = fs::read(&paths.data).expect("the stream is there");
+    let entries = index::decode(&fs::read(&paths.index).expect("the index is there")).expect("it is an index");
+    let mut end = 0;
+    let packets = entries.iter().map(|entry| {
+        assert_eq!(entry.offset_bytes, end);
+        end += entry.packet_bits / 8;
+        let packet = &data[entry.offset_bytes as usize..];
+        let header = Header::decode(packet).expect("it is a packet");
+        assert_eq!(Entry::of(&header, entry.offset_bytes), *entry);
+        assert_eq!((header.trace_uuid, header.vpid), ([7; 16], 12));
+        (
+            header.packet_seq_num,
+            packet[HEADER_BYTES..header.content_bits as usize / 8].to_vec(),
+        )
+    });
+    let packets = packets.collect();
+    assert_eq!(end, data.len() as u64);
+    packets
+}
+
+#[test]
+fn packets_are_read_as_they_were_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stream = open(folder.path());
+    assert!(
+        !stream.paths().index.exists(),
+        "nothing is on disk before the first packet"
+    );
+    append(&mut stream, 0, b"first").unwrap();
+    append(&mut stream, 1, b"").unwrap();
+    append(&mut stream, 4, b"fourth packet").unwrap();
+    let expected = [(0, b"first".to_vec()), (1, vec![]), (4, b"fourth packet".to_vec())];
+    assert_eq!(read(folder.path()), expected);
+    assert_eq!(stream.end().lost_packets, 2);
+    assert_eq!((stream.end().next_sequence, stream.end().events), (5, 18));
+}
+
+#[test]
+fn consumer_killed_after_any_byte_loses_nothing_and_writes_nothing_twice() {
+    let whole = tempfile::tempdir().unwrap();
+    let mut stream = open(whole.path());
+    append(&mut stream, 0, b"one").unwrap();
+    append(&mut stream, 1, b"two").unwrap();
+    let paths = stream.paths().clone();
+    let (data, index) = (fs::read(&paths.data).unwrap(), fs::read(&paths.index).unwrap());
+    let first_data = HEADER_BYTES + 8;
+    let first_index = FILE_HEADER_BYTES + ENTRY_BYTES;
+
+    // The order of writes: data of 0, index of 0, data of 1, index of 1. Each cut is a state that a kill can leave.
+    let cuts = (0..=first_data).map(|data_bytes| (data_bytes, 0));
+    let cuts = cuts.chain((1..=first_index).map(|index_bytes| (first_data, index_bytes)));
+    let cuts = cuts.chain((first_data..=data.len()).map(|data_bytes| (data_bytes, first_index)));
+    let cuts = cuts.chain((first_index + 1..=index.len()).map(|index_bytes| (data.len(), index_bytes)));
+    for (data_bytes, index_bytes) in cuts {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path(), "default", 40);
+        fs::create_dir(paths.index.parent().unwrap()).unwrap();
+        fs::write(&paths.data, &data[..data_bytes]).unwrap();
+        fs::write(&paths.index, &index[..index_bytes]).unwrap();
+        let mut stream = open(folder.path());
+        for sequence in stream.end().next_sequence..2 {
+            append(&mut stream, sequence, [b"one", b"two"][sequence as usize]).unwrap();
+        }
+        append(&mut stream, 2, b"three").unwrap();
+        let expected = [(0, b"one".to_vec()), (1, b"two".to_vec()), (2, b"three".to_vec())];
+        assert_eq!(
+            read(folder.path()),
+            expected,
+            "killed with {data_bytes} and {index_bytes} bytes written"
+        );
+    }
+}
+
+#[test]
+fn last_packet_tells_the_discarded_events_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stream = open(folder.path());
+    append(&mut stream, 0, b"a").unwrap();
+    append(&mut stream, 1, b"b").unwrap();
+    stream.settle(10, 5).unwrap();
+    assert_eq!(stream.end().packets, 2, "packet 1 says 10");
+    stream.settle(15, 5).unwrap();
+    stream.settle(15, 5).unwrap();
+    let expected = [(0, b"a".to_vec()), (1, b"b".to_vec()), (1, vec![])];
+    assert_eq!(read(folder.path()), expected);
+
+    let mut stream = open(folder.path());
+    assert_eq!((stream.end().discarded, stream.end().lost_packets), (15, 0));
+    append(&mut stream, 2, b"c").unwrap();
+    assert_eq!((stream.end().lost_packets, stream.end().earlier_packets), (0, 3));
+}
+
+#[test]
+fn stream_without_any_packet_of_the_ring_tells_discarded_events_too() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path()).settle(0, 5).unwrap();
+    assert!(!Paths::new(folder.path(), "default", 40).data.exists());
+    open(folder.path()).settle(3, 5).unwrap();
+    let mut stream = open(folder.path());
+    assert_eq!((stream.end().next_sequence, stream.end().discarded), (0, 3));
+    append(&mut stream, 0, b"a").unwrap();
+    assert_eq!(stream.end().lost_packets, 0);
+    assert_eq!(read(folder.path()), [(0, vec![]), (0, vec![]), (0, b"a".to_vec())]);
+}
+
+#[test]
+fn stream_reaches_as_far_as_it_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = || {
+        let index = fs::read(Paths::new(folder.path(), "default", 40).index).unwrap();
+        let entries = index::decode(&index).unwrap().into_iter();
+        let times = entries.map(|entry| (entry.timestamp_begin, entry.timestamp_end, entry.events_discarded));
+        times.collect::<Vec<_>>()
+    };
+    let mut stream = open(folder.path());
+    stream.reach(50, 0).unwrap();
+    assert_eq!(stream.end().packets, 0, "no packet says that nothing ever happened");
+    stream.append_quiet(60, 100, 0).unwrap();
+    append(&mut stream, 1, b"a").unwrap();
+    for until in [500, 500, 300] {
+        stream.reach(until, 10).unwrap();
+    }
+    assert_eq!(times(), [(60, 100, 0), (100, 199, 10), (199, 500, 10)]);
+    // What was lost since is told, but no time that was over already.
+    open(folder.path()).reach(400, 12).unwrap();
+    let mut stream = open(folder.path());
+    assert_eq!((stream.end().next_sequence, stream.end().lost_packets), (2, 1));
+    append(&mut stream, 6, b"b").unwrap();
+    assert_eq!(times()[3..], [(500, 500, 12), (600, 699, 60)]);
+    let contents: Vec<(u64, Vec<u8>)> = read(folder.path());
+    let expected = [
+        (0, vec![]),
+        (1, b"a".to_vec()),
+        (1, vec![]),
+        (1, vec![]),
+        (6, b"b".to_vec()),
+    ];
+    assert_eq!(contents, expected);
+}
+
+#[test]
+fn continued_stream_counts_on_and_its_files_count_from_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = Start {
+        next_sequence: 5,
+        discarded: 50,
+    };
+    let open = |folder: &Path| Stream::open_continued(Paths::new(folder, "default", 40), IDENTITY, start).unwrap();
+    let mut stream = open(folder.path());
+    assert_eq!((stream.end().next_sequence, stream.end().discarded), (5, 50));
+    stream.settle(50, 500).unwrap();
+    assert_eq!(stream.end().packets, 0, "nothing was discarded since");
+    stream.settle(53, 500).unwrap();
+    let mut stream = open(folder.path());
+    assert_eq!((stream.end().next_sequence, stream.end().discarded), (5, 53));
+    append(&mut stream, 6, b"a").unwrap();
+    let stream = open(folder.path());
+    assert_eq!((stream.end().next_sequence, stream.end().discarded), (7, 60));
+    assert_eq!(stream.end().lost_packets, 1, "packet 5");
+    assert_eq!(read(folder.path()), [(0, vec![]), (0, vec![]), (1, b"a".to_vec())]);
+    let index = index::decode(&fs::read(&stream.paths().index).unwrap()).unwrap();
+    let discarded: Vec<u64> = index.iter().map(|entry| entry.events_discarded).collect();
+    assert_eq!(discarded, [0, 3, 10]);
+}
+
+#[test]
+fn failed_write_leaves_the_stream_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stream = open(folder.path());
+    let index_folder = folder.path().join("index");
+    fs::write(&index_folder, "a file where the folder should be").unwrap();
+    let error = append(&mut stream, 0, b"one").unwrap_err();
+    assert!(error.to_string().starts_with(index_folder.to_str().unwrap()), "{error}");
+    assert_eq!(*stream.end(), End::default());
+    fs::remove_file(&index_folder).unwrap();
+    append(&mut stream, 0, b"one").unwrap();
+    assert_eq!(read(folder.path()), [(0, b"one".to_vec())]);
+}
+
+#[test]
+fn index_of_another_stream_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    append(&mut open(folder.path()), 0, b"one").unwrap();
+    let paths = Paths::new(folder.path(), "default", 40);
+    let other = Identity {
+        stream_instance_id: 41,
+        ..IDENTITY
+    };
+    assert!(Stream::open(paths.clone(), other).is_err());
+    fs::write(&paths.index, "an index has another first word").unwrap();
+    let error = Stream::open(paths, IDENTITY).unwrap_err();
+    assert!(
+        error.to_string().contains("not the index of this trace's stream"),
+        "{error}"
+    );
+    assert_eq!(
+        fs::read(folder.path().join("index/default_40.idx")).unwrap(),
+        b"an index has another first word"
+    );
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rotations, in the daemon's thread: the consumers write the chunk, a thread of its own puts it on the disk and into its place
+//! (archive.rs), and whoever wants the session destroyed waits for that.
+
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use super::daemon::Daemon;
+use super::inbox::Answer;
+use super::output::without_number;
+use super::reports::refusal_of;
+use super::waiting::Ended;
+use super::{archive, clock, status};
+use crate::link::{ChannelTotals, Domain, RequestId, SessionId};
+use crate::session::{Chunk, Pending, Refusal};
+
+/// A consumer without space on its disk waits for some.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A chunk that was finished.
+#[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
+pub struct ChunkFinished {
+    pub number: i64,
+    pub output: String,
+    pub events: i64,
+    pub bytes: i64,
+    pub packets: i64,
+}
+
+/// What to do when a rotation is over.
+type Done = Box<dyn FnOnce(&mut Daemon, Result<ChunkFinished, Refusal>) + Send>;
+
+/// What waits for the end of the rotations of some sessions.
+pub(super) struct AfterRotations {
+    sessions: Vec<SessionId>,
+    then: Box<dyn FnOnce(&mut Daemon)>,
+}
+
+impl Daemon {
+    /// Ends the chunk of a session and begins the next; answers when it is in its place.
+    pub fn rotate(&mut self, session: Option<String>, answer: Answer<ChunkFinished>) {
+        let found = self.machine.find_session(session.as_deref());
+        let begun = found.and_then(|session| Ok((session, self.begin_rotation(session)?)));
+        match begun {
+            Err(refusal) => self.reply(answer, Err(refusal)),
+            Ok((session, asked)) => self.wait_for_chunk(
+                session,
+                asked,
+                Box::new(move |daemon, finished| daemon.reply(answer, finished)),
+            ),
+        }
+    }
+
+    fn begin_rotation(&mut self, session: SessionId) -> Result<Vec<(Domain, RequestId)>, Refusal> {
+        let now = clock::now();
+        let chunk = self.machine.next_chunk(session, now)?;
+        archive::make(&chunk).map_err(|error| not_written(chunk.hidden, &error))?;
+        Ok(self.machine.begin_rotation(session, now))
+    }
+
+    /// Goes on with the rotations that an earlier pisted left.
+    pub(super) fn resume_rotations(&mut self) {
+        let nobody = || -> Done { Box::new(|_, _| {}) };
+        let sessions = self.machine.sessions().iter();
+        let written: Vec<SessionId> = sessions
+            .filter(|(_, session)| session.chunks.rotating.is_some_and(|rotating| rotating.is_written))
+            .map(|(id, _)| id)
+            .collect();
+        for session in written {
+            self.place_chunk(session, Ok(ChannelTotals::default()), nobody());
+        }
+        for (session, asked) in self.machine.rotate_again() {
+            self.wait_for_chunk(session, asked, nobody());
+        }
+    }
+
+    fn wait_for_chunk(&mut self, session: SessionId, asked: Vec<(Domain, RequestId)>, done: Done) {
+        let requests: Vec<RequestId> = asked.iter().map(|&(_, request)| request).collect();
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            let outcomes = asked.into_iter().zip(ended.outcomes);
+            let (mut archived, mut refusal) = (Vec::new(), None);
+            for ((domain, _), outcome) in outcomes {
+                match outcome {
+                    Ok(totals) => archived.push((domain, totals)),
+                    Err(failure) => refusal = refusal.or(Some(refusal_of(failure))),
+                }
+            }
+            daemon.chunk_written(session, archived, refusal, done);
+        };
+        self.wait(Pending::default(), requests, FOREVER, Box::new(then));
+    }
+
+    /// The consumers have done their part. A chunk of which a part could not be written is one all the same, when it has any.
+    fn chunk_written(
+        &mut self,
+        session: SessionId,
+        archived: Vec<(Domain, Vec<ChannelTotals>)>,
+        refusal: Option<Refusal>,
+        done: Done,
+    ) {
+        let state = self.machine.sessions().get(session);
+        let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
+            let reason = "the session was destroyed meanwhile".into();
+            return done(self, Err(Refusal::Internal { reason }));
+        };
+        if let Some(refusal) = refusal.clone()
+            && archived.is_empty()
+            && archive::remove_empty(&chunk)
+        {
+            self.machine.abandon_rotation(session);
+            done(self, Err(refusal));
+            return self.go_on_after_rotations();
+        }
+        let has = self.machine.chunk_written(session, archived);
+        self.place_chunk(session, refusal.map_or(Ok(has), Err), done);
+    }
+
+    /// Writing the whole chunk to the disk takes a while.
+    fn place_chunk(&mut self, session: SessionId, has: Result<ChannelTotals, Refusal>, done: Done) {
+        let state = self.machine.sessions().get(session);
+        let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
+            return;
+        };
+        let inbox = self.inbox.clone();
+        let thread = thread::Builder::new().name("pisted-archive".into());
+        let to_place = chunk.clone();
+        let started = thread.spawn(move || {
+            let placed = archive::place(&to_place);
+            inbox.post(Box::new(move |daemon| {
+                daemon.chunk_placed(session, to_place, placed, has, done);
+            }));
+        });
+        if let Err(error) = started {
+            // Who waits for the answer is told that there is none.
+            self.chunk_placed(
+                session,
+                chunk,
+                Err(error),
+                Ok(ChannelTotals::default()),
+                Box::new(|_, _| {}),
+            );
+        }
+    }
+
+    fn chunk_placed(
+        &mut self,
+        session: SessionId,
+        chunk: Chunk,
+        placed: io::Result<()>,
+        has: Result<ChannelTotals, Refusal>,
+        done: Done,
+    ) {
+        self.machine.end_rotation(session);
+        let placed = placed.map_err(|error| {
+            let what = format!("chunk {} stays in {}: {error}", chunk.number, chunk.hidden.display());
+            self.machine.add_finding(session, what);
+            not_written(chunk.place.clone(), &error)
+        });
+        let finished = has.and_then(|has| {
+            placed?;
+            Ok(ChunkFinished {
+                number: status::count(chunk.number),
+                output: chunk.place.to_string_lossy().into_owned(),
+                events: status::count(has.events),
+                bytes: status::count(has.bytes),
+                packets: status::count(has.packets),
+            })
+        });
+        done(self, finished);
+        self.go_on_after_rotations();
+    }
+
+    /// Goes on when none of the sessions is being rotated, at once when none is.
+    pub(super) fn after_rotations(&mut self, sessions: Vec<SessionId>, then: impl FnOnce(&mut Daemon) + 'static) {
+        let then = Box::new(then);
+        self.after_rotations.push(AfterRotations { sessions, then });
+        self.go_on_after_rotations();
+    }
+
+    fn go_on_after_rotations(&mut self) {
+        let machine = &self.machine;
+        let is_rotating = |&session: &SessionId| {
+            let state = machine.sessions().get(session);
+            state.is_some_and(|state| state.chunks.rotating.is_some())
+        };
+        let is_over = |waiting: &mut AfterRotations| !waiting.sessions.iter().any(is_rotating);
+        let over: Vec<AfterRotations> = self.after_rotations.extract_if(.., is_over).collect();
+        for AfterRotations { then, .. } in over {
+            then(self);
+        }
+    }
+}
+
+fn not_written(path: PathBuf, error: &io::Error) -> Refusal {
+    Refusal::OutputFailed {
+        path,
+        reason: without_number(error),
+    }
+}

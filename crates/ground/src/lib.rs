@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What analyses stand on: the events of some traces, given to the model, and where they are missing.
+
+mod lost;
+mod needs;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use piste_analysis::facts::Incoming;
+use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
+use piste_analysis::pass::{Looker, Pass};
+use piste_analysis::survey::EVENTS_ENOUGH;
+use piste_trace::blind::{Blind, blind, unrecorded};
+use piste_trace::merge::Merged;
+use piste_trace::part::Part;
+use piste_trace::{Findings, Merge, Span, Trace};
+
+pub use self::lost::{StreamGap, StreamGaps};
+pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum GroundError {
+    /// A stream file that was there cannot be opened any more.
+    #[error("cannot read the trace: {0}")]
+    Unreadable(#[from] io::Error),
+    /// Programs' traces only.
+    #[error(
+        "there is nothing of the kernel in this trace; `piste record -o DIR -- CMD` records what it does for a command"
+    )]
+    NoKernel,
+    /// Of more than one.
+    #[error("these are traces of several machines ({hosts}); name those of one")]
+    SeveralMachines {
+        /// Their names.
+        hosts: String,
+    },
+    /// Events are missing without which there is no answer.
+    #[error("{name} needs {what}, which are not in this trace ({any_of}); {record} gets them")]
+    Lacking {
+        /// What needs them.
+        name: String,
+        /// What they tell.
+        what: &'static str,
+        /// Their names.
+        any_of: String,
+        /// The command that gets them.
+        record: String,
+    },
+}
+
+/// So many events take some milliseconds.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
+
+/// Some traces, looked at beforehand.
+pub struct Ground<'t> {
+    traces: &'t [Trace],
+    /// What is to be told of.
+    span: Span,
+    whole: Span,
+    circumstances: Circumstances,
+    part: Part,
+    /// Other threads than the recorded ones have come and gone.
+    has_others: bool,
+    /// CPUs without events.
+    unseen: Vec<u32>,
+    /// Names of devices by their numbers.
+    devices: BTreeMap<u32, Box<[u8]>>,
+    /// Sentences about CPUs whose events begin late or end early.
+    cut: Vec<String>,
+}
+
+impl<'t> Ground<'t> {
+    /// Looks at the first events, and at what is known to be missing.
+    ///
+    /// # Errors
+    /// A stream file that was there cannot be opened any more.
+    pub fn new(traces: &'t [Trace], span: Span) -> Result<Ground<'t>, GroundError> {
+        let whole = Span::of(traces).unwrap_or(Span::ALL);
+        let of_trace = |trace| Span::of([trace]).unwrap_or(whole);
+        let blind = traces.iter().flat_map(|trace| blind(trace, of_trace(trace)));
+        let mut gaps = Gaps::new(&blind.map(gap).collect::<Vec<_>>());
+        let mut cut = Vec::new();
+        for part in unrecorded(traces, whole) {
+            if part.is_told() {
+                gaps.add(gap(part.blind));
+            } else {
+                gaps.add_untold(gap(part.blind));
+            }
+            cut.extend(part.sentence(whole));
+        }
+        let mut known_gaps = gaps.clone();
+        let mut looker = Looker::default();
+        let mut merge = Merge::new(traces, Span::ALL)?;
+        let mut first_ns = None;
+        for _ in 0..EVENTS_ENOUGH {
+            let Some(merged) = merge.next() else { break };
+            merge.blind.drain(..).for_each(|blind| known_gaps.add(gap(blind)));
+            let ns = hand_on(&mut merge, &merged, whole, |incoming| {
+                looker.event(incoming, &known_gaps)
+            });
+            first_ns.get_or_insert(ns);
+        }
+        let survey = looker.survey;
+        // The first packets of some tracers begin when their buffers were made, long before anything was recorded.
+        let begin_ns = first_ns.unwrap_or(whole.begin_ns.max(0));
+        let part = part(traces);
+        // Piste says it. In traces of others only contradictions tell; in its own there are some wherever its hidden threads had a CPU.
+        let is_said = part != Part::default() || traces.iter().any(|trace| says(trace, "piste_version"));
+        let has_others = part.about_threads || part.on_threads || !is_said && survey.is_partial();
+        let unseen: Vec<u32> = survey.unseen_cpus(has_others).collect();
+        for cpu in &unseen {
+            gaps.add(Gap {
+                cpu: Some(*cpu),
+                begin_ns,
+                end_ns: i64::MAX,
+            });
+        }
+        if part.of_events {
+            gaps.add_untold(Gap::EVERYWHERE);
+        }
+        if part.of_cpus {
+            gaps.add_untold(Gap {
+                cpu: Some(u32::MAX),
+                ..Gap::EVERYWHERE
+            });
+        }
+        // Without switches only each event itself tells on which thread it happened.
+        let has_switches = survey.has_switches() && !part.on_threads;
+        let is_partial = has_others || !has_switches;
+        let circumstances = Circumstances {
+            begin_ns,
+            tell_from_ns: span.begin_ns,
+            tell_until_ns: span.end_ns,
+            gaps,
+            is_partial,
+            has_switches,
+            has_wakeups: survey.has_wakeups,
+            has_waking: survey.has_waking,
+            has_interrupts: needs::has_interrupts(traces),
+            hidden: is_said.then_some("pisted"),
+        };
+        Ok(Ground {
+            traces,
+            span,
+            whole,
+            circumstances,
+            part,
+            has_others,
+            unseen,
+            devices: survey.devices,
+            cut,
+        })
+    }
+
+    /// Only some threads were recorded, or nothing tells which threads have the CPUs.
+    pub fn is_partial(&self) -> bool {
+        self.circumstances.is_partial
+    }
+
+    /// Sentences about what cannot be known; of more, once the system is what it is at the end.
+    pub fn notes(&self, system: Option<&System>) -> Vec<String> {
+        let mut notes = Vec::new();
+        let part = [
+            (
+                self.has_others && !self.part.on_threads,
+                "only some threads were recorded: what others did, and when a CPU was idle, is unknown; `piste record -a` records all",
+            ),
+            (
+                self.part.on_threads,
+                "only what happened on some threads is in this trace: when they had a CPU is unknown",
+            ),
+            (
+                self.part.of_cpus,
+                "only events of some CPUs are in this trace: what threads did on others is unknown",
+            ),
+            (
+                self.part.of_events,
+                "only some events are in this trace, chosen by what is in them: what threads did in between is unknown",
+            ),
+        ];
+        let said = part.into_iter().filter(|(is_so, _)| *is_so);
+        notes.extend(said.map(|(_, note)| note.to_owned()));
+        let circumstances = system.map_or(&self.circumstances, System::circumstances);
+        if circumstances.gaps.all().len() > self.unseen.len() {
+            notes.push("events are missing here: what threads did there is unknown, see `piste stats`".to_owned());
+        }
+        notes.extend(self.cut.iter().cloned());
+        let unseen = self.unseen.iter();
+        notes.extend(unseen.map(|cpu| format!("there is no event of CPU {cpu}: what threads did there is unknown")));
+        notes
+    }
+
+    /// Reads everything up to the end: the system at the end, and who has listened.
+    ///
+    /// # Errors
+    /// A stream file that was there cannot be opened any more.
+    pub fn run<L: Listen>(&self, listener: L, findings: &mut Findings) -> Result<(System, L), GroundError> {
+        let pass = self.run_while(listener, findings, || true)?;
+        Ok(pass.expect("nobody has ended it"))
+    }
+
+    /// The same; `None` when `goes_on`, which is asked now and then, says that it is enough.
+    ///
+    /// # Errors
+    /// A stream file that was there cannot be opened any more.
+    pub fn run_while<L: Listen>(
+        &self,
+        listener: L,
+        findings: &mut Findings,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<(System, L)>, GroundError> {
+        let span = span_read(self.span, &listener);
+        let mut merge = Merge::new(self.traces, span)?;
+        let mut pass = Pass::new(self.circumstances.clone(), listener);
+        for (device, name) in &self.devices {
+            pass.system.name_device(*device, name);
+        }
+        let mut last_ns = self.circumstances.begin_ns;
+        let mut events = 0_u64;
+        while let Some(merged) = merge.next() {
+            merge.blind.drain(..).for_each(|blind| pass.system.add_gap(gap(blind)));
+            last_ns = hand_on(&mut merge, &merged, self.whole, |incoming| pass.event(incoming));
+            events += 1;
+            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !goes_on() {
+                return Ok(None);
+            }
+        }
+        merge.blind.drain(..).for_each(|blind| pass.system.add_gap(gap(blind)));
+        findings.extend(std::mem::take(&mut merge.findings));
+        let end_ns = if self.whole == Span::ALL {
+            last_ns
+        } else {
+            self.whole.end_ns
+        };
+        pass.finish(end_ns.min(self.span.end_ns).max(last_ns));
+        Ok(Some((pass.system, pass.listener)))
+    }
+}
+
+/// What has to be read to tell of a part of time. What threads did before matters: it begins with the trace.
+pub fn span_read(told: Span, listener: &impl Listen) -> Span {
+    Span {
+        begin_ns: i64::MIN,
+        end_ns: if listener.looks_ahead() { i64::MAX } else { told.end_ns },
+    }
+}
+
+/// What all of them together were to have, at most.
+fn part(traces: &[Trace]) -> Part {
+    let mut all = Part::default();
+    for part in traces.iter().map(Part::of) {
+        all.about_threads |= part.about_threads;
+        all.on_threads |= part.on_threads;
+        all.of_cpus |= part.of_cpus;
+        all.of_events |= part.of_events;
+    }
+    all
+}
+
+/// Piste says so in the environment.
+fn says(trace: &Trace, name: &str) -> bool {
+    trace.schema().environment.iter().any(|(key, _)| key == name)
+}
+
+fn gap(blind: Blind<'_>) -> Gap {
+    Gap {
+        cpu: blind.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+        begin_ns: blind.begin_ns,
+        end_ns: blind.end_ns,
+    }
+}
+
+/// Hands on the event that was read last; tells its time, which is within the packets' unless the event is damaged.
+#[inline]
+fn hand_on<'t>(merge: &mut Merge<'t>, merged: &Merged<'t>, whole: Span, take: impl FnOnce(Incoming<'_, 't>)) -> i64 {
+    let stream = merge.stream(merged.stream);
+    let ns = stream.ns(&merged.event).unwrap_or(0).min(whole.end_ns);
+    let (reader, window, base_bytes, _) = stream.parts();
+    take(Incoming {
+        event: merged.event,
+        reader,
+        window,
+        base_bytes,
+        stream: merged.stream,
+        ns,
+    });
+    ns
+}

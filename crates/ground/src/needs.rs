@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which traces tell of the kernel, and whether they have what is needed for an answer.
+
+use piste_analysis::analysis::Need;
+use piste_trace::Trace;
+
+use crate::GroundError;
+
+/// A trace of what a kernel did.
+pub fn is_of_kernel(trace: &Trace) -> bool {
+    match trace.environment("domain") {
+        Some(domain) => domain == "kernel",
+        None => classes(std::slice::from_ref(trace)).any(|class| class == "sched_switch"),
+    }
+}
+
+/// Those of a kernel.
+///
+/// # Errors
+/// There is none, or they are of several machines.
+pub fn kernel_traces(traces: Vec<Trace>) -> Result<Vec<Trace>, GroundError> {
+    let kernel: Vec<Trace> = traces.into_iter().filter(is_of_kernel).collect();
+    expect_one_kernel(&kernel)?;
+    Ok(kernel)
+}
+
+/// Traces of a kernel must be of one machine: a thread's number means another thread on another machine.
+///
+/// # Errors
+/// There is none, or they are of several machines.
+pub fn expect_one_kernel(kernel: &[Trace]) -> Result<(), GroundError> {
+    let mut hosts: Vec<&str> = kernel
+        .iter()
+        .filter_map(|trace| trace.environment("hostname"))
+        .collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    if kernel.is_empty() {
+        return Err(GroundError::NoKernel);
+    }
+    match hosts.len() {
+        0 | 1 => Ok(()),
+        _ => Err(GroundError::SeveralMachines {
+            hosts: hosts.join(", "),
+        }),
+    }
+}
+
+fn classes(traces: &[Trace]) -> impl Iterator<Item = &str> {
+    let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
+    streams.flat_map(|stream| stream.events.values().map(|class| class.name.as_str()))
+}
+
+/// What interrupts threads is in the traces. Some have only the classes of events that happened.
+pub(crate) fn has_interrupts(traces: &[Trace]) -> bool {
+    let is_one =
+        |class: &str| class == "irq_handler_entry" || class.contains("irq_vectors_") && class.ends_with("_entry");
+    classes(traces).any(is_one)
+}
+
+/// Sentences about what an answer misses.
+///
+/// # Errors
+/// There is nothing to say without it.
+pub fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<String>, GroundError> {
+    let mut notes = Vec::new();
+    let unmet = needs.iter().filter(|need| !need.is_met(classes(traces)));
+    for need in unmet {
+        let record = format!("`piste record {} -o DIR -- CMD`", need.option);
+        let any_of = need.any_of.join(", ");
+        if need.is_essential {
+            return Err(GroundError::Lacking {
+                name: name.to_owned(),
+                what: need.what,
+                any_of,
+                record,
+            });
+        }
+        notes.push(format!("without {any_of}, which {record} gets: {}", need.what));
+    }
+    Ok(notes)
+}

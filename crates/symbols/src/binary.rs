@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions and lines of a program or a library. Names come from its DWARF, else from its symbols; of a stripped file both are in its
+//! debug file ([`debug_file`]).
+//!
+//! Everything is read, nothing mapped: a file that is cut while it is mapped ends the process that looks at it.
+
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+use gimli::{EndianRcSlice, RunTimeEndian};
+use object::elf::{STT_FUNC, STT_GNU_IFUNC};
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolFlags};
+
+use crate::debug_file;
+use crate::demangle::demangle;
+
+/// A file as it is read.
+pub type Cache = ReadCache<fs::File>;
+/// A file that is understood.
+pub type File<'a> = object::File<'a, &'a Cache>;
+
+/// Segments lie at multiples of it.
+const PAGE_BYTES: u64 = 4096;
+
+/// What the code at an address is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The function, as its author wrote it.
+    pub function: String,
+    /// Where DWARF tells it.
+    pub line: Option<Line>,
+}
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The file, as the compiler was given it.
+    pub path: String,
+    /// From 1 on.
+    pub number: u32,
+}
+
+/// A program or a library.
+pub struct Binary {
+    /// Of the first byte that is loaded, as the file counts.
+    first_address: u64,
+    /// By address.
+    functions: Vec<Function>,
+    lines: Option<addr2line::Context<EndianRcSlice<RunTimeEndian>>>,
+}
+
+struct Function {
+    address: u64,
+    /// Behind it.
+    end: u64,
+    name: Box<str>,
+}
+
+impl Binary {
+    /// Opens the file at a path, when it has this build id; where it is gone, its debug file does. `None` when there is neither.
+    pub fn open(path: &Path, build_id: Option<&[u8]>) -> Option<Binary> {
+        let is_meant = |file: &File<'_>| match build_id {
+            Some(wanted) => file.build_id().ok().flatten() == Some(wanted),
+            None => true,
+        };
+        let cache = open(path);
+        match cache
+            .as_ref()
+            .and_then(|cache| File::parse(cache).ok())
+            .filter(is_meant)
+        {
+            Some(file) => Some(Binary::of(&file, path)),
+            None => {
+                let cache = debug_file::by_build_id(build_id)?;
+                Some(Binary::of(&File::parse(&cache).ok()?, path))
+            }
+        }
+    }
+
+    fn of(file: &File<'_>, path: &Path) -> Binary {
+        let lacks = file.symbols().next().is_none() || file.section_by_name(".debug_info").is_none();
+        let debug = lacks.then(|| debug_file::find(file, path)).flatten();
+        let debug = debug.as_ref().and_then(|cache| File::parse(cache).ok());
+        let mut functions = Vec::new();
+        for file in [Some(file), debug.as_ref()].into_iter().flatten() {
+            collect(file, &mut functions);
+        }
+        // Of several at one address, the one that says how long it is, by its shortest name: others are aliases.
+        functions.sort_by(|one: &Function, other| {
+            let key = |function: &Function| (function.address, function.end == function.address, function.name.len());
+            key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
+        });
+        functions.dedup_by_key(|function| function.address);
+        let with_lines = debug
+            .as_ref()
+            .filter(|file| file.section_by_name(".debug_info").is_some());
+        Binary {
+            first_address: file.segments().map(|segment| segment.address()).min().unwrap_or(0) / PAGE_BYTES
+                * PAGE_BYTES,
+            functions,
+            lines: lines(with_lines.unwrap_or(file)),
+        }
+    }
+
+    /// What the code is called that lies so many bytes behind the first one that is loaded.
+    pub fn code(&self, offset: u64) -> Option<Code> {
+        let address = self.first_address.checked_add(offset)?;
+        let symbol = self
+            .symbol(address)
+            .map(|name| demangle(name).unwrap_or_else(|| name.to_owned()));
+        let (function, line) = self.frame(address).unwrap_or_default();
+        Some(Code {
+            function: function.or(symbol)?,
+            line,
+        })
+    }
+
+    fn symbol(&self, address: u64) -> Option<&str> {
+        let place = self.functions.partition_point(|function| function.address <= address);
+        let function = &self.functions[place.checked_sub(1)?];
+        let next = self.functions.get(place).map_or(u64::MAX, |next| next.address);
+        // Functions in assembly often do not say how long they are.
+        let end = if function.end > function.address {
+            function.end
+        } else {
+            next
+        };
+        (address < end).then_some(&*function.name)
+    }
+
+    /// Of functions that were put into one another, the innermost.
+    fn frame(&self, address: u64) -> Option<(Option<String>, Option<Line>)> {
+        let mut frames = self.lines.as_ref()?.find_frames(address).skip_all_loads().ok()?;
+        let frame = frames.next().ok()??;
+        let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
+        let name = name.map(|name| demangle(&name).unwrap_or_else(|| name.into_owned()));
+        let line = frame.location.and_then(|place| {
+            Some(Line {
+                path: place.file?.to_owned(),
+                number: place.line?,
+            })
+        });
+        Some((name, line))
+    }
+}
+
+/// Looked at before it is opened: opening a pipe waits for its writer.
+pub(crate) fn open(path: &Path) -> Option<Cache> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some(ReadCache::new(fs::File::open(path).ok()?))
+}
+
+fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+            continue;
+        };
+        let is_function = matches!(st_info.st_type(), STT_FUNC | STT_GNU_IFUNC);
+        if !is_function || symbol.is_undefined() || symbol.section_index().is_none() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        let name = name.split_once('@').map_or(name, |(name, _version)| name);
+        if !name.is_empty() {
+            functions.push(Function {
+                address: symbol.address(),
+                end: symbol.address().saturating_add(symbol.size()),
+                name: name.into(),
+            });
+        }
+    }
+}
+
+fn lines(file: &File<'_>) -> Option<addr2line::Context<EndianRcSlice<RunTimeEndian>>> {
+    file.section_by_name(".debug_info")?;
+    let endian = match file.is_little_endian() {
+        true => RunTimeEndian::Little,
+        false => RunTimeEndian::Big,
+    };
+    let load = |section: gimli::SectionId| -> Result<_, gimli::Error> {
+        let data = file
+            .section_by_name(section.name())
+            .and_then(|section| section.uncompressed_data().ok())
+            .unwrap_or_default();
+        Ok(EndianRcSlice::new(Rc::from(&*data), endian))
+    };
+    addr2line::Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses of code to the names that their authors gave it.
+//!
+//! - [`binary`]: functions and lines of a program or a library
+//! - [`kernel`]: functions of the kernel that runs
+//! - [`debug_file`]: where the names of a stripped program are
+//! - [`demangle`]: names of linkers as names of the source
+
+pub mod binary;
+pub mod debug_file;
+pub mod demangle;
+pub mod kernel;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whose events a stream holds, where it is of one process.
+
+use piste_ctf::read::plan::IntegerNode;
+use piste_ctf::read::schema::{EnvironmentValue, Scope};
+use piste_ctf::read::walk::Visitor;
+
+use crate::finding::Findings;
+use crate::folder::Trace;
+use crate::index::StreamIndex;
+use crate::stream::{Stream, StreamFile};
+
+/// Enough for the start of a packet.
+const WINDOW_BYTES: usize = 4 << 10;
+
+/// The process of which all events of a stream are, as traces of programs say: they are of one process, or each of their packets is.
+pub fn process(trace: &Trace, index: &StreamIndex) -> Option<i64> {
+    let environment = &trace.schema().environment;
+    if let Some((_, EnvironmentValue::Integer(vpid))) = environment.iter().find(|(key, _)| key == "vpid") {
+        return Some(*vpid);
+    }
+    let file = StreamFile {
+        plan: &trace.plan,
+        index,
+    };
+    let first = 0..index.packets.len().min(1);
+    let mut stream = Stream::open(&file, first, WINDOW_BYTES).ok()?;
+    stream.next(&mut Findings::default());
+    let head = stream.parts().3.to_vec();
+    let mut vpid = Vpid::default();
+    let visited = stream.parts().0.visit_packet(Scope::PacketContext, &head, &mut vpid);
+    visited.ok().and(vpid.value)
+}
+
+/// Looks for the field `vpid`.
+#[derive(Default)]
+struct Vpid {
+    is_next: bool,
+    value: Option<i64>,
+}
+
+impl Visitor for Vpid {
+    fn field(&mut self, name: &str) {
+        self.is_next = name == "vpid";
+    }
+
+    fn integer(&mut self, _integer: &IntegerNode, value: u64) {
+        if std::mem::take(&mut self.is_next) {
+            self.value = Some(value.cast_signed());
+        }
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste analyze`, `insights` and `diff` on a recorded trace that is damaged in one way after the other: all of them answer and say what is
+//! missing. That they claim nothing untrue is tested where the truth is known, on machines that are simulated (crates/analysis/src/model/truth.rs).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use piste_suite::Workplace;
+use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_suite::process::allowed_cpu;
+use piste_suite::report::{analyze, number, rows, text, time_is_filled};
+use serde_json::Value;
+
+/// Of `timestamp_begin` and `timestamp_end` in a packet.
+const BEGIN_AT: usize = 32;
+const END_AT: usize = 40;
+const ALL_THREADS: [&str; 4] = ["--table", "threads", "--limit", "1000000"];
+
+/// The whole system while a script computes, writes and waits; on one CPU that stays online, as Linux 6.18 does not tell who follows the idle
+/// thread on one that was offline.
+fn record(place: &KernelWorkplace) -> PathBuf {
+    let trace = place.path("whole");
+    let busy = "for i in 1 2 3 4; do ls / | sort | md5sum; dd if=/dev/zero of=file bs=4K count=20 conv=fsync status=none; sleep 0.05; done";
+    let record = ["record", "--no-user", "-a", "-o", text(&trace)];
+    let on_one_cpu = ["--", "taskset", "-c", &allowed_cpu(), "sh", "-c", busy];
+    place.piste_succeeds(&[&record[..], &on_one_cpu].concat());
+    trace
+}
+
+/// The files of CPUs, the largest first.
+fn streams(trace: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(trace.join("kernel")).expect("a trace of the kernel");
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    let is_of_cpu = |file: &PathBuf| {
+        file.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("kernel_"))
+    };
+    files.retain(is_of_cpu);
+    files.sort_by_key(|file| std::cmp::Reverse(fs::metadata(file).map_or(0, |metadata| metadata.len())));
+    files
+}
+
+/// Where the packets of a file begin.
+fn packets(bytes: &[u8]) -> Vec<usize> {
+    let magic = 0xc1fc_1fc1_u32.to_le_bytes();
+    let starts = bytes.windows(4).enumerate().filter(|(_, word)| *word == magic);
+    starts.map(|(at, _)| at).collect()
+}
+
+/// Where the packets of the later half of a file's time begin, or some of the earlier half; the first packet is before.
+fn later_half(bytes: &[u8], starts: &[usize]) -> usize {
+    let ticks = |start: usize, offset: usize| {
+        let word = &bytes[start + offset..][..8];
+        u64::from_le_bytes(word.try_into().expect("8 bytes"))
+    };
+    let middle = u64::midpoint(ticks(starts[0], BEGIN_AT), ticks(starts[starts.len() - 1], END_AT));
+    let earlier = starts.partition_point(|start| ticks(*start, BEGIN_AT) <= middle);
+    starts[(earlier - 1).max(1)]
+}
+
+fn change(file: &Path, how: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).expect("it can be read");
+    how(&mut bytes);
+    fs::write(file, bytes).expect("it can be written");
+}
+
+/// Every analysis answers, or says which events it needs.
+fn all_answer(place: &Workplace, whole: &str, damaged: &str) {
+    let all = place.piste_json(&["analyze"]);
+    let names = all
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|analysis| analysis["name"].as_str());
+    for name in names
+        .map(|name| name.expect("a name"))
+        .filter(|name| *name != "periods")
+    {
+        let answered = place.piste(&["analyze", name, damaged, "--json"]);
+        let is_answer = answered.status == 0 && serde_json::from_str::<Value>(&answered.stdout).is_ok();
+        let is_refusal = answered.status == 1 && answered.stderr.contains(" needs ");
+        assert!(is_answer || is_refusal, "{damaged}: {answered}");
+    }
+    for arguments in [
+        &["insights", damaged][..],
+        &["diff", whole, damaged],
+        &["diff", damaged, whole],
+    ] {
+        place.piste(arguments).expect_success();
+    }
+}
+
+/// A copy of a trace that something was done to; nothing when the trace is too small for that.
+fn damaged(place: &Workplace, whole: &Path, damage: &str) -> Option<PathBuf> {
+    let copy = place.path(damage);
+    place.run("cp", &["-a", text(whole), text(&copy)]).expect_success();
+    let files = streams(&copy);
+    let first = &files[0];
+    let starts = packets(&fs::read(first).expect("it can be read"));
+    match damage {
+        "no stream" if files.len() > 1 => fs::remove_file(first).expect("it is removed"),
+        "cut" => change(first, |bytes| bytes.truncate(bytes.len() * 2 / 3)),
+        "early end" if starts.len() > 1 => change(first, |bytes| bytes.truncate(later_half(bytes, &starts))),
+        "lost packet" if starts.len() > 4 => {
+            change(first, |bytes| _ = bytes.drain(starts[2]..starts[3]));
+        }
+        "no packet" if starts.len() > 4 => {
+            change(first, |bytes| bytes[starts[2]..starts[3]].fill(0));
+        }
+        "no event" if starts.len() > 4 => {
+            let middle = usize::midpoint(starts[2], starts[3]);
+            change(first, |bytes| bytes[middle..middle + 512].fill(0xff));
+        }
+        "empty" => files.iter().for_each(|file| change(file, Vec::clear)),
+        _ => return None,
+    }
+    Some(copy)
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let Some(place) = kernel_workplace() else { return };
+    let whole = record(&place);
+    for damage in ["no stream", "cut", "early end", "lost packet", "no packet", "no event"] {
+        let Some(copy) = damaged(&place, &whole, damage) else {
+            println!("skipped: the trace is too small for: {damage}");
+            continue;
+        };
+        let (whole, copy) = (text(&whole), text(&copy));
+        let answered = place.piste(&["analyze", "health", copy]);
+        answered.expect_success();
+        let is_said = answered.stderr.contains("what threads did there is unknown");
+        assert!(is_said, "{damage}: {answered}");
+        if damage == "no stream" {
+            // A call may have ended there, and another begun.
+            let entry_to_exit = [
+                "--begin-event",
+                "name == \"syscall_entry_write\"",
+                "--end-event",
+                "name == \"syscall_exit_write\"",
+            ];
+            let periods = place.piste(
+                &[
+                    &["analyze", "periods", copy, "--csv", "--table", "log"],
+                    &entry_to_exit[..],
+                ]
+                .concat(),
+            );
+            assert!(periods.stderr.contains("there is no event of CPU"), "{periods}");
+            assert_eq!(periods.stdout.lines().count(), 1, "{periods}");
+        }
+        if matches!(damage, "no stream" | "no event") {
+            all_answer(&place, whole, copy);
+        }
+        time_is_filled(&analyze(&place, "ltt", copy, &ALL_THREADS));
+    }
+}
+
+#[test]
+fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
+    let Some(place) = kernel_workplace() else { return };
+    let whole = record(&place);
+    let unrecorded = |trace: &Path| {
+        let stats = place.piste_json(&["stats", text(trace)]);
+        let findings = stats["findings"].as_array().expect("a list");
+        let kinds = findings.iter().map(|finding| &finding["kind"]);
+        kinds.filter(|kind| *kind == "unrecorded").count()
+    };
+    assert_eq!(unrecorded(&whole), 0, "every CPU is recorded to the end, quiet or not");
+    let Some(copy) = damaged(&place, &whole, "early end") else {
+        println!("skipped: the trace is too small");
+        return;
+    };
+    assert_eq!(unrecorded(&copy), 1);
+    let report = analyze(&place, "health", text(&copy), &["--limit", "1000000"]);
+    let end_ns = number(&report["end_ns"]);
+    let is_last = |gap: &&Value| number(&gap["begin_ns"]) + number(&gap["duration_ns"]) == end_ns;
+    let gap = rows(&report, "gaps").iter().find(is_last);
+    let gap = gap.expect("it reaches to the end");
+    let mut cpus = rows(&report, "cpus").iter();
+    let cpu = cpus.find(|cpu| cpu["cpu"] == gap["cpu"]).expect("it has events");
+    assert!(number(&cpu["unknown_ns"]) >= number(&gap["duration_ns"]), "{cpu} {gap}");
+}
+
+#[test]
+fn a_part_of_a_trace_is_analyzed_as_well() {
+    let Some(place) = kernel_workplace() else { return };
+    let whole = record(&place);
+    let whole = text(&whole);
+    let report = place.piste_json(&["analyze", "health", whole]);
+    let (begin, end) = (number(&report["begin_ns"]), number(&report["end_ns"]));
+    let at = |percent: i64| (begin + (end - begin) / 100 * percent).to_string();
+    let (early, late, middle) = (at(30), at(70), at(50));
+    for (name, options) in [
+        ("both ends", &["--begin", &early, "--end", &late][..]),
+        ("no dump", &["--filter", "$name !~ \"lttng_statedump_*\""]),
+        (
+            "one event",
+            &[
+                "--begin",
+                &middle,
+                "--filter",
+                "$name == \"sched_switch\" && next_comm == \"sleep\"",
+            ],
+        ),
+        ("nothing", &["--begin", &middle, "--end", &middle]),
+    ] {
+        let part = place.path(name);
+        place.piste_succeeds(&[&["trim", whole, "-o", text(&part)], options].concat());
+        if name != "no dump" {
+            all_answer(&place, whole, text(&part));
+        }
+        if !matches!(name, "one event" | "nothing") {
+            time_is_filled(&analyze(&place, "ltt", text(&part), &ALL_THREADS));
+        }
+    }
+    let empty = damaged(&place, Path::new(whole), "empty").expect("it can be emptied");
+    all_answer(&place, whole, text(&empty));
+}
+
+#[test]
+fn a_part_is_not_taken_for_all_that_happened() {
+    let Some(place) = kernel_workplace() else { return };
+    let whole = record(&place);
+    let (dd, all) = (["--comm", "dd"], ["--limit", "1000000"]);
+    let calls = |trace: &Path| {
+        let report = analyze(&place, "syscallstats", text(trace), &[dd, all].concat());
+        let calls = rows(&report, "syscalls")
+            .iter()
+            .filter(|call| call["syscall"] != "execve");
+        let named = |call: &Value| (call["syscall"].clone(), call["count"].clone(), call["total_ns"].clone());
+        calls.map(named).collect::<Vec<_>>()
+    };
+    let on_switches = "$name == \"sched_switch\" && next_prio > 0";
+    for (name, options, note) in [
+        ("by name", &["--event", "sched_*"][..], None),
+        ("by thread", &dd, Some("only what happened on some threads")),
+        ("by CPU", &["--cpu", "0"], Some("only events of some CPUs")),
+        ("by field", &["--filter", on_switches], Some("only some events are in")),
+    ] {
+        let part = place.path(name);
+        place.piste_succeeds(&[&["trim", text(&whole), "-o", text(&part)], options].concat());
+        let answered = place.piste(&["analyze", "health", text(&part)]);
+        answered.expect_success();
+        match note {
+            Some(note) => assert!(answered.stderr.contains(note), "{name}: {answered}"),
+            None => assert!(!answered.stderr.contains("are not recorded"), "{name}: {answered}"),
+        }
+        if matches!(name, "by thread" | "by field") {
+            let health = analyze(&place, "health", text(&part), &[]);
+            let known = rows(&health, "cpus").iter().map(|cpu| number(&cpu["known_ns"]));
+            assert_eq!(
+                known.sum::<i64>(),
+                0,
+                "{name}: somebody else may have had a CPU between two events"
+            );
+        }
+        if name == "by thread" {
+            assert_eq!(calls(&part), calls(&whole), "what a thread calls is all there");
+        }
+    }
+}
+
+#[test]
+fn filtered_switches_do_not_tell_who_has_a_cpu() {
+    let Some(place) = kernel_workplace() else { return };
+    let trace = place.path("asleep");
+    let switches = ["-k", "sched_switch", "--filter", "prev_comm == \"sleep\""];
+    let record = [
+        &["record", "--no-user"],
+        &switches[..],
+        &["-o", text(&trace), "--", "sleep", "0.01"],
+    ]
+    .concat();
+    place.piste_succeeds(&record);
+    let answered = place.piste(&["analyze", "health", text(&trace)]);
+    answered.expect_success();
+    assert!(answered.stderr.contains("only some events are in"), "{answered}");
+    let health = analyze(&place, "health", text(&trace), &[]);
+    let known = rows(&health, "cpus").iter().map(|cpu| number(&cpu["known_ns"]));
+    assert_eq!(known.sum::<i64>(), 0);
+}

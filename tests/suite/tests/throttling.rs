@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `piste insights` says of a process whose control group limits its CPU time, beside what the kernel counts for that group.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use piste_suite::Workplace;
+use piste_suite::kernel::workplace as kernel_workplace;
+use piste_suite::process::run;
+use piste_suite::report::{analyze, number, record_whole, rows, text};
+use serde_json::Value;
+
+/// A control group of 10 ms of CPU time in 100 ms, in a mount of its own. Both are gone when it is dropped.
+struct Group {
+    mount: PathBuf,
+    folder: PathBuf,
+}
+
+impl Group {
+    /// `None` where no control groups limit CPU time.
+    fn make(place: &Workplace) -> Option<Group> {
+        let mount = place.path("groups");
+        fs::create_dir(&mount).expect("a folder can be made there");
+        let kinds = [("cgroup", "cpu"), ("cgroup", "cpu,cpuacct"), ("cgroup2", "rw")];
+        kinds.into_iter().find_map(|(kind, options)| {
+            let arguments = ["-t", kind, "-o", options, "piste-test", text(&mount)];
+            if !run(Command::new("mount").args(arguments)).success() {
+                return None;
+            }
+            let group = Group {
+                folder: mount.join(format!("piste-test-{}", std::process::id())),
+                mount: mount.clone(),
+            };
+            fs::create_dir(&group.folder).ok()?;
+            let limits = match kind {
+                "cgroup2" => &[("cpu.max", "10000 100000")][..],
+                _ => &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "10000")],
+            };
+            let is_limited = |(file, limit): &(&str, &str)| fs::write(group.folder.join(file), limit).is_ok();
+            limits.iter().all(is_limited).then_some(group)
+        })
+    }
+
+    /// A count of its `cpu.stat`.
+    fn count(&self, key: &str) -> i64 {
+        let stat = fs::read_to_string(self.folder.join("cpu.stat")).expect("a group has one");
+        let mut words = stat.lines().filter_map(|line| line.split_once(' '));
+        let found = words.find(|(word, _)| *word == key);
+        found.map_or(0, |(_, count)| count.parse().expect("a number"))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let members = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines() {
+            let _ = fs::write(self.mount.join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.folder);
+        run(Command::new("umount").arg(&self.mount));
+    }
+}
+
+/// Uses 100 ms of CPU time as a member of a group, and says its pid.
+const COMPUTE_THERE: &str = "
+import os, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+open(sys.argv[1] + '/cgroup.procs', 'w').write('0')
+end = time.process_time() + 0.1
+while time.process_time() < end:
+    pass
+open(sys.argv[2] + '/cgroup.procs', 'w').write('0')
+print(os.getpid(), min(os.sched_getaffinity(0)))
+";
+
+/// Two processes that compute for 200 ms each on one CPU, and their pids.
+const COMPUTE_TOGETHER: &str = "
+import os, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+child = os.fork()
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    pass
+if child:
+    os.waitpid(child, 0)
+    print(os.getpid(), child)
+";
+
+fn numbers(text: &str) -> Vec<i64> {
+    text.split_whitespace()
+        .map(|word| word.parse().expect("a number"))
+        .collect()
+}
+
+/// What is said of a process.
+fn throttled(place: &Workplace, trace: &str, pid: i64) -> Option<Value> {
+    let found = place.piste_json(&["insights", trace]);
+    let process = format!("({pid})");
+    let is_ours = |insight: &&Value| {
+        insight["kind"] == "throttled" && insight["what"].as_str().is_some_and(|what| what.contains(&process))
+    };
+    rows(&found, "insights").iter().find(is_ours).cloned()
+}
+
+#[test]
+fn a_process_with_a_limit_of_cpu_time_is_throttled_as_often_as_the_kernel_counts() {
+    let Some(place) = kernel_workplace() else { return };
+    let Some(group) = Group::make(&place) else {
+        println!("skipped: no control groups with limits of CPU time here");
+        return;
+    };
+    for _ in 1..=3 {
+        let (count, stolen) = (group.count("nr_throttled"), group.count("throttled_time"));
+        let command = ["python3", "-c", COMPUTE_THERE, text(&group.folder), text(&group.mount)];
+        let (trace, said) = record_whole(&place, &["-a", "--preset", "sched"], &command);
+        let said = numbers(&said);
+        let count = group.count("nr_throttled") - count;
+        assert!(
+            count >= 5,
+            "{count} times throttled, and 90 ms must be used in parts of 10 ms"
+        );
+        let found = throttled(&place, &trace, said[0]);
+        if let Some(found) = &found {
+            assert!(number(&found["count"]) <= count + 1, "{count} times: {found:#}");
+        }
+        // Who cannot run because of others cannot be told from who is not let.
+        let top = analyze(&place, "cputop", &trace, &[]);
+        let own = rows(&top, "cpus").iter().find(|row| row["cpu"] == said[1]);
+        let busy_percent = own.and_then(|row| row["busy_percent"].as_f64()).expect("its CPU");
+        if busy_percent < 40.0 {
+            let found = found.unwrap_or_else(|| panic!("not found, {count} times throttled: {top:#}"));
+            assert!(2 * number(&found["count"]) >= count, "{count} times: {found:#}");
+            // Of groups of version 2 it is called otherwise.
+            let throttled_ns = group.count("throttled_time") - stolen;
+            assert!(
+                2 * number(&found["total_ns"]) >= throttled_ns,
+                "{throttled_ns} ns: {found:#}"
+            );
+            return;
+        }
+    }
+    println!("skipped: the CPU is never idle, and a limit shows only then");
+}
+
+#[test]
+fn processes_that_share_a_cpu_are_not_throttled() {
+    let Some(place) = kernel_workplace() else { return };
+    let command = ["python3", "-c", COMPUTE_TOGETHER];
+    let (trace, said) = record_whole(&place, &["-a", "--preset", "sched"], &command);
+    for pid in numbers(&said) {
+        assert_eq!(throttled(&place, &trace, pid), None);
+    }
+}
