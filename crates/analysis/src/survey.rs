@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A look at the first events of a trace, for what the model has to know before: whether events of some threads only were recorded, and
-//! which CPUs have no stream although something happens there.
+//! A look at the first events of a trace, for what the model has to know before: whether events of some threads only were recorded, which
+//! CPUs have no stream although something happens there, and of which ones the kernel does not tell all switches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,8 @@ pub const EVENTS_ENOUGH: u64 = 100_000;
 const CONTRADICTED_OF: u64 = 50;
 /// And so many on each CPU, as recording does not begin at once.
 const CONTRADICTED_MAX: u64 = 2;
+/// So many switches away from an idle thread are missing, and none is there, where they are not told.
+const IDLE_ENDS_MISSED_MIN: u64 = 2;
 
 /// What the first events tell.
 #[derive(Clone, Debug, Default)]
@@ -30,12 +32,22 @@ pub struct Survey {
     ran_unseen: BTreeSet<(i32, u32)>,
     switches: u64,
     contradicted: u64,
+    idle_ends: BTreeMap<u32, IdleEnds>,
     /// Wake-ups were seen.
     pub has_wakeups: bool,
     /// Their begins, too.
     pub has_waking: bool,
     /// The names of devices, which a state dump tells when the first requests are over.
     pub devices: BTreeMap<u32, Box<[u8]>>,
+}
+
+/// Switches of a CPU away from its idle thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdleEnds {
+    /// In the trace.
+    told: u64,
+    /// There must have been.
+    missed: u64,
 }
 
 impl Survey {
@@ -61,10 +73,14 @@ impl Survey {
                 self.went_on(switch.previous_tid);
                 self.switches += 1;
                 let before = self.current.insert(cpu, (switch.next_tid, ns));
-                let is_contradicted = |(tid, since_ns): (i32, i64)| {
-                    tid != switch.previous_tid && gaps.within(since_ns, ns + 1, Some(cpu)).is_none()
+                let is_contradicted = |(tid, since_ns): &(i32, i64)| {
+                    *tid != switch.previous_tid && gaps.within(*since_ns, ns + 1, Some(cpu)).is_none()
                 };
-                self.contradicted += u64::from(before.is_some_and(is_contradicted));
+                let wrong = before.filter(is_contradicted);
+                self.contradicted += u64::from(wrong.is_some());
+                let idle_ends = self.idle_ends.entry(cpu).or_default();
+                idle_ends.told += u64::from(switch.previous_tid == 0);
+                idle_ends.missed += u64::from(wrong.is_some_and(|(tid, _)| tid == 0));
             }
             Fact::Waking(woken) => {
                 (self.has_waking, self.has_wakeups) = (true, true);
@@ -96,6 +112,13 @@ impl Survey {
     pub fn is_partial(&self) -> bool {
         let is_often = self.contradicted * CONTRADICTED_OF > self.switches;
         is_often && self.contradicted > CONTRADICTED_MAX * self.current.len() as u64
+    }
+
+    /// CPUs of which no switch away from the idle thread is told, in a trace of all threads.
+    pub fn idle_ends_untold(&self) -> impl Iterator<Item = u32> {
+        let is_untold = |ends: &IdleEnds| ends.told == 0 && ends.missed >= IDLE_ENDS_MISSED_MIN;
+        let untold = self.idle_ends.iter().filter(move |(_, ends)| is_untold(ends));
+        untold.map(|(cpu, _)| *cpu)
     }
 
     /// It tells which threads have the CPUs.
@@ -153,6 +176,15 @@ mod tests {
         let partial = [(1, 2), (3, 1)].repeat(10);
         assert!(survey(&partial).is_partial());
         assert!(!survey(&partial[..4]).is_partial(), "recording may begin like that");
+    }
+
+    #[test]
+    fn switches_away_from_an_idle_thread_may_be_untold() {
+        let is_untold = |switches: &[(i32, i32)]| survey(switches).idle_ends_untold().any(|cpu| cpu == 0);
+        assert!(is_untold(&[(1, 0), (2, 0), (1, 0)]));
+        assert!(!is_untold(&[(1, 0), (2, 0)]), "recording may begin like that");
+        assert!(!is_untold(&[(1, 0), (2, 0), (1, 0), (0, 2)]));
+        assert!(!is_untold(&[(1, 3), (2, 3), (1, 3)]));
     }
 
     #[test]

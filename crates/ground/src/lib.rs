@@ -139,6 +139,7 @@ impl<'t> Ground<'t> {
             has_wakeups: survey.has_wakeups,
             has_waking: survey.has_waking,
             has_interrupts: needs::has_interrupts(traces),
+            idle_ends_untold: survey.idle_ends_untold().filter(|_| !has_others).collect(),
             hidden: is_said.then_some("pisted"),
         };
         Ok(Ground {
@@ -187,6 +188,13 @@ impl<'t> Ground<'t> {
             notes.push("events are missing here: what threads did there is unknown, see `piste stats`".to_owned());
         }
         notes.extend(self.cut.iter().cloned());
+        let untold = circumstances.idle_ends_untold.iter();
+        notes.extend(untold.map(|cpu| {
+            format!(
+                "the kernel did not tell when CPU {cpu} turned from idling to a thread, as Linux 6.18 does not after a CPU was offline: \
+                 threads are known to run there from their first event on"
+            )
+        }));
         let unseen = self.unseen.iter();
         notes.extend(unseen.map(|cpu| format!("there is no event of CPU {cpu}: what threads did there is unknown")));
         notes

@@ -31,6 +31,8 @@ mod state;
 mod thread;
 mod turn;
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use self::file_calls::Effect;
@@ -73,6 +75,8 @@ pub struct Circumstances {
     pub has_waking: bool,
     /// It tells what devices interrupt threads for.
     pub has_interrupts: bool,
+    /// CPUs of which no switch away from the idle thread is told: Linux 6.18 tells none after a CPU was offline.
+    pub idle_ends_untold: BTreeSet<u32>,
     /// How the names of the tracer's own threads begin, when it leaves out what they do and what interrupts them.
     pub hidden: Option<&'static str>,
 }
@@ -90,6 +94,7 @@ impl Circumstances {
             has_wakeups: true,
             has_waking: true,
             has_interrupts: true,
+            idle_ends_untold: BTreeSet::new(),
             hidden: None,
         }
     }
@@ -190,6 +195,9 @@ impl System {
                     return;
                 };
                 self.enter_cpu(cpu, at.ns);
+                if at.tid.is_some_and(|tid| tid != 0) && self.cpu(cpu).is_idle() {
+                    self.current(cpu, &at, to);
+                }
                 match *fact {
                     // Only some of them.
                     Fact::Switch(_) if !self.circumstances.has_switches => {}
@@ -214,14 +222,18 @@ impl System {
         self.circumstances.gaps.add(gap);
     }
 
-    /// The thread on which an event happened is not known without its context.
+    /// The thread on which an event happened is not known without its context. Of a CPU that is idle another thread may have it by now, see
+    /// [`Circumstances::idle_ends_untold`].
     #[inline]
     pub fn wants_tid(&self, cpu: Option<u32>, ns: i64) -> bool {
         if self.circumstances.is_partial {
             return true;
         }
         let known = cpu.and_then(|cpu| self.cpus.get(cpu as usize)?.as_ref());
-        known.is_none_or(|cpu| cpu.current.is_none() || ns < cpu.blind_until_ns || !self.circumstances.gaps.is_empty())
+        known.is_none_or(|cpu| {
+            let is_known = cpu.current.is_some() && !cpu.is_idle();
+            !is_known || ns < cpu.blind_until_ns || !self.circumstances.gaps.is_empty()
+        })
     }
 
     /// The trace ends; what is not over yet is told as far as it got.
@@ -365,7 +377,7 @@ impl System {
     fn enter_cpu(&mut self, cpu: u32, ns: i64) {
         let place = cpu as usize;
         if self.cpus.len() <= place || self.cpus[place].is_none() {
-            self.add_cpu(cpu);
+            self.add_cpu(cpu, ns);
         }
         if self.circumstances.gaps.is_empty() {
             return;
@@ -379,24 +391,27 @@ impl System {
         if let Some((_, end_ns)) = blind {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
             known.current = None;
-            known.occupied_ns = known.occupied_ns.max(end_ns.min(ns));
+            let since_ns = if known.tells_idle_ends { end_ns.min(ns) } else { ns };
+            known.occupied_ns = known.occupied_ns.max(since_ns);
             known.lose_interrupts();
             known.raised = [None; SOFT_VECTORS];
         }
     }
 
-    fn add_cpu(&mut self, cpu: u32) {
+    fn add_cpu(&mut self, cpu: u32, ns: i64) {
         let idle = self.add_thread(0);
         self.threads[idle.index()].nature = Nature::Idle;
         self.threads[idle.index()].name = self.names.keep(format!("swapper/{cpu}").as_bytes());
+        let tells_idle_ends = !self.circumstances.idle_ends_untold.contains(&cpu);
         let place = cpu as usize;
         if self.cpus.len() <= place {
             self.cpus.resize(place + 1, None);
         }
         self.cpus[place] = Some(Cpu {
             current: None,
-            occupied_ns: self.circumstances.begin_ns,
+            occupied_ns: if tells_idle_ends { self.circumstances.begin_ns } else { ns },
             idle,
+            tells_idle_ends,
             blind_until_ns: i64::MIN,
             contradictions: 0,
             last_ns: self.circumstances.begin_ns,

@@ -109,10 +109,13 @@ impl System {
         if let Some(wake) = self.threads[id.index()].woken.take() {
             self.make_runnable(id, wake, wake.ns, to);
         }
+        let tells_idle_ends = self.cpu(cpu).tells_idle_ends;
         let thread = &self.threads[id.index()];
         let (state, begin_ns) = (thread.state, thread.since_ns);
         let wake = thread.wake;
         let before = match state {
+            // It may have come and gone before.
+            State::Unknown if thread.nature == Nature::Idle && !tells_idle_ends => State::Unknown,
             // Nobody says when it became runnable.
             State::Blocked(_) | State::Unknown | State::Stopped if !self.circumstances.has_wakeups => State::Unknown,
             _ => State::Runnable(Why::Unknown),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For tests: traces as text, a line for each event: `10 cpu0 switch 1 waits 2` is at 10 ns on CPU 0.
+//! For tests: traces as text, a line for each event: `10 cpu0 switch 1 waits 2` is at 10 ns on CPU 0; `10 cpu0:1 read`, where the event's
+//! context says that it happened on thread 1.
 //!
 //! | | |
 //! |---|---|
@@ -27,13 +28,15 @@ use crate::facts::{
 pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let (ns, cpu) = (number(words[0]), number(&words[1][3..]) as u32);
-        let fact = fact(system, &words[2..]);
-        let at = At {
-            ns: ns.into(),
-            cpu: Some(cpu),
-            tid: None,
+        let ns = number(words[0]).into();
+        let (cpu, tid) = match words[1][3..].split_once(':') {
+            Some((cpu, tid)) => (cpu, Some(number(tid))),
+            None => (&words[1][3..], None),
         };
+        let cpu = Some(number(cpu) as u32);
+        let tid = tid.filter(|_| system.wants_tid(cpu, ns));
+        let fact = fact(system, &words[2..]);
+        let at = At { ns, cpu, tid };
         system.apply(&fact, at, to);
     }
 }

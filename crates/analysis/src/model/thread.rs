@@ -163,6 +163,8 @@ pub(super) struct Cpu {
     pub(super) occupied_ns: i64,
     /// The thread that is nobody.
     pub(super) idle: ThreadId,
+    /// Switches away from it are in the trace.
+    pub(super) tells_idle_ends: bool,
     /// Who has it is trusted from here on: the end of the last gap.
     pub(super) blind_until_ns: i64,
     /// How often an event contradicted what was known of it.
@@ -180,6 +182,12 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
+    /// Its idle thread has it, as far as is known.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.current == Some(self.idle)
+    }
+
     /// What happens on it is done by the thread that has it, and not by an interrupt.
     #[inline]
     pub(super) fn is_of_thread(&self) -> bool {

@@ -70,6 +70,8 @@ enum Damage {
     NoWaking,
     NoWakeups,
     NoInterrupts,
+    /// No switch of a CPU away from its idle thread is told: Linux 6.18 does so when the CPU was offline once.
+    NoIdleEnds(u32),
 }
 
 struct Case {
@@ -113,16 +115,12 @@ impl Case {
             }
             Damage::NoCpu(cpu) => {
                 events.retain(|(at, _)| at.cpu != Some(cpu));
-                let mut survey = Survey::default();
-                for (at, fact) in events.iter() {
-                    survey.look(fact, at, &Gaps::default());
-                }
                 let gap = |cpu| Gap {
                     cpu: Some(cpu),
                     begin_ns: 0,
                     end_ns: i64::MAX,
                 };
-                let gaps: Vec<Gap> = survey.unseen_cpus(false).map(gap).collect();
+                let gaps: Vec<Gap> = survey(events).unseen_cpus(false).map(gap).collect();
                 if gaps.is_empty() {
                     return None;
                 }
@@ -183,19 +181,40 @@ impl Case {
                 });
             }
             Damage::NoInterrupts => events.retain(|(_, fact)| !matches!(fact, Fact::Begin(_) | Fact::End(_))),
+            Damage::NoIdleEnds(cpu) => {
+                events.retain(|(at, fact)| match fact {
+                    Fact::Switch(switch) => switch.previous_tid != 0 || at.cpu != Some(cpu),
+                    _ => true,
+                });
+                circumstances.idle_ends_untold.extend(survey(events).idle_ends_untold());
+                if circumstances.idle_ends_untold.is_empty() {
+                    return None;
+                }
+            }
         }
         system = System::new(circumstances);
         keep_names(&mut system);
         let mut told = Told::default();
         for (at, fact) in &machine.events {
-            let tid = at
-                .tid
-                .filter(|_| self.has_tids || matches!(self.damage, Damage::Partial | Damage::OwnEvents));
+            let has_tids = self.has_tids
+                || matches!(
+                    self.damage,
+                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(_)
+                );
+            let tid = at.tid.filter(|_| has_tids && system.wants_tid(at.cpu, at.ns));
             system.apply(fact, At { tid, ..*at }, &mut told);
         }
         system.finish(end_ns, &mut told);
         Some((system, told, machine.truth))
     }
+}
+
+fn survey(events: &[(At, Fact<'_>)]) -> Survey {
+    let mut survey = Survey::default();
+    for (at, fact) in events {
+        survey.look(fact, at, &Gaps::default());
+    }
+    survey
 }
 
 impl Truth {
@@ -307,6 +326,7 @@ fn what_is_known_of_a_damaged_trace_is_true() {
         (Damage::NoWaking, 90),
         (Damage::NoWakeups, 90),
         (Damage::NoInterrupts, 95),
+        (Damage::NoIdleEnds(1), 80),
     ] {
         let (mut known_ns, mut all_ns) = (0, 0);
         for seed in 1..=SEEDS {

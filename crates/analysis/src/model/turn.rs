@@ -106,8 +106,27 @@ impl System {
             thread.state = State::Unknown;
             thread.since_ns = blind_until_ns;
             thread.call = Calling::Unknown;
-            self.tell(id, known, (since_ns, blind_from_ns), None, to);
-            self.tell(id, State::Unknown, (blind_from_ns, blind_until_ns), None, to);
+            let sure_ns = self.sure_until(id, known, blind_from_ns).max(since_ns);
+            self.tell(id, known, (since_ns, sure_ns), None, to);
+            self.tell(id, State::Unknown, (sure_ns, blind_until_ns), None, to);
+        }
+    }
+
+    /// Until when a thread surely did what it has begun, when no event says what came then: a CPU whose switches away from its idle thread are
+    /// not told may have turned to another thread since its last event.
+    fn sure_until(&self, id: ThreadId, known: State, ns: i64) -> i64 {
+        let untold = self.circumstances.idle_ends_untold.iter();
+        let mut cpus = untold.filter_map(|cpu| self.cpus.get(*cpu as usize)?.as_ref());
+        match known {
+            State::Running { .. } => match cpus.find(|cpu| cpu.idle == id) {
+                Some(cpu) => cpu.last_ns.min(ns),
+                None => ns,
+            },
+            State::Runnable(_) => {
+                let may_turn = cpus.filter(|cpu| cpu.current.is_none() || cpu.is_idle());
+                may_turn.map(|cpu| cpu.last_ns).fold(ns, i64::min)
+            }
+            _ => ns,
         }
     }
 
@@ -182,6 +201,8 @@ impl System {
             self.tell(id, State::Unknown, whole, None, to);
             return;
         }
+        let sure_ns = self.sure_until(id, thread.state, at_ns).max(thread.since_ns);
+        self.forget(id, sure_ns, to);
         self.forget(id, at_ns, to);
     }
 
