@@ -48,6 +48,8 @@ struct IdleEnds {
     told: u64,
     /// There must have been.
     missed: u64,
+    /// Those of them to threads that were recorded themselves.
+    missed_own: u64,
 }
 
 impl Survey {
@@ -80,7 +82,10 @@ impl Survey {
                 self.contradicted += u64::from(wrong.is_some());
                 let idle_ends = self.idle_ends.entry(cpu).or_default();
                 idle_ends.told += u64::from(switch.previous_tid == 0);
-                idle_ends.missed += u64::from(wrong.is_some_and(|(tid, _)| tid == 0));
+                if wrong.is_some_and(|(tid, _)| tid == 0) {
+                    idle_ends.missed += 1;
+                    idle_ends.missed_own += u64::from(self.recorded.contains(&switch.previous_tid));
+                }
             }
             Fact::Waking(woken) => {
                 (self.has_waking, self.has_wakeups) = (true, true);
@@ -114,9 +119,12 @@ impl Survey {
         is_often && self.contradicted > CONTRADICTED_MAX * self.current.len() as u64
     }
 
-    /// CPUs of which no switch away from the idle thread is told, in a trace of all threads.
-    pub fn idle_ends_untold(&self) -> impl Iterator<Item = u32> {
-        let is_untold = |ends: &IdleEnds| ends.told == 0 && ends.missed >= IDLE_ENDS_MISSED_MIN;
+    /// CPUs of which no switch away from the idle thread is told; in a trace of all threads, or of some with all switches to them.
+    pub fn idle_ends_untold(&self, is_partial: bool) -> impl Iterator<Item = u32> {
+        let is_untold = move |ends: &IdleEnds| {
+            let missed = if is_partial { ends.missed_own } else { ends.missed };
+            ends.told == 0 && missed >= IDLE_ENDS_MISSED_MIN
+        };
         let untold = self.idle_ends.iter().filter(move |(_, ends)| is_untold(ends));
         untold.map(|(cpu, _)| *cpu)
     }
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn switches_away_from_an_idle_thread_may_be_untold() {
-        let is_untold = |switches: &[(i32, i32)]| survey(switches).idle_ends_untold().any(|cpu| cpu == 0);
+        let is_untold = |switches: &[(i32, i32)]| survey(switches).idle_ends_untold(false).any(|cpu| cpu == 0);
         assert!(is_untold(&[(1, 0), (2, 0), (1, 0)]));
         assert!(!is_untold(&[(1, 0), (2, 0)]), "recording may begin like that");
         assert!(!is_untold(&[(1, 0), (2, 0), (1, 0), (0, 2)]));

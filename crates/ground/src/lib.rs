@@ -78,9 +78,7 @@ impl<'t> Ground<'t> {
     /// A stream file that was there cannot be opened any more.
     pub fn new(traces: &'t [Trace], span: Span) -> Result<Ground<'t>, GroundError> {
         let whole = Span::of(traces).unwrap_or(Span::ALL);
-        let of_trace = |trace| Span::of([trace]).unwrap_or(whole);
-        let blind = traces.iter().flat_map(|trace| blind(trace, of_trace(trace)));
-        let mut gaps = Gaps::new(&blind.map(gap).collect::<Vec<_>>());
+        let mut gaps = Gaps::new(&traces.iter().flat_map(blind).map(gap).collect::<Vec<_>>());
         let mut cut = Vec::new();
         for part in unrecorded(traces, whole) {
             if part.is_told() {
@@ -105,7 +103,7 @@ impl<'t> Ground<'t> {
         let survey = looker.survey;
         // The first packets of some tracers begin when their buffers were made, long before anything was recorded.
         let begin_ns = first_ns.unwrap_or(whole.begin_ns.max(0));
-        let part = part(traces);
+        let part = Part::of_any(traces);
         // Piste says it. In traces of others only contradictions tell; in its own there are some wherever its hidden threads had a CPU.
         let is_said = part != Part::default() || traces.iter().any(|trace| says(trace, "piste_version"));
         let has_others = part.about_threads || part.on_threads || !is_said && survey.is_partial();
@@ -126,6 +124,10 @@ impl<'t> Ground<'t> {
                 ..Gap::EVERYWHERE
             });
         }
+        // A kernel that is to record some threads tells all switches to them, other tracers do not.
+        let has_arrivals = !has_others || part.about_threads && !part.on_threads;
+        let untold = survey.idle_ends_untold(has_others);
+        let idle_ends_untold = untold.filter(|_| has_arrivals).collect();
         // Without switches only each event itself tells on which thread it happened.
         let has_switches = survey.has_switches() && !part.on_threads;
         let is_partial = has_others || !has_switches;
@@ -139,7 +141,7 @@ impl<'t> Ground<'t> {
             has_wakeups: survey.has_wakeups,
             has_waking: survey.has_waking,
             has_interrupts: needs::has_interrupts(traces),
-            idle_ends_untold: survey.idle_ends_untold().filter(|_| !has_others).collect(),
+            idle_ends_untold,
             hidden: is_said.then_some("pisted"),
         };
         Ok(Ground {
@@ -253,18 +255,6 @@ pub fn span_read(told: Span, listener: &impl Listen) -> Span {
         begin_ns: i64::MIN,
         end_ns: if listener.looks_ahead() { i64::MAX } else { told.end_ns },
     }
-}
-
-/// What all of them together were to have, at most.
-fn part(traces: &[Trace]) -> Part {
-    let mut all = Part::default();
-    for part in traces.iter().map(Part::of) {
-        all.about_threads |= part.about_threads;
-        all.on_threads |= part.on_threads;
-        all.of_cpus |= part.of_cpus;
-        all.of_events |= part.of_events;
-    }
-    all
 }
 
 /// Piste says so in the environment.

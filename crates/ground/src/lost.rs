@@ -78,8 +78,7 @@ impl<'t> StreamGaps<'t> {
     /// A stream file that was there cannot be opened any more.
     pub fn known(&mut self) -> Result<Vec<StreamGap<'t>>, GroundError> {
         let whole = Span::of(self.traces).unwrap_or(Span::ALL);
-        let of_trace = |trace| Span::of([trace]).unwrap_or(whole);
-        let parts = self.traces.iter().flat_map(|trace| blind(trace, of_trace(trace)));
+        let parts = self.traces.iter().flat_map(blind);
         let mut gaps: Vec<StreamGap<'t>> = parts.filter_map(|part| self.of(part)).collect();
         let traces = self.traces;
         let machines = traces.chunk_by(|one, other| is_of_kernel(one) && is_of_kernel(other));

@@ -158,7 +158,7 @@ pub(crate) fn headings() -> Vec<Heading> {
 fn gaps(trace: &Trace) -> Gaps {
     let traces = std::slice::from_ref(trace);
     let span = Span::of(traces).unwrap_or(Span::ALL);
-    let mut parts = blind(trace, span);
+    let mut parts = blind(trace);
     if is_of_kernel(trace) {
         parts.extend(unrecorded(traces, span).iter().map(|part| part.blind));
     }

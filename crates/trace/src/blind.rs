@@ -24,9 +24,10 @@ pub struct Blind<'t> {
     pub end_ns: i64,
 }
 
-/// The blind parts of a trace that lasts for `span`, as far as its index tells: what the tracer lost, what was overwritten before the first
-/// packet, and bytes in which no packet was found. Events that cannot be read are met by who reads them ([`crate::Merge::blind`]).
-pub fn blind(trace: &Trace, span: Span) -> Vec<Blind<'_>> {
+/// The blind parts of a trace, as far as its index tells: what the tracer lost, what was overwritten before the first packet, and bytes in
+/// which no packet was found. Events that cannot be read are met by who reads them ([`crate::Merge::blind`]).
+pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
+    let span = Span::of([trace]).unwrap_or(Span::ALL);
     let mut parts = Vec::new();
     for stream in &trace.streams {
         let at = |cycles: Option<u64>| trace.scale(stream)?.nanoseconds(cycles?);

@@ -46,6 +46,16 @@ impl Part {
         }
     }
 
+    /// Wherever one of the traces has a part only, so do all of them together.
+    pub fn of_any(traces: &[Trace]) -> Part {
+        traces.iter().map(Part::of).fold(Part::default(), |all, one| Part {
+            about_threads: all.about_threads | one.about_threads,
+            on_threads: all.on_threads | one.on_threads,
+            of_cpus: all.of_cpus | one.of_cpus,
+            of_events: all.of_events | one.of_events,
+        })
+    }
+
     /// What is left when a selection is taken of a whole trace. Names and times leave a trace as if only they had been recorded.
     pub fn selected(selection: &Selection) -> Part {
         let Selection {

@@ -409,7 +409,11 @@ impl System {
         }
         self.cpus[place] = Some(Cpu {
             current: None,
-            occupied_ns: if tells_idle_ends { self.circumstances.begin_ns } else { ns },
+            occupied_ns: if tells_idle_ends {
+                self.circumstances.begin_ns
+            } else {
+                ns
+            },
             idle,
             tells_idle_ends,
             blind_until_ns: i64::MIN,

@@ -72,6 +72,7 @@ enum Damage {
     NoInterrupts,
     /// No switch of a CPU away from its idle thread is told: Linux 6.18 does so when the CPU was offline once.
     NoIdleEnds(u32),
+    PartialNoIdleEnds(u32),
 }
 
 struct Case {
@@ -141,24 +142,7 @@ impl Case {
                 events.retain(|(at, _)| at.ns >= circumstances.begin_ns);
             }
             Damage::Partial => {
-                // Children are recorded with their parents.
-                let mut recorded: BTreeSet<i32> = (1..=20).filter(|_| some(2) == 0).collect();
-                events.retain(|(at, fact)| {
-                    let is_meant = |tid: i32| recorded.contains(&tid);
-                    let is_kept = at.tid.is_some_and(is_meant)
-                        || match fact {
-                            Fact::Switch(switch) => is_meant(switch.previous_tid) || is_meant(switch.next_tid),
-                            Fact::Waking(woken) | Fact::Wakeup(woken) => is_meant(woken.tid),
-                            _ => false,
-                        };
-                    if let Fact::Fork(fork) = fact {
-                        match is_meant(fork.parent_tid) {
-                            true => recorded.insert(fork.tid),
-                            false => recorded.remove(&fork.tid),
-                        };
-                    }
-                    is_kept
-                });
+                keep_some_threads(events, &mut some);
                 circumstances.is_partial = true;
             }
             Damage::OwnEvents => {
@@ -181,12 +165,18 @@ impl Case {
                 });
             }
             Damage::NoInterrupts => events.retain(|(_, fact)| !matches!(fact, Fact::Begin(_) | Fact::End(_))),
-            Damage::NoIdleEnds(cpu) => {
+            Damage::NoIdleEnds(cpu) | Damage::PartialNoIdleEnds(cpu) => {
+                if let Damage::PartialNoIdleEnds(_) = self.damage {
+                    keep_some_threads(events, &mut some);
+                    circumstances.is_partial = true;
+                }
                 events.retain(|(at, fact)| match fact {
                     Fact::Switch(switch) => switch.previous_tid != 0 || at.cpu != Some(cpu),
                     _ => true,
                 });
-                circumstances.idle_ends_untold.extend(survey(events).idle_ends_untold());
+                let untold = survey(events);
+                let untold = untold.idle_ends_untold(circumstances.is_partial);
+                circumstances.idle_ends_untold.extend(untold);
                 if circumstances.idle_ends_untold.is_empty() {
                     return None;
                 }
@@ -199,7 +189,7 @@ impl Case {
             let has_tids = self.has_tids
                 || matches!(
                     self.damage,
-                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(_)
+                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(_) | Damage::PartialNoIdleEnds(_)
                 );
             let tid = at.tid.filter(|_| has_tids && system.wants_tid(at.cpu, at.ns));
             system.apply(fact, At { tid, ..*at }, &mut told);
@@ -207,6 +197,27 @@ impl Case {
         system.finish(end_ns, &mut told);
         Some((system, told, machine.truth))
     }
+}
+
+/// What a kernel records when it is to record some threads and what they begin.
+fn keep_some_threads(events: &mut Vec<(At, Fact<'_>)>, some: &mut impl FnMut(i64) -> i64) {
+    let mut recorded: BTreeSet<i32> = (1..=20).filter(|_| some(2) == 0).collect();
+    events.retain(|(at, fact)| {
+        let is_meant = |tid: i32| recorded.contains(&tid);
+        let is_kept = at.tid.is_some_and(is_meant)
+            || match fact {
+                Fact::Switch(switch) => is_meant(switch.previous_tid) || is_meant(switch.next_tid),
+                Fact::Waking(woken) | Fact::Wakeup(woken) => is_meant(woken.tid),
+                _ => false,
+            };
+        if let Fact::Fork(fork) = fact {
+            match is_meant(fork.parent_tid) {
+                true => recorded.insert(fork.tid),
+                false => recorded.remove(&fork.tid),
+            };
+        }
+        is_kept
+    });
 }
 
 fn survey(events: &[(At, Fact<'_>)]) -> Survey {
@@ -327,6 +338,7 @@ fn what_is_known_of_a_damaged_trace_is_true() {
         (Damage::NoWakeups, 90),
         (Damage::NoInterrupts, 95),
         (Damage::NoIdleEnds(1), 80),
+        (Damage::PartialNoIdleEnds(1), 10),
     ] {
         let (mut known_ns, mut all_ns) = (0, 0);
         for seed in 1..=SEEDS {

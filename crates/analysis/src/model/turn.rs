@@ -123,7 +123,8 @@ impl System {
                 None => ns,
             },
             State::Runnable(_) => {
-                let may_turn = cpus.filter(|cpu| cpu.current.is_none() || cpu.is_idle());
+                let is_busy = |id: ThreadId| self.threads[id.index()].is_followed;
+                let may_turn = cpus.filter(|cpu| cpu.is_idle() || !cpu.current.is_some_and(is_busy));
                 may_turn.map(|cpu| cpu.last_ns).fold(ns, i64::min)
             }
             _ => ns,
