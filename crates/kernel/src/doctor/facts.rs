@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be known of a machine, gathered without an opinion. The only file of the doctor that reads anything.
+//! What is to be known of a machine, gathered without an opinion. Of the doctor only this and `idle.rs` read anything.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,6 +12,7 @@ use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
 use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::thread::futex;
 
+use super::idle;
 use crate::answer::answers;
 use crate::tracefs::{Lack, Tracefs};
 
@@ -67,6 +68,8 @@ pub(super) struct TracefsFacts {
     pub(super) tracers: Vec<String>,
     /// Files of the root and of `options` that matter, as far as they are there.
     pub(super) files: BTreeSet<&'static str>,
+    /// CPUs whose turns from idling to a thread are not told, as far as that could be tried.
+    pub(super) idle_ends_untold: Vec<u32>,
 }
 
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
@@ -96,14 +99,14 @@ impl Facts {
         Facts {
             release: text("/proc/sys/kernel/osrelease"),
             is_x86: cfg!(target_arch = "x86_64"),
-            tracefs: tracefs(),
+            tracefs: tracefs(run_folder),
             is_root: geteuid().is_root(),
             tracing_group: tracing_group(&text("/etc/group")),
             lockdown: chosen(&text("/sys/kernel/security/lockdown")),
             is_counter_invariant: has_flag("constant_tsc") && has_flag("nonstop_tsc"),
             clock_source: clock_source("current"),
             clock_sources: words(&clock_source("available")),
-            cpus_possible: count_cpus(&text("/sys/devices/system/cpu/possible")),
+            cpus_possible: cpus(&text("/sys/devices/system/cpu/possible")).count().max(1) as u64,
             available_bytes: available_bytes(),
             has_btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             perf_paranoid: text("/proc/sys/kernel/perf_event_paranoid").parse().ok(),
@@ -125,11 +128,13 @@ impl Facts {
     }
 }
 
-fn tracefs() -> Result<TracefsFacts, Lack> {
+fn tracefs(run_folder: &Path) -> Result<TracefsFacts, Lack> {
     let tracefs = Tracefs::find()?;
     answers(&tracefs)?;
     let read = |file: &str| tracefs.read(file).unwrap_or_default();
+    let cpus: Vec<u32> = cpus(&text("/sys/devices/system/cpu/online")).collect();
     Ok(TracefsFacts {
+        idle_ends_untold: idle::untold(&tracefs, run_folder, &cpus).unwrap_or_default(),
         root: tracefs.root().to_owned(),
         groups: fs::read_dir(tracefs.path("events")).map_or(0, |entries| {
             entries.flatten().filter(|entry| entry.path().is_dir()).count()
@@ -178,12 +183,12 @@ fn tracing_group(groups: &str) -> Option<Vec<String>> {
 }
 
 /// The CPUs of a list like `0-3,8`.
-fn count_cpus(list: &str) -> u64 {
+fn cpus(list: &str) -> impl Iterator<Item = u32> {
     let ranges = list.split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(last.parse::<u64>().ok()? + 1 - first.parse::<u64>().ok()?)
+        Some(first.parse().ok()?..=last.parse().ok()?)
     });
-    ranges.sum::<u64>().max(1)
+    ranges.flatten()
 }
 
 fn available_bytes() -> u64 {
@@ -261,8 +266,8 @@ mod tests {
 
     #[test]
     fn files_of_the_machine_are_understood() {
-        assert_eq!(count_cpus("0-3,8"), 5);
-        assert_eq!(count_cpus(""), 1);
+        assert_eq!(cpus("0-3,8").collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!(cpus("").count(), 0);
         assert_eq!(chosen("none [integrity] confidentiality").as_deref(), Some("integrity"));
         assert_eq!(chosen(""), None);
         assert_eq!(

@@ -18,7 +18,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
         people(facts),
     ];
     if let Ok(files) = &facts.tracefs {
-        checks.extend([events(files), syscalls(files), following(files), subbuffers(files)]);
+        checks.extend([
+            events(files),
+            idle_cpus(files),
+            syscalls(files),
+            following(files),
+            subbuffers(files),
+        ]);
     }
     checks.extend([clock(facts), memory(facts)]);
     if let Ok(files) = &facts.tracefs {
@@ -106,6 +112,17 @@ fn events(files: &TracefsFacts) -> Check {
             .cost("without sched_switch nobody knows which thread ran")
             .mend(format!("{BUILD} CONFIG_EVENT_TRACING")),
     }
+}
+
+fn idle_cpus(files: &TracefsFacts) -> Check {
+    const NAME: &str = "idle CPUs";
+    if files.idle_ends_untold.is_empty() {
+        return Check::ok(NAME, "their turns to threads are told");
+    }
+    let cpus: Vec<String> = files.idle_ends_untold.iter().map(u32::to_string).collect();
+    Check::note(NAME, format!("turns to threads are not told of CPU {}", cpus.join(", ")))
+        .cost("a thread is known to run there only from its first event on; how long it waited for the CPU is unknown")
+        .mend("restart the machine and take no CPU offline; virtual machines that start like that need another kernel than Linux 6.18")
 }
 
 fn syscalls(files: &TracefsFacts) -> Check {

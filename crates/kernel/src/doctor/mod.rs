@@ -2,10 +2,11 @@
 //! What this machine has of what recording takes, what each lack costs, and what mends it.
 //!
 //! ```text
-//!   machine --gather (facts.rs: all input, no opinion)--> Facts --judge (kernel_side.rs, program_side.rs: no input)--> checks
+//!   machine --gather (facts.rs, idle.rs: all input, no opinion)--> Facts --judge (kernel_side.rs, program_side.rs: no input)--> checks
 //! ```
 
 mod facts;
+mod idle;
 mod kernel_side;
 mod program_side;
 #[cfg(test)]
@@ -44,8 +45,8 @@ pub struct Check {
     pub mend: Option<String>,
 }
 
-/// Looks at everything, for the process that calls. `run_folder` is where pisted has its sockets. Takes some milliseconds, and some
-/// seconds where the kernel's tracing hangs.
+/// Looks at everything, for the process that calls. `run_folder` is where pisted has its sockets. Takes some 50 ms and 1 ms for each CPU, and
+/// some seconds where the kernel's tracing hangs.
 pub fn checks(run_folder: &Path) -> Vec<Check> {
     judge(&Facts::gather(run_folder))
 }

@@ -42,6 +42,7 @@ fn files() -> TracefsFacts {
     TracefsFacts {
         root: "/sys/kernel/tracing".into(),
         groups: 90,
+        idle_ends_untold: Vec::new(),
         clocks: words("local mono x86-tsc"),
         tracers: words("function nop"),
         files: [
@@ -194,6 +195,19 @@ fn rings_that_do_not_fit_are_told_before_they_fail() {
         ..complete()
     };
     check(full, &[("run folder", Level::Lack), ("open files", Level::Note)]);
+}
+
+#[test]
+fn cpus_that_do_not_tell_the_end_of_idling_are_a_note() {
+    let files = TracefsFacts {
+        idle_ends_untold: vec![1, 3],
+        ..files()
+    };
+    let facts = Facts {
+        tracefs: Ok(files),
+        ..complete()
+    };
+    check(facts, &[("idle CPUs", Level::Note)]);
 }
 
 #[test]
