@@ -4,8 +4,11 @@
 //!
 //! Where events are missing, the end of a period and the begin of another may be among them. So what is open there is forgotten, and an end
 //! behind it that finds nothing open is not told to have had no begin.
+//!
+//! When too many are open, the next one's key gives up the one of it that began first. So whatever is given up, an end never takes a begin
+//! that is not its own: it may only find none any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
@@ -16,7 +19,7 @@ use crate::process_gaps::{Lost, ProcessGaps};
 use crate::report::{Report, Table, Unit, Value, column};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
-const OPEN_MAX: usize = 1 << 20;
+pub const OPEN_MAX: usize = 1 << 20;
 /// More values of what was captured are not told apart.
 const GROUPS_MAX: usize = 10_000;
 
@@ -24,15 +27,19 @@ const GROUPS_MAX: usize = 10_000;
 pub struct Periods {
     options: Options,
     gaps: ProcessGaps,
-    open: FxHashMap<Box<str>, Vec<Open>>,
+    /// By key, as they began.
+    open: FxHashMap<Box<str>, VecDeque<Open>>,
     open_count: usize,
+    open_max: usize,
     /// By what was captured.
     groups: BTreeMap<Box<str>, Distribution>,
     all: Distribution,
     log: Vec<Period>,
     log_count: u64,
-    without_end: u64,
     without_begin: u64,
+    /// Begins that were not kept, and ends that may be of those.
+    given_up: u64,
+    ends_of_given_up: u64,
     /// Begins before gaps, and ends behind them.
     torn_begins: u64,
     torn_ends: u64,
@@ -69,12 +76,14 @@ impl Periods {
             gaps: ProcessGaps::default(),
             open: FxHashMap::default(),
             open_count: 0,
+            open_max: OPEN_MAX,
             groups: BTreeMap::new(),
             all: Distribution::default(),
             log: Vec::new(),
             log_count: 0,
-            without_end: 0,
             without_begin: 0,
+            given_up: 0,
+            ends_of_given_up: 0,
             torn_begins: 0,
             torn_ends: 0,
         }
@@ -88,30 +97,39 @@ impl Periods {
     /// A period begins, under a key; what was captured of its first event groups it.
     pub fn begin(&mut self, ns: i64, key: Key<'_>, captured: &str) {
         self.forget_torn(ns, key.text);
-        if self.open_count == OPEN_MAX {
-            self.without_end += 1;
-            return;
-        }
-        self.open_count += 1;
         let open = Open {
             begin_ns: ns,
             pid: key.pid,
             captured: captured.into(),
         };
+        let is_full = self.open_count == self.open_max;
+        self.given_up += u64::from(is_full);
         match self.open.get_mut(key.text) {
-            Some(under_key) => under_key.push(open),
-            None => _ = self.open.insert(key.text.into(), vec![open]),
+            Some(under_key) if is_full => {
+                under_key.pop_front();
+                under_key.push_back(open);
+                return;
+            }
+            // It is the first of its key.
+            None if is_full => return,
+            Some(under_key) => under_key.push_back(open),
+            None => _ = self.open.insert(key.text.into(), VecDeque::from([open])),
         }
+        self.open_count += 1;
     }
 
     /// The one of a key that began last ends.
     pub fn end(&mut self, ns: i64, key: Key<'_>) {
         self.forget_torn(ns, key.text);
         let Some(under_key) = self.open.get_mut(key.text) else {
-            match self.gaps.lie_within(i64::MIN, ns, key.pid) {
-                true => self.torn_ends += 1,
-                false => self.without_begin += 1,
-            }
+            let count = if self.gaps.lie_within(i64::MIN, ns, key.pid) {
+                &mut self.torn_ends
+            } else if self.ends_of_given_up < self.given_up {
+                &mut self.ends_of_given_up
+            } else {
+                &mut self.without_begin
+            };
+            *count += 1;
             return;
         };
         let depth = under_key.len() - 1;
@@ -119,7 +137,7 @@ impl Periods {
             begin_ns,
             pid,
             captured,
-        } = under_key.pop().expect("empty ones are removed");
+        } = under_key.pop_back().expect("empty ones are removed");
         if under_key.is_empty() {
             self.open.remove(key.text);
         }
@@ -134,7 +152,7 @@ impl Periods {
         }
         self.log_count += 1;
         if self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT) {
-            let is_depth_known = !self.gaps.lie_within(i64::MIN, begin_ns, pid);
+            let is_depth_known = self.given_up == 0 && !self.gaps.lie_within(i64::MIN, begin_ns, pid);
             self.log.push(Period {
                 begin_ns,
                 duration_ns,
@@ -146,7 +164,7 @@ impl Periods {
 
     /// Forgets what is open under a key, if events are missing since the last of it began: then they are since the others began.
     fn forget_torn(&mut self, ns: i64, key: &str) {
-        let last = self.open.get(key).and_then(|under_key| under_key.last());
+        let last = self.open.get(key).and_then(VecDeque::back);
         if last.is_some_and(|last| self.gaps.lie_within(last.begin_ns, ns, last.pid)) {
             let torn = self.open.remove(key).unwrap_or_default();
             self.open_count -= torn.len();
@@ -199,8 +217,12 @@ impl Periods {
     fn notes(&self) -> Vec<String> {
         let is_torn = |open: &&Open| self.gaps.lie_within(open.begin_ns, i64::MAX, open.pid);
         let torn = self.open.values().flatten().filter(is_torn).count();
-        let without_end = self.without_end + (self.open_count - torn) as u64;
+        let without_end = (self.open_count - torn) as u64;
         let left = self.log_count - self.log.len() as u64;
+        let given_up = format!(
+            "begin and are given up, as more than {} are open: when they ended is unknown",
+            self.open_max
+        );
         let counts = [
             (
                 self.torn_begins + torn as u64,
@@ -209,6 +231,11 @@ impl Periods {
             (
                 self.torn_ends,
                 "end behind places where events are missing: when they began is unknown, see `piste stats`",
+            ),
+            (self.given_up, &given_up),
+            (
+                self.ends_of_given_up,
+                "end and have no begin in the trace, or one that was given up",
             ),
             (without_end, "begin without an end in the trace"),
             (self.without_begin, "end without a begin in the trace"),
@@ -381,5 +408,81 @@ mod tests {
         ];
         let left = ["1 more periods are not in the log; --limit, --min and --begin choose which are"];
         check(&lines, options, &["10 30 0 a"], &left);
+    }
+
+    #[test]
+    fn what_began_last_is_measured_however_many_are_open() {
+        let mut periods = Periods::new(Options::default());
+        periods.open_max = 3;
+        let key = |text| Key { text, pid: None };
+        for ns in 0..5 {
+            periods.begin(ns, key("7"), "");
+        }
+        periods.begin(100, key("7"), "late");
+        periods.end(105, key("7"));
+        // Nothing is open under this key that could be given up for it.
+        periods.begin(110, key("6"), "other");
+        periods.begin(111, key("7"), "again");
+        periods.begin(112, key("8"), "unlucky");
+        periods.end(113, key("8"));
+        periods.end(114, key("7"));
+        periods.end(115, key("7"));
+        periods.end(116, key("6"));
+        for ns in 120..125 {
+            periods.end(ns, key("7"));
+        }
+        let report = periods.report();
+        let seen: Vec<_> = report.tables[2].rows.iter().map(|row| row[..3].to_vec()).collect();
+        let row = |begin_ns, duration_ns| vec![Value::Number(begin_ns), Value::Number(duration_ns), Value::None];
+        assert_eq!(seen, [row(100, 5), row(111, 3), row(4, 111), row(110, 6)]);
+        assert_eq!(
+            report.notes,
+            [
+                "5 begin and are given up, as more than 3 are open: when they ended is unknown",
+                "5 end and have no begin in the trace, or one that was given up",
+                "1 end without a begin in the trace",
+            ]
+        );
+    }
+
+    #[test]
+    fn whatever_is_given_up_no_end_takes_another_begin() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..2000 {
+            let mut periods = Periods::new(Options::default());
+            periods.open_max = random(6) as usize;
+            let mut open: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
+            let mut pairs = Vec::new();
+            let (mut begins, mut ends) = (0, 0);
+            let begins_of_ten = 2 + random(7);
+            for ns in 0..60 {
+                let number = random(3);
+                let text = number.to_string();
+                let key = Key { text: &text, pid: None };
+                if random(10) < begins_of_ten {
+                    periods.begin(ns, key, "");
+                    open.entry(number).or_default().push(ns);
+                    begins += 1;
+                } else {
+                    periods.end(ns, key);
+                    pairs.extend(open.get_mut(&number).and_then(Vec::pop).map(|begin_ns| (begin_ns, ns)));
+                    ends += 1;
+                }
+            }
+            for period in &periods.log {
+                let pair = (period.begin_ns, period.begin_ns + period.duration_ns);
+                assert!(pairs.contains(&pair), "{pair:?} of {pairs:?}");
+            }
+            let told = periods.log_count;
+            assert_eq!(told + periods.given_up + periods.open_count as u64, begins);
+            assert_eq!(told + periods.ends_of_given_up + periods.without_begin, ends);
+            assert!(pairs.len() as u64 <= told + periods.given_up);
+        }
     }
 }
