@@ -33,6 +33,8 @@ pub struct Periods {
     open_max: usize,
     /// By what was captured.
     groups: BTreeMap<Box<str>, Distribution>,
+    /// Those of more values than are told apart.
+    without_group: u64,
     all: Distribution,
     log: Vec<Period>,
     log_count: u64,
@@ -78,6 +80,7 @@ impl Periods {
             open_count: 0,
             open_max: OPEN_MAX,
             groups: BTreeMap::new(),
+            without_group: 0,
             all: Distribution::default(),
             log: Vec::new(),
             log_count: 0,
@@ -149,6 +152,8 @@ impl Periods {
         self.all.add(duration_ns);
         if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&captured) {
             self.groups.entry(captured.clone()).or_default().add(duration_ns);
+        } else {
+            self.without_group += 1;
         }
         self.log_count += 1;
         if self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT) {
@@ -223,6 +228,9 @@ impl Periods {
             "begin and are given up, as more than {} are open: when they ended is unknown",
             self.open_max
         );
+        let without_group = format!(
+            "are not in the table `periods`: only the first {GROUPS_MAX} values that were captured are told apart"
+        );
         let counts = [
             (
                 self.torn_begins + torn as u64,
@@ -239,6 +247,7 @@ impl Periods {
             ),
             (without_end, "begin without an end in the trace"),
             (self.without_begin, "end without a begin in the trace"),
+            (self.without_group, &without_group),
             (
                 left,
                 "more periods are not in the log; --limit, --min and --begin choose which are",
@@ -484,5 +493,27 @@ mod tests {
             assert_eq!(told + periods.ends_of_given_up + periods.without_begin, ends);
             assert!(pairs.len() as u64 <= told + periods.given_up);
         }
+    }
+
+    #[test]
+    fn values_that_are_not_told_apart_are_counted() {
+        let options = Options {
+            limit: Some(20_000),
+            ..Options::default()
+        };
+        let mut periods = Periods::new(options);
+        let key = Key { text: "7", pid: None };
+        for number in 0..GROUPS_MAX as i64 + 2 {
+            periods.begin(10 * number, key, &number.to_string());
+            periods.end(10 * number + 1, key);
+        }
+        periods.begin(1_000_000, key, "0");
+        periods.end(1_000_001, key);
+        let report = periods.report();
+        assert_eq!(report.tables[0].rows.len(), GROUPS_MAX);
+        assert_eq!(
+            report.notes,
+            ["2 are not in the table `periods`: only the first 10000 values that were captured are told apart"]
+        );
     }
 }
