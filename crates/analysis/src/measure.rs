@@ -22,7 +22,7 @@ impl Times {
         self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
         self.count += 1;
-        self.total_ns += ns;
+        self.total_ns = self.total_ns.saturating_add(ns);
     }
 
     /// With those of others.
@@ -37,7 +37,7 @@ impl Times {
         };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count += other.count;
-        self.total_ns += other.total_ns;
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
     }
 
     /// The mean; 0 of none.
@@ -134,5 +134,25 @@ mod tests {
         );
         assert_eq!(times.percentile(100.0), Value::Number(9000));
         assert_eq!((times.times.min_ns, times.times.mean_ns()), (1000, 3833));
+    }
+
+    #[test]
+    fn sums_and_steps_end_where_numbers_do() {
+        let mut times = Distribution::default();
+        times.add(i64::MAX);
+        times.add(i64::MAX);
+        assert_eq!(
+            (times.times.total_ns, times.percentile(50.0)),
+            (i64::MAX, Value::Number(i64::MAX))
+        );
+        assert_eq!(times.octaves(), [(1 << 62, i64::MAX, 2)]);
+        let mut sum = times.times;
+        sum.merge(&times.times);
+        assert_eq!((sum.count, sum.total_ns), (4, i64::MAX));
+        let mut times = Distribution::default();
+        times.add(0);
+        times.add(i64::MAX);
+        times.add(i64::MAX);
+        assert_eq!(times.percentile(50.0), Value::Number(i64::MAX));
     }
 }

@@ -145,7 +145,8 @@ impl Periods {
             self.open.remove(key.text);
         }
         self.open_count -= 1;
-        let duration_ns = ns - begin_ns;
+        // Times of a damaged trace go back, and lie anywhere.
+        let duration_ns = ns.saturating_sub(begin_ns).max(0);
         if !self.options.wants_ns(duration_ns) {
             return;
         }
@@ -515,5 +516,33 @@ mod tests {
             report.notes,
             ["2 are not in the table `periods`: only the first 10000 values that were captured are told apart"]
         );
+    }
+
+    #[test]
+    fn an_end_before_its_begin_takes_no_time() {
+        let lines = ["50 begin 7 a", "40 end 7", "41 begin 7 a", "42 end 7"];
+        check(&lines, Options::default(), &["50 0 0 a", "41 1 0 a"], &[]);
+        let furthest = [
+            "-9223372036854775808 begin 7 a",
+            "9223372036854775807 end 7",
+            "0 begin 7 a",
+            "9223372036854775807 end 7",
+        ];
+        let report = check(
+            &furthest,
+            Options::default(),
+            &[
+                "-9223372036854775808 9223372036854775807 0 a",
+                "0 9223372036854775807 0 a",
+            ],
+            &[],
+        );
+        // Number, sum, least, mean, most, median.
+        let row = &report.tables[0].rows[0];
+        let most = Value::Number(i64::MAX);
+        assert_eq!(row[2], most);
+        assert_eq!(row[5..7], [most.clone(), most]);
+        let octaves = &report.tables[1].rows;
+        assert_eq!(octaves.last().expect("one")[2], Value::Number(2));
     }
 }

@@ -86,7 +86,7 @@ impl From<String> for Value {
 
 impl From<u64> for Value {
     fn from(count: u64) -> Value {
-        Value::Number(count.cast_signed())
+        Value::Number(i64::try_from(count).unwrap_or(i64::MAX))
     }
 }
 
@@ -234,5 +234,11 @@ mod tests {
         assert_eq!(table.csv(), "tid,comm\n1,\"a,\"\"b\"\"\"\n7,\n");
         table.sort_by("tid");
         assert_eq!(table.rows[0][0], Value::Number(7));
+    }
+
+    #[test]
+    fn what_is_more_than_a_number_can_be_is_the_largest() {
+        assert_eq!(Value::from(7_u64), Value::Number(7));
+        assert_eq!(Value::from(u64::MAX), Value::Number(i64::MAX));
     }
 }
