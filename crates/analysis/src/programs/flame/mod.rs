@@ -19,7 +19,7 @@ pub(super) use self::tables::by_function;
 use self::tables::{KINDS, TREE_LIMIT, functions};
 use super::code::{Place, Resolve, Stands};
 use super::images::{ImageId, Images};
-use super::paths::{PathId, ROOT, Tree};
+use super::paths::{Cost, PathId, ROOT, Tree};
 use super::{Description, Event, Outcome, ProgramAnalysis};
 use crate::analyses::LIMIT;
 use crate::analysis::Options;
@@ -47,6 +47,7 @@ pub(super) static FLAME: Description = Description {
             switch_gaps: ProcessGaps::default(),
             left: FxHashMap::default(),
             torn_absences: 0,
+            untold_absences: Cost::default(),
             events: Tree::default(),
         })
     },
@@ -75,6 +76,8 @@ struct Flame {
     left: FxHashMap<i32, (i64, PathId)>,
     /// How often threads were off their CPU where events are missing.
     torn_absences: u64,
+    /// The same, where nothing is missing, but some kernels do not tell all turns to threads: how long at most.
+    untold_absences: Cost,
     /// A count.
     events: Tree<Frame>,
 }
@@ -172,15 +175,8 @@ impl ProgramAnalysis for Flame {
 
     fn switch(&mut self, previous_tid: i32, next_tid: i32, event: &Event<'_>, images: &Images) {
         self.see(event);
-        if let Some((since_ns, path)) = self.left.remove(&next_tid) {
-            if self.switch_gaps.lie_within(since_ns, event.ns, None) {
-                self.torn_absences += 1;
-            } else {
-                let cost = self.off_cpu.cost(path);
-                cost.calls += 1;
-                cost.own += event.ns - since_ns.max(event.asked_from_ns);
-            }
-        }
+        self.end_absence(next_tid, true, event);
+        self.end_absence(previous_tid, false, event);
         // The idle task has nothing to wait for.
         if previous_tid != 0 && event.is_meant {
             let root = self.thread(event);
@@ -264,6 +260,23 @@ impl Flame {
         self.seen.meant += u64::from(has_stack && event.is_meant);
     }
 
+    /// A thread that was off its CPU, if any, has one: from now on, or since nobody knows when.
+    fn end_absence(&mut self, tid: i32, is_now: bool, event: &Event<'_>) {
+        let Some((since_ns, path)) = self.left.remove(&tid) else {
+            return;
+        };
+        if self.switch_gaps.lie_within(since_ns, event.ns, None) {
+            self.torn_absences += 1;
+            return;
+        }
+        let cost = match is_now {
+            true => self.off_cpu.cost(path),
+            false => &mut self.untold_absences,
+        };
+        cost.calls += 1;
+        cost.own += event.ns - since_ns.max(event.asked_from_ns);
+    }
+
     fn named(&mut self, name: &[u8]) -> Frame {
         Frame::Named(self.names.keep(name))
     }
@@ -301,6 +314,10 @@ impl Flame {
                 self.torn_absences,
                 "times a thread was off its CPU where events are missing, see `piste stats`",
             ),
+            (
+                self.untold_absences.calls,
+                "times a thread was off its CPU and nothing tells until when",
+            ),
             (self.unmatched_exits, "functions ended whose begin is not known"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
@@ -315,6 +332,13 @@ impl Flame {
             let seconds = self.torn_ns as f64 / 1e9;
             notes.push(format!(
                 "{seconds:.9} s of functions are not counted, nor is known what was called there: events are missing, see `piste stats`"
+            ));
+        }
+        if self.untold_absences.calls > 0 {
+            let Cost { calls, own } = self.untold_absences;
+            let seconds = own as f64 / 1e9;
+            notes.push(format!(
+                "{calls} times off the CPU are not counted, {seconds:.9} s at most: nothing tells when they ended"
             ));
         }
         let counts = [

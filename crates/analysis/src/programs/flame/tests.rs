@@ -165,6 +165,35 @@ fn time_off_the_cpu_where_events_are_missing_is_not_counted() {
 }
 
 #[test]
+fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
+    let lines = "0 1 switch 1 0 9011
+        1000 1 switch 1 0 9011";
+    let outcome = flame(0, &format!("{lines}\n1001 1 switch 0 1"));
+    let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
+    assert_eq!(off_cpu, ["1 0 thread", "1 1   kernel:901"]);
+    let notes = [
+        "1 times off the CPU are not counted, 0.000001000 s at most: nothing tells when they ended",
+    ];
+    assert_eq!(outcome.report.notes, notes);
+    assert_eq!(
+        try_flame(0, lines).err().expect("nothing is known"),
+        "nobody knows how long anything took; 1 threads left their CPUs and are not seen to come back; \
+         1 times a thread was off its CPU and nothing tells until when"
+    );
+    // It comes back untold, and leaves again without a stack.
+    let outcome = flame(
+        0,
+        "0 1 switch 1 0 9011\n50 1 switch 1 0\n90 1 switch 0 1\n91 1 event wake 9031",
+    );
+    assert_eq!(outcome.paths.len(), 1, "{:?}", outcome.paths);
+    assert!(
+        outcome.report.notes[0].starts_with("1 times"),
+        "{:?}",
+        outcome.report.notes
+    );
+}
+
+#[test]
 fn what_there_is_and_what_was_asked_for_is_told_apart() {
     let why = |from_ns, lines| try_flame(from_ns, lines).err().expect("nothing is known");
     assert!(why(0, "10 1 event wake").starts_with("flame needs functions"));
