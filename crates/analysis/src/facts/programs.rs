@@ -35,8 +35,8 @@ pub enum ProgramFact<'f> {
     },
     /// A function ends.
     Left {
-        /// Where its code begins.
-        function: u64,
+        /// Where its code begins; `None` of the innermost one.
+        function: Option<u64>,
     },
     /// The list of what is loaded begins.
     DumpBegin,
@@ -126,9 +126,7 @@ pub(super) fn fact(kind: Kind, values: &Values) -> Option<ProgramFact<'_>> {
         },
         Kind::Freed => ProgramFact::Freed { address: number(0)? },
         Kind::Entered => ProgramFact::Entered { function: number(0)? },
-        Kind::Left => ProgramFact::Left {
-            function: number(0).unwrap_or(0),
-        },
+        Kind::Left => ProgramFact::Left { function: number(0) },
         Kind::ProgramDumpBegin => ProgramFact::DumpBegin,
         Kind::ProgramDumpEnd => ProgramFact::DumpEnd,
         Kind::Named => ProgramFact::Named { name: values.text(0) },

@@ -26,7 +26,7 @@ impl Resolve for Pieces {
 }
 
 /// What an analysis finds out of `malloc ADDRESS BYTES [CALLER]`, `realloc FROM ADDRESS BYTES [CALLER]`, `free ADDRESS`, `enter FUNCTION`,
-/// `leave FUNCTION`, `switch PREVIOUS NEXT FRAMES...`, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
+/// `leave [FUNCTION]`, `switch PREVIOUS NEXT FRAMES...`, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
 /// `END` (both numbers decimal), of the kernel and all processes when it is `-`. Of the time up to `from_ns` nothing is meant.
 pub(super) fn run(description: &Description, options: &Options, from_ns: i64, lines: &str) -> Result<Outcome, String> {
     let mut analysis = (description.begin)(options);
@@ -64,6 +64,7 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
             "realloc" => (3, numbers.get(3)),
             "switch" => (2, None),
             "event" => (0, None),
+            "leave" => (numbers.len(), None),
             _ => (1, None),
         };
         // Of the program are low addresses, of the kernel high ones; the innermost frame is first.
@@ -95,7 +96,9 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
             },
             "free" => ProgramFact::Freed { address: numbers[0] },
             "enter" => ProgramFact::Entered { function: numbers[0] },
-            "leave" => ProgramFact::Left { function: numbers[0] },
+            "leave" => ProgramFact::Left {
+                function: numbers.first().copied(),
+            },
             "switch" => {
                 analysis.switch(numbers[0] as i32, numbers[1] as i32, &event, &images);
                 continue;

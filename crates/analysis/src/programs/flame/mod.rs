@@ -10,6 +10,7 @@
 mod namer;
 mod tables;
 
+use std::collections::hash_map::Entry;
 use std::fmt::Write;
 
 use rustc_hash::FxHashMap;
@@ -107,9 +108,36 @@ enum Frame {
 struct Thread {
     /// The innermost last: its code, and the path to it.
     stack: Vec<(u64, PathId)>,
+    /// How often each is in that.
+    open: FxHashMap<u64, u32>,
     /// Functions may be open around those.
     is_below_unknown: bool,
     last_ns: Option<i64>,
+}
+
+impl Thread {
+    /// A function ends, the innermost one where it is not said which, and those above it, left without a word: longjmp does so. How many those
+    /// are; `None` where it is not open.
+    fn leave(&mut self, function: Option<u64>) -> Option<u64> {
+        let function = function.or(self.stack.last().map(|(function, _)| *function))?;
+        if !self.open.contains_key(&function) {
+            return None;
+        }
+        let mut skipped = 0;
+        while let Some((innermost, _)) = self.stack.pop() {
+            if let Entry::Occupied(mut count) = self.open.entry(innermost) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+            if innermost == function {
+                break;
+            }
+            skipped += 1;
+        }
+        Some(skipped)
+    }
 }
 
 impl ProgramAnalysis for Flame {
@@ -126,10 +154,9 @@ impl ProgramAnalysis for Flame {
     }
 
     fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images) {
-        let function = match *fact {
-            ProgramFact::Entered { function } | ProgramFact::Left { function } => function,
-            _ => return,
-        };
+        if !matches!(fact, ProgramFact::Entered { .. } | ProgramFact::Left { .. }) {
+            return;
+        }
         self.seen.functions += 1;
         self.seen.meant += u64::from(event.is_meant);
         let thread = self.threads.entry((event.image, event.tid)).or_default();
@@ -144,19 +171,20 @@ impl ProgramAnalysis for Flame {
         }
         if is_torn {
             thread.stack.clear();
+            thread.open.clear();
             thread.is_below_unknown = true;
         }
-        if let ProgramFact::Left { .. } = fact {
-            match thread.stack.iter().rposition(|(entered, _)| *entered == function) {
-                Some(place) => {
-                    // Functions above it were left without a word: longjmp does so.
-                    self.skipped_exits += (thread.stack.len() - place - 1) as u64;
-                    thread.stack.truncate(place);
+        let function = match *fact {
+            ProgramFact::Entered { function } => function,
+            ProgramFact::Left { function } => {
+                match thread.leave(function) {
+                    Some(skipped) => self.skipped_exits += skipped,
+                    None => self.unmatched_exits += u64::from(event.is_meant),
                 }
-                None => self.unmatched_exits += u64::from(event.is_meant),
+                return;
             }
-            return;
-        }
+            _ => return,
+        };
         let parent = match thread.stack.last() {
             Some((_, path)) => *path,
             None => {
@@ -171,6 +199,7 @@ impl ProgramAnalysis for Flame {
         let path = self.functions.child(parent, code);
         self.functions.cost(path).calls += u64::from(event.is_meant);
         thread.stack.push((function, path));
+        *thread.open.entry(function).or_default() += 1;
     }
 
     fn switch(&mut self, previous_tid: i32, next_tid: i32, event: &Event<'_>, images: &Images) {

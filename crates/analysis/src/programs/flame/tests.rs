@@ -171,9 +171,7 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n1001 1 switch 0 1"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["1 0 thread", "1 1   kernel:901"]);
-    let notes = [
-        "1 times off the CPU are not counted, 0.000001000 s at most: nothing tells when they ended",
-    ];
+    let notes = ["1 times off the CPU are not counted, 0.000001000 s at most: nothing tells when they ended"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
@@ -191,6 +189,34 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
         "{:?}",
         outcome.report.notes
     );
+}
+
+#[test]
+fn an_exit_that_names_no_function_is_the_innermost_ones() {
+    let outcome = flame(
+        0,
+        "0 1 enter 1000
+        10 1 enter 1010
+        20 1 leave
+        30 1 enter 1020
+        40 1 leave
+        50 1 enter 1030
+        60 1 leave
+        70 1 leave
+        80 1 leave",
+    );
+    let calls = shown(table(&outcome, "calls"), TREE);
+    assert_eq!(
+        calls,
+        [
+            "70 0 0 shop",
+            "70 40 1   shop:0",
+            "10 10 1     shop:1",
+            "10 10 1     shop:2",
+            "10 10 1     shop:3"
+        ]
+    );
+    assert_eq!(outcome.report.notes, ["1 exits of functions whose entry is not known"]);
 }
 
 #[test]
