@@ -17,7 +17,7 @@ pub mod paths;
 mod script;
 
 use crate::analysis::{Need, Options};
-use crate::facts::{Caller, ProgramFact};
+use crate::facts::{Caller, ProgramFact, Switch};
 use crate::process_gaps::Lost;
 use crate::programs::code::Resolve;
 use crate::programs::images::{ImageId, Images};
@@ -44,7 +44,7 @@ pub trait ProgramAnalysis {
     /// A program tells of itself.
     fn fact(&mut self, _fact: &ProgramFact<'_>, _event: &Event<'_>, _images: &Images) {}
     /// A thread leaves its CPU to another one. It is the event's; [`Event::comm`] is its name.
-    fn switch(&mut self, _previous_tid: i32, _next_tid: i32, _event: &Event<'_>, _images: &Images) {}
+    fn switch(&mut self, _switch: &Switch<'_>, _event: &Event<'_>, _images: &Images) {}
     /// Any other event.
     fn called(&mut self, _event: &Event<'_>, _images: &Images) {}
     /// Events are missing, later than the last one of their stream that was told. Whether that makes anything uncertain.

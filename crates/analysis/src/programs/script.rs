@@ -5,7 +5,7 @@ use super::code::{Code, File, Resolve};
 use super::images::Images;
 use super::{Description, Event, Outcome};
 use crate::analysis::Options;
-use crate::facts::{Caller, ProgramFact};
+use crate::facts::{Caller, Left, ProgramFact, Switch};
 use crate::process_gaps::Lost;
 use crate::report::{Table, Value};
 
@@ -26,7 +26,7 @@ impl Resolve for Pieces {
 }
 
 /// What an analysis finds out of `malloc ADDRESS BYTES [CALLER]`, `realloc FROM ADDRESS BYTES [CALLER]`, `free ADDRESS`, `enter FUNCTION`,
-/// `leave [FUNCTION]`, `switch PREVIOUS NEXT FRAMES...`, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
+/// `leave [FUNCTION]`, `switch PREVIOUS NEXT FRAMES...`, `die` likewise, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
 /// `END` (both numbers decimal), of the kernel and all processes when it is `-`. Of the time up to `from_ns` nothing is meant.
 pub(super) fn run(description: &Description, options: &Options, from_ns: i64, lines: &str) -> Result<Outcome, String> {
     let mut analysis = (description.begin)(options);
@@ -62,7 +62,7 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
         let (values, address) = match words[2] {
             "malloc" => (2, numbers.get(2)),
             "realloc" => (3, numbers.get(3)),
-            "switch" => (2, None),
+            "switch" | "die" => (2, None),
             "event" => (0, None),
             "leave" => (numbers.len(), None),
             _ => (1, None),
@@ -99,8 +99,20 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
             "leave" => ProgramFact::Left {
                 function: numbers.first().copied(),
             },
-            "switch" => {
-                analysis.switch(numbers[0] as i32, numbers[1] as i32, &event, &images);
+            "switch" | "die" => {
+                let switch = Switch {
+                    previous_tid: numbers[0] as i32,
+                    previous_name: event.comm,
+                    previous: match words[2] {
+                        "die" => Left::Dead,
+                        _ => Left::Waiting,
+                    },
+                    previous_priority: None,
+                    next_tid: numbers[1] as i32,
+                    next_name: b"",
+                    next_priority: 20,
+                };
+                analysis.switch(&switch, &event, &images);
                 continue;
             }
             _ => {

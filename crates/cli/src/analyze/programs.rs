@@ -180,7 +180,7 @@ impl<'t> Teller<'t> {
                     comm: switch.previous_name,
                     ..event
                 };
-                to.switch(switch.previous_tid, switch.next_tid, &event, &self.images);
+                to.switch(&switch, &event, &self.images);
             }
             _ => to.called(&event, &self.images),
         }

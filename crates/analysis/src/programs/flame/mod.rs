@@ -24,7 +24,7 @@ use super::paths::{Cost, PathId, ROOT, Tree};
 use super::{Description, Event, Outcome, ProgramAnalysis};
 use crate::analyses::LIMIT;
 use crate::analysis::Options;
-use crate::facts::ProgramFact;
+use crate::facts::{Left, ProgramFact, Switch};
 use crate::names::{Name, Names};
 use crate::process_gaps::{Lost, ProcessGaps};
 
@@ -202,15 +202,16 @@ impl ProgramAnalysis for Flame {
         *thread.open.entry(function).or_default() += 1;
     }
 
-    fn switch(&mut self, previous_tid: i32, next_tid: i32, event: &Event<'_>, images: &Images) {
+    fn switch(&mut self, switch: &Switch<'_>, event: &Event<'_>, images: &Images) {
         self.see(event);
-        self.end_absence(next_tid, true, event);
-        self.end_absence(previous_tid, false, event);
+        self.end_absence(switch.next_tid, true, event);
+        self.end_absence(switch.previous_tid, false, event);
+        let has_ended = matches!(switch.previous, Left::Dead | Left::DeadOrParked);
         // The idle task has nothing to wait for.
-        if previous_tid != 0 && event.is_meant {
+        if switch.previous_tid != 0 && !has_ended && event.is_meant {
             let root = self.thread(event);
             if let Some(path) = add(&mut self.off_cpu, root, event, images) {
-                self.left.insert(previous_tid, (event.ns, path));
+                self.left.insert(switch.previous_tid, (event.ns, path));
             }
         }
     }

@@ -192,6 +192,22 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
 }
 
 #[test]
+fn the_dead_are_not_off_the_cpu() {
+    let why = try_flame(0, "0 1 die 1 0 9011\n1000 1 switch 0 1").err();
+    assert_eq!(why.expect("nothing is known"), "nobody knows how long anything took");
+    // Another thread has the number from then on.
+    let outcome = flame(
+        0,
+        "0 1 die 1 0 9011
+        1000 1 switch 0 1
+        1010 1 switch 1 0 9021
+        1030 1 switch 0 1",
+    );
+    let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
+    assert_eq!(off_cpu, ["20 0 thread", "20 1   kernel:902"]);
+}
+
+#[test]
 fn an_exit_that_names_no_function_is_the_innermost_ones() {
     let outcome = flame(
         0,
