@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::Fact;
-use crate::model::{At, Gaps};
+use crate::model::{At, Gaps, IdleEnds};
 
 /// Events after which a survey knows enough.
 pub const EVENTS_ENOUGH: u64 = 100_000;
@@ -13,8 +13,6 @@ pub const EVENTS_ENOUGH: u64 = 100_000;
 const CONTRADICTED_OF: u64 = 50;
 /// And so many on each CPU, as recording does not begin at once.
 const CONTRADICTED_MAX: u64 = 2;
-/// So many switches away from an idle thread are missing, and none is there, where they are not told.
-const IDLE_ENDS_MISSED_MIN: u64 = 2;
 
 /// What the first events tell.
 #[derive(Clone, Debug, Default)]
@@ -32,24 +30,16 @@ pub struct Survey {
     ran_unseen: BTreeSet<(i32, u32)>,
     switches: u64,
     contradicted: u64,
+    /// By CPU, of all threads.
     idle_ends: BTreeMap<u32, IdleEnds>,
+    /// By CPU, of those that were recorded themselves.
+    own_idle_ends: BTreeMap<u32, IdleEnds>,
     /// Wake-ups were seen.
     pub has_wakeups: bool,
     /// Their begins, too.
     pub has_waking: bool,
     /// The names of devices, which a state dump tells when the first requests are over.
     pub devices: BTreeMap<u32, Box<[u8]>>,
-}
-
-/// Switches of a CPU away from its idle thread.
-#[derive(Clone, Copy, Debug, Default)]
-struct IdleEnds {
-    /// In the trace.
-    told: u64,
-    /// There must have been.
-    missed: u64,
-    /// Those of them to threads that were recorded themselves.
-    missed_own: u64,
 }
 
 impl Survey {
@@ -81,10 +71,15 @@ impl Survey {
                 let wrong = before.filter(is_contradicted);
                 self.contradicted += u64::from(wrong.is_some());
                 let idle_ends = self.idle_ends.entry(cpu).or_default();
-                idle_ends.told += u64::from(switch.previous_tid == 0);
-                if wrong.is_some_and(|(tid, _)| tid == 0) {
-                    idle_ends.missed += 1;
-                    idle_ends.missed_own += u64::from(self.recorded.contains(&switch.previous_tid));
+                let own_idle_ends = self.own_idle_ends.entry(cpu).or_default();
+                if switch.previous_tid == 0 {
+                    idle_ends.tell();
+                    own_idle_ends.tell();
+                } else if wrong.is_some_and(|(tid, _)| tid == 0) {
+                    idle_ends.miss();
+                    if self.recorded.contains(&switch.previous_tid) {
+                        own_idle_ends.miss();
+                    }
                 }
             }
             Fact::Waking(woken) => {
@@ -121,11 +116,12 @@ impl Survey {
 
     /// CPUs of which no switch away from the idle thread is told; in a trace of all threads, or of some with all switches to them.
     pub fn idle_ends_untold(&self, is_partial: bool) -> impl Iterator<Item = u32> {
-        let is_untold = move |ends: &IdleEnds| {
-            let missed = if is_partial { ends.missed_own } else { ends.missed };
-            ends.told == 0 && missed >= IDLE_ENDS_MISSED_MIN
+        let ends = if is_partial {
+            &self.own_idle_ends
+        } else {
+            &self.idle_ends
         };
-        let untold = self.idle_ends.iter().filter(move |(_, ends)| is_untold(ends));
+        let untold = ends.iter().filter(|(_, ends)| ends.are_untold);
         untold.map(|(cpu, _)| *cpu)
     }
 
@@ -191,7 +187,7 @@ mod tests {
         let is_untold = |switches: &[(i32, i32)]| survey(switches).idle_ends_untold(false).any(|cpu| cpu == 0);
         assert!(is_untold(&[(1, 0), (2, 0), (1, 0)]));
         assert!(!is_untold(&[(1, 0), (2, 0)]), "recording may begin like that");
-        assert!(!is_untold(&[(1, 0), (2, 0), (1, 0), (0, 2)]));
+        assert!(!is_untold(&[(1, 0), (2, 0), (0, 1), (1, 0), (2, 0)]));
         assert!(!is_untold(&[(1, 3), (2, 3), (1, 3)]));
     }
 

@@ -141,6 +141,7 @@ impl<'t> Ground<'t> {
             has_wakeups: survey.has_wakeups,
             has_waking: survey.has_waking,
             has_interrupts: needs::has_interrupts(traces),
+            has_arrivals,
             idle_ends_untold,
             hidden: is_said.then_some("pisted"),
         };

@@ -46,6 +46,7 @@ pub use self::requests::Request;
 use self::requests::Requests;
 pub(crate) use self::requests::device_number;
 pub use self::state::{Call, Completed, Delay, Interruption, Mode, ProcessId, Slice, State, ThreadId, Wait, Wake, Why};
+pub(crate) use self::thread::IdleEnds;
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
 use crate::facts::Fact;
@@ -75,7 +76,10 @@ pub struct Circumstances {
     pub has_waking: bool,
     /// It tells what devices interrupt threads for.
     pub has_interrupts: bool,
-    /// CPUs of which no switch away from the idle thread is told: Linux 6.18 tells none after a CPU was offline.
+    /// It tells all switches to the threads that it has events of.
+    pub has_arrivals: bool,
+    /// CPUs of which no switch away from the idle thread is told: Linux 6.18 tells none after a CPU was offline. More of them may be found in
+    /// the trace.
     pub idle_ends_untold: BTreeSet<u32>,
     /// How the names of the tracer's own threads begin, when it leaves out what they do and what interrupts them.
     pub hidden: Option<&'static str>,
@@ -94,6 +98,7 @@ impl Circumstances {
             has_wakeups: true,
             has_waking: true,
             has_interrupts: true,
+            has_arrivals: true,
             idle_ends_untold: BTreeSet::new(),
             hidden: None,
         }
@@ -391,7 +396,7 @@ impl System {
         if let Some((_, end_ns)) = blind {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
             known.current = None;
-            let since_ns = if known.tells_idle_ends { end_ns.min(ns) } else { ns };
+            let since_ns = if known.idle_ends.are_untold { ns } else { end_ns.min(ns) };
             known.occupied_ns = known.occupied_ns.max(since_ns);
             known.lose_interrupts();
             known.raised = [None; SOFT_VECTORS];
@@ -402,20 +407,20 @@ impl System {
         let idle = self.add_thread(0);
         self.threads[idle.index()].nature = Nature::Idle;
         self.threads[idle.index()].name = self.names.keep(format!("swapper/{cpu}").as_bytes());
-        let tells_idle_ends = !self.circumstances.idle_ends_untold.contains(&cpu);
+        let idle_ends = IdleEnds::new(self.circumstances.idle_ends_untold.contains(&cpu));
         let place = cpu as usize;
         if self.cpus.len() <= place {
             self.cpus.resize(place + 1, None);
         }
         self.cpus[place] = Some(Cpu {
             current: None,
-            occupied_ns: if tells_idle_ends {
-                self.circumstances.begin_ns
-            } else {
+            occupied_ns: if idle_ends.are_untold {
                 ns
+            } else {
+                self.circumstances.begin_ns
             },
             idle,
-            tells_idle_ends,
+            idle_ends,
             blind_until_ns: i64::MIN,
             contradictions: 0,
             last_ns: self.circumstances.begin_ns,

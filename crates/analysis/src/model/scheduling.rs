@@ -17,6 +17,9 @@ impl System {
         let next = self.thread_on(cpu, switch.next_tid, at, to);
         self.call_thread(previous, switch.previous_name);
         self.call_thread(next, switch.next_name);
+        if self.threads[previous.index()].nature == Nature::Idle {
+            self.cpu(cpu).idle_ends.tell();
+        }
         self.evict(cpu, previous, to);
         // The scheduler is not called in one.
         self.cpu(cpu).without_interrupts();
@@ -36,6 +39,12 @@ impl System {
         let Some(wrong) = self.cpu(cpu).current.filter(|known| *known != newcomer) else {
             return;
         };
+        if self.cpu(cpu).is_idle() && self.circumstances.has_arrivals && self.threads[newcomer.index()].is_followed {
+            self.cpu(cpu).idle_ends.miss();
+            if self.cpu(cpu).idle_ends.are_untold {
+                self.circumstances.idle_ends_untold.insert(cpu);
+            }
+        }
         let sure_ns = self.cpu(cpu).last_ns;
         self.vacate(cpu);
         self.lose(wrong, sure_ns, to);
@@ -109,13 +118,13 @@ impl System {
         if let Some(wake) = self.threads[id.index()].woken.take() {
             self.make_runnable(id, wake, wake.ns, to);
         }
-        let tells_idle_ends = self.cpu(cpu).tells_idle_ends;
+        let is_idle_end_untold = self.cpu(cpu).idle_ends.are_untold;
         let thread = &self.threads[id.index()];
         let (state, begin_ns) = (thread.state, thread.since_ns);
         let wake = thread.wake;
         let before = match state {
             // It may have come and gone before.
-            State::Unknown if thread.nature == Nature::Idle && !tells_idle_ends => State::Unknown,
+            State::Unknown if thread.nature == Nature::Idle && is_idle_end_untold => State::Unknown,
             // Nobody says when it became runnable.
             State::Blocked(_) | State::Unknown | State::Stopped if !self.circumstances.has_wakeups => State::Unknown,
             _ => State::Runnable(Why::Unknown),

@@ -270,6 +270,34 @@ fn what_contradicts_itself_is_unknown() {
     assert_eq!(run.did(2), "0-30 ?, 30-40 blocked");
 }
 
+#[test]
+fn a_cpu_that_does_not_tell_the_end_of_idling_is_found_out() {
+    // Of CPU 1, so many of two turns from idling are missing.
+    let run = |missing: usize| {
+        let turns = [
+            "5 cpu1 switch 8 waits 0",
+            "6 cpu1:0 switch 0 waits 7",
+            "7 cpu1:7 switch 7 waits 0",
+            "8 cpu1:0 switch 0 waits 7",
+            "9 cpu1:7 switch 7 waits 0",
+        ];
+        let is_there = |(place, _): &(usize, &&str)| place % 2 == 0 || *place > 2 * missing;
+        let turns = turns.iter().enumerate().filter(is_there).map(|(_, turn)| *turn);
+        let begin = ["3 cpu0 switch 1 waits 9", "4 cpu0 switch 9 waits 0"];
+        let lines: Vec<&str> = begin.into_iter().chain(turns).chain(["10 cpu0 waking 1"]).collect();
+        whole().lines(&lines.join("\n"), 40)
+    };
+    for known in 0..2 {
+        let run = run(known);
+        assert_eq!(run.did(1), "0-3 runs, 3-10 blocked, 10-40 runnable", "{known}");
+        assert!(run.system.circumstances().idle_ends_untold.is_empty());
+    }
+    // It may have that CPU since.
+    let found = run(2);
+    assert_eq!(found.did(1), "0-3 runs, 3-10 blocked, 10-40 ?");
+    assert_eq!(Vec::from_iter(&found.system.circumstances().idle_ends_untold), [&1]);
+}
+
 /// Any events in any order, also with gaps and of a partial trace: every thread's slices fill the time exactly, in their order, and a CPU has
 /// one thread at a time.
 #[test]

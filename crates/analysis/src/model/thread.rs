@@ -163,8 +163,8 @@ pub(super) struct Cpu {
     pub(super) occupied_ns: i64,
     /// The thread that is nobody.
     pub(super) idle: ThreadId,
-    /// Switches away from it are in the trace.
-    pub(super) tells_idle_ends: bool,
+    /// Whether switches away from it are in the trace.
+    pub(super) idle_ends: IdleEnds,
     /// Who has it is trusted from here on: the end of the last gap.
     pub(super) blind_until_ns: i64,
     /// How often an event contradicted what was known of it.
@@ -205,6 +205,36 @@ impl Cpu {
     pub(super) fn lose_interrupts(&mut self) {
         self.stack.clear();
         self.is_stack_whole = false;
+    }
+}
+
+/// So many switches away from an idle thread are missing, one after the other, where none is told. One is when recording begins.
+const IDLE_ENDS_MISSED_MIN: u32 = 2;
+
+/// Whether switches of a CPU away from its idle thread are told, as far as the trace has been read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IdleEnds {
+    /// Since the last one that was told.
+    missed: u32,
+    /// They are not.
+    pub(crate) are_untold: bool,
+}
+
+impl IdleEnds {
+    /// Before the first event of the CPU.
+    pub(crate) fn new(are_untold: bool) -> IdleEnds {
+        IdleEnds { missed: 0, are_untold }
+    }
+
+    /// One is told.
+    pub(crate) fn tell(&mut self) {
+        self.missed = 0;
+    }
+
+    /// There must have been one.
+    pub(crate) fn miss(&mut self) {
+        self.missed = self.missed.saturating_add(1);
+        self.are_untold |= self.missed >= IDLE_ENDS_MISSED_MIN;
     }
 }
 

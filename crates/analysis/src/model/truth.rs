@@ -71,8 +71,24 @@ enum Damage {
     NoWakeups,
     NoInterrupts,
     /// No switch of a CPU away from its idle thread is told: Linux 6.18 does so when the CPU was offline once.
-    NoIdleEnds(u32),
-    PartialNoIdleEnds(u32),
+    NoIdleEnds(u32, Besides),
+}
+
+/// What is done besides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Besides {
+    Nothing,
+    Partial,
+    NoWakeups,
+}
+
+impl Damage {
+    fn lacks_waking(self) -> bool {
+        matches!(
+            self,
+            Damage::NoWaking | Damage::NoWakeups | Damage::NoIdleEnds(_, Besides::NoWakeups)
+        )
+    }
 }
 
 struct Case {
@@ -155,20 +171,20 @@ impl Case {
                 events.retain(|_| some(3) > 0);
                 circumstances.gaps = Gaps::new(&[Gap::EVERYWHERE]);
             }
-            Damage::NoWaking | Damage::NoWakeups => {
+            Damage::NoWaking => {
                 circumstances.has_waking = false;
-                circumstances.has_wakeups = self.damage == Damage::NoWaking;
-                events.retain(|(_, fact)| match fact {
-                    Fact::Waking(_) => false,
-                    Fact::Wakeup(_) => circumstances.has_wakeups,
-                    _ => true,
-                });
+                events.retain(|(_, fact)| !matches!(fact, Fact::Waking(_)));
             }
+            Damage::NoWakeups => drop_wakeups(events, &mut circumstances),
             Damage::NoInterrupts => events.retain(|(_, fact)| !matches!(fact, Fact::Begin(_) | Fact::End(_))),
-            Damage::NoIdleEnds(cpu) | Damage::PartialNoIdleEnds(cpu) => {
-                if let Damage::PartialNoIdleEnds(_) = self.damage {
-                    keep_some_threads(events, &mut some);
-                    circumstances.is_partial = true;
+            Damage::NoIdleEnds(cpu, besides) => {
+                match besides {
+                    Besides::Nothing => {}
+                    Besides::Partial => {
+                        keep_some_threads(events, &mut some);
+                        circumstances.is_partial = true;
+                    }
+                    Besides::NoWakeups => drop_wakeups(events, &mut circumstances),
                 }
                 events.retain(|(at, fact)| match fact {
                     Fact::Switch(switch) => switch.previous_tid != 0 || at.cpu != Some(cpu),
@@ -189,7 +205,7 @@ impl Case {
             let has_tids = self.has_tids
                 || matches!(
                     self.damage,
-                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(_) | Damage::PartialNoIdleEnds(_)
+                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(..)
                 );
             let tid = at.tid.filter(|_| has_tids && system.wants_tid(at.cpu, at.ns));
             system.apply(fact, At { tid, ..*at }, &mut told);
@@ -197,6 +213,11 @@ impl Case {
         system.finish(end_ns, &mut told);
         Some((system, told, machine.truth))
     }
+}
+
+fn drop_wakeups(events: &mut Vec<(At, Fact<'_>)>, circumstances: &mut Circumstances) {
+    (circumstances.has_waking, circumstances.has_wakeups) = (false, false);
+    events.retain(|(_, fact)| !matches!(fact, Fact::Waking(_) | Fact::Wakeup(_)));
 }
 
 /// What a kernel records when it is to record some threads and what they begin.
@@ -266,7 +287,7 @@ fn agrees(state: State, doing: Doing, damage: Damage) -> bool {
         },
         (State::Blocked(wait), Doing::Blocked { call }) => wait.call.is_none() || wait.call == call,
         // Nobody is told when a wait ends and that for a CPU begins.
-        (State::Blocked(_), Doing::Runnable) => matches!(damage, Damage::NoWakeups | Damage::NoWaking),
+        (State::Blocked(_), Doing::Runnable) => damage.lacks_waking(),
         _ => false,
     }
 }
@@ -292,7 +313,7 @@ fn check(case: &Case) -> Option<(i64, i64)> {
                 "{context}: {thread} did {doing:?} in {slice:?}"
             );
         }
-        let Some(wake) = slice.wake.filter(|_| damage != Damage::NoWaking) else {
+        let Some(wake) = slice.wake.filter(|_| !damage.lacks_waking()) else {
             continue;
         };
         let woken = truth.wakes.get(&(*thread, wake.ns));
@@ -311,7 +332,7 @@ fn check(case: &Case) -> Option<(i64, i64)> {
     for interrupt in &told.interrupts {
         assert!(truth.interrupts.contains(interrupt), "{context}: {interrupt:?}");
     }
-    for delay in told.delays.iter().filter(|_| damage != Damage::NoWaking) {
+    for delay in told.delays.iter().filter(|_| !damage.lacks_waking()) {
         assert!(truth.delays.contains(delay), "{context}: {delay:?}");
     }
     if damage == Damage::Nothing {
@@ -337,8 +358,9 @@ fn what_is_known_of_a_damaged_trace_is_true() {
         (Damage::NoWaking, 90),
         (Damage::NoWakeups, 90),
         (Damage::NoInterrupts, 95),
-        (Damage::NoIdleEnds(1), 80),
-        (Damage::PartialNoIdleEnds(1), 10),
+        (Damage::NoIdleEnds(1, Besides::Nothing), 80),
+        (Damage::NoIdleEnds(1, Besides::Partial), 10),
+        (Damage::NoIdleEnds(1, Besides::NoWakeups), 50),
     ] {
         let (mut known_ns, mut all_ns) = (0, 0);
         for seed in 1..=SEEDS {

@@ -122,7 +122,8 @@ impl System {
                 Some(cpu) => cpu.last_ns.min(ns),
                 None => ns,
             },
-            State::Runnable(_) => {
+            State::Blocked(_) | State::Stopped if self.circumstances.has_wakeups => ns,
+            State::Runnable(_) | State::Blocked(_) | State::Stopped => {
                 let is_busy = |id: ThreadId| self.threads[id.index()].is_followed;
                 let may_turn = cpus.filter(|cpu| cpu.is_idle() || !cpu.current.is_some_and(is_busy));
                 may_turn.map(|cpu| cpu.last_ns).fold(ns, i64::min)
