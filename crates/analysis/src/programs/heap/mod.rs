@@ -75,8 +75,10 @@ struct CallerId(u32);
 #[derive(Default)]
 struct OfProgram {
     blocks: FxHashMap<u64, Block>,
-    /// Addresses that were given out again by a call of a thread, while the `realloc` of another that gave them up had not said so.
-    taken_over: FxHashMap<u64, Option<i64>>,
+    /// Addresses that were given out again, while the `realloc` of another thread that gave them up had not said so: to whom, and when.
+    taken_over: FxHashMap<u64, (Option<i64>, i64)>,
+    /// When threads last said something, while there are such addresses.
+    told_ns: FxHashMap<Option<i64>, i64>,
     live: Amount,
     /// Of that, what was taken before events are missing.
     unsure: Amount,
@@ -162,15 +164,20 @@ impl ProgramAnalysis for Heap {
             } => self.free(from, event),
             ProgramFact::Reallocated { address: 0, .. } => self.fail(event),
             ProgramFact::Reallocated { from, address, bytes } => {
-                let taken_over = &mut self.program(event).taken_over;
-                match taken_over.get(&from) {
-                    Some(tid) if *tid != event.tid => _ = taken_over.remove(&from),
-                    _ => self.free(from, event),
+                let program = self.program(event);
+                match program.is_late(from, event) {
+                    true => _ = program.taken_over.remove(&from),
+                    false => self.free(from, event),
                 }
                 self.allocate(address, bytes, event, images);
             }
             ProgramFact::Freed { address } => self.free(address, event),
-            _ => {}
+            _ => return,
+        }
+        let program = self.program(event);
+        match program.taken_over.is_empty() {
+            true => program.told_ns.clear(),
+            false => _ = program.told_ns.insert(event.tid, event.ns),
         }
     }
 
@@ -202,6 +209,17 @@ impl ProgramAnalysis for Heap {
                 notes,
             },
             paths: Vec::new(),
+        })
+    }
+}
+
+impl OfProgram {
+    /// A `realloc` gave an address up before another thread was given it, and says so only now. What its thread said since, it would have said
+    /// afterwards.
+    fn is_late(&self, from: u64, event: &Event<'_>) -> bool {
+        self.taken_over.get(&from).is_some_and(|(tid, ns)| {
+            let has_said = |told_ns: &i64| told_ns > ns;
+            *tid != event.tid && !self.told_ns.get(&event.tid).is_some_and(has_said)
         })
     }
 }
@@ -243,9 +261,14 @@ impl Heap {
 
     fn allocate(&mut self, address: u64, bytes: u64, event: &Event<'_>, images: &Images) {
         let caller = event.is_meant.then(|| self.caller(event, images));
-        let program = self.program(event);
-        if program.blocks.contains_key(&address) {
-            program.taken_over.insert(address, event.tid);
+        if let Some(old) = self.program(event).blocks.get(&address).copied() {
+            // It was given back where events are missing, if there are such; else by a `realloc` that has not said so yet.
+            let is_torn = self.gaps.lie_within(old.taken_ns, event.ns, event.pid);
+            let taken_over = &mut self.program(event).taken_over;
+            match is_torn {
+                true => _ = taken_over.remove(&address),
+                false => _ = taken_over.insert(address, (event.tid, event.ns)),
+            }
             self.remove(address, event);
         }
         let program = self.program(event);

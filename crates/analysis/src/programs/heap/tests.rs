@@ -64,6 +64,36 @@ fn an_address_that_realloc_gives_up_may_be_taken_before_it_says_so() {
 }
 
 #[test]
+fn an_address_that_is_taken_again_because_events_are_missing_is_nobody_elses() {
+    let lines = "10 2 malloc a0 20 1031
+        20 3 realloc a0 b0 30 1041
+        30 3 free b0";
+    for before in ["1 1 malloc a0 10 1021\n5 1 lost 8 7", "5 1 lost 8 7\n9 1 malloc 0 1"] {
+        let outcome = heap(0, &format!("{before}\n{lines}"));
+        let counts = shown(table(&outcome, "processes"), &["live_count", "unsure_count"]);
+        assert_eq!(counts, ["0 0"], "{before}");
+    }
+}
+
+#[test]
+fn a_thread_that_says_something_meanwhile_was_not_in_realloc() {
+    let lines = |between: &str| {
+        format!(
+            "1 1 malloc a0 10 1021
+            10 2 malloc a0 20 1031
+            {between}
+            20 3 realloc a0 b0 30 1041
+            30 3 free b0"
+        )
+    };
+    // Nothing is missing: the `realloc` gave up the address before it was taken again.
+    let outcome = heap(0, &lines("10 2 free 0"));
+    check(&outcome, "3 96 80 20 1 32 1 0 0", &["32 1 shop:3"]);
+    let outcome = heap(0, &lines("11 3 free 0"));
+    check(&outcome, "3 96 48 20 0 0 2 0 0", &[]);
+}
+
+#[test]
 fn a_call_that_returns_behind_its_function_is_the_functions() {
     let outcome = heap(0, "1 1 malloc a0 10 1030");
     check(&outcome, "1 16 16 1 1 16 0 0 0", &["16 1 shop:2"]);
