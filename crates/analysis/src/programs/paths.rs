@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Costs by call path: what each function cost itself, and what it cost with all that it called. Costs are counts or times.
 
-use std::fmt::Write;
-
 use rustc_hash::FxHashMap;
 
 /// A call path: the root, or a function called on another path.
@@ -35,6 +33,9 @@ pub struct Cost {
     /// By itself.
     pub own: i64,
 }
+
+/// So many frames a folded path has at most.
+pub const FOLDED_DEPTH: usize = 1000;
 
 /// Call paths of functions by name.
 pub type Paths = Tree<String>;
@@ -94,6 +95,28 @@ impl<F: Clone + Eq + std::hash::Hash> Tree<F> {
         tree
     }
 
+    /// Goes down to each path but the root, then to those that go on from it, and up again.
+    fn walk(&self) -> impl Iterator<Item = Step> {
+        // Of what goes on from each path, the oldest that was not gone down to, and of each of those the next one. The root is none.
+        let mut left: Vec<usize> = vec![0; self.nodes.len()];
+        let mut next = left.clone();
+        for (place, node) in self.nodes.iter().enumerate().skip(1).rev() {
+            next[place] = std::mem::replace(&mut left[node.parent.0 as usize], place);
+        }
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            let here = place;
+            let below = left[here];
+            if below != 0 {
+                left[here] = next[below];
+                place = below;
+                return Some(Step::Down(below));
+            }
+            place = self.nodes[here].parent.0 as usize;
+            (here != 0).then_some(Step::Up(here))
+        })
+    }
+
     /// What each path cost with all that begin with it; the root first.
     pub fn totals(&self) -> Vec<i64> {
         let mut totals: Vec<i64> = self.nodes.iter().map(|node| node.own.own).collect();
@@ -102,6 +125,13 @@ impl<F: Clone + Eq + std::hash::Hash> Tree<F> {
         }
         totals
     }
+}
+
+/// A step of a walk through all paths, to one of them.
+#[derive(Clone, Copy)]
+enum Step {
+    Down(usize),
+    Up(usize),
 }
 
 /// A line of a tree.
@@ -160,53 +190,83 @@ impl Paths {
     /// Functions, the dearest first: a function that calls itself is counted once.
     pub fn functions(&self) -> Vec<Line<'_>> {
         let totals = self.totals();
-        let mut functions: FxHashMap<&str, Line<'_>> = FxHashMap::default();
-        for (place, node) in self.nodes.iter().enumerate() {
-            let Some(frame) = &node.frame else { continue };
-            let line = functions.entry(frame).or_insert(Line {
-                depth: 0,
-                frame,
-                calls: 0,
-                own: 0,
-                total: 0,
-            });
+        // Each with how often it is on the path to where the walk is.
+        let mut functions: FxHashMap<&str, (Line<'_>, usize)> = FxHashMap::default();
+        for step in self.walk() {
+            let (Step::Down(place) | Step::Up(place)) = step;
+            let node = &self.nodes[place];
+            let frame = node.frame.as_deref().unwrap_or_default();
+            let (line, open) = functions.entry(frame).or_insert((
+                Line {
+                    depth: 0,
+                    frame,
+                    calls: 0,
+                    own: 0,
+                    total: 0,
+                },
+                0,
+            ));
+            if let Step::Up(_) = step {
+                *open -= 1;
+                continue;
+            }
             line.calls += node.own.calls;
             line.own += node.own.own;
-            if !self.above(node).any(|above| above == frame) {
-                line.total += totals[place];
-            }
+            line.total += if *open == 0 { totals[place] } else { 0 };
+            *open += 1;
         }
-        let mut lines: Vec<Line<'_>> = functions.into_values().collect();
+        let mut lines: Vec<Line<'_>> = functions.into_values().map(|(line, _)| line).collect();
         lines.sort_by(|one, other| (other.own, one.frame).cmp(&(one.own, other.frame)));
         lines
     }
 
-    fn above<'t>(&'t self, node: &Node<String>) -> impl Iterator<Item = &'t str> {
-        let mut next = node.parent;
-        std::iter::from_fn(move || {
-            let node = &self.nodes[next.0 as usize];
-            next = node.parent;
-            node.frame.as_deref()
-        })
-    }
-
-    /// Lines `outermost;...;innermost COST`, as programs that draw flames read them. Frames are separated by semicolons, which a name
-    /// of a function does not have; a control character in one would end the line.
-    pub fn folded(&self) -> String {
-        let mut text = String::new();
-        for node in self.nodes.iter().filter(|node| node.own.own > 0) {
-            let mut frames: Vec<&str> = node.frame.as_deref().into_iter().chain(self.above(node)).collect();
-            frames.reverse();
-            let clean = |frame: &&str| frame.replace(|letter: char| letter == ';' || letter.is_control(), "_");
-            let path: Vec<String> = frames.iter().map(clean).collect();
-            let _ = writeln!(text, "{} {}", path.join(";"), node.own.own);
+    /// Tells of paths as programs that draw flames read them, `outermost;...;innermost`, and what each cost. Frames are separated by
+    /// semicolons, which a name of a function does not have; a control character in one would end the line. What is deeper than
+    /// [`FOLDED_DEPTH`] is counted where its path is that deep, as all paths together would be as long as the square of the depth; returns how
+    /// many those were.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub fn folded<E>(&self, mut tell: impl FnMut(&str, i64) -> Result<(), E>) -> Result<u64, E> {
+        let mut own: Vec<i64> = self.nodes.iter().map(|node| node.own.own).collect();
+        let mut depths = vec![0; self.nodes.len()];
+        for (place, node) in self.nodes.iter().enumerate().skip(1) {
+            depths[place] = depths[node.parent.0 as usize] + 1;
         }
-        text
+        let mut cut = 0;
+        for (place, node) in self.nodes.iter().enumerate().rev() {
+            if depths[place] > FOLDED_DEPTH && own[place] > 0 {
+                own[node.parent.0 as usize] += std::mem::take(&mut own[place]);
+                cut += u64::from(node.own.own > 0);
+            }
+        }
+        let mut path = String::new();
+        // Of each frame on the path, where it begins.
+        let mut begins = Vec::new();
+        for step in self.walk() {
+            match step {
+                Step::Down(place) if depths[place] <= FOLDED_DEPTH => {
+                    begins.push(path.len());
+                    let separator = if depths[place] > 1 { ";" } else { "" };
+                    let frame = self.nodes[place].frame.as_deref().unwrap_or_default();
+                    path.push_str(separator);
+                    path.push_str(&frame.replace(|letter: char| letter == ';' || letter.is_control(), "_"));
+                    if own[place] > 0 {
+                        tell(&path, own[place])?;
+                    }
+                }
+                Step::Up(place) if depths[place] <= FOLDED_DEPTH => path.truncate(begins.pop().unwrap_or_default()),
+                _ => {}
+            }
+        }
+        Ok(cut)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     fn paths(lines: &[(&str, u64, i64)]) -> Paths {
@@ -220,6 +280,12 @@ mod tests {
             cost.own += own;
         }
         paths
+    }
+
+    fn folded(paths: &Paths) -> (String, u64) {
+        let mut text = String::new();
+        let cut = paths.folded(|path, own| writeln!(text, "{path} {own}"));
+        (text, cut.expect("memory"))
     }
 
     fn shown(lines: &[Line<'_>]) -> Vec<String> {
@@ -245,9 +311,10 @@ mod tests {
         assert_eq!(few, ["a 1 5 85", " c 1 50 50", " b 2 10 30"]);
         let functions = shown(&paths.functions());
         assert_eq!(functions, ["c 5 70 70", "b 2 10 30", "a 1 5 85", "d 1 1 1"]);
-        let mut folded: Vec<String> = paths.folded().lines().map(str::to_owned).collect();
-        folded.sort();
-        assert_eq!(folded, ["a 5", "a;b 10", "a;b;c 20", "a;c 50", "d 1"]);
+        let (text, _) = folded(&paths);
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["a 5", "a;b 10", "a;b;c 20", "a;c 50", "d 1"]);
     }
 
     #[test]
@@ -265,6 +332,32 @@ mod tests {
 
     #[test]
     fn folded_lines_have_one_separator() {
-        assert_eq!(paths(&[("a;b\nc", 1, 2)]).folded(), "a_b_c 2\n");
+        assert_eq!(folded(&paths(&[("a;b\nc", 1, 2)])), ("a_b_c 2\n".to_owned(), 0));
+    }
+
+    #[test]
+    fn folded_paths_end_where_they_are_too_deep() {
+        let mut paths = Paths::default();
+        let mut path = ROOT;
+        for depth in 1..=FOLDED_DEPTH as i64 + 2 {
+            path = paths.child(path, format!("{depth}"));
+            paths.cost(path).own = depth;
+        }
+        let (text, cut) = folded(&paths);
+        assert_eq!(cut, 2);
+        let last: Vec<&str> = text.lines().skip(FOLDED_DEPTH - 2).collect();
+        assert!(last[0].ends_with(";998;999 999"), "{}", last[0]);
+        assert!(last[1].ends_with(";998;999;1000 3003"), "{}", last[1]);
+        assert_eq!(last.len(), 2);
+    }
+
+    #[test]
+    fn paths_as_deep_as_there_are_functions_take_no_longer_than_they_are_many() {
+        let mut paths = Paths::default();
+        let path = (0..100_000).fold(ROOT, |path, depth| paths.child(path, format!("{}", depth % 99_999)));
+        paths.cost(path).own = 1;
+        let functions = paths.functions();
+        assert_eq!(functions.len(), 99_999);
+        assert!(functions.iter().all(|function| function.total == 1));
     }
 }

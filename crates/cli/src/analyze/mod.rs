@@ -68,8 +68,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
         shows_progress: arguments.progress.wanted,
     };
     if arguments.folded {
-        let (text, notes) = subject.folded(&question, arguments.table.as_deref(), &mut findings)?;
-        show(&text)?;
+        let notes = subject.folded(&question, arguments.table.as_deref(), &mut findings)?;
         tell_notes(&notes, &findings);
         return Ok(());
     }
@@ -167,7 +166,7 @@ impl Subject {
         question: &Question<'_>,
         table: Option<&str>,
         findings: &mut Findings,
-    ) -> Result<(String, Vec<String>), Failure> {
+    ) -> Result<Vec<String>, Failure> {
         match self {
             Subject::Programs(description) => programs::folded(description, question, table, findings),
             _ => Err(Failure::with_status("--folded is for flame", USAGE)),

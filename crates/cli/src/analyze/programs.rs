@@ -2,11 +2,13 @@
 //! `piste analyze heap` and `flame`: what programs tell of themselves, in traces of any domain, and who called. Events before the part of
 //! time that is asked about are read, too: they say what was loaded and what lived.
 
+use std::io::{self, BufWriter, Write};
+
 use piste_analysis::analysis::Options;
 use piste_analysis::facts::{Fact, FactReader, Incoming};
 use piste_analysis::names::Names;
 use piste_analysis::programs::images::Images;
-use piste_analysis::programs::paths::Paths;
+use piste_analysis::programs::paths::FOLDED_DEPTH;
 use piste_analysis::programs::{ALL, Description, Event, Outcome, ProgramAnalysis};
 use piste_ground::{GroundError, StreamGaps};
 use piste_names::matches;
@@ -24,19 +26,20 @@ pub(super) fn find(name: &str) -> Option<&'static Description> {
     ALL.iter().find(|known| known.name == name).copied()
 }
 
-/// Costs by call path as text for programs that draw flames: of the table that is asked for, else of the only one.
+/// Writes costs by call path to stdout, as text for programs that draw flames: of the table that is asked for, else of the only one. Returns
+/// notes.
 pub(super) fn folded(
     description: &Description,
     question: &Question<'_>,
     table: Option<&str>,
     findings: &mut Findings,
-) -> Result<(String, Vec<String>), Failure> {
-    let (outcome, _) = outcome(description, question, findings)?;
+) -> Result<Vec<String>, Failure> {
+    let (mut outcome, _) = outcome(description, question, findings)?;
     let names: Vec<&str> = outcome.paths.iter().map(|(name, _)| *name).collect();
     let wanted = match (table, &names[..]) {
         (Some(wanted), _) => wanted,
         (None, [only]) => only,
-        (None, []) => return Ok((String::new(), outcome.report.notes)),
+        (None, []) => return Ok(outcome.report.notes),
         (None, several) => {
             let several = several.join(", ");
             let sentence = format!("--folded prints one of {several}; choose with --table");
@@ -50,7 +53,15 @@ pub(super) fn folded(
         .map(|(_, paths)| paths);
     let sentence = || format!("there are no call paths {wanted:?}; there are {}", names.join(", "));
     let paths = paths.ok_or_else(|| Failure::with_status(sentence(), USAGE))?;
-    Ok((Paths::folded(paths), outcome.report.notes))
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    let cut = paths.folded(|path, own| writeln!(stdout, "{path} {own}"))?;
+    stdout.flush()?;
+    if cut > 0 {
+        outcome.report.notes.push(format!(
+            "{cut} paths are deeper than {FOLDED_DEPTH} functions: their costs are told where they are that deep"
+        ));
+    }
+    Ok(outcome.report.notes)
 }
 
 /// What one has found out, and of which part of time.

@@ -103,7 +103,9 @@ fn stacks_are_weighed_by_time_off_the_cpu_and_by_their_number() {
     let events = shown(table(&outcome, "events"), &["total", "function"]);
     assert_eq!(events, ["2 thread", "2   shop:3", "2     kernel:903", "2       wake"]);
     let (_, paths) = &outcome.paths[0];
-    assert_eq!(paths.folded(), "thread;shop:3;kernel:902;kernel:901 30\n");
+    let mut folded = String::new();
+    let cut = paths.folded(|path, own| writeln!(folded, "{path} {own}"));
+    assert_eq!((&*folded, cut), ("thread;shop:3;kernel:902;kernel:901 30\n", Ok(0)));
 }
 
 #[test]
