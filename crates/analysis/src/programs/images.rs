@@ -23,6 +23,8 @@ pub struct Image {
     parts: BTreeMap<u64, Part>,
     /// How many lists of what is loaded have begun.
     dumps: u32,
+    /// One of them has begun and is not complete.
+    is_listed: bool,
     /// The next file that is listed is the program.
     awaits_program: bool,
     /// The name of that program, which may be another one.
@@ -83,12 +85,15 @@ impl Images {
             ProgramFact::DumpBegin => {
                 let image = self.get_mut(id);
                 image.dumps += 1;
+                image.is_listed = true;
                 image.awaits_program = true;
             }
             ProgramFact::DumpEnd => {
                 let image = self.get_mut(id);
                 let dump = image.dumps;
-                image.parts.retain(|_, part| part.dump == dump);
+                if std::mem::take(&mut image.is_listed) {
+                    image.parts.retain(|_, part| part.dump == dump);
+                }
                 if let Some(name) = image.announced.take() {
                     image.name = name;
                 }
@@ -168,10 +173,13 @@ impl Images {
             .map(|part| part.file);
         let image = self.get_mut(id);
         let end = base.saturating_add(bytes);
-        // What lay there is gone: nothing else can be.
-        image
-            .parts
-            .retain(|other, part| *other >= end || other.saturating_add(part.bytes) <= base);
+        // What lay there is gone: nothing else can be. Parts do not overlap, so what ends last begins last.
+        while let Some((other, part)) = image.parts.range(..end).next_back()
+            && other.saturating_add(part.bytes) > base
+        {
+            let other = *other;
+            image.parts.remove(&other);
+        }
         let part = Part {
             bytes,
             file: known.unwrap_or(file),
@@ -249,6 +257,46 @@ mod tests {
             at 5001 third+1 0
             at 4fff Unknown",
         );
+    }
+
+    #[test]
+    fn what_many_libraries_cover_is_gone_however_they_lie_there() {
+        check(
+            "start
+            load 1000 100 shop
+            load 3000 10 a
+            load 3010 10 b
+            load 3020 0 c
+            load 3030 10 d
+            load 3008 28 e
+            at 3000 Unknown
+            at 3010 e+8 0
+            at 3030 d+0 0
+            load 3018 20 f
+            at 3010 Unknown
+            at 3030 f+18 0
+            at 3038 Unknown
+            load 3020 0 g
+            at 3018 Unknown
+            load 3020 8 h
+            at 3020 h+0 0
+            at 1000 shop+0 0",
+        );
+    }
+
+    #[test]
+    fn many_libraries_and_many_lists_of_them_take_no_time() {
+        let mut images = Images::default();
+        for base in 0..100_000 {
+            let path = b"plugin";
+            let (base, bytes) = (base * 0x1000, 0x1000);
+            images.apply(Some(7), &ProgramFact::Loaded { base, bytes, path });
+        }
+        for _ in 0..100_000 {
+            images.apply(Some(7), &ProgramFact::DumpEnd);
+        }
+        let image = images.current(Some(7));
+        assert_eq!(images.get(image).parts.len(), 100_000);
     }
 
     #[test]
