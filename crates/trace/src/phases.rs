@@ -93,7 +93,15 @@ fn phase(name: &str, is_there: impl Fn(&str) -> bool) -> Phase {
 /// What is open on the tracks of some kind, the innermost last.
 #[derive(Debug)]
 pub struct Stacks<T, V> {
-    open: HashMap<T, Vec<Open<V>>>,
+    nests: HashMap<T, Nest<V>>,
+}
+
+/// What is open on a track.
+#[derive(Debug)]
+struct Nest<V> {
+    open: Vec<Open<V>>,
+    /// How many have a name. An end that has no begin is known by it, without a search through all that is open.
+    counts: HashMap<String, usize>,
 }
 
 /// What has begun and not ended.
@@ -107,37 +115,65 @@ pub struct Open<V> {
 
 impl<T, V> Default for Stacks<T, V> {
     fn default() -> Stacks<T, V> {
-        Stacks { open: HashMap::new() }
+        Stacks { nests: HashMap::new() }
+    }
+}
+
+impl<V> Default for Nest<V> {
+    fn default() -> Nest<V> {
+        Nest {
+            open: Vec::new(),
+            counts: HashMap::new(),
+        }
+    }
+}
+
+impl<V> Nest<V> {
+    /// Those from a place on, which are open no more.
+    fn end(&mut self, from: usize) -> Drain<'_, Open<V>> {
+        for open in &self.open[from..] {
+            *self.counts.get_mut(&open.name).expect("it was counted") -= 1;
+        }
+        self.open.drain(from..)
     }
 }
 
 impl<T: Hash + Eq, V> Stacks<T, V> {
     /// It begins, within what is open there.
     pub fn begin(&mut self, track: T, name: &str, value: V) {
+        let nest = self.nests.entry(track).or_default();
+        match nest.counts.get_mut(name) {
+            Some(count) => *count += 1,
+            None => _ = nest.counts.insert(name.to_owned(), 1),
+        }
         let name = name.to_owned();
-        self.open.entry(track).or_default().push(Open { name, value });
+        nest.open.push(Open { name, value });
     }
 
     /// What ends when the last of that name does: itself, and behind it those within it whose ends are missing too. Nothing when there is none.
     pub fn end(&mut self, track: T, name: &str) -> Drain<'_, Open<V>> {
-        let open = self.open.entry(track).or_default();
-        let last = open.iter().rposition(|open| open.name == name);
-        open.drain(last.unwrap_or(open.len())..)
+        let nest = self.nests.entry(track).or_default();
+        let is_open = nest.counts.get(name).is_some_and(|count| *count > 0);
+        // The search goes over what ends, and no further.
+        let last = is_open.then(|| nest.open.iter().rposition(|open| open.name == name));
+        nest.end(last.flatten().unwrap_or(nest.open.len()))
     }
 
     /// All that is open on a track; nothing is any more.
     pub fn end_all(&mut self, track: T) -> Drain<'_, Open<V>> {
-        self.open.entry(track).or_default().drain(..)
+        let nest = self.nests.entry(track).or_default();
+        nest.counts.clear();
+        nest.open.drain(..)
     }
 
     /// How deep the next one on a track is.
     pub fn depth(&self, track: &T) -> usize {
-        self.open.get(track).map_or(0, Vec::len)
+        self.nests.get(track).map_or(0, |nest| nest.open.len())
     }
 
     /// Tracks with what is open on them.
     pub fn tracks(&self) -> impl Iterator<Item = (&T, &[Open<V>])> {
-        self.open.iter().map(|(track, open)| (track, &open[..]))
+        self.nests.iter().map(|(track, nest)| (track, &nest.open[..]))
     }
 }
 
@@ -180,5 +216,61 @@ mod tests {
         assert_eq!(ended, ["b", "c"]);
         assert_eq!(stacks.end(1, "c").len(), 0);
         assert_eq!(stacks.end_all(1).len(), 1);
+    }
+
+    #[test]
+    fn ends_cost_what_they_end_however_much_is_open() {
+        // Looking through all that is open would take minutes.
+        let begun = std::time::Instant::now();
+        let mut stacks = Stacks::default();
+        for _ in 0..100_000 {
+            stacks.begin(1, "a", ());
+        }
+        for _ in 0..100_000 {
+            assert_eq!(stacks.end(1, "b").len(), 0);
+        }
+        for _ in 0..100_000 {
+            assert_eq!(stacks.end(1, "a").len(), 1);
+        }
+        for _ in 0..100_000 {
+            stacks.begin(1, "a", ());
+            stacks.begin(1, "b", ());
+        }
+        for _ in 0..100_000 {
+            assert_eq!(stacks.end(1, "a").len(), 2);
+        }
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_ends_is_what_a_search_from_the_innermost_finds() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut stacks = Stacks::default();
+        let mut model: Vec<(u64, u64)> = Vec::new();
+        for number in 0..20_000 {
+            let name = random(5);
+            match random(20) {
+                0..12 => {
+                    stacks.begin(1, &name.to_string(), number);
+                    model.push((name, number));
+                }
+                12 if random(20) == 0 => {
+                    assert_eq!(stacks.end_all(1).count(), model.len());
+                    model.clear();
+                }
+                _ => {
+                    let from = model.iter().rposition(|(open, _)| *open == name).unwrap_or(model.len());
+                    let ended: Vec<u64> = stacks.end(1, &name.to_string()).map(|open| open.value).collect();
+                    assert_eq!(ended, model.drain(from..).map(|(_, number)| number).collect::<Vec<_>>());
+                }
+            }
+            assert_eq!(stacks.depth(&1), model.len());
+        }
     }
 }
