@@ -40,6 +40,7 @@ mod request;
 mod rows;
 mod scan;
 mod session;
+mod span_gaps;
 mod spans;
 
 use std::path::PathBuf;

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table `spans`: what programs say that they begin and end, a row for each. Which events do is told by their names (`piste_trace::phases`).
 //! Where events are missing in between, an end may be another one's: then begin and end have a row each.
+//!
+//! When too many are open, the next one's track gives up the outermost, which is what `piste analyze periods` does under a key. So an end
+//! takes its own begin, or none.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 
-use datafusion::error::Result;
-use piste_analysis::model::{Gap, Gaps};
+use datafusion::error::{DataFusionError, Result};
+use piste_analysis::periods::OPEN_MAX;
 use piste_analysis::report::Unit;
 use piste_analysis::tables::{Cell, Heading, Sink};
-use piste_ground::is_of_kernel;
-use piste_trace::blind::{Blind, blind, unrecorded};
+use piste_ground::{GroundError, StreamGap, StreamGaps};
 use piste_trace::phases::{Phase, Phases, Stacks};
 use piste_trace::progress::bytes_of;
 use piste_trace::select::{Comm, Threads};
-use piste_trace::{Merge, Span, Trace};
+use piste_trace::{Merge, Span};
 
 use crate::batches::Batches;
 use crate::layout::Layout;
 use crate::one_pass::Source;
 use crate::scan::Found;
+use crate::span_gaps::SpanGaps;
 
 pub(crate) const SPANS: &str = "spans";
 
-/// More are not open at one time: what has no end in the trace must not take all memory.
-const OPEN_MAX: usize = 1 << 20;
 /// So many events take some milliseconds.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
 
@@ -47,7 +50,8 @@ struct Track {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Begun {
     ns: i64,
-    depth: i64,
+    /// Absent when more may be open around it than are known.
+    depth: Option<i64>,
     comm: Option<Comm>,
 }
 
@@ -73,11 +77,14 @@ static COLUMNS: [Column; 9] = [
     column("duration_ns", Unit::Nanoseconds, |row| {
         row.begun
             .zip(row.end_ns)
-            .map(|(begun, end_ns)| end_ns - begun.ns)
+            // Times of a damaged trace go back.
+            .map(|(begun, end_ns)| end_ns.saturating_sub(begun.ns).max(0))
             .into()
     }),
     column("name", Unit::Text, |row| row.name.to_owned().into()),
-    column("depth", Unit::Count, |row| row.begun.map(|begun| begun.depth).into()),
+    column("depth", Unit::Count, |row| {
+        row.begun.and_then(|begun| begun.depth).into()
+    }),
     column("tid", Unit::Id, |row| row.track.tid.into()),
     column("pid", Unit::Id, |row| row.track.pid.into()),
     column("comm", Unit::Text, |row| {
@@ -102,22 +109,35 @@ impl Source for Spans {
 
     fn run(&self, headings: &[usize], batches: &Batches) -> Result<()> {
         let traces = self.layout.programs();
+        let mut phases = Phases::new(traces);
         let mut pairs = Pairs {
             columns: headings.iter().map(|heading| COLUMNS[*heading].1).collect(),
             names: traces.iter().map(|trace| &*trace.name).collect(),
-            gaps: traces.iter().map(gaps).collect(),
+            gaps: traces.iter().map(|trace| SpanGaps::new(trace, &mut phases)).collect(),
             stacks: Stacks::default(),
+            given_up: HashMap::new(),
             open: 0,
+            open_max: OPEN_MAX,
             sink: batches.clone(),
         };
-        let mut phases = Phases::new(traces);
+        let mut gaps = StreamGaps::new(traces);
+        let lose = |pairs: &mut Pairs<Batches>, gap: &StreamGap<'_>| {
+            if let Some(place) = traces.iter().position(|trace| ptr::eq(trace, gap.trace)) {
+                gap.tell(Span::ALL, |lost| {
+                    pairs.gaps[place].lose(gap.class_id, lost);
+                    false
+                });
+            }
+        };
+        for gap in gaps.known().map_err(failed)? {
+            lose(&mut pairs, &gap);
+        }
         let mut threads = Threads::new(traces);
         let mut merge = Merge::new(traces, Span::ALL)?;
         let mut events = 0_u64;
         while let Some(merged) = merge.next() {
-            // Whose trace it is matters little: what cannot be read is rare.
-            for blind in merge.blind.drain(..) {
-                pairs.gaps.iter_mut().for_each(|gaps| gaps.add(gap(&blind)));
+            for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
+                lose(&mut pairs, &gap);
             }
             events += 1;
             if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !batches.are_wanted() {
@@ -149,28 +169,13 @@ impl Source for Spans {
     }
 }
 
+fn failed(error: GroundError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 /// What its columns are.
 pub(crate) fn headings() -> Vec<Heading> {
     COLUMNS.iter().map(|(heading, _)| *heading).collect()
-}
-
-/// Where a trace lacks events, of whatever CPU: threads move.
-fn gaps(trace: &Trace) -> Gaps {
-    let traces = std::slice::from_ref(trace);
-    let span = Span::of(traces).unwrap_or(Span::ALL);
-    let mut parts = blind(trace);
-    if is_of_kernel(trace) {
-        parts.extend(unrecorded(traces, span).iter().map(|part| part.blind));
-    }
-    Gaps::new(&parts.iter().map(gap).collect::<Vec<_>>())
-}
-
-fn gap(part: &Blind<'_>) -> Gap {
-    Gap {
-        cpu: None,
-        begin_ns: part.begin_ns,
-        end_ns: part.end_ns,
-    }
 }
 
 /// Brings ends to their begins.
@@ -178,21 +183,51 @@ struct Pairs<S> {
     columns: Vec<fn(&Row<'_>) -> Cell<'static>>,
     /// Of the traces.
     names: Vec<&'static str>,
-    gaps: Vec<Gaps>,
+    gaps: Vec<SpanGaps>,
     stacks: Stacks<Track, Begun>,
+    /// How many of a name a track gave up.
+    given_up: HashMap<Track, HashMap<String, u64>>,
     open: usize,
+    open_max: usize,
     sink: S,
 }
 
 impl<S: Sink> Pairs<S> {
     fn begin(&mut self, track: Track, name: &str, ns: i64, comm: Option<Comm>) {
-        let depth = self.stacks.depth(&track) as i64;
+        let is_depth_known = !self.given_up.contains_key(&track) && !self.gaps[track.trace].lie_before(ns, track.pid);
+        let depth = is_depth_known.then_some(self.stacks.depth(&track) as i64);
         let begun = Begun { ns, depth, comm };
-        if self.open == OPEN_MAX {
-            return self.row(track, name, Some(begun), None, comm);
+        if self.open < self.open_max {
+            self.open += 1;
+            return self.stacks.begin(track, name, begun);
         }
-        self.open += 1;
-        self.stacks.begin(track, name, begun);
+        match self.stacks.give_up(&track) {
+            Some(outermost) => {
+                self.give_up(track, &outermost.name, outermost.value);
+                self.stacks.begin(track, name, begun);
+            }
+            None => self.give_up(track, name, begun),
+        }
+    }
+
+    fn give_up(&mut self, track: Track, name: &str, begun: Begun) {
+        let names = self.given_up.entry(track).or_default();
+        *names.entry(name.to_owned()).or_default() += 1;
+        self.row(track, name, Some(begun), None, begun.comm);
+    }
+
+    /// An end without a begin may be of one that was given up: then all that is open began within it. If it is of none, that is still open.
+    fn end_given_up(&mut self, track: Track, name: &str) {
+        let count = self.given_up.get_mut(&track).and_then(|names| names.get_mut(name));
+        let Some(count) = count.filter(|count| **count > 0) else {
+            return;
+        };
+        *count -= 1;
+        let open: Vec<_> = self.stacks.end_all(track).collect();
+        self.open -= open.len();
+        for open in open {
+            self.give_up(track, &open.name, open.value);
+        }
     }
 
     fn end(&mut self, track: Track, name: &str, ns: i64, comm: Option<Comm>) {
@@ -203,7 +238,11 @@ impl<S: Sink> Pairs<S> {
         for within in ended {
             self.row(track, &within.name, Some(within.value), None, within.value.comm);
         }
-        let is_torn = |begun: &Begun| self.gaps[track.trace].within(begun.ns, ns, None).is_some();
+        if own.is_none() {
+            self.end_given_up(track, name);
+        }
+        let gaps = &self.gaps[track.trace];
+        let is_torn = |begun: &Begun| gaps.lie_within(name, begun.ns, ns, track.pid);
         match own.map(|own| own.value) {
             Some(begun) if is_torn(&begun) => {
                 self.row(track, name, Some(begun), None, begun.comm);
@@ -244,7 +283,10 @@ impl<S: Sink> Pairs<S> {
 
 #[cfg(test)]
 mod tests {
+    use piste_analysis::process_gaps::Lost;
+
     use super::*;
+    use crate::span_gaps::tests::span_gaps;
 
     /// `begin end name depth tid`, `-` for what is not known.
     #[derive(Default)]
@@ -272,24 +314,31 @@ mod tests {
         }
     }
 
-    /// Lines `TIME begin|end NAME TID`.
-    #[track_caller]
-    fn check(gaps: &[Gap], lines: &[&str], expected: &[&str]) {
+    /// Of streams of class 1, which hold spans of some names.
+    fn pairs(lost: &[Lost<'_>], open_max: usize) -> Pairs<Lines> {
         let chosen = [0, 1, 3, 4, 5];
-        let mut pairs = Pairs {
+        let mut gaps = span_gaps(&[(1, "a"), (1, "b"), (1, "c"), (2, "elsewhere")]);
+        lost.iter().for_each(|lost| gaps.lose(1, lost));
+        Pairs {
             columns: chosen.iter().map(|heading: &usize| COLUMNS[*heading].1).collect(),
             names: vec!["t"],
-            gaps: vec![Gaps::new(gaps)],
+            gaps: vec![gaps],
             stacks: Stacks::default(),
+            given_up: HashMap::new(),
             open: 0,
+            open_max,
             sink: Lines::default(),
-        };
+        }
+    }
+
+    /// Lines `TIME begin|end NAME TID`; the process has the number of its thread.
+    fn rows(mut pairs: Pairs<Lines>, lines: &[impl AsRef<str>]) -> Vec<String> {
         for line in lines {
-            let words: Vec<&str> = line.split(' ').collect();
+            let words: Vec<&str> = line.as_ref().split(' ').collect();
             let number = |word: &str| word.parse::<i64>().expect("a number");
             let track = Track {
                 trace: 0,
-                pid: None,
+                pid: Some(number(words[3])),
                 tid: Some(number(words[3])),
                 stream: None,
             };
@@ -300,8 +349,21 @@ mod tests {
         }
         pairs.finish();
         assert_eq!(pairs.open, 0);
-        let rows: Vec<String> = pairs.sink.0.into_iter().filter(|line| !line.is_empty()).collect();
-        assert_eq!(rows, expected);
+        pairs.sink.0.into_iter().filter(|line| !line.is_empty()).collect()
+    }
+
+    #[track_caller]
+    fn check(lost: &[Lost<'_>], lines: &[&str], expected: &[&str]) {
+        assert_eq!(rows(pairs(lost, OPEN_MAX), lines), expected);
+    }
+
+    fn lost(pid: Option<i64>, begin_ns: i64, end_ns: i64) -> Lost<'static> {
+        Lost {
+            classes: &[],
+            pid,
+            begin_ns,
+            end_ns,
+        }
     }
 
     #[test]
@@ -331,13 +393,8 @@ mod tests {
 
     #[test]
     fn a_gap_tears_what_it_lies_in() {
-        let gap = Gap {
-            cpu: None,
-            begin_ns: 3,
-            end_ns: 4,
-        };
         check(
-            &[gap],
+            &[lost(None, 3, 4)],
             &[
                 "1 begin a 7",
                 "2 end a 7",
@@ -346,7 +403,108 @@ mod tests {
                 "6 begin a 7",
                 "7 end a 7",
             ],
-            &["1 2 a 0 7", "2 - a 0 7", "- 5 a - 7", "6 7 a 0 7"],
+            &["1 2 a 0 7", "2 - a 0 7", "- 5 a - 7", "6 7 a - 7"],
         );
+    }
+
+    #[test]
+    fn a_process_loses_spans_of_its_own_only() {
+        check(
+            &[lost(Some(7), 3, 4)],
+            &[
+                "1 begin a 7",
+                "2 begin a 8",
+                "5 begin b 7",
+                "6 begin b 8",
+                "7 end b 7",
+                "8 end b 8",
+                "9 end a 7",
+                "10 end a 8",
+            ],
+            // Whether the other one is still open, the trace does not tell.
+            &["5 7 b - 7", "6 8 b 1 8", "1 - a 0 7", "- 9 a - 7", "2 10 a 0 8"],
+        );
+    }
+
+    #[test]
+    fn what_other_streams_lose_tears_nothing() {
+        check(
+            &[lost(None, 3, 4)],
+            &["1 begin elsewhere 7", "5 end elsewhere 7"],
+            &["1 5 elsewhere 0 7"],
+        );
+    }
+
+    #[test]
+    fn an_end_before_its_begin_takes_no_time() {
+        let mut pairs = pairs(&[], OPEN_MAX);
+        pairs.columns = vec![COLUMNS[2].1];
+        let lines = [
+            "50 begin a 7",
+            "40 end a 7",
+            "-9223372036854775808 begin a 7",
+            "9223372036854775807 end a 7",
+        ];
+        assert_eq!(rows(pairs, &lines), ["0", "9223372036854775807"]);
+    }
+
+    #[test]
+    fn when_too_many_are_open_the_outermost_is_given_up() {
+        let lines = [
+            "1 begin a 7",
+            "2 begin a 7",
+            "3 begin b 7",
+            "4 begin b 8",
+            "5 end b 8",
+            "6 end b 7",
+            "7 begin c 7",
+            // Of the one that was given up: what is open began within.
+            "8 end a 7",
+            "9 end a 7",
+        ];
+        let expected = [
+            "1 - a 0 7",
+            "4 - b 0 8",
+            "- 5 b - 8",
+            "3 6 b 2 7",
+            "7 - c - 7",
+            "2 8 a 1 7",
+            "- 9 a - 7",
+        ];
+        assert_eq!(rows(pairs(&[], 2), &lines), expected);
+    }
+
+    #[test]
+    fn whatever_is_given_up_no_end_takes_another_begin() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..1000 {
+            let begins_of_ten = 3 + random(5);
+            let mut lines = Vec::new();
+            for ns in 0..50 {
+                let what = if random(10) < begins_of_ten { "begin" } else { "end" };
+                let name = ["a", "b", "c"][random(3) as usize];
+                lines.push(format!("{ns} {what} {name} {}", random(2)));
+            }
+            let pair = |line: &String| {
+                let words: Vec<&str> = line.split(' ').collect();
+                let is_pair = !words[..2].contains(&"-");
+                is_pair.then(|| [0, 1, 2, 4].map(|place| words[place].to_owned()))
+            };
+            let all = rows(pairs(&[], OPEN_MAX), &lines);
+            let all_pairs: Vec<_> = all.iter().filter_map(pair).collect();
+            for line in rows(pairs(&[], random(5) as usize), &lines) {
+                if let Some(pair) = pair(&line) {
+                    assert!(all_pairs.contains(&pair), "{line} is not among {all:?}");
+                    let is_depth_known = !line.split(' ').any(|word| word == "-");
+                    assert!(!is_depth_known || all.contains(&line), "{line} is not among {all:?}");
+                }
+            }
+        }
     }
 }

@@ -10,9 +10,9 @@
 //!
 //! An event is one of a pair only if the traces have events of the other name too.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::vec_deque::Drain;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
-use std::vec::Drain;
 
 use piste_ctf::read::plan::EventPlan;
 
@@ -99,7 +99,7 @@ pub struct Stacks<T, V> {
 /// What is open on a track.
 #[derive(Debug)]
 struct Nest<V> {
-    open: Vec<Open<V>>,
+    open: VecDeque<Open<V>>,
     /// How many have a name. An end that has no begin is known by it, without a search through all that is open.
     counts: HashMap<String, usize>,
 }
@@ -122,7 +122,7 @@ impl<T, V> Default for Stacks<T, V> {
 impl<V> Default for Nest<V> {
     fn default() -> Nest<V> {
         Nest {
-            open: Vec::new(),
+            open: VecDeque::new(),
             counts: HashMap::new(),
         }
     }
@@ -131,7 +131,7 @@ impl<V> Default for Nest<V> {
 impl<V> Nest<V> {
     /// Those from a place on, which are open no more.
     fn end(&mut self, from: usize) -> Drain<'_, Open<V>> {
-        for open in &self.open[from..] {
+        for open in self.open.range(from..) {
             *self.counts.get_mut(&open.name).expect("it was counted") -= 1;
         }
         self.open.drain(from..)
@@ -147,7 +147,7 @@ impl<T: Hash + Eq, V> Stacks<T, V> {
             None => _ = nest.counts.insert(name.to_owned(), 1),
         }
         let name = name.to_owned();
-        nest.open.push(Open { name, value });
+        nest.open.push_back(Open { name, value });
     }
 
     /// What ends when the last of that name does: itself, and behind it those within it whose ends are missing too. Nothing when there is none.
@@ -157,6 +157,14 @@ impl<T: Hash + Eq, V> Stacks<T, V> {
         // The search goes over what ends, and no further.
         let last = is_open.then(|| nest.open.iter().rposition(|open| open.name == name));
         nest.end(last.flatten().unwrap_or(nest.open.len()))
+    }
+
+    /// Forgets the outermost on a track.
+    pub fn give_up(&mut self, track: &T) -> Option<Open<V>> {
+        let nest = self.nests.get_mut(track)?;
+        let first = nest.open.pop_front()?;
+        *nest.counts.get_mut(&first.name).expect("it was counted") -= 1;
+        Some(first)
     }
 
     /// All that is open on a track; nothing is any more.
@@ -172,8 +180,8 @@ impl<T: Hash + Eq, V> Stacks<T, V> {
     }
 
     /// Tracks with what is open on them.
-    pub fn tracks(&self) -> impl Iterator<Item = (&T, &[Open<V>])> {
-        self.nests.iter().map(|(track, nest)| (track, &nest.open[..]))
+    pub fn tracks(&self) -> impl Iterator<Item = (&T, &VecDeque<Open<V>>)> {
+        self.nests.iter().map(|(track, nest)| (track, &nest.open))
     }
 }
 
@@ -256,9 +264,16 @@ mod tests {
         for number in 0..20_000 {
             let name = random(5);
             match random(20) {
-                0..12 => {
+                0..11 => {
                     stacks.begin(1, &name.to_string(), number);
                     model.push((name, number));
+                }
+                11 => {
+                    let first = (!model.is_empty()).then(|| model.remove(0));
+                    let given_up = stacks
+                        .give_up(&1)
+                        .map(|open| (open.name.parse().expect("a number"), open.value));
+                    assert_eq!(given_up, first);
                 }
                 12 if random(20) == 0 => {
                     assert_eq!(stacks.end_all(1).count(), model.len());

@@ -86,6 +86,18 @@ fn check_rounds(place: &Workplace, trace: &Path) {
     assert_eq!((told + begins, told + ends), (counts[BEGIN], counts[END]), "{report:#}");
     assert!(told > 0, "before the first loss, or behind the last, all is known");
     assert!(begins + ends > 0, "something was lost");
+    // In SQL they are the same.
+    let times = |row: &Value| (number(&row["begin_ns"]), number(&row["duration_ns"]));
+    let mut theirs: Vec<_> = log.iter().map(times).collect();
+    let sql = "SELECT begin_ns, duration_ns FROM spans WHERE name = 'work:round' AND duration_ns IS NOT NULL";
+    let lines = place.piste_succeeds(&["query", "--format", "ndjson", text(trace), sql]);
+    let mut ours: Vec<_> = lines
+        .lines()
+        .map(|line| times(&serde_json::from_str(line).expect("JSON")))
+        .collect();
+    theirs.sort_unstable();
+    ours.sort_unstable();
+    assert!(ours == theirs, "{} spans, {} periods", ours.len(), theirs.len());
 }
 
 #[test]
