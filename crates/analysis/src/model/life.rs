@@ -10,6 +10,9 @@ use crate::facts::{DumpedThread, FileOwner, Fork};
 impl System {
     pub(super) fn fork(&mut self, fork: &Fork<'_>, at: &At, to: &mut dyn Listen) {
         let parent = self.living(fork.parent_tid, at, to);
+        if at.tid == Some(fork.parent_tid) {
+            self.follow(parent, at, to);
+        }
         if let Some(old) = self.by_tid.get(&fork.tid).copied() {
             self.bury(old, at, to);
         }
@@ -37,7 +40,8 @@ impl System {
         thread.namespace = namespace;
         thread.born_ns = Some(at.ns);
         thread.state = State::Unborn;
-        thread.is_followed = is_followed;
+        // That it was not there before is known in any case.
+        thread.is_followed = true;
         // It begins inside of its parent's system call.
         thread.call = match call {
             Calling::Inside(call, _) => Calling::Inside(call, None),
@@ -52,10 +56,11 @@ impl System {
         let turn = Turn {
             at_ns: at.ns,
             before: State::Unborn,
-            next: Next::State(State::Runnable(Why::New)),
+            next: Next::State(if is_followed { State::Runnable(Why::New) } else { State::Unknown }),
             wake: None,
         };
         self.turn(id, turn, to);
+        self.threads[id.index()].is_followed = is_followed;
         let parent_owner = self.owner(parent);
         match fork.pid {
             Some(pid) if pid != fork.tid => self.files.begin_thread(parent, id),
@@ -89,6 +94,9 @@ impl System {
 
     pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
         let id = self.living(old_tid, at, to);
+        if at.tid == Some(tid) {
+            self.follow(id, at, to);
+        }
         let owner = self.owner(id);
         self.files.execute(owner, tid, at.ns);
         if tid != old_tid {

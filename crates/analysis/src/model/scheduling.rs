@@ -15,6 +15,14 @@ impl System {
     pub(super) fn switch(&mut self, switch: &Switch<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
         let previous = self.thread_on(cpu, switch.previous_tid, at, to);
         let next = self.thread_on(cpu, switch.next_tid, at, to);
+        // Of a switch to or from idling, the other thread is the reason why it is in the trace.
+        if self.circumstances.is_partial && self.circumstances.has_arrivals {
+            match (switch.previous_tid, switch.next_tid) {
+                (0, _) => self.follow(next, at, to),
+                (_, 0) => self.follow(previous, at, to),
+                _ => {}
+            }
+        }
         self.call_thread(previous, switch.previous_name);
         self.call_thread(next, switch.next_name);
         if self.threads[previous.index()].nature == Nature::Idle {

@@ -298,6 +298,38 @@ fn a_cpu_that_does_not_tell_the_end_of_idling_is_found_out() {
     assert_eq!(Vec::from_iter(&found.system.circumstances().idle_ends_untold), [&1]);
 }
 
+#[test]
+fn of_some_threads_those_are_followed_that_do_something() {
+    let partial = || {
+        Run::new(Circumstances {
+            is_partial: true,
+            ..Circumstances::whole(0)
+        })
+    };
+    let run = partial().lines(
+        "10 cpu0:1 fork 1 2
+         20 cpu0:1 switch 1 waits 2
+         30 cpu0:2 switch 2 waits 9
+         40 cpu0:9 fork 8 3",
+        50,
+    );
+    assert_eq!(run.did(1), "0-10 ?, 10-20 ?, 20-50 blocked");
+    assert_eq!(run.did(2), "0-10 unborn, 10-20 runnable, 20-30 runs, 30-50 blocked");
+    assert_eq!(run.did(3), "0-40 unborn, 40-50 ?", "who made it is not followed");
+    // The kernel tells the switches to and from the threads that it records; the idle thread is none of them.
+    let switches = "10 cpu0:0 switch 0 waits 1
+         20 cpu0:1 switch 1 waits 5
+         30 cpu0:5 switch 5 waits 0";
+    let run = partial().lines(switches, 50);
+    assert_eq!(run.did(1), "0-10 ?, 10-20 runs, 20-50 blocked");
+    let others = Run::new(Circumstances {
+        is_partial: true,
+        has_arrivals: false,
+        ..Circumstances::whole(0)
+    });
+    assert_eq!(others.lines(switches, 50).did(1), "0-50 ?");
+}
+
 /// Any events in any order, also with gaps and of a partial trace: every thread's slices fill the time exactly, in their order, and a CPU has
 /// one thread at a time.
 #[test]
