@@ -11,7 +11,7 @@ use piste_analysis::facts::Incoming;
 use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
 use piste_analysis::pass::{Looker, Pass};
 use piste_analysis::survey::EVENTS_ENOUGH;
-use piste_trace::blind::{Blind, blind, unrecorded};
+use piste_trace::blind::{Blind, blind, recorded_span, unrecorded};
 use piste_trace::merge::Merged;
 use piste_trace::part::Part;
 use piste_trace::{Findings, Merge, Span, Trace};
@@ -77,7 +77,7 @@ impl<'t> Ground<'t> {
     /// # Errors
     /// A stream file that was there cannot be opened any more.
     pub fn new(traces: &'t [Trace], span: Span) -> Result<Ground<'t>, GroundError> {
-        let whole = Span::of(traces).unwrap_or(Span::ALL);
+        let whole = recorded_span(traces).unwrap_or(Span::ALL);
         let mut gaps = Gaps::new(&traces.iter().flat_map(blind).map(gap).collect::<Vec<_>>());
         let mut cut = Vec::new();
         for part in unrecorded(traces, whole) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use piste_analysis::process_gaps::Lost;
-use piste_trace::blind::{Blind, Unrecorded, blind, unrecorded};
+use piste_trace::blind::{Blind, Unrecorded, blind, recorded_span, unrecorded};
 use piste_trace::index::StreamIndex;
 use piste_trace::process::process;
 use piste_trace::{Span, Trace};
@@ -77,14 +77,13 @@ impl<'t> StreamGaps<'t> {
     /// # Errors
     /// A stream file that was there cannot be opened any more.
     pub fn known(&mut self) -> Result<Vec<StreamGap<'t>>, GroundError> {
-        let whole = Span::of(self.traces).unwrap_or(Span::ALL);
         let parts = self.traces.iter().flat_map(blind);
         let mut gaps: Vec<StreamGap<'t>> = parts.filter_map(|part| self.of(part)).collect();
         let traces = self.traces;
         let machines = traces.chunk_by(|one, other| is_of_kernel(one) && is_of_kernel(other));
         for kernel in machines.filter(|kernel| is_of_kernel(&kernel[0])) {
             // Shorter ones are how tracers begin and end.
-            let unrecorded = unrecorded(kernel, Span::of(kernel).unwrap_or(whole));
+            let unrecorded = unrecorded(kernel, recorded_span(kernel).unwrap_or(Span::ALL));
             let told = unrecorded.into_iter().filter(Unrecorded::is_told);
             gaps.extend(told.filter_map(|part| self.of(part.blind)));
             let ground = Ground::new(kernel, Span::ALL)?;

@@ -65,6 +65,12 @@ pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
     parts
 }
 
+/// When traces of a kernel tell what happens: from the first packet's begin to the last one's end, the state dump apart, which may go on when
+/// recording has ended. `None` where packets do not say.
+pub fn recorded_span<'t>(traces: impl IntoIterator<Item = &'t Trace> + Clone) -> Option<Span> {
+    Span::of_streams(traces.clone(), tells_of_cpu).or_else(|| Span::of(traces))
+}
+
 /// A part of time in which a CPU was not recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Unrecorded<'t> {
@@ -78,7 +84,7 @@ pub struct Unrecorded<'t> {
 pub fn unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace>, span: Span) -> Vec<Unrecorded<'t>> {
     let mut recorded: BTreeMap<_, Vec<(i64, i64, &StreamIndex)>> = BTreeMap::new();
     for trace in traces {
-        let Some(own) = Span::of([trace]) else { continue };
+        let Some(own) = recorded_span([trace]) else { continue };
         for stream in trace.streams.iter().filter(|stream| tells_of_cpu(trace, stream)) {
             let parts = recorded_in(trace, stream, own).unwrap_or_default();
             let parts = parts.into_iter().map(|(begin_ns, end_ns)| (begin_ns, end_ns, stream));
@@ -113,7 +119,9 @@ pub fn unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace>, span: Span) -
 
 /// Adds which CPUs of a kernel's traces were not recorded from their begin or up to their end, and of which only a part of them tells.
 pub fn find_unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace> + Clone, findings: &mut Findings) {
-    let Some(span) = Span::of(traces.clone()) else { return };
+    let Some(span) = recorded_span(traces.clone()) else {
+        return;
+    };
     for part in unrecorded(traces, span) {
         if let Some(what) = part.sentence(span) {
             findings.add(Finding {
@@ -186,7 +194,7 @@ fn recorded_in(trace: &Trace, stream: &StreamIndex, own: Span) -> Option<Vec<(i6
 
 /// The same, as cycles of the stream's clock; none of a stream that does not tell of a CPU.
 pub(crate) fn recorded_cycles(trace: &Trace, stream: &StreamIndex) -> Vec<(u64, u64)> {
-    let own = Span::of([trace]).filter(|_| stream.cpu_id.is_some() && tells_of_cpu(trace, stream));
+    let own = recorded_span([trace]).filter(|_| stream.cpu_id.is_some() && tells_of_cpu(trace, stream));
     let parts = own.and_then(|own| recorded_in(trace, stream, own)).unwrap_or_default();
     let scale = trace.scale(stream);
     let cycles = |(begin_ns, end_ns)| Span { begin_ns, end_ns }.cycles(scale.as_ref());

@@ -45,9 +45,17 @@ impl Span {
 
     /// From the first packet's begin to the last one's end, as far as they say; `None` when none does.
     pub fn of<'t>(traces: impl IntoIterator<Item = &'t Trace>) -> Option<Span> {
+        Self::of_streams(traces, |_, _| true)
+    }
+
+    /// The same of those streams that are meant.
+    pub(crate) fn of_streams<'t>(
+        traces: impl IntoIterator<Item = &'t Trace>,
+        is_meant: impl Fn(&Trace, &StreamIndex) -> bool,
+    ) -> Option<Span> {
         let mut span: Option<Span> = None;
         for trace in traces {
-            for stream in &trace.streams {
+            for stream in trace.streams.iter().filter(|stream| is_meant(trace, stream)) {
                 let Some(scale) = trace.scale(stream) else { continue };
                 let cycles = stream.packets.iter().flat_map(|packet| [packet.begin, packet.end]);
                 for ns in cycles.flatten().filter_map(|cycles| scale.nanoseconds(cycles)) {

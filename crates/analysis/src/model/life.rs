@@ -56,7 +56,11 @@ impl System {
         let turn = Turn {
             at_ns: at.ns,
             before: State::Unborn,
-            next: Next::State(if is_followed { State::Runnable(Why::New) } else { State::Unknown }),
+            next: Next::State(if is_followed {
+                State::Runnable(Why::New)
+            } else {
+                State::Unknown
+            }),
             wake: None,
         };
         self.turn(id, turn, to);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use piste_trace::blind::{blind, find_unrecorded, unrecorded};
+use piste_trace::blind::{blind, find_unrecorded, recorded_span, unrecorded};
 use piste_trace::part::Part;
 use piste_trace::select::{Filter, Selection};
 use piste_trace::{Findings, Span};
@@ -60,7 +60,7 @@ fn place(streams: &str, first: Option<u32>) -> Place {
 fn check(places: &[Place], parts: &str, told: &[&str]) {
     let mut traces = Vec::new();
     places.iter().for_each(|place| traces.extend(place.open().0));
-    let span = Span::of(&traces).expect("it has times");
+    let span = recorded_span(&traces).expect("it has times");
     let mut found = Vec::new();
     for part in unrecorded(&traces, span) {
         let [begin, end] = [part.blind.begin_ns, part.blind.end_ns].map(|ns| ns / 1_000_000);
@@ -118,6 +118,10 @@ fn the_first_packet_of_all_reaches_back_to_the_begin() {
 #[test]
 fn a_state_dump_ends_when_it_is_written() {
     one("0 0 10-900:20\n2 0 20-30:20\n0 1 10-900:20", "", &[]);
+    // That may be later than what happens on the CPUs is recorded.
+    one("0 0 10-400:20\n2 0 5-900:20\n0 1 10-400:20", "", &[]);
+    let told = ["of CPU 1 the last 0.100 s are not recorded"];
+    one("0 0 10-400:20\n2 0 20-900:20\n0 1 10-300:20", "1 300-400", &told);
 }
 
 #[test]
