@@ -13,7 +13,7 @@ use crate::report::{Unit, Value, column};
 const IDLE_NS: i64 = 10_000_000;
 /// Fewer are a coincidence.
 const ENOUGH: u64 = 100;
-/// Waits are this part of what its threads computed, or more.
+/// Waits are this part of what its threads computed meanwhile, or more.
 const SHARE_PERCENT: i64 = 25;
 
 #[derive(Default)]
@@ -25,7 +25,25 @@ pub(super) struct Convoys {
 #[derive(Default)]
 struct OfProcess {
     waits: Occurrences,
+    /// From the first wait's begin to the last one's end, as far as threads have left their CPUs.
     on_cpu_ns: i64,
+    /// Since the last one.
+    later_ns: i64,
+}
+
+impl OfProcess {
+    fn compute(&mut self, slice: &Slice) {
+        if self.waits.times.count > 0 {
+            let (first_ns, last_ns) = self.waits.span_ns;
+            self.on_cpu_ns += (slice.end_ns.min(last_ns) - slice.begin_ns.max(first_ns)).max(0);
+            self.later_ns += (slice.end_ns - slice.begin_ns.max(last_ns)).max(0);
+        }
+    }
+
+    fn wait(&mut self, slice: &Slice) {
+        self.waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns());
+        self.on_cpu_ns += std::mem::take(&mut self.later_ns);
+    }
 }
 
 impl Convoys {
@@ -39,7 +57,7 @@ impl Listen for Convoys {
     #[inline]
     fn slice(&mut self, system: &System, slice: &Slice) {
         match slice.state {
-            State::Running { .. } => self.of(system, slice.thread).on_cpu_ns += slice.duration_ns(),
+            State::Running { .. } => self.of(system, slice.thread).compute(slice),
             State::Blocked(wait) if slice.duration_ns() < IDLE_NS => {
                 let waker = slice
                     .wake
@@ -48,8 +66,7 @@ impl Listen for Convoys {
                 let is_of_own =
                     |waker: ThreadId| system.thread(waker).process() == system.thread(slice.thread).process();
                 if waker.is_some_and(is_of_own) && self.causes.of(system, wait, slice.wake) == Cause::Lock {
-                    let waits = &mut self.of(system, slice.thread).waits;
-                    waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns());
+                    self.of(system, slice.thread).wait(slice);
                 }
             }
             _ => {}

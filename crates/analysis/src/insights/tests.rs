@@ -249,7 +249,8 @@ fn who_waits_for_a_cpu_more_than_it_has_one_stands_out() {
 }
 
 /// Threads 7 and 9 of one process hand over a lock, each waiting so long.
-fn convoy(wait_ns: i64, is_of_one_process: bool) -> Vec<String> {
+/// The threads compute that long before it and after it.
+fn convoy(wait_ns: i64, is_of_one_process: bool, compute_ns: i64) -> Vec<String> {
     let mut made = Made::new();
     let futex = made.system.names.keep(b"futex");
     made.switch(0, 0, (0, Left::Runnable), 7);
@@ -262,7 +263,7 @@ fn convoy(wait_ns: i64, is_of_one_process: bool) -> Vec<String> {
     });
     made.event(1, 0, &fork);
     made.switch(2, 1, (0, Left::Runnable), 9);
-    let mut ns = 1000;
+    let mut ns = 1000 + compute_ns;
     for turn in 0..300 {
         let (waits, wakes) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
         let tid = |cpu| if cpu == 0 { 7 } else { 9 };
@@ -274,7 +275,7 @@ fn convoy(wait_ns: i64, is_of_one_process: bool) -> Vec<String> {
         made.answer(ns + 100, waits, "futex");
         ns += 20_000;
     }
-    made.found(ns)
+    made.found(ns + compute_ns)
 }
 
 #[test]
@@ -282,12 +283,16 @@ fn threads_that_hand_over_a_lock_are_a_convoy() {
     let is_found = |found: Vec<String>| {
         found
             .iter()
-            .any(|line| line.starts_with("lock convoy 300 15000000 50000"))
+            .any(|line| line.starts_with("lock convoy 300 15000000 50000 270"))
     };
-    assert!(is_found(convoy(50_000, true)));
-    assert!(!is_found(convoy(50_000, false)), "processes have no locks in common");
-    assert_eq!(convoy(1_000, true), [""; 0], "they work more than they wait");
-    assert!(!is_found(convoy(20 * MS, true)), "whoever waits for work is idle");
+    assert!(is_found(convoy(50_000, true, 0)));
+    assert!(
+        is_found(convoy(50_000, true, 1_000 * MS)),
+        "what is computed before and after is not in its way"
+    );
+    assert!(!is_found(convoy(50_000, false, 0)), "processes have no locks in common");
+    assert_eq!(convoy(1_000, true, 0), [""; 0], "they work more than they wait");
+    assert!(!is_found(convoy(20 * MS, true, 0)), "whoever waits for work is idle");
 }
 
 #[test]
