@@ -71,7 +71,7 @@ fn reasons(channel: &ChannelStatus, snapshot: bool) -> Vec<String> {
     [
         (losses.discarded_full, "had no space in the ring"),
         (losses.discarded_too_large, "did not fit into a sub-buffer"),
-        (losses.discarded_late, "took too long to write"),
+        (losses.discarded_late, "were not written in time"),
         (overwritten, "were overwritten"),
     ]
     .into_iter()
@@ -150,7 +150,7 @@ mod tests {
 
         let losses = &mut session.channels[0].losses;
         (losses.discarded_too_large, losses.discarded_late) = (0, 24);
-        assert!(seen(&lines(&session, Options::OfRecord)).ends_with("24 took too long to write\n"));
+        assert!(seen(&lines(&session, Options::OfRecord)).ends_with("24 were not written in time\n"));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kernel_support::{Consumer, Numbers, channel, events, numbered, read, this_process, tracepoint, wait_until};
+use kernel_support::{
+    Consumer, Numbers, Totals, channel, events, numbered, read, this_process, tracepoint, wait_until,
+};
 use piste_daemon::link::ToConsumer;
 use piste_kernel::spec::{ChannelSpec, Loss, Tracked};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
@@ -176,22 +178,67 @@ impl Drop for Unmount {
 }
 
 #[test]
-fn session_that_cannot_be_written_ends_all_the_same() {
+fn session_that_cannot_be_written_ends_and_counts_what_is_not_in_the_trace() {
+    let Some(mut consumer) = Consumer::start() else { return };
+    // Each call is two events.
+    const CALLS: u64 = 50_000;
+    const MADE: u64 = 2 * CALLS;
+    // Rings that have room for all of it, and rings that have not.
+    for subbuf_count in [256, 8] {
+        let folder = consumer.path("disk");
+        fs::create_dir(&folder).unwrap();
+        mount("piste-test", &folder, "tmpfs", MountFlags::empty(), c"size=512k").unwrap();
+        let unmount = Unmount(folder.clone());
+        consumer.open("disk/trace", false);
+        consumer.set_tracked(this_process());
+        let mut spec = channel("default", &[numbered()]);
+        spec.subbuf_count = subbuf_count;
+        consumer.set_channel(&spec);
+        consumer.start_session().unwrap();
+        let mut numbers = Numbers::new();
+        (0..CALLS).for_each(|number| numbers.make(number));
+        let missing = |totals: &Totals| totals[&0].discarded_full + totals[&0].discarded_late;
+        let stopped = consumer.stop();
+        assert_eq!(stopped[&0].events + missing(&stopped), MADE, "{stopped:?}");
+        let stats = consumer.stats("default");
+        assert_eq!(stats.lost() > 0, subbuf_count == 8, "{stats:?}");
+        let closed = consumer.close();
+        assert_eq!(closed[&0].events + missing(&closed), MADE, "{closed:?}");
+        assert_eq!(closed[&0].discarded_full, stats.lost());
+        assert!(closed[&0].discarded_late > 0);
+        let is_told = |what: &String| what.contains("are not in the trace: it could not be written");
+        assert!(consumer.findings.iter().any(is_told), "{:?}", consumer.findings);
+        assert_eq!(consumer.instances(), []);
+        let read = read(&folder.join("trace"));
+        assert_eq!(read.discarded(), missing(&closed), "the trace tells it too");
+        drop(unmount);
+        fs::remove_dir(&folder).unwrap();
+    }
+}
+
+#[test]
+fn what_a_full_disk_kept_from_a_stopped_session_is_written_when_there_is_room() {
     let Some(mut consumer) = Consumer::start() else { return };
     let folder = consumer.path("disk");
     fs::create_dir(&folder).unwrap();
-    mount("piste-test", &folder, "tmpfs", MountFlags::empty(), c"size=128k").unwrap();
-    let unmount = Unmount(folder);
+    mount("piste-test", &folder, "tmpfs", MountFlags::empty(), c"size=512k").unwrap();
+    let unmount = Unmount(folder.clone());
     consumer.open("disk/trace", false);
     consumer.set_tracked(this_process());
     consumer.set_channel(&channel("default", &[numbered()]));
     consumer.start_session().unwrap();
     let mut numbers = Numbers::new();
     (0..50_000).for_each(|number| numbers.make(number));
-    consumer.close();
-    let is_told = |what: &String| what.contains("are not in the trace: it could not be written");
-    assert!(consumer.findings.iter().any(is_told), "{:?}", consumer.findings);
-    assert_eq!(consumer.instances(), []);
+    wait_until("it is counted", || consumer.report()[&0].discarded_late > 0);
+    assert!(consumer.stop()[&0].discarded_late > 0);
+    mount_remount(&folder, MountFlags::empty(), c"size=64m").unwrap();
+    let totals = consumer.close();
+    assert_eq!(
+        (totals[&0].events, totals[&0].discarded_late),
+        (100_000, 0),
+        "two for each call"
+    );
+    read(&folder.join("trace")).assert_numbers(0..50_000);
     drop(unmount);
 }
 

@@ -141,6 +141,12 @@ impl Ring {
         self.missing.iter().map(|missing| missing.records).sum()
     }
 
+    /// Records that were lost so far and not told with a page; 0 where the kernel does not say.
+    pub fn untold(&self) -> u64 {
+        self.stats()
+            .map_or(0, |stats| stats.lost().saturating_sub(self.told.records))
+    }
+
     fn is_page_full(&self) -> io::Result<bool> {
         let mut asked = [PollFd::new(&self.pages, PollFlags::IN)];
         match poll(&mut asked, Some(&Timespec::default())) {

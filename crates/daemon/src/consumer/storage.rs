@@ -90,6 +90,11 @@ impl Storage {
         self.failing = None;
     }
 
+    /// Whether the last write failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.is_some()
+    }
+
     /// When to try again: `None` when nothing speaks against writing now.
     pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         let failing = self.failing.as_ref()?;

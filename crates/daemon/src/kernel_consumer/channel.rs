@@ -375,10 +375,15 @@ impl Channel {
         totals
     }
 
-    /// Events that are in the rings still.
+    /// Events that were recorded and are not in the trace so far.
     pub(super) fn left(&self) -> u64 {
-        let entries = |ring: &CpuRing| self.instance.stats(ring.cpu()).map_or(0, |stats| stats.entries);
-        self.rings.iter().map(entries).sum()
+        self.rings.iter().map(CpuRing::left).sum()
+    }
+
+    /// Gives up what is left, and says so in the trace where there is room for that.
+    pub(super) fn abandon(&mut self, clock: ClockSource) {
+        let until_ticks = self.stopped_ticks.unwrap_or_else(|| clock::now_ticks(clock));
+        self.rings.iter_mut().for_each(|ring| ring.abandon(until_ticks));
     }
 
     /// Removes the instance and the probes. Returns what could not be removed.

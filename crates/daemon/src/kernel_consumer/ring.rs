@@ -36,6 +36,8 @@ pub(super) struct CpuRing {
     standing: Standing,
     /// Events that the kernel has lost, as far as it told.
     lost: u64,
+    /// Events of the page in hand, and of what was kept before it, that could not be written.
+    unwritten: u64,
     /// Events of each packet, where packets are kept for snapshots.
     counts: Option<Counts>,
     /// It records since then, of which its stream does not tell yet.
@@ -115,6 +117,7 @@ impl CpuRing {
             stream,
             tally,
             lost: standing.lost,
+            unwritten: 0,
             standing,
             counts,
             recorded_from: None,
@@ -229,6 +232,27 @@ impl CpuRing {
         self.stream.reach(until_ticks, self.standing.damaged + self.lost)
     }
 
+    /// Events that were recorded and are not in the trace so far.
+    pub(super) fn left(&self) -> u64 {
+        self.unwritten + self.ring.stats().map_or(0, |stats| stats.entries)
+    }
+
+    /// Gives up what is left, of a ring that recorded until then: the stream says how many events that are, if there is room for so much.
+    pub(super) fn abandon(&mut self, until_ticks: u64) {
+        let missing = self.standing.damaged + self.lost + self.ring.untold() + self.left();
+        let end = *self.stream.end();
+        if missing <= end.discarded {
+            return;
+        }
+        let ticks = until_ticks.max(end.end_ticks);
+        let begun = match self.recorded_from {
+            Some(from) if (end.end_ticks..ticks).contains(&from) => self.stream.append_quiet(from, from, end.discarded),
+            _ => Ok(()),
+        };
+        // Who cannot write this either has said so.
+        let _ = begun.and_then(|()| self.stream.append_quiet(ticks, ticks, missing));
+    }
+
     /// Adds what the ring recorded and lost.
     pub(super) fn add_to(&self, totals: &mut ChannelTotals, loss: Loss) {
         let end = self.stream.end();
@@ -238,8 +262,8 @@ impl CpuRing {
         totals.lost_packets += end.lost_packets;
         totals.discarded_late += self.standing.damaged;
         match loss {
-            Loss::Discard => totals.discarded_full += self.lost + self.ring.missing(),
-            Loss::Overwrite => totals.overwritten_events += self.lost,
+            Loss::Discard => totals.discarded_full += self.lost + self.ring.untold(),
+            Loss::Overwrite => totals.overwritten_events += self.lost + self.ring.untold(),
         }
     }
 
@@ -289,9 +313,15 @@ impl CpuRing {
         };
         let written = self.step(&converted, &after, desk);
         match written {
-            Ok(()) => self.standing = after,
+            Ok(()) => {
+                self.standing = after;
+                self.unwritten = 0;
+            }
             // The same page will be converted again.
-            Err(_) => desk.converter.restore(self.cpu, &self.standing.kept),
+            Err(_) => {
+                desk.converter.restore(self.cpu, &self.standing.kept);
+                self.unwritten = converted.events + converted.discarded;
+            }
         }
         written
     }

@@ -402,7 +402,15 @@ impl Recording for Session {
         let mut all: Vec<ChannelTotals> = self.channels.values().map(Channel::totals).collect();
         match &self.recorder {
             Some(recorder) => all.iter_mut().for_each(|totals| recorder.replace(totals)),
-            None => all.extend(self.dump.as_ref().map(StateDump::totals)),
+            None => {
+                // Whoever asks now finds them neither in the trace nor anywhere else: a disk that is full may stay so.
+                if matches!(self.stage, Stage::Stopped) || self.storage.is_failing() {
+                    for (totals, channel) in all.iter_mut().zip(self.channels.values()) {
+                        totals.discarded_late += channel.left();
+                    }
+                }
+                all.extend(self.dump.as_ref().map(StateDump::totals));
+            }
         }
         for totals in &mut all {
             // The tallies count the events of all chunks.

@@ -220,17 +220,16 @@ impl Session {
         if !self.stage.is_closing() {
             return;
         }
-        let left: Vec<String> = self
-            .channels
-            .values()
-            .filter_map(|channel| match channel.left() {
-                0 => None,
-                events => Some(format!(
-                    "{events} events of channel {} are not in the trace: it could not be written when the session was closed",
-                    channel.spec.name
-                )),
-            })
-            .collect();
+        let mut left = Vec::new();
+        for channel in self.channels.values_mut() {
+            channel.abandon(self.clock);
+            let events = channel.left();
+            if events > 0 {
+                let name = &channel.spec.name;
+                let why = "it could not be written when the session was closed";
+                left.push(format!("{events} events of channel {name} are not in the trace: {why}"));
+            }
+        }
         for what in left {
             self.find(what, shared.outbox);
         }
