@@ -168,7 +168,7 @@ impl Trace {
             Ok(salvaged) => salvaged,
             Err(error) => return Err(OpenError::Metadata { path, error }),
         };
-        let (plan, unplanned) = match Plan::salvage(schema) {
+        let (mut plan, unplanned) = match Plan::salvage(schema) {
             Ok(salvaged) => salvaged,
             Err(error) => return Err(OpenError::Plan { path, error }),
         };
@@ -182,6 +182,9 @@ impl Trace {
         })?;
         files.sort();
         let streams = crate::index::load(&folder, &bytes, &plan, files, findings);
+        if let Some(later) = grown(&path, &bytes) {
+            plan = later;
+        }
         let mut trace = Trace {
             folder,
             name: String::new(),
@@ -218,6 +221,16 @@ impl Trace {
             _ => None,
         }
     }
+}
+
+/// The plan of metadata that have grown: who still writes a trace adds a class of events before the first event of it, so that of all packets that
+/// were found until now the classes are there by now.
+fn grown(path: &Path, before: &[u8]) -> Option<Plan> {
+    let is_longer = |file: &fs::Metadata| file.len() > before.len() as u64;
+    fs::metadata(path).ok().filter(is_longer)?;
+    let bytes = fs::read(path).ok().filter(|bytes| bytes.starts_with(before))?;
+    let (plan, _) = Plan::salvage(metadata::salvage(&bytes).ok()?.schema).ok()?;
+    Some(plan)
 }
 
 /// The files beside the metadata, but for hidden ones.

@@ -3,13 +3,16 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use piste_trace::Span;
 use piste_trace::growth::Growth;
 use piste_trace::merge::Merge;
 
+use crate::notation;
 use crate::place::{Packet, Place};
 
 /// Numbers of the events of a round.
@@ -79,4 +82,48 @@ fn packets_are_not_read_with_metadata_that_may_be_older() {
     assert_eq!(round(&place, &mut growth, Some(&sizes(bytes / 2)), now), "10");
     assert_eq!(round(&place, &mut growth, Some(&sizes(bytes - 1)), now), "");
     assert_eq!(round(&place, &mut growth, None, now), "20");
+}
+
+/// A tracer adds a class of events to the metadata, then an event of it to the stream, and so on.
+#[test]
+fn classes_that_come_while_a_trace_is_opened_are_known() {
+    const CLASSES: usize = 2000;
+    let begin = "\
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { integer { size = 32; } magic; }; };
+typealias integer { size = 32; align = 8; } := uint32_t;
+stream { packet.context := struct { uint32_t content_size; uint32_t packet_size; }; event.header := struct { uint32_t id; }; };
+";
+    let class = |id: usize| format!("event {{ name = e{id}; id = {id}; }};\n");
+    let packet = |id: usize| format!("u32:0xc1fc1fc1 u32:$content u32:$packet\nu32:{id}\n");
+    let classes: String = (0..CLASSES).map(class).collect();
+    let packets: Vec<String> = (0..CLASSES).map(packet).collect();
+    let text = format!(
+        "\n--- metadata\n{begin}{classes}\n--- stream s\n{}",
+        packets.join("packet\n")
+    );
+    let place = Place::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"));
+    let paths = ["metadata", "s"].map(|name| place.folder.join(name));
+    let [metadata, stream] = paths.each_ref().map(|path| fs::read(path).expect("it is there"));
+    let head = metadata.len() - classes.len();
+    let begins = [&metadata[..head + class(0).len()], &stream[..stream.len() / CLASSES]];
+    for (path, begin) in paths.iter().zip(begins) {
+        fs::write(path, begin).expect("it is written");
+    }
+    thread::scope(|scope| {
+        let tracer = scope.spawn(|| {
+            let open = |path| fs::File::options().append(true).open(path).expect("it is there");
+            let mut files = paths.each_ref().map(open);
+            for id in 1..CLASSES {
+                let packet = stream.len() / CLASSES;
+                files[0].write_all(class(id).as_bytes()).expect("it is written");
+                files[1]
+                    .write_all(&stream[id * packet..][..packet])
+                    .expect("it is written");
+            }
+        });
+        while !tracer.is_finished() {
+            assert_eq!(place.read(Span::ALL).1, [""; 0]);
+        }
+    });
+    assert_eq!(place.read(Span::ALL).1, [""; 0]);
 }
