@@ -29,7 +29,7 @@ pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
-pub(crate) use self::selection::filter;
+pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::writing::{Export, Format, Trim};
 use crate::channel_options::ChannelOptions;

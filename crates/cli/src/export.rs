@@ -13,7 +13,7 @@ use piste_trace::select::Selection;
 use piste_trace::{Findings, Trace};
 use serde::Serialize;
 
-use crate::arguments::{Export, Format};
+use crate::arguments::{Export, Format, tell_absent};
 use crate::failure::{Failure, USAGE};
 use crate::quantity::counted;
 use crate::query;
@@ -56,6 +56,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
+    tell_absent(&traces, &selection, &[]);
     let progress = match is_stdout {
         true => Progress::beside_stdout("exporting", &traces, selection.span, arguments.progress.wanted),
         false => Progress::of("exporting", &traces, selection.span, arguments.progress.wanted),

@@ -17,7 +17,7 @@ use piste_trace::select::{ProcessCount, SelectedCounts};
 use piste_trace::{Findings, Kind, Span, Trace};
 use serde::Serialize;
 
-use crate::arguments::Stats;
+use crate::arguments::{Stats, tell_absent};
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::quantity::{count, counted, duration, rate, size};
@@ -77,6 +77,7 @@ pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
     let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let threads = arguments.threads.or_else(|| available_parallelism().ok());
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
+    tell_absent(&traces, &selection, &[]);
     let progress = Progress::of("counting", &traces, selection.span, arguments.progress.wanted);
     let is_all = selection.is_any() && selection.span == Span::ALL;
     let counts = match is_all && !arguments.processes {

@@ -15,7 +15,7 @@ use piste_trace::select::Selection;
 use piste_trace::{Findings, Trace};
 use serde::Serialize;
 
-use crate::arguments::Trim;
+use crate::arguments::{Trim, tell_absent};
 use crate::failure::Failure;
 use crate::quantity::{counted, size};
 use crate::screen::{printable, show_json, tell_sentence};
@@ -40,6 +40,7 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
         &mut findings,
     )?;
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
+    tell_absent(&traces, &selection, &[]);
     let work = Work {
         traces: &traces,
         asked: &arguments.path,

@@ -23,7 +23,7 @@ use piste_trace::rows::Column;
 
 use self::output::Output;
 use self::shower::Shower;
-use crate::arguments::{Clock, View, ViewFormat};
+use crate::arguments::{Clock, View, ViewFormat, tell_absent};
 use crate::failure::Failure;
 use crate::screen::{printable, tell};
 use crate::traces::{open, tell_findings};
@@ -40,6 +40,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
+    tell_absent(&traces, &selection, &arguments.fields);
     let columns = match (arguments.fields.is_empty(), format) {
         (true, ViewFormat::Csv) => Column::all(&traces, &selection),
         _ => arguments.fields.clone(),

@@ -4,12 +4,13 @@
 use clap::Args;
 use jiff::tz::TimeZone;
 use piste_analysis::analysis::Who;
-use piste_trace::select::{Filter, Selection};
+use piste_trace::rows::Column;
+use piste_trace::select::{Filter, Selection, absent};
 use piste_trace::{Span, Trace};
 
 use crate::failure::{Failure, USAGE, pointed_at};
 use crate::moment::{self, Moment};
-use crate::screen::printable;
+use crate::screen::{printable, tell_sentence};
 
 /// How the times of `--begin` and `--end` are written.
 pub(crate) const TIMES_HELP: &str = "Times: 09:41:07.5, '2026-11-22 09:41:07', nanoseconds since 1970; +1.5s from the trace's begin, -200ms from its end.";
@@ -95,10 +96,19 @@ impl RangeOptions {
                 ))
             })
         };
-        Ok(Span {
-            begin_ns: ns("--begin", self.begin, i64::MIN)?,
-            end_ns: ns("--end", self.end, i64::MAX)?,
-        })
+        let begin_ns = ns("--begin", self.begin, i64::MIN)?;
+        let end_ns = ns("--end", self.end, i64::MAX)?;
+        if begin_ns > end_ns {
+            return Err(Failure::with_status("--begin is later than --end", USAGE));
+        }
+        Ok(Span { begin_ns, end_ns })
+    }
+}
+
+/// Says on stderr what the traces cannot have of what is asked for.
+pub(crate) fn tell_absent(traces: &[Trace], selection: &Selection, columns: &[Column]) {
+    for sentence in absent(traces, selection, columns) {
+        tell_sentence(&printable(&sentence));
     }
 }
 

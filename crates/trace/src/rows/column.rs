@@ -14,7 +14,7 @@ use crate::select::{FilterError, Selection};
 #[derive(Clone, Debug)]
 pub struct Column {
     pub(super) heading: String,
-    pub(super) operand: Operand,
+    pub(crate) operand: Operand,
 }
 
 /// What rows begin with; a field of such a name is headed by its scope as well.

@@ -18,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod absent;
 mod condition;
 mod count;
 mod cpu;
@@ -30,6 +31,7 @@ mod who;
 
 use std::io;
 
+pub use absent::absent;
 pub use count::{ProcessCount, SelectedCounts};
 pub use cpu::Cpus;
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError};

@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use piste_trace::Span;
-use piste_trace::select::{Filter, Selection};
+use piste_trace::rows::Column;
+use piste_trace::select::{Filter, Selection, absent};
 
 use crate::notation;
-use crate::place::Place;
+use crate::place::{Packet, Place};
 
 /// Fields of each kind. The time of an event is its number.
 const FIELDS: &str = "
@@ -254,4 +255,43 @@ fn a_state_dump_tells_who_was_there_before_it() {
     assert_eq!(of("$pid == 9"), [22]);
     // Its name then may have been another before.
     assert_eq!(of("$comm == \"child\""), [0; 0]);
+}
+
+#[test]
+fn names_that_no_event_has_are_said() {
+    let packet = Packet {
+        number: 0,
+        discarded: 0,
+        events: &[(10, 1)],
+    };
+    let place = Place::new(&[("s", &[packet])]);
+    let (traces, _) = place.open();
+    let said = |events: &[&str], filter: &str, fields: &[&str]| {
+        let selection = Selection {
+            events: events.iter().map(ToString::to_string).collect(),
+            filter: Some(Filter::parse(filter).expect("a filter")),
+            ..Selection::default()
+        };
+        let columns: Vec<Column> = fields
+            .iter()
+            .map(|text| Column::parse(text).expect("a field"))
+            .collect();
+        absent(&traces, &selection, &columns).join("\n")
+    };
+    assert_eq!(
+        said(&["e", "*"], "a == 1 && $pid == 7 && $payload.a == 1", &["a", "$cpu"]),
+        ""
+    );
+    assert_eq!(
+        said(
+            &["e", "ee", "x*"],
+            "aa == 1 || !($ctx.none[2].x == 1) || aa > 7",
+            &["a.b"]
+        ),
+        "no event of the trace is called ee; did you mean e?\n\
+         no event of the trace is called x*\n\
+         no event of the trace has a field aa; did you mean a?\n\
+         no event of the trace has a field none[2].x\n\
+         no event of the trace has a field a.b"
+    );
 }
