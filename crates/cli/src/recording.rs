@@ -61,23 +61,10 @@ impl Recording {
         let calls = client.calls();
         let snapshot = !arguments.snapshot_on.is_empty();
         let record_id = (!subject.takes_everyone).then(|| subject.record_id.clone());
-        // A session without a record id becomes the current one, which is somebody's choice.
-        let current = match subject.takes_everyone {
-            true => calls
-                .list_sessions()
-                .call()?
-                .sessions
-                .into_iter()
-                .find(|session| session.current),
-            false => None,
-        };
+        let (name, output) = (Some(session.clone()), Some(subject.output.into()));
         calls
-            .create_session(Some(session.clone()), Some(subject.output.into()), snapshot, record_id)
+            .create_session(name, output, snapshot, record_id, Some(true))
             .call()?;
-        if let Some(current) = current {
-            // It may be gone by now; then nothing is lost.
-            let _ = calls.set_current(current.name).call();
-        }
         let mut recording = Recording {
             places,
             session,

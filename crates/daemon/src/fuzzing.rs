@@ -74,6 +74,7 @@ fn recording_machine() -> Machine {
         output: "/".into(),
         snapshot: false,
         record_id: None,
+        never_current: false,
         trace,
     };
     let session = machine.create_session(identity).expect("the first session");

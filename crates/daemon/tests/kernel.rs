@@ -47,7 +47,7 @@ impl Place {
         let output = self.pisted.output(session).to_str().unwrap().to_owned();
         self.pisted
             .client()
-            .create_session(Some(session.into()), Some(output), false, None)
+            .create_session(Some(session.into()), Some(output), false, None, None)
             .call()
             .unwrap();
     }
@@ -319,7 +319,10 @@ fn a_snapshot_has_what_the_kernel_did_last() {
     let mut caller = Caller::start();
     let output = place.pisted.output("flight").to_str().unwrap().to_owned();
     let mut client = place.pisted.client();
-    client.create_session(None, Some(output), true, None).call().unwrap();
+    client
+        .create_session(None, Some(output), true, None, None)
+        .call()
+        .unwrap();
     place.enable(rule(KernelEventKind::syscall, "getppid"));
     place.track(&caller);
     client.start(None).call().unwrap();

@@ -193,9 +193,8 @@ fn the_whole_system_is_recorded_for_a_while() {
     assert!(scene.script.tracked().is_none());
     assert_eq!(
         words(&scene),
-        [
-            "create", "current", "channel", "events", "kernel", "kernel", "start", "destroy"
-        ]
+        ["create", "channel", "events", "kernel", "kernel", "start", "destroy"],
+        "never the current session"
     );
     assert!(said(&output).starts_with("piste: 100 events"), "{}", said(&output));
 

@@ -190,8 +190,12 @@ impl VarlinkInterface for StandIn {
         output: Option<String>,
         _snapshot: bool,
         record_id: Option<String>,
+        never_current: Option<bool>,
     ) -> varlink::Result<()> {
-        self.0.note("create");
+        self.0.note(match never_current {
+            Some(true) => "create",
+            _ => "create_current",
+        });
         self.0
             .change(|state| (state.output, state.record_id) = (output.unwrap_or_default(), record_id));
         call.reply(self.0.session(name.unwrap_or_default()))
@@ -264,15 +268,10 @@ impl VarlinkInterface for StandIn {
         not_asked(call)
     }
     fn list_sessions(&self, call: &mut dyn Call_ListSessions) -> varlink::Result<()> {
-        let current = SessionStatus {
-            current: true,
-            ..self.0.session("before".into())
-        };
-        call.reply(vec![current])
+        not_asked(call)
     }
-    fn set_current(&self, call: &mut dyn Call_SetCurrent, session: String) -> varlink::Result<()> {
-        self.0.note(format!("current {session}"));
-        call.reply()
+    fn set_current(&self, call: &mut dyn Call_SetCurrent, _: String) -> varlink::Result<()> {
+        not_asked(call)
     }
     fn shutdown(&self, call: &mut dyn Call_Shutdown, _: bool) -> varlink::Result<()> {
         not_asked(call)

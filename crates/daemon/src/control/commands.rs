@@ -27,6 +27,7 @@ pub struct SessionRequest {
     pub output: Option<String>,
     pub snapshot: bool,
     pub record_id: Option<String>,
+    pub never_current: bool,
 }
 
 /// A channel's name and rules.
@@ -68,6 +69,7 @@ impl Daemon {
             output,
             snapshot: wanted.snapshot,
             record_id,
+            never_current: wanted.never_current,
             trace,
         };
         self.machine.create_session(identity)

@@ -142,12 +142,14 @@ impl VarlinkInterface for Server {
         output: Option<String>,
         snapshot: bool,
         record_id: Option<String>,
+        never_current: Option<bool>,
     ) -> varlink::Result<()> {
         let wanted = SessionRequest {
             name,
             output,
             snapshot,
             record_id,
+            never_current: never_current.unwrap_or(false),
         };
         let answer = self.inbox.ask(|daemon, answer| daemon.create_session(wanted, answer));
         reply!(call, answer, session => session)

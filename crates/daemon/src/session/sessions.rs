@@ -21,7 +21,7 @@ use crate::link::{RingSetKey, SessionId};
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the fields are those of the types below")]
 pub enum Change {
-    /// A session was created; it is the current one, unless it belongs to one recorded command.
+    /// A session was created; it is the current one, unless it belongs to one recording.
     SessionCreated {
         session: SessionId,
         identity: SessionIdentity,
@@ -172,7 +172,7 @@ impl Sessions {
         match change {
             Change::SessionCreated { session, identity } => {
                 self.last_session = self.last_session.max(session);
-                if identity.record_id.is_none() {
+                if identity.is_shared() {
                     self.current = Some(session);
                 }
                 self.sessions.insert(session, Session::new(identity));
@@ -258,8 +258,7 @@ impl Sessions {
     /// The session that was created last, of those that do not belong to one recorded command.
     fn newest_shared(&self) -> Option<SessionId> {
         let mut newest_first = self.sessions.iter().rev();
-        let is_shared =
-            |session: &Session| session.identity.record_id.is_none() && session.state != SessionState::Closing;
+        let is_shared = |session: &Session| session.identity.is_shared() && session.state != SessionState::Closing;
         newest_first.find(|(_, session)| is_shared(session)).map(|(&id, _)| id)
     }
 

@@ -67,8 +67,18 @@ pub struct SessionIdentity {
     pub snapshot: bool,
     /// Only programs that said this take part.
     pub record_id: Option<[u8; 16]>,
+    /// It does not become the current session by itself; neither does one with a record id.
+    #[serde(default)]
+    pub never_current: bool,
     /// What the trace says about itself.
     pub trace: Trace,
+}
+
+impl SessionIdentity {
+    /// Whether it may become the current session without anybody saying so.
+    pub(super) fn is_shared(&self) -> bool {
+        self.record_id.is_none() && !self.never_current
+    }
 }
 
 impl Session {

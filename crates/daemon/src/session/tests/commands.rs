@@ -185,6 +185,9 @@ fn the_current_session_is_the_newest_that_is_left() {
     let mut recorded = identity("recorded");
     recorded.record_id = Some([1; 16]);
     machine.create_session(recorded).unwrap();
+    let mut system = identity("system");
+    system.never_current = true;
+    machine.create_session(system).unwrap();
     assert_eq!(machine.find_session(None), Ok(mail));
     machine.set_current("web").unwrap();
     assert_eq!(machine.find_session(None), Ok(web));

@@ -65,6 +65,7 @@ fn identity(name: &str) -> SessionIdentity {
         output: format!("/t/{name}").into(),
         snapshot: false,
         record_id: None,
+        never_current: false,
         trace,
     }
 }
