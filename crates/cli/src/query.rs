@@ -95,6 +95,10 @@ fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, Option<String>), Failu
     let paths = |arguments: &[OsString]| arguments.iter().map(PathBuf::from).collect();
     let is_sql =
         |text: &OsStr| text.to_string_lossy().trim().contains(char::is_whitespace) && !Path::new(text).exists();
+    if arguments.iter().any(|argument| argument.is_empty()) {
+        let what = "an argument is empty; write for example piste query TRACE \"SELECT name FROM events\"";
+        return Err(Failure::with_status(what, USAGE));
+    }
     match arguments.split_last() {
         Some((last, [])) if is_sql(last) => Err(Failure::with_status(
             format!("no trace is named before the SQL; write piste query TRACE {last:?}"),
@@ -153,6 +157,7 @@ mod tests {
         assert_eq!(parts(&["a"]), Some((1, None)));
         assert_eq!(parts(&["a", "missing"]), Some((2, None)));
         assert_eq!(parts(&["select 1"]), None);
+        assert_eq!(parts(&["a", ""]), None);
         let folder = tempfile::tempdir().unwrap();
         let spaced = folder.path().join("my trace");
         std::fs::create_dir(&spaced).unwrap();

@@ -50,9 +50,9 @@ impl From<DataFusionError> for Failure {
             DataFusionError::NotImplemented(what) => {
                 Failure::Usage(format!("the SQL has what is not supported: {what}"))
             }
-            DataFusionError::ResourcesExhausted(what) => {
-                Failure::Failed(format!("the query needs more memory than --memory allows: {what}"))
-            }
+            DataFusionError::ResourcesExhausted(what) => Failure::Failed(format!(
+                "the query needs more memory than --memory-bytes allows: {what}"
+            )),
             DataFusionError::External(error) => Failure::Failed(error.to_string()),
             DataFusionError::IoError(error) => error.kind().into(),
             DataFusionError::ArrowError(error, _) => match &**error {

@@ -10,6 +10,7 @@ use datafusion::catalog::CatalogProvider;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
@@ -180,6 +181,11 @@ impl Session {
         let plan = state.statement_to_plan(statement).await?;
         // A trace is read, not changed, and neither are files.
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
+        if let LogicalPlan::Ddl(DdlStatement::DropTable(_) | DdlStatement::DropCatalogSchema(_)) = &plan {
+            return Err(Failure::Usage(
+                "a table of a trace cannot be dropped: a trace is only read".into(),
+            ));
+        }
         Ok(self.context.execute_logical_plan(plan).await?)
     }
 }

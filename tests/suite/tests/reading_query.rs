@@ -209,6 +209,7 @@ fn what_cannot_be_understood_is_said_and_nothing_is_written() {
     );
     refused("SELECT FROM WHERE", 2);
     refused("DELETE FROM events", 2);
+    refused("DROP TABLE events", 2);
     refused("SELECT 1 ; SELECT 2", 2);
     refused("SELECT 1 / (number - number) FROM events", 1);
     let left: Vec<_> = fs::read_dir(place.path("."))
