@@ -208,6 +208,11 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     of_kernel.chain(of_programs).chain([(periods::NAME, periods::ABOUT)])
 }
 
+/// The names of all analyses.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|(name, _)| name)
+}
+
 fn list(json: bool) -> Result<(), Failure> {
     if json {
         let entry = |(name, about)| json!({ "name": name, "about": about });
