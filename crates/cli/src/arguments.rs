@@ -34,6 +34,7 @@ pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::writing::{Export, Format, Trim};
 use crate::channel_options::ChannelOptions;
 use crate::gate::GateArguments;
+use crate::ids::parse_id;
 use crate::screen::{BAD, STRONG};
 use crate::tracked::TrackedOptions;
 
@@ -179,7 +180,7 @@ pub(crate) struct Track {
     #[command(flatten)]
     pub(crate) session: SessionOption,
     /// Only these processes, with all their threads
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     pub(crate) pids: Vec<u32>,
     /// And what these processes start from now on
     #[arg(long, requires = "pids")]

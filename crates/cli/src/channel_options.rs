@@ -61,7 +61,7 @@ pub(crate) struct KernelRingOptions {
     /// Size of a sub-buffer of the kernel's rings, a power of two: 4K to 512K [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
     kernel_subbuf_size: Option<u64>,
-    /// Number of sub-buffers in the kernel's ring of each CPU [default: 64]
+    /// Number of sub-buffers in the kernel's ring of each CPU [default: 256]
     #[arg(long, alias = "kernel-num-subbuf", value_name = "N")]
     kernel_subbuf_count: Option<u32>,
     /// When a ring of the kernel is full, discard the newest events (the default) or overwrite the oldest

@@ -19,6 +19,7 @@ mod failure;
 mod filtered;
 mod folder;
 mod gate;
+mod ids;
 mod info;
 mod insights;
 mod kernel_list;

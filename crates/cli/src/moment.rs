@@ -21,14 +21,16 @@ pub(crate) enum Moment {
     BeforeEnd(i64),
 }
 
+const SIGNED: &str = "+1.5s or -200ms";
+
 /// A moment from text.
 pub(crate) fn parse(text: &str) -> Result<Moment, String> {
     let hint = || "write for example 09:41:07.5, '2026-11-22 09:41:07', +1.5s or -200ms".to_owned();
     if let Some(length) = text.strip_prefix('+') {
-        return parse_length(length).map(Moment::AfterBegin);
+        return length_of(length, SIGNED).map(Moment::AfterBegin);
     }
     if let Some(length) = text.strip_prefix('-') {
-        return parse_length(length).map(Moment::BeforeEnd);
+        return length_of(length, SIGNED).map(Moment::BeforeEnd);
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map(Moment::Since1970).map_err(|_| hint());
@@ -43,6 +45,11 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
 
 /// Nanoseconds from `1.5s`, `200ms`, `2min`.
 pub(crate) fn parse_length(text: &str) -> Result<i64, String> {
+    length_of(text, "5ms or 1.5s")
+}
+
+/// `example` is what may be written instead of a wrong one.
+fn length_of(text: &str, example: &str) -> Result<i64, String> {
     let numeric = text
         .bytes()
         .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
@@ -56,7 +63,7 @@ pub(crate) fn parse_length(text: &str) -> Result<i64, String> {
         "s" => 1_000_000_000,
         "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        "" => return Err("has no unit; write for example +1.5s or -200ms".into()),
+        "" => return Err(format!("has no unit; write for example {example}")),
         _ => {
             return Err(format!(
                 "{unit:?} is no unit of time; there are ns, us, ms, s, min and h"
@@ -65,7 +72,7 @@ pub(crate) fn parse_length(text: &str) -> Result<i64, String> {
     };
     let digits = format!("{whole}{fraction}");
     if whole.is_empty() || digits.len() > 24 || fraction.contains('.') {
-        return Err("is no number with a unit; write for example +1.5s or -200ms".into());
+        return Err(format!("is no number with a unit; write for example {example}"));
     }
     let number: i128 = digits.parse().map_err(|_| "is no number")?;
     let ns = number * factor / 10_i128.pow(fraction.len() as u32);

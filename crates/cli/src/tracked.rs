@@ -6,7 +6,9 @@ use piste_control::interface::{Tracked, VarlinkClientInterface};
 use serde_json::json;
 
 use crate::arguments::Track;
+use crate::child;
 use crate::failure::Failure;
+use crate::ids::{parse_group, parse_id, parse_user};
 use crate::quantity::counted;
 use crate::screen::{printable, show, show_json};
 use crate::session::connect;
@@ -14,17 +16,17 @@ use crate::session::connect;
 /// Restrictions beside processes: `record` and `track` have the same.
 #[derive(Args)]
 pub(crate) struct TrackedOptions {
-    /// Only threads of these users (ids)
-    #[arg(long = "uid", value_name = "UID", value_delimiter = ',')]
+    /// Only threads of these users: numbers or names
+    #[arg(long = "uid", value_name = "UID", value_delimiter = ',', value_parser = parse_user)]
     uids: Vec<u32>,
-    /// Only threads of these groups (ids)
-    #[arg(long = "gid", value_name = "GID", value_delimiter = ',')]
+    /// Only threads of these groups: numbers or names
+    #[arg(long = "gid", value_name = "GID", value_delimiter = ',', value_parser = parse_group)]
     gids: Vec<u32>,
     /// Only threads of these process groups
-    #[arg(long = "pgroup", value_name = "PGID", value_delimiter = ',')]
+    #[arg(long = "pgroup", value_name = "PGID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_groups: Vec<u32>,
     /// Only threads of these sessions of processes (setsid)
-    #[arg(long = "psession", value_name = "SID", value_delimiter = ',')]
+    #[arg(long = "psession", value_name = "SID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_sessions: Vec<u32>,
     /// Only these CPUs: 0,2-3
     #[arg(long = "cpu", value_name = "LIST", value_parser = parse_cpus)]
@@ -73,6 +75,9 @@ impl TrackedOptions {
 
 /// `piste track`
 pub(crate) fn track(arguments: Track, json: bool) -> Result<(), Failure> {
+    if let Some(pid) = arguments.pids.iter().find(|pid| child::process(**pid).is_none()) {
+        return Err(Failure::new(format!("there is no process {pid}")));
+    }
     let tracked = arguments.options.tracked(&arguments.pids, arguments.follow);
     let session = arguments.session.session;
     connect()?.calls().set_tracked(session, tracked.clone()).call()?;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueHint};
 
 use super::selection::{SelectionOptions, TIMES_HELP};
+use crate::ids::parse_thread_count;
 
 /// Count the events of traces, by their names, streams and processes, and what is lost
 ///
@@ -23,7 +24,7 @@ pub(crate) struct Stats {
     #[arg(long)]
     pub(crate) processes: bool,
     /// How many threads count, when all events are counted and no processes [default: one for each CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_thread_count)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,

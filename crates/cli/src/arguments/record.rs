@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use crate::call_stack::{self, StackChoice};
 use crate::channel_options::{ChannelOptions, KernelRingOptions};
 use crate::filtered::FilteredPatterns;
+use crate::ids::parse_id;
 use crate::preset::{self, Preset};
 use crate::quantity::parse_duration;
 use crate::tracked::TrackedOptions;
@@ -60,7 +61,7 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
     /// Record the kernel for processes that run already, and what they start; ends when the last of them does
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "all_system"])]
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
     /// Keep the newest events in memory, and write them as a snapshot: when SIGUSR1 is sent to piste, at the exit of CMD
     #[arg(long, value_name = "WHEN", value_delimiter = ',', ignore_case = true)]

@@ -9,6 +9,7 @@ use piste_trace::select::{Filter, Selection, absent};
 use piste_trace::{Span, Trace};
 
 use crate::failure::{Failure, USAGE, pointed_at};
+use crate::ids::parse_id;
 use crate::moment::{self, Moment};
 use crate::screen::{printable, tell_sentence};
 
@@ -44,16 +45,16 @@ pub(crate) struct RangeOptions {
 #[derive(Args)]
 pub(crate) struct WhoseOptions {
     /// Only these processes
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) pids: Vec<i64>,
     /// Only these threads
-    #[arg(long = "tid", value_name = "TID", value_delimiter = ',')]
+    #[arg(long = "tid", value_name = "TID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) tids: Vec<i64>,
     /// Only threads with such names; `*` stands for any text
     #[arg(long = "comm", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) comms: Vec<String>,
     /// Only these CPUs
-    #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',')]
+    #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',', value_parser = parse_id::<u64>)]
     pub(crate) cpus: Vec<u64>,
 }
 
