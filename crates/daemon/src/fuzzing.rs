@@ -5,6 +5,7 @@
 use crate::description::Interner;
 use crate::link::Clock;
 use crate::message::{self, FromProgram};
+use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::rules::{Levels, matches};
 use crate::session::settings::ChannelRequest;
@@ -72,6 +73,7 @@ fn recording_machine() -> Machine {
     let identity = SessionIdentity {
         name: "all".into(),
         output: "/".into(),
+        owner: Person::default(),
         snapshot: false,
         record_id: None,
         never_current: false,

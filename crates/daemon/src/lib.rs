@@ -7,6 +7,7 @@
 //! - [`description`], [`message`]: what programs say, from bytes to values;
 //! - [`control`]: the loop that carries out what `session` decides, and everything it talks to;
 //! - [`datagrams`], [`link`]: how programs, control and consumer talk;
+//! - [`person`]: as whom files of traces are opened;
 //! - [`consumer`]: reads the rings of programs and writes traces;
 //! - [`kernel_consumer`]: the same for the rings of the kernel;
 //! - [`fuzzing`]: what strangers can send, as functions that tests call.
@@ -19,5 +20,6 @@ pub mod fuzzing;
 pub mod kernel_consumer;
 pub mod link;
 pub mod message;
+pub mod person;
 pub mod rings;
 pub mod session;

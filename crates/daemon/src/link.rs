@@ -38,6 +38,7 @@ use piste_kernel::spec::{ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::datagrams::{Datagrams, Descriptors, Received};
+use crate::person::Person;
 
 /// Number of a tracing session: drawn by control, never used again.
 pub type SessionId = u64;
@@ -71,6 +72,9 @@ pub enum ToConsumer {
         session: SessionId,
         /// The folder of the trace; the consumer creates it and what is in it, with the first packet.
         output: PathBuf,
+        /// Whose it is.
+        #[serde(default)]
+        owner: Person,
         /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
         snapshot: bool,
         /// What the metadata says about the trace; in a rotation, about the chunk that ends.
@@ -164,6 +168,9 @@ pub enum ToConsumer {
         session: SessionId,
         /// The folder of that trace.
         output: PathBuf,
+        /// Whose it is.
+        #[serde(default)]
+        owner: Person,
         /// The request.
         request: RequestId,
     },

@@ -13,6 +13,7 @@ use kernel_support::{
     Consumer, Numbers, Totals, channel, events, numbered, read, this_process, tracepoint, wait_until,
 };
 use piste_daemon::link::ToConsumer;
+use piste_daemon::person::Person;
 use piste_kernel::spec::{ChannelSpec, Loss, Tracked};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
@@ -262,6 +263,7 @@ fn killed_while_it_takes_a_snapshot_it_keeps_what_it_took() {
         let output = consumer.path("snapshot");
         consumer.send(&ToConsumer::Snapshot {
             session: kernel_support::SESSION,
+            owner: Person::default(),
             output,
             request: 0,
         });

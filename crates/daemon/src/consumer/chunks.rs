@@ -19,10 +19,12 @@ use super::continued::Continued;
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Paths, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
+use crate::person::Person;
 
 /// Where the streams of a domain are.
 #[derive(Debug)]
 pub(crate) struct Chunks {
+    owner: Person,
     /// Of the chunk that is recorded to.
     folder: PathBuf,
     trace_uuid: [u8; 16],
@@ -52,18 +54,20 @@ pub(crate) struct Moving {
 }
 
 impl Chunks {
-    /// The part of a trace in `folder`. With `rotation`, goes on with one that an earlier consumer had begun.
+    /// The part of an owner's trace in `folder`. With `rotation`, goes on with one that an earlier consumer had begun.
     ///
     /// # Errors
     /// The file that cannot be read: streams are taken for new ones then.
     pub(crate) fn open(
+        owner: Person,
         folder: PathBuf,
         trace_uuid: [u8; 16],
         archived: Vec<ChannelTotals>,
         rotation: Option<Rotation>,
     ) -> (Chunks, Option<StorageError>) {
         let mut chunks = Chunks {
-            continued: Continued::new(&folder),
+            continued: Continued::new(&owner, &folder),
+            owner,
             folder,
             trace_uuid,
             archived: archived.into_iter().map(|totals| (totals.stream_id, totals)).collect(),
@@ -76,6 +80,7 @@ impl Chunks {
     }
 
     fn resume(&mut self, rotation: Option<Rotation>) -> Result<(), StorageError> {
+        let _as_owner = self.owner.enter().at(&self.folder)?;
         if let Some(rotation) = rotation
             && self.part(&rotation.chunk).exists()
         {
@@ -83,14 +88,18 @@ impl Chunks {
             if !self.folder.exists() && next.exists() {
                 fs::rename(&next, &self.folder).at(&self.folder)?;
             }
-            let old_continued = Continued::open(&self.part(&rotation.chunk))?;
+            let old_continued = Continued::open(&self.owner, &self.part(&rotation.chunk))?;
             self.move_from(rotation, old_continued, Instant::now());
             if let Some(moving) = &mut self.moving {
                 moving.is_resumed = true;
             }
         }
-        self.continued = Continued::open(&self.folder)?;
+        self.continued = Continued::open(&self.owner, &self.folder)?;
         Ok(())
+    }
+
+    pub(crate) fn owner(&self) -> &Person {
+        &self.owner
     }
 
     /// Of the chunk that is recorded to.
@@ -150,6 +159,7 @@ impl Chunks {
         write_metadata: impl FnOnce(&Path) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let (old, next) = (self.part(&rotation.chunk), self.next(&rotation.chunk));
+        let _as_owner = self.owner.enter().at(&next)?;
         // What an attempt left that came to nothing.
         let _ = fs::remove_dir_all(&next);
         write_metadata(&next).inspect_err(|_| drop(fs::remove_dir_all(&next)))?;
@@ -160,7 +170,7 @@ impl Chunks {
             let _ = fs::rename(&old, &self.folder);
             return Err(error);
         }
-        let old_continued = std::mem::replace(&mut self.continued, Continued::new(&self.folder));
+        let old_continued = std::mem::replace(&mut self.continued, Continued::new(&self.owner, &self.folder));
         self.move_from(rotation, old_continued, now);
         if let Some(moving) = &mut self.moving {
             moving.requests.push(request);
@@ -186,7 +196,7 @@ impl Chunks {
         let Some(moving) = self.moving.take() else {
             return vec![];
         };
-        Continued::remove(&moving.old_folder);
+        Continued::new(&self.owner, &moving.old_folder).remove();
         self.finished = Some(moving.chunk);
         moving.requests
     }
@@ -201,14 +211,14 @@ impl Chunks {
     /// # Errors
     /// As [`Stream::open`].
     pub(crate) fn open_stream(&self, channel: &str, identity: Identity) -> Result<Stream, StorageError> {
-        let paths = Paths::new(&self.folder, channel, identity.stream_instance_id);
+        let paths = Paths::new(&self.owner, &self.folder, channel, identity.stream_instance_id);
         if let Some(start) = self.continued.start(identity.key()) {
             return Stream::open_continued(paths, identity, start);
         }
         if let Some(moving) = &self.moving {
             let old = paths.in_folder(&moving.old_folder);
             let start = moving.old_continued.start(identity.key());
-            if start.is_some() || old.index.exists() {
+            if start.is_some() || self.owner.sees(&old.index) {
                 let identity = Identity {
                     trace_uuid: moving.old_uuid,
                     ..identity

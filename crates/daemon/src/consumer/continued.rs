@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Start};
+use crate::person::Person;
 
 /// Class and id of a stream.
 pub(crate) type StreamKey = (u32, u64);
@@ -29,6 +30,7 @@ const ENTRY_BYTES: usize = 32;
 /// The streams of a chunk that were begun in another one.
 #[derive(Debug)]
 pub(crate) struct Continued {
+    owner: Person,
     path: PathBuf,
     starts: BTreeMap<StreamKey, Start>,
     /// In the file.
@@ -40,9 +42,9 @@ impl Continued {
     ///
     /// # Errors
     /// The file that cannot be read.
-    pub(crate) fn open(folder: &Path) -> Result<Continued, StorageError> {
-        let mut continued = Continued::new(folder);
-        let bytes = match fs::read(&continued.path) {
+    pub(crate) fn open(owner: &Person, folder: &Path) -> Result<Continued, StorageError> {
+        let mut continued = Continued::new(owner, folder);
+        let bytes = match owner.read(&continued.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(continued),
             bytes => bytes.at(&continued.path)?,
         };
@@ -61,8 +63,9 @@ impl Continued {
     }
 
     /// Nothing is continued so far in a folder.
-    pub(crate) fn new(folder: &Path) -> Continued {
+    pub(crate) fn new(owner: &Person, folder: &Path) -> Continued {
         Continued {
+            owner: owner.clone(),
             path: folder.join(".continued"),
             starts: BTreeMap::new(),
             entries: 0,
@@ -91,7 +94,8 @@ impl Continued {
             *bytes = number.to_le_bytes();
         }
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).open(&self.path);
+        let options = options.write(true).create(true).truncate(false);
+        let file = self.owner.open(&self.path, options);
         // One that was cut short is written over.
         let offset = self.entries * ENTRY_BYTES as u64;
         file.and_then(|file| file.write_all_at(&entry, offset)).at(&self.path)?;
@@ -101,8 +105,10 @@ impl Continued {
     }
 
     /// The chunk is finished: nobody goes on in it.
-    pub(crate) fn remove(folder: &Path) {
-        let _ = fs::remove_file(Continued::new(folder).path);
+    pub(crate) fn remove(&self) {
+        if let Ok(_as_owner) = self.owner.enter() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -136,21 +142,21 @@ mod tests {
     #[test]
     fn what_was_noted_is_known_to_the_next_consumer_wherever_a_later_note_was_cut() {
         let folder = tempfile::tempdir().unwrap();
-        let mut continued = Continued::open(folder.path()).unwrap();
+        let mut continued = Continued::open(&Person::default(), folder.path()).unwrap();
         continued.add(&identity(40), START).unwrap();
         let path = folder.path().join(".continued");
         let whole = fs::read(&path).unwrap();
         for cut in 0..ENTRY_BYTES {
             fs::write(&path, [&whole[..], &vec![0xff; cut]].concat()).unwrap();
-            let mut continued = Continued::open(folder.path()).unwrap();
+            let mut continued = Continued::open(&Person::default(), folder.path()).unwrap();
             assert_eq!(continued.start((2, 40)), Some(START));
             assert_eq!(continued.iter().count(), 1, "{cut} bytes of another");
             continued.add(&identity(41), Start::default()).unwrap();
-            let continued = Continued::open(folder.path()).unwrap();
+            let continued = Continued::open(&Person::default(), folder.path()).unwrap();
             assert_eq!(continued.start((2, 41)), Some(Start::default()));
             assert_eq!(continued.start((2, 42)), None);
         }
-        Continued::remove(folder.path());
+        Continued::new(&Person::default(), folder.path()).remove();
         assert!(!path.exists());
     }
 }

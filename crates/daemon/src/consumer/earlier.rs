@@ -6,7 +6,7 @@
 //! the streams from start to end, so it waits until totals are asked for, and is done once for each stream.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,12 @@ use piste_ctf::{Layouts, packet::HEADER_BYTES};
 use super::continued::{Continued, StreamKey};
 use super::storage::{At, StorageError};
 use super::stream::{End, Paths, Start, Stream};
+use crate::person::Person;
 
 /// The streams of a chunk that this consumer did not write.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
+    owner: Person,
     /// By their ids, which no two streams of a session share.
     streams: BTreeMap<u64, Known>,
 }
@@ -48,7 +50,7 @@ impl Earlier {
     ///
     /// # Errors
     /// The folder that could not be read.
-    pub(super) fn find(folder: &Path, continued: &Continued) -> Result<Earlier, StorageError> {
+    pub(super) fn find(owner: &Person, folder: &Path, continued: &Continued) -> Result<Earlier, StorageError> {
         let mut streams = BTreeMap::new();
         for (stream, start) in continued.iter() {
             let known = Known {
@@ -59,8 +61,14 @@ impl Earlier {
             streams.insert(stream.1, known);
         }
         let folder = folder.join("index");
+        let _as_owner = owner.enter().at(&folder)?;
         let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Earlier { streams }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Earlier {
+                    owner: owner.clone(),
+                    streams,
+                });
+            }
             entries => entries.at(&folder)?,
         };
         for entry in entries {
@@ -74,7 +82,10 @@ impl Earlier {
                 known.index = Some(path);
             }
         }
-        Ok(Earlier { streams })
+        Ok(Earlier {
+            owner: owner.clone(),
+            streams,
+        })
     }
 
     /// The chunk's folder is another one now.
@@ -93,9 +104,10 @@ impl Earlier {
 
     /// The streams that were not claimed, counted. A stream that cannot be read is left out.
     pub(super) fn count<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<Counted> {
+        let owner = &self.owner;
         let count = |known: &mut Known| {
             if known.counted.is_none() {
-                known.counted = known.count(&layouts);
+                known.counted = known.count(owner, &layouts);
             }
             known.counted
         };
@@ -104,7 +116,7 @@ impl Earlier {
 }
 
 impl Known {
-    fn count<'a>(&self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
+    fn count<'a>(&self, owner: &Person, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
         let Some(index_path) = &self.index else {
             let (stream, start) = self.continued?;
             return Some(Counted {
@@ -113,11 +125,12 @@ impl Known {
                 end: End::at(start),
             });
         };
-        let entries = index::decode(&fs::read(index_path).ok()?)?;
+        let entries = index::decode(&owner.read(index_path).ok()?)?;
         let first = entries.first()?;
         let stream_id = u32::try_from(first.stream_id).ok()?;
         let data = index_path.parent()?.parent()?.join(index_path.file_stem()?);
         let paths = Paths {
+            owner: owner.clone(),
             data,
             index: index_path.clone(),
         };
@@ -137,8 +150,14 @@ impl Known {
 /// The file that could not be read.
 pub(super) fn count_events(paths: &Paths, packets: u64, layouts: &Layouts) -> Result<u64, StorageError> {
     let not_an_index = || io::Error::from(io::ErrorKind::InvalidData);
-    let entries = fs::read(&paths.index).and_then(|file| index::decode(&file).ok_or_else(not_an_index));
-    let data = File::open(&paths.data).at(&paths.data)?;
+    let entries = paths
+        .owner
+        .read(&paths.index)
+        .and_then(|file| index::decode(&file).ok_or_else(not_an_index));
+    let data = paths
+        .owner
+        .open(&paths.data, OpenOptions::new().read(true))
+        .at(&paths.data)?;
     let mut packet = Vec::new();
     let mut events = 0;
     for entry in entries

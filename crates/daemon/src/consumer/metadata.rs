@@ -5,12 +5,14 @@
 //! the new one, never a part. The text is made in crates/ctf.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::{EventClass, StreamClass, Trace, metadata};
 
 use super::storage::{At, StorageError};
+use crate::person::Person;
 
 /// What is known of a trace, and whether the file says it.
 #[derive(Debug)]
@@ -74,12 +76,12 @@ impl Metadata {
     ///
     /// # Errors
     /// The file that could not be written.
-    pub(super) fn write(&mut self, folder: &Path) -> Result<(), StorageError> {
+    pub(super) fn write(&mut self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
         if !self.written {
             if let Some(OldChunk { folder, trace_uuid }) = &self.old {
-                write_text(folder, &self.text(*trace_uuid))?;
+                write_text(owner, folder, &self.text(*trace_uuid))?;
             }
-            self.write_to(folder)?;
+            self.write_to(owner, folder)?;
             self.written = true;
         }
         Ok(())
@@ -103,16 +105,16 @@ impl Metadata {
     ///
     /// # Errors
     /// The file that could not be written.
-    pub(super) fn write_next(&self, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
-        write_text(folder, &self.text(trace_uuid))
+    pub(super) fn write_next(&self, owner: &Person, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
+        write_text(owner, folder, &self.text(trace_uuid))
     }
 
     /// Writes the file to any folder, as for a snapshot.
     ///
     /// # Errors
     /// The file that could not be written.
-    pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
-        write_text(folder, &self.text(self.trace.uuid))
+    pub(super) fn write_to(&self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
+        write_text(owner, folder, &self.text(self.trace.uuid))
     }
 
     fn text(&self, trace_uuid: [u8; 16]) -> String {
@@ -134,10 +136,13 @@ impl Metadata {
 ///
 /// # Errors
 /// The file that could not be written.
-pub(crate) fn write_text(folder: &Path, text: &str) -> Result<(), StorageError> {
+pub(crate) fn write_text(owner: &Person, folder: &Path, text: &str) -> Result<(), StorageError> {
+    let _as_owner = owner.enter().at(folder)?;
     fs::create_dir_all(folder).at(folder)?;
     let part = folder.join(".metadata.part");
-    fs::write(&part, text).at(&part)?;
+    let mut options = OpenOptions::new();
+    let opened = owner.open(&part, options.write(true).create(true).truncate(true));
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part)?;
     let path = folder.join("metadata");
     fs::rename(&part, &path).at(&path)
 }

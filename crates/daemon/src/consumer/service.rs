@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use piste_ctf::Trace;
@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimi
 use super::outbox::Outbox;
 use super::stage::Again;
 use crate::link::{ChannelTotals, Failure, Link, RequestId, Rotation, SessionId, ToConsumer, ToControl};
+use crate::person::{Output, Person};
 
 /// Messages taken in one go: rings are looked at in between, however much control has to say.
 const MESSAGES_MAX: usize = 256;
@@ -62,6 +63,7 @@ pub(crate) trait Domain {
 pub(crate) struct Opening<'a> {
     pub(crate) session: SessionId,
     pub(crate) output: &'a Path,
+    pub(crate) owner: Person,
     pub(crate) snapshot: bool,
     pub(crate) trace: Trace,
     pub(crate) rotation: Option<Rotation>,
@@ -85,7 +87,7 @@ pub(crate) trait Recording {
     fn end(&mut self, request: RequestId, close: bool, now: Instant);
 
     /// Has a snapshot written to `output`; `request` is answered then.
-    fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox);
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox);
 
     /// Has the chunk ended that is recorded to; `request` is answered when nobody writes to it any more.
     fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox);
@@ -263,6 +265,7 @@ impl<D: Domain> Service<D> {
             ToConsumer::OpenSession {
                 session,
                 output,
+                owner,
                 snapshot,
                 trace,
                 rotation,
@@ -271,6 +274,7 @@ impl<D: Domain> Service<D> {
                 let opening = Opening {
                     session,
                     output: &output,
+                    owner,
                     snapshot,
                     trace,
                     rotation,
@@ -311,13 +315,14 @@ impl<D: Domain> Service<D> {
             ToConsumer::Snapshot {
                 session,
                 output,
+                owner,
                 request,
             } => match self.sessions.get_mut(&session) {
                 None => self.outbox.send(&ToControl::Done {
                     request,
                     outcome: Err(unknown(session)),
                 }),
-                Some(session) => session.snapshot(request, output, &mut self.outbox),
+                Some(session) => session.snapshot(request, Output { folder: output, owner }, &mut self.outbox),
             },
             ToConsumer::Rotate {
                 session,

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +25,7 @@ use super::stage::{Again, Stage};
 use super::storage::Storage;
 use super::trace::{TraceFolder, add_counted};
 use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, Rotation, SessionId, ToControl};
+use crate::person::Output;
 
 pub(super) struct Session {
     pub(super) id: SessionId,
@@ -58,12 +58,13 @@ impl Session {
         let Opening {
             session: id,
             output,
+            owner,
             snapshot,
             trace,
             rotation,
             archived,
         } = opening;
-        let (trace, error) = TraceFolder::open(output, Metadata::new(trace), archived, rotation);
+        let (trace, error) = TraceFolder::open(output, owner, Metadata::new(trace), archived, rotation);
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
@@ -249,7 +250,7 @@ impl Recording for Session {
     }
 
     /// A session that streams has nothing to take a snapshot of.
-    fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox) {
         match &mut self.mode {
             Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
             Mode::Streaming => service::refuse_snapshot(request, outbox),

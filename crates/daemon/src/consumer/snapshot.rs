@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use piste_ring::Next;
 
@@ -19,11 +19,12 @@ use super::stream::{Paths, Stream};
 use super::trace::user_folder;
 use super::verdict::Found;
 use crate::link::{ChannelTotals, Failure, RequestId, RingSetKey};
+use crate::person::Output;
 
 /// A snapshot that is being written.
 pub(super) struct SnapshotJob {
     request: RequestId,
-    output: PathBuf,
+    output: Output,
     begun: bool,
     rings: VecDeque<(RingSetKey, u32)>,
     totals: BTreeMap<u32, ChannelTotals>,
@@ -34,7 +35,7 @@ type Outcome = Result<Vec<ChannelTotals>, Failure>;
 
 impl SnapshotJob {
     /// A snapshot of everything that was recorded until now, to be written to `output`.
-    pub(super) fn new(request: RequestId, output: PathBuf, ring_sets: &BTreeMap<RingSetKey, RingSet>) -> Self {
+    pub(super) fn new(request: RequestId, output: Output, ring_sets: &BTreeMap<RingSetKey, RingSet>) -> Self {
         let mut rings = VecDeque::new();
         for (key, ring_set) in ring_sets {
             for ring_index in ring_set.memory.touched() {
@@ -64,12 +65,12 @@ impl SnapshotJob {
         ring_sets: &BTreeMap<RingSetKey, RingSet>,
         buffers: &mut Buffers,
     ) -> Option<Outcome> {
-        let folder = user_folder(&self.output);
+        let folder = user_folder(&self.output.folder);
         if !std::mem::replace(&mut self.begun, true) {
-            if folder.join("metadata").exists() {
+            if self.output.owner.sees(&folder.join("metadata")) {
                 let what = format!(
                     "{} is a trace already; take another folder for the snapshot",
-                    self.output.display()
+                    self.output.folder.display()
                 );
                 return Some(Err(Failure::Other { what }));
             }
@@ -85,7 +86,9 @@ impl SnapshotJob {
                 .map(|channel| (channel.stream_id, totals(channel)))
                 .collect();
             // Not the folder that both domains are in: the other consumer may be making its own there.
-            let _ = fs::remove_dir_all(&folder);
+            if let Ok(_as_owner) = self.output.owner.enter() {
+                let _ = fs::remove_dir_all(&folder);
+            }
         }
         match self.write_next(&folder, metadata, channels, ring_sets, buffers) {
             Ok(false) => None,
@@ -117,28 +120,30 @@ impl SnapshotJob {
         buffers: &mut Buffers,
     ) -> Result<bool, StorageError> {
         let Some((key, ring_index)) = self.rings.pop_front() else {
-            metadata.write_to(folder)?;
+            metadata.write_to(&self.output.owner, folder)?;
             return Ok(true);
         };
         if let Some(ring_set) = ring_sets.get(&key)
             && let Some(channel) = channels.get_mut(&ring_set.source.stream_id)
         {
             let totals = self.totals.entry(channel.stream_id).or_default();
-            write_ring(folder, metadata, channel, ring_set, ring_index, buffers, totals)?;
+            write_ring(&self.output, metadata, channel, ring_set, ring_index, buffers, totals)?;
         }
         Ok(false)
     }
 
     /// Removes what was written. The folder itself goes when nothing else is in it.
     fn remove(&self, folder: &Path) {
-        let _ = fs::remove_dir_all(folder);
-        let _ = fs::remove_dir(&self.output);
+        if let Ok(_as_owner) = self.output.owner.enter() {
+            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_dir(&self.output.folder);
+        }
     }
 }
 
 /// Writes the packets that a ring holds, from the oldest to the newest.
 fn write_ring(
-    folder: &Path,
+    output: &Output,
     metadata: &Metadata,
     channel: &mut Channel,
     ring_set: &RingSet,
@@ -148,7 +153,9 @@ fn write_ring(
 ) -> Result<(), StorageError> {
     let (source, trace) = (&ring_set.source, metadata.trace());
     let identity = channel.identity(trace.uuid, source.instance(ring_index));
-    let mut stream = Stream::open(Paths::new(folder, &channel.name, identity.stream_instance_id), identity)?;
+    let folder = user_folder(&output.folder);
+    let paths = Paths::new(&output.owner, &folder, &channel.name, identity.stream_instance_id);
+    let mut stream = Stream::open(paths, identity)?;
     let reader = ring_set.memory.reader(ring_index, 0);
     let mut lost_packets = 0;
     let corruption = match reader.snapshot() {

@@ -25,6 +25,7 @@ use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
 use super::continued::StreamKey;
 use super::storage::{At, StorageError};
+use crate::person::Person;
 
 /// A stream that packets can be appended to. Nothing is on disk before the first one.
 #[derive(Debug)]
@@ -96,6 +97,7 @@ pub(crate) struct End {
 /// The two files of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
+    pub(crate) owner: Person,
     pub(crate) data: PathBuf,
     pub(crate) index: PathBuf,
 }
@@ -120,7 +122,7 @@ impl Stream {
     /// # Errors
     /// As `open`.
     pub(crate) fn open_continued(paths: Paths, identity: Identity, start: Start) -> Result<Stream, StorageError> {
-        let end = match fs::read(&paths.index) {
+        let end = match paths.owner.read(&paths.index) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => End::at(start),
             index => recover(&paths, &index.at(&paths.index)?, &identity, start)?,
         };
@@ -266,15 +268,14 @@ impl Stream {
     /// Opens the files, once, and cuts what is behind the last packet.
     fn files(&mut self) -> Result<&Files, StorageError> {
         if self.files.is_none() {
+            let owner = &self.paths.owner;
             let folder = self.paths.index.parent().expect("the index lies in a folder");
+            let _as_owner = owner.enter().at(folder)?;
             fs::create_dir_all(folder).at(folder)?;
             let open = |path: &Path| {
-                OpenOptions::new()
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .open(path)
-                    .at(path)
+                let mut options = OpenOptions::new();
+                let options = options.write(true).create(true).truncate(false);
+                owner.open(path, options).at(path)
             };
             let files = Files {
                 data: open(&self.paths.data)?,
@@ -338,9 +339,10 @@ impl Identity {
 
 impl Paths {
     /// The files of a stream in the trace's folder.
-    pub(crate) fn new(folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
+    pub(crate) fn new(owner: &Person, folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
         let name = format!("{channel}_{stream_instance_id}");
         Paths {
+            owner: owner.clone(),
             index: folder.join("index").join(format!("{name}.idx")),
             data: folder.join(name),
         }
@@ -356,6 +358,7 @@ impl Paths {
     pub(crate) fn in_folder(&self, folder: &Path) -> Paths {
         let name = |path: &Path| path.file_name().expect("it was made of a name").to_owned();
         Paths {
+            owner: self.owner.clone(),
             index: folder.join("index").join(name(&self.index)),
             data: folder.join(name(&self.data)),
         }
@@ -433,6 +436,7 @@ fn recover(paths: &Paths, index: &[u8], identity: &Identity, start: Start) -> Re
         let what = "it is not the index of this trace's stream; move it away, or record to another folder";
         StorageError::new(&paths.index, io::Error::new(io::ErrorKind::InvalidData, what))
     };
+    let _as_owner = paths.owner.enter().at(&paths.data)?;
     let data_bytes = match fs::metadata(&paths.data) {
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,

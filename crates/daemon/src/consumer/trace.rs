@@ -16,6 +16,7 @@ use super::metadata::Metadata;
 use super::storage::StorageError;
 use super::stream::{Identity, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
+use crate::person::Person;
 
 #[derive(Debug)]
 pub(super) struct TraceFolder {
@@ -27,17 +28,18 @@ pub(super) struct TraceFolder {
 }
 
 impl TraceFolder {
-    /// The user domain's part of the trace in `output`. Streams that are there already are those of an earlier consumer; when
+    /// The user domain's part of the owner's trace in `output`. Streams that are there already are those of an earlier consumer; when
     /// they cannot be listed, the error is returned as well, and they are not counted.
     pub(super) fn open(
         output: &Path,
+        owner: Person,
         mut metadata: Metadata,
         archived: Vec<ChannelTotals>,
         rotation: Option<Rotation>,
     ) -> (Self, Option<StorageError>) {
-        let (chunks, mut error) = Chunks::open(user_folder(output), metadata.trace().uuid, archived, rotation);
+        let (chunks, mut error) = Chunks::open(owner, user_folder(output), metadata.trace().uuid, archived, rotation);
         let mut find = |folder, continued| {
-            let found = Earlier::find(folder, continued);
+            let found = Earlier::find(chunks.owner(), folder, continued);
             found.unwrap_or_else(|unreadable| {
                 error.get_or_insert(unreadable);
                 Earlier::default()
@@ -80,12 +82,12 @@ impl TraceFolder {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_metadata(&mut self) -> Result<(), StorageError> {
-        self.metadata.write(self.chunks.folder())
+        self.metadata.write(self.chunks.owner(), self.chunks.folder())
     }
 
     /// The trace was begun, by this consumer or an earlier one.
     pub(super) fn exists(&self) -> bool {
-        self.chunks.folder().join("metadata").exists()
+        self.chunks.owner().sees(&self.chunks.folder().join("metadata"))
     }
 
     /// The rotation that is to begin; `Over` is answered with what finished chunks have.
@@ -104,9 +106,10 @@ impl TraceFolder {
         now: Instant,
     ) -> Result<(), StorageError> {
         let next_uuid = rotation.next_uuid;
-        let metadata = &self.metadata;
-        self.chunks
-            .begin(request, rotation, now, |folder| metadata.write_next(folder, next_uuid))?;
+        let (metadata, owner) = (&self.metadata, self.chunks.owner().clone());
+        self.chunks.begin(request, rotation, now, |folder| {
+            metadata.write_next(&owner, folder, next_uuid)
+        })?;
         self.old_earlier = std::mem::take(&mut self.earlier);
         if let Some(moving) = self.chunks.moving() {
             self.metadata.begin_chunk(next_uuid, &moving.old_folder);

@@ -2,22 +2,28 @@
 //! Folders of finished chunks: a chunk has its name when it is whole and on the disk. Until then its folder is a hidden one beside the
 //! others. Each step can be done again: a pisted that was killed leaves the rest to the next one.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use crate::person::Person;
 use crate::session::Chunk;
 
 /// Makes the hidden folder that the consumers move their parts to.
 ///
 /// # Errors
 /// It cannot be made.
-pub fn make(chunk: &Chunk) -> io::Result<()> {
+pub fn make(chunk: &Chunk, owner: &Person) -> io::Result<()> {
+    let _as_owner = owner.enter()?;
     fs::create_dir_all(&chunk.hidden)
 }
 
 /// Removes the folder of a chunk that has no part, and that of all chunks when it was the only one. False when it has any.
-pub fn remove_empty(chunk: &Chunk) -> bool {
+pub fn remove_empty(chunk: &Chunk, owner: &Person) -> bool {
+    let Ok(_as_owner) = owner.enter() else { return false };
     let is_removed = fs::remove_dir(&chunk.hidden).is_ok() || !chunk.hidden.exists();
     if let Some(archives) = chunk.hidden.parent() {
         // It stays when there are others in it.
@@ -30,29 +36,32 @@ pub fn remove_empty(chunk: &Chunk) -> bool {
 ///
 /// # Errors
 /// What could not be done. The chunk stays where it is.
-pub fn place(chunk: &Chunk) -> io::Result<()> {
+pub fn place(chunk: &Chunk, owner: &Person) -> io::Result<()> {
+    let _as_owner = owner.enter()?;
     if !chunk.hidden.exists() && chunk.place.exists() {
         return Ok(());
     }
-    write_to_disk(&chunk.hidden)?;
+    write_to_disk(&chunk.hidden, owner)?;
     fs::rename(&chunk.hidden, &chunk.place)?;
-    chunk.place.parent().map_or(Ok(()), sync)
+    chunk.place.parent().map_or(Ok(()), sync_folder)
 }
 
-fn write_to_disk(folder: &Path) -> io::Result<()> {
+fn write_to_disk(folder: &Path, owner: &Person) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            write_to_disk(&entry.path())?;
-        } else {
-            sync(&entry.path())?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            write_to_disk(&entry.path(), owner)?;
+        } else if kind.is_file() {
+            owner.open(&entry.path(), OpenOptions::new().read(true))?.sync_all()?;
         }
     }
-    sync(folder)
+    sync_folder(folder)
 }
 
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)?.sync_all()
 }
 
 #[cfg(test)]
@@ -68,19 +77,19 @@ mod tests {
             hidden: archives.join(".1"),
             place: archives.join("1-then-now"),
         };
-        make(&chunk).unwrap();
-        assert!(remove_empty(&chunk));
+        make(&chunk, &Person::default()).unwrap();
+        assert!(remove_empty(&chunk, &Person::default()));
         assert!(!archives.exists());
-        make(&chunk).unwrap();
-        make(&chunk).unwrap();
+        make(&chunk, &Person::default()).unwrap();
+        make(&chunk, &Person::default()).unwrap();
         fs::create_dir_all(chunk.hidden.join("user/index")).unwrap();
         fs::write(chunk.hidden.join("user/metadata"), "text").unwrap();
-        assert!(!remove_empty(&chunk));
-        place(&chunk).unwrap();
-        place(&chunk).unwrap();
+        assert!(!remove_empty(&chunk, &Person::default()));
+        place(&chunk, &Person::default()).unwrap();
+        place(&chunk, &Person::default()).unwrap();
         assert_eq!(fs::read_to_string(chunk.place.join("user/metadata")).unwrap(), "text");
         assert!(!chunk.hidden.exists());
         fs::remove_dir_all(&chunk.place).unwrap();
-        assert!(place(&chunk).is_err(), "somebody took it away");
+        assert!(place(&chunk, &Person::default()).is_err(), "somebody took it away");
     }
 }

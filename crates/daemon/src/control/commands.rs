@@ -16,6 +16,7 @@ use super::output::{make_output, time_stamp};
 use super::waiting::Ended;
 use super::{clock, host, status};
 use crate::link::{Domain, RequestId, SessionId};
+use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::settings::ChannelRequest;
 use crate::session::{Pending, Refusal, SessionIdentity};
@@ -28,6 +29,7 @@ pub struct SessionRequest {
     pub snapshot: bool,
     pub record_id: Option<String>,
     pub never_current: bool,
+    pub owner: Person,
 }
 
 /// A channel's name and rules.
@@ -57,16 +59,17 @@ impl Daemon {
             };
         let output = match wanted.output {
             Some(output) => PathBuf::from(output),
-            None => match host::home() {
+            None => match host::home(wanted.owner.uid()) {
                 Some(home) => Path::new(&home).join("piste-traces").join(format!("{name}-{stamp}")),
                 None => PathBuf::new(),
             },
         };
-        make_output(&output)?;
+        make_output(&output, &wanted.owner)?;
         let trace = self.describe_trace(&name, &stamp);
         let identity = SessionIdentity {
             name,
             output,
+            owner: wanted.owner,
             snapshot: wanted.snapshot,
             record_id,
             never_current: wanted.never_current,
@@ -124,10 +127,12 @@ impl Daemon {
                 }
                 daemon.after_rotations(vec![session], move |daemon| {
                     let ended = programs.and(kernel).map(|()| daemon.status_of(session));
-                    let output = daemon.machine.session(session).identity.output.clone();
+                    let identity = daemon.machine.session(session).identity.clone();
                     daemon.forget_session(session);
                     // Nothing was recorded: an empty folder is of no use. One that is not empty stays.
-                    let _ = fs::remove_dir(output);
+                    if let Ok(_as_owner) = identity.owner.enter() {
+                        let _ = fs::remove_dir(identity.output);
+                    }
                     daemon.reply(answer, ended);
                 });
             });

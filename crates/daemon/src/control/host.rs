@@ -68,17 +68,15 @@ pub fn user_name(uid: u32) -> String {
     entry_of(&passwd, uid).map_or_else(|| uid.to_string(), |entry| entry[0].to_owned())
 }
 
-/// The home of this user: $HOME, else as in /etc/passwd.
-pub fn home() -> Option<String> {
-    std::env::var("HOME")
-        .ok()
-        .filter(|home| home.starts_with('/'))
-        .or_else(|| {
-            let passwd = fs::read_to_string("/etc/passwd").ok()?;
-            entry_of(&passwd, rustix::process::geteuid().as_raw())?
-                .get(5)
-                .map(|&home| home.to_owned())
-        })
+/// The home of a user as in /etc/passwd; `None` is this one, whose $HOME is asked first.
+pub fn home(uid: Option<u32>) -> Option<String> {
+    let set = || std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    let own = if uid.is_none() { set() } else { None };
+    own.or_else(|| {
+        let passwd = fs::read_to_string("/etc/passwd").ok()?;
+        let uid = uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        entry_of(&passwd, uid)?.get(5).map(|&home| home.to_owned())
+    })
 }
 
 fn entry_of(passwd: &str, uid: u32) -> Option<Vec<&str>> {

@@ -12,6 +12,7 @@ use super::reports::refusal_of;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
 use crate::link::{ChannelTotals, Domain, SessionId};
+use crate::person::{Output, Person};
 use crate::session::{Pending, Refusal, Starting};
 
 /// A snapshot that was taken.
@@ -80,13 +81,19 @@ impl Daemon {
         }
     }
 
-    /// Writes a snapshot.
-    pub fn snapshot_record(&mut self, session: Option<String>, output: Option<String>, answer: Answer<SnapshotTaken>) {
-        let (session, output) = match self.prepare_snapshot(session, output) {
+    /// Writes a snapshot: for whoever is `asking`, to a folder of that person's; beside others of the session, for its owner.
+    pub fn snapshot_record(
+        &mut self,
+        session: Option<String>,
+        output: Option<String>,
+        asking: Person,
+        answer: Answer<SnapshotTaken>,
+    ) {
+        let (session, Output { folder: output, owner }) = match self.prepare_snapshot(session, output, asking) {
             Ok(prepared) => prepared,
             Err(refusal) => return self.reply(answer, Err(refusal)),
         };
-        let requests = self.machine.take_snapshot(session, output.clone());
+        let requests = self.machine.take_snapshot(session, output.clone(), owner);
         let then = move |daemon: &mut Daemon, ended: Ended| {
             let outcomes: Outcome = ended
                 .outcomes
@@ -111,17 +118,24 @@ impl Daemon {
         &mut self,
         session: Option<String>,
         output: Option<String>,
-    ) -> Result<(SessionId, PathBuf), Refusal> {
+        asking: Person,
+    ) -> Result<(SessionId, Output), Refusal> {
         let session = self.machine.find_session(session.as_deref())?;
         let number = self.machine.next_snapshot(session)?;
         let output = match output {
-            Some(output) => PathBuf::from(output),
+            Some(output) => Output {
+                folder: PathBuf::from(output),
+                owner: asking,
+            },
             None => {
-                let folder = &self.machine.session(session).identity.output;
-                folder.join(format!("snapshot-{number}-{}", time_stamp()))
+                let identity = &self.machine.session(session).identity;
+                Output {
+                    folder: identity.output.join(format!("snapshot-{number}-{}", time_stamp())),
+                    owner: identity.owner.clone(),
+                }
             }
         };
-        make_output(&output)?;
+        make_output(&output.folder, &output.owner)?;
         Ok((session, output))
     }
 }

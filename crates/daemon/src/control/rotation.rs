@@ -56,7 +56,8 @@ impl Daemon {
     fn begin_rotation(&mut self, session: SessionId) -> Result<Vec<(Domain, RequestId)>, Refusal> {
         let now = clock::now();
         let chunk = self.machine.next_chunk(session, now)?;
-        archive::make(&chunk).map_err(|error| not_written(chunk.hidden, &error))?;
+        archive::make(&chunk, &self.machine.session(session).identity.owner)
+            .map_err(|error| not_written(chunk.hidden, &error))?;
         Ok(self.machine.begin_rotation(session, now))
     }
 
@@ -107,7 +108,7 @@ impl Daemon {
         };
         if let Some(refusal) = refusal.clone()
             && archived.is_empty()
-            && archive::remove_empty(&chunk)
+            && archive::remove_empty(&chunk, &self.machine.session(session).identity.owner)
         {
             self.machine.abandon_rotation(session);
             done(self, Err(refusal));
@@ -126,8 +127,9 @@ impl Daemon {
         let inbox = self.inbox.clone();
         let thread = thread::Builder::new().name("pisted-archive".into());
         let to_place = chunk.clone();
+        let owner = self.machine.session(session).identity.owner.clone();
         let started = thread.spawn(move || {
-            let placed = archive::place(&to_place);
+            let placed = archive::place(&to_place, &owner);
             inbox.post(Box::new(move |daemon| {
                 daemon.chunk_placed(session, to_place, placed, has, done);
             }));

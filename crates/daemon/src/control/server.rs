@@ -5,7 +5,6 @@
 use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 use std::thread;
 
 use piste_control::interface::{
@@ -26,6 +25,7 @@ use super::replies::{in_parts, refuse};
 use super::status::count;
 use super::{kernel_checks, kernel_lists, kernel_words};
 use crate::link::Loss;
+use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::commands::RulesRequest;
 use crate::session::rules::Levels;
@@ -45,23 +45,11 @@ pub fn serve(listener: OwnedFd, inbox: Inbox, desk: KernelDesk) -> io::Result<()
     thread::Builder::new()
         .name("pisted-control".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || accept(&listener, &inbox, desk))?;
+        .spawn(move || accept(&listener, &inbox, &desk))?;
     Ok(())
 }
 
-fn accept(listener: &UnixListener, inbox: &Inbox, desk: KernelDesk) {
-    let server = Server {
-        inbox: inbox.clone(),
-        desk,
-    };
-    let interface = Box::new(new(Box::new(server)));
-    let service = Arc::new(VarlinkService::new(
-        "Piste",
-        "pisted",
-        env!("CARGO_PKG_VERSION"),
-        "dev.piste.Control",
-        vec![interface],
-    ));
+fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // No descriptor is left, most likely. Accepting would fail again at once.
@@ -72,17 +60,36 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: KernelDesk) {
             eprintln!("pisted: {CONNECTION_COUNT_MAX} control connections are open, one more was refused");
             continue;
         }
-        let (service, connected) = (service.clone(), inbox.connect());
+        let owner = match Person::of_peer(&stream) {
+            Ok(owner) => owner,
+            Err(error) => {
+                eprintln!("pisted: a control connection could not be served: {error}");
+                continue;
+            }
+        };
+        let connected = inbox.connect();
+        let server = Server {
+            inbox: inbox.clone(),
+            desk: desk.clone(),
+            owner,
+        };
         let thread = thread::Builder::new()
             .name("pisted-client".into())
             .stack_size(STACK_BYTES);
-        if let Err(error) = thread.spawn(move || converse(&stream, &service, connected)) {
+        if let Err(error) = thread.spawn(move || converse(&stream, server, connected)) {
             eprintln!("pisted: a control connection could not be served: {error}");
         }
     }
 }
 
-fn converse(stream: &UnixStream, service: &VarlinkService, _connected: Connected) {
+fn converse(stream: &UnixStream, server: Server, _connected: Connected) {
+    let service = VarlinkService::new(
+        "Piste",
+        "pisted",
+        env!("CARGO_PKG_VERSION"),
+        "dev.piste.Control",
+        vec![Box::new(new(Box::new(server)))],
+    );
     // An error is a client that left, or that does not speak Varlink: closing is the answer to both.
     let _ = service.handle(&mut BufReader::new(stream), &mut &*stream, None);
 }
@@ -90,6 +97,8 @@ fn converse(stream: &UnixStream, service: &VarlinkService, _connected: Connected
 struct Server {
     inbox: Inbox,
     desk: KernelDesk,
+    /// Whose the traces are that are asked for here.
+    owner: Person,
 }
 
 impl Server {
@@ -150,6 +159,7 @@ impl VarlinkInterface for Server {
             snapshot,
             record_id,
             never_current: never_current.unwrap_or(false),
+            owner: self.owner.clone(),
         };
         let answer = self.inbox.ask(|daemon, answer| daemon.create_session(wanted, answer));
         reply!(call, answer, session => session)
@@ -253,9 +263,10 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         output: Option<String>,
     ) -> varlink::Result<()> {
+        let owner = self.owner.clone();
         let answer = self
             .inbox
-            .ask(|daemon, answer| daemon.snapshot_record(session, output, answer));
+            .ask(|daemon, answer| daemon.snapshot_record(session, output, owner, answer));
         reply!(call, answer, taken => taken.output, taken.events, taken.bytes, taken.packets)
     }
 

@@ -122,7 +122,11 @@ mod tests {
             stream_instance_id: 1,
             origin: Origin::Cpu(1),
         };
-        Stream::open(Paths::new(folder, "default", 1), identity).unwrap()
+        Stream::open(
+            Paths::new(&crate::person::Person::default(), folder, "default", 1),
+            identity,
+        )
+        .unwrap()
     }
 
     #[test]

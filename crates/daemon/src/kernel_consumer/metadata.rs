@@ -5,7 +5,6 @@
 //! needs to know only which classes it has. The file is replaced as a whole, never changed in place.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,9 +14,11 @@ use piste_ctf::{EventClass, KernelStreamClass, Trace};
 
 use crate::consumer::metadata::write_text;
 use crate::consumer::storage::StorageError;
+use crate::person::Person;
 
 #[derive(Debug)]
 pub(super) struct Metadata {
+    owner: Person,
     folder: PathBuf,
     trace_uuid: [u8; 16],
     text: String,
@@ -33,8 +34,9 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Goes on with what the folder has, if it is of this trace; else nothing can be written.
-    pub(super) fn open(folder: &Path, trace: &Trace) -> Metadata {
+    pub(super) fn open(owner: Person, folder: &Path, trace: &Trace) -> Metadata {
         let mut metadata = Metadata {
+            owner,
             folder: folder.into(),
             trace_uuid: trace.uuid,
             text: opening(trace),
@@ -44,7 +46,8 @@ impl Metadata {
             is_foreign: false,
             old: None,
         };
-        match fs::read_to_string(folder.join("metadata")) {
+        let read = metadata.owner.read(&folder.join("metadata"));
+        match read.and_then(|text| String::from_utf8(text).map_err(io::Error::other)) {
             Ok(text) if uuid_line(&text) == uuid_line(&metadata.text) => metadata.take(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(_) | Err(_) => metadata.is_foreign = true,
@@ -108,7 +111,7 @@ impl Metadata {
             if let Some((folder, trace_uuid)) = &self.old {
                 self.write_next(folder, *trace_uuid)?;
             }
-            self.write_to(&self.folder)?;
+            self.write_to(&self.owner, &self.folder)?;
             self.written = true;
         }
         Ok(())
@@ -136,7 +139,7 @@ impl Metadata {
     /// # Errors
     /// The file that cannot be written.
     pub(super) fn write_next(&self, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
-        write_text(folder, &self.text_of(trace_uuid))
+        write_text(&self.owner, folder, &self.text_of(trace_uuid))
     }
 
     fn text_of(&self, trace_uuid: [u8; 16]) -> String {
@@ -148,13 +151,13 @@ impl Metadata {
     ///
     /// # Errors
     /// The file that cannot be written.
-    pub(super) fn write_to(&self, folder: &Path) -> Result<(), StorageError> {
-        write_text(folder, &self.text)
+    pub(super) fn write_to(&self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
+        write_text(owner, folder, &self.text)
     }
 
     /// The trace was begun, by this consumer or an earlier one.
     pub(super) fn exists(&self) -> bool {
-        !self.is_foreign && self.folder.join("metadata").exists()
+        !self.is_foreign && self.owner.sees(&self.folder.join("metadata"))
     }
 
     /// Takes text that an earlier consumer wrote, and finds what it describes: blocks that begin at the start of a line, with ids in
@@ -186,6 +189,8 @@ fn uuid_line(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use piste_ctf::{Clock, Field, FieldKind, NO_LEVEL};
+
+    use std::fs;
 
     use super::*;
 
@@ -229,7 +234,7 @@ mod tests {
     #[test]
     fn consumer_that_takes_over_adds_only_what_is_not_there() {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Metadata::open(folder.path(), &trace(1));
+        let mut first = Metadata::open(Person::default(), folder.path(), &trace(1));
         first.add_stream(&stream(0));
         first.add_class(0, &class(3));
         first.add_class(0, &class(70_000));
@@ -237,7 +242,7 @@ mod tests {
         first.write().unwrap();
         let text = fs::read_to_string(folder.path().join("metadata")).unwrap();
 
-        let mut second = Metadata::open(folder.path(), &trace(1));
+        let mut second = Metadata::open(Person::default(), folder.path(), &trace(1));
         second.add_stream(&stream(0));
         second.add_class(0, &class(3));
         second.add_class(0, &class(70_000));
@@ -259,7 +264,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut of_some = trace(1);
         of_some.environment = vec![("domain".into(), piste_ctf::EnvironmentValue::Text("kernel".into()))];
-        let mut metadata = Metadata::open(folder.path(), &of_some);
+        let mut metadata = Metadata::open(Person::default(), folder.path(), &of_some);
         metadata.write().unwrap();
         metadata.say_selected_threads();
         metadata.say_selected_threads();
@@ -271,8 +276,10 @@ mod tests {
     #[test]
     fn another_trace_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        Metadata::open(folder.path(), &trace(1)).write().unwrap();
-        let mut other = Metadata::open(folder.path(), &trace(2));
+        Metadata::open(Person::default(), folder.path(), &trace(1))
+            .write()
+            .unwrap();
+        let mut other = Metadata::open(Person::default(), folder.path(), &trace(2));
         assert!(!other.exists());
         let error = other.write().unwrap_err();
         assert!(error.to_string().contains("another trace"), "{error}");

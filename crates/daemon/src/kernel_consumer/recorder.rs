@@ -4,13 +4,13 @@
 //! The totals of such a session are those of its snapshots (snapshot.rs).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::session::{Session, Shared};
 use super::snapshot::SnapshotJob;
 use crate::consumer::stage::{Again, Stage};
 use crate::link::{ChannelTotals, RequestId, ToControl};
+use crate::person::Output;
 
 #[derive(Default)]
 pub(super) struct Recorder {
@@ -41,7 +41,7 @@ impl Recorder {
 }
 
 impl Session {
-    pub(super) fn begin_snapshot(&mut self, request: RequestId, output: PathBuf) {
+    pub(super) fn begin_snapshot(&mut self, request: RequestId, output: Output) {
         let job = SnapshotJob::new(request, output, self);
         if let Some(recorder) = &mut self.recorder {
             recorder.jobs.push_back(job);

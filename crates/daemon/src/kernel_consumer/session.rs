@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ use crate::consumer::service::{Opening, Recording, refuse_rotation, refuse_snaps
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::Storage;
 use crate::link::{ChannelTotals, Failure, RequestId, Rotation, SessionId, ToControl};
+use crate::person::{Output, Person};
 
 /// How soon to look again for processes that are meant.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
@@ -78,15 +79,18 @@ impl Session {
         let Opening {
             session: id,
             output,
+            owner,
             snapshot,
             mut trace,
             rotation,
             archived,
         } = opening;
         let place = Place::new(run_folder, id, output, snapshot);
-        let (chunks, unreadable) = Chunks::open(place.streams.clone(), trace.uuid, archived, rotation);
+        // What is kept for snapshots lies in the run folder.
+        let owner = if snapshot { Person::default() } else { owner };
+        let (chunks, unreadable) = Chunks::open(owner.clone(), place.streams.clone(), trace.uuid, archived, rotation);
         trace.uuid = chunks.trace_uuid();
-        let mut metadata = Metadata::open(&place.streams, &trace);
+        let mut metadata = Metadata::open(owner, &place.streams, &trace);
         if let Some(moving) = chunks.moving() {
             metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
         }
@@ -436,7 +440,7 @@ impl Recording for Session {
     }
 
     /// A session that streams has nothing to take a snapshot of.
-    fn snapshot(&mut self, request: RequestId, output: PathBuf, outbox: &mut Outbox) {
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox) {
         if self.recorder.is_none() {
             refuse_snapshot(request, outbox);
             return;

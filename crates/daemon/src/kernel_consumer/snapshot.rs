@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use piste_kernel::spec::Loss;
 
@@ -19,11 +19,12 @@ use super::session::{Session, Shared};
 use crate::consumer::storage::StorageError;
 use crate::consumer::stream::{Identity, Origin, Paths, Stream};
 use crate::link::{ChannelTotals, Failure, RequestId};
+use crate::person::{Output, Person};
 
 /// A snapshot that is being written.
 pub(super) struct SnapshotJob {
     request: RequestId,
-    output: PathBuf,
+    output: Output,
     begun: bool,
     /// Channel, and index of the ring.
     rings: VecDeque<(u32, usize)>,
@@ -36,7 +37,7 @@ type Outcome = Result<Vec<ChannelTotals>, Failure>;
 
 impl SnapshotJob {
     /// A snapshot of everything that was recorded until now, to be written to `output`.
-    pub(super) fn new(request: RequestId, output: PathBuf, session: &Session) -> Self {
+    pub(super) fn new(request: RequestId, output: Output, session: &Session) -> Self {
         let mut rings = VecDeque::new();
         let mut totals = BTreeMap::new();
         for (&stream_id, channel) in &session.channels {
@@ -70,15 +71,17 @@ impl SnapshotJob {
     /// Writes the next ring. Returns the totals of the snapshot once everything is written, or what could not be; then nothing
     /// of it is left.
     pub(super) fn step(&mut self, session: &mut Session, shared: &mut Shared<'_>) -> Option<Outcome> {
-        let folder = kernel_folder(&self.output);
+        let folder = kernel_folder(&self.output.folder);
         if !std::mem::replace(&mut self.begun, true) {
-            if folder.join("metadata").exists() {
-                let output = self.output.display();
+            if self.output.owner.sees(&folder.join("metadata")) {
+                let output = self.output.folder.display();
                 let what = format!("{output} is a trace already; take another folder for the snapshot");
                 return Some(Err(Failure::Other { what }));
             }
             // Not the folder that both domains are in: the other consumer may be making its own there.
-            let _ = fs::remove_dir_all(&folder);
+            if let Ok(_as_owner) = self.output.owner.enter() {
+                let _ = fs::remove_dir_all(&folder);
+            }
         }
         match self.write_next(&folder, session, shared) {
             Ok(false) => None,
@@ -98,7 +101,7 @@ impl SnapshotJob {
         shared: &mut Shared<'_>,
     ) -> Result<bool, StorageError> {
         if self.dump.is_none() {
-            self.dump = Some(begin_dump(folder, session)?);
+            self.dump = Some(begin_dump(&self.output.owner, folder, session)?);
         }
         if let Some((stream_id, index)) = self.rings.pop_front() {
             self.write_ring(folder, stream_id, index, session, shared)?;
@@ -108,7 +111,7 @@ impl SnapshotJob {
         if !dump.write(&mut session.metadata)? {
             return Ok(false);
         }
-        session.metadata.write_to(folder)?;
+        session.metadata.write_to(&self.output.owner, folder)?;
         Ok(true)
     }
 
@@ -138,7 +141,7 @@ impl SnapshotJob {
             stream_instance_id: ring.cpu().into(),
             origin: Origin::Cpu(ring.cpu()),
         };
-        let paths = Paths::new(folder, &channel.spec.name, ring.cpu().into());
+        let paths = Paths::new(&self.output.owner, folder, &channel.spec.name, ring.cpu().into());
         let mut stream = Stream::open(paths, identity)?;
         kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), &mut stream)?;
         if let Some(until_ticks) = until_ticks.filter(|_| ring.is_all_told()) {
@@ -169,18 +172,20 @@ impl SnapshotJob {
 
     /// Removes what was written. The folder itself goes when nothing else is in it.
     fn remove(&self, folder: &Path) {
-        let _ = fs::remove_dir_all(folder);
-        let _ = fs::remove_dir(&self.output);
+        if let Ok(_as_owner) = self.output.owner.enter() {
+            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_dir(&self.output.folder);
+        }
     }
 }
 
-fn begin_dump(folder: &Path, session: &Session) -> Result<StateDump, StorageError> {
+fn begin_dump(owner: &Person, folder: &Path, session: &Session) -> Result<StateDump, StorageError> {
     let tally = session.place.run.join("snapshot.tally");
     // Each snapshot has a dump of its own.
     let _ = fs::remove_file(&tally);
     let marker = session.place.run.join("snapshot.dumping");
     let stream = Stream::open(
-        Paths::new(folder, STATE_DUMP, 0),
+        Paths::new(owner, folder, STATE_DUMP, 0),
         StateDump::identity(session.metadata.trace_uuid()),
     )?;
     let mut dump = StateDump::open(stream, &tally, marker)?;

@@ -15,6 +15,7 @@ use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name, check_same, settle};
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
 use crate::link::{Domain, RequestId, SessionId, ToConsumer};
+use crate::person::Person;
 
 /// The channel of events that were enabled without naming one.
 pub const DEFAULT_CHANNEL: &str = "default";
@@ -310,15 +311,16 @@ impl Machine {
         Ok(state.snapshot_count + 1)
     }
 
-    /// Writes what the rings hold to a folder. An answer for each domain that the session has.
-    pub fn take_snapshot(&mut self, session: SessionId, output: PathBuf) -> Vec<RequestId> {
+    /// Writes what the rings hold to a folder of the owner's. An answer for each domain that the session has.
+    pub fn take_snapshot(&mut self, session: SessionId, output: PathBuf, owner: Person) -> Vec<RequestId> {
         self.record(Change::SnapshotTaken { session });
-        let of_kernel = self.snapshot_kernel(session, output.clone());
+        let of_kernel = self.snapshot_kernel(session, output.clone(), owner.clone());
         let is_of_programs = !self.session(session).channels.is_empty();
         let of_programs = is_of_programs.then(|| {
             self.ask_consumer(|request| ToConsumer::Snapshot {
                 session,
                 output,
+                owner,
                 request,
             })
         });

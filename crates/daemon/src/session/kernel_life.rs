@@ -12,6 +12,7 @@ use super::machine::Machine;
 use super::refusal::Refusal;
 use super::tracing_session::{Session, SessionIdentity, SessionState};
 use crate::link::{Domain, RequestId, SessionId, ToConsumer};
+use crate::person::Person;
 
 impl SessionIdentity {
     /// What the kernel's trace says about itself: what the programs' says, less what is of programs.
@@ -142,12 +143,13 @@ impl Machine {
         is_used.then(|| self.ask_kernel_consumer(|request| ToConsumer::CloseSession { session, request }))
     }
 
-    pub(super) fn snapshot_kernel(&mut self, session: SessionId, output: PathBuf) -> Option<RequestId> {
+    pub(super) fn snapshot_kernel(&mut self, session: SessionId, output: PathBuf, owner: Person) -> Option<RequestId> {
         let is_used = self.session(session).kernel.is_used();
         is_used.then(|| {
             self.ask_kernel_consumer(|request| ToConsumer::Snapshot {
                 session,
                 output,
+                owner,
                 request,
             })
         })

@@ -115,6 +115,7 @@ impl Session {
         ToConsumer::OpenSession {
             session,
             output: self.identity.output.clone(),
+            owner: self.identity.owner.clone(),
             snapshot: self.identity.snapshot,
             trace,
             rotation: self.rotation(domain),

@@ -11,6 +11,7 @@ use super::kernel::KernelDomain;
 use super::rotation::Chunks;
 use super::sessions::Change;
 use crate::link::SessionId;
+use crate::person::Person;
 
 /// A tracing session.
 #[derive(Debug)]
@@ -63,6 +64,9 @@ pub struct SessionIdentity {
     pub name: String,
     /// Folder of the trace, absolute.
     pub output: PathBuf,
+    /// Whose the trace is.
+    #[serde(default)]
+    pub owner: Person,
     /// Rings overwrite, and are written when a snapshot is taken.
     pub snapshot: bool,
     /// Only programs that said this take part.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use piste_ctf::{Clock, EnvironmentValue, Trace};
 use piste_daemon::link::{ChannelTotals, Failure, Link, RequestId, ToConsumer, ToControl};
+use piste_daemon::person::Person;
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::instance::Instance;
 use piste_kernel::owner::Owner;
@@ -119,6 +120,7 @@ impl Consumer {
         let output = self.path(output);
         self.send(&ToConsumer::OpenSession {
             session: SESSION,
+            owner: Person::default(),
             output,
             snapshot,
             trace: trace(),
@@ -172,6 +174,7 @@ impl Consumer {
         let output = self.path(output);
         self.ask(|request| ToConsumer::Snapshot {
             session: SESSION,
+            owner: Person::default(),
             output,
             request,
         })

@@ -13,7 +13,7 @@ const IDENTITY: Identity = Identity {
 };
 
 fn open(folder: &Path) -> Stream {
-    Stream::open(Paths::new(folder, "default", 40), IDENTITY).expect("the stream can be opened")
+    Stream::open(Paths::new(&Person::default(), folder, "default", 40), IDENTITY).expect("the stream can be opened")
 }
 
 /// A packet of a header and `content` that is easily told from others.
@@ -34,7 +34,7 @@ fn append(stream: &mut Stream, sequence: u64, content: &[u8]) -> Result<(), Stor
 
 /// The sequence number and the content of each packet, read by way of the index.
 fn read(folder: &Path) -> Vec<(u64, Vec<u8>)> {
-    let paths = Paths::new(folder, "default", 40);
+    let paths = Paths::new(&Person::default(), folder, "default", 40);
     let data = fs::read(&paths.data).expect("the stream is there");
     let entries = index::decode(&fs::read(&paths.index).expect("the index is there")).expect("it is an index");
     let mut end = 0;
@@ -90,7 +90,7 @@ fn consumer_killed_after_any_byte_loses_nothing_and_writes_nothing_twice() {
     let cuts = cuts.chain((first_index + 1..=index.len()).map(|index_bytes| (data.len(), index_bytes)));
     for (data_bytes, index_bytes) in cuts {
         let folder = tempfile::tempdir().unwrap();
-        let paths = Paths::new(folder.path(), "default", 40);
+        let paths = Paths::new(&Person::default(), folder.path(), "default", 40);
         fs::create_dir(paths.index.parent().unwrap()).unwrap();
         fs::write(&paths.data, &data[..data_bytes]).unwrap();
         fs::write(&paths.index, &index[..index_bytes]).unwrap();
@@ -131,7 +131,11 @@ fn last_packet_tells_the_discarded_events_once() {
 fn stream_without_any_packet_of_the_ring_tells_discarded_events_too() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).settle(0, 5).unwrap();
-    assert!(!Paths::new(folder.path(), "default", 40).data.exists());
+    assert!(
+        !Paths::new(&Person::default(), folder.path(), "default", 40)
+            .data
+            .exists()
+    );
     open(folder.path()).settle(3, 5).unwrap();
     let mut stream = open(folder.path());
     assert_eq!((stream.end().next_sequence, stream.end().discarded), (0, 3));
@@ -144,7 +148,7 @@ fn stream_without_any_packet_of_the_ring_tells_discarded_events_too() {
 fn stream_reaches_as_far_as_it_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let times = || {
-        let index = fs::read(Paths::new(folder.path(), "default", 40).index).unwrap();
+        let index = fs::read(Paths::new(&Person::default(), folder.path(), "default", 40).index).unwrap();
         let entries = index::decode(&index).unwrap().into_iter();
         let times = entries.map(|entry| (entry.timestamp_begin, entry.timestamp_end, entry.events_discarded));
         times.collect::<Vec<_>>()
@@ -182,7 +186,9 @@ fn continued_stream_counts_on_and_its_files_count_from_0() {
         next_sequence: 5,
         discarded: 50,
     };
-    let open = |folder: &Path| Stream::open_continued(Paths::new(folder, "default", 40), IDENTITY, start).unwrap();
+    let open = |folder: &Path| {
+        Stream::open_continued(Paths::new(&Person::default(), folder, "default", 40), IDENTITY, start).unwrap()
+    };
     let mut stream = open(folder.path());
     assert_eq!((stream.end().next_sequence, stream.end().discarded), (5, 50));
     stream.settle(50, 500).unwrap();
@@ -218,7 +224,7 @@ fn failed_write_leaves_the_stream_as_it_was() {
 fn index_of_another_stream_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     append(&mut open(folder.path()), 0, b"one").unwrap();
-    let paths = Paths::new(folder.path(), "default", 40);
+    let paths = Paths::new(&Person::default(), folder.path(), "default", 40);
     let other = Identity {
         stream_instance_id: 41,
         ..IDENTITY

@@ -78,6 +78,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
         ToConsumer::OpenSession {
             session: 1,
             output,
+            owner: crate::person::Person::default(),
             snapshot: false,
             trace: trace(),
             rotation: None,

@@ -22,6 +22,7 @@ use super::super::session::{Session, Shared};
 use super::super::stage::Again;
 use super::writer::Writer;
 use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
+use crate::person::{Output, Person};
 
 /// The one channel's number.
 pub(super) const STREAM_ID: u32 = 0;
@@ -291,6 +292,10 @@ impl Rig {
 
     fn begin_snapshot(&mut self, name: &str) {
         let output = self.folder.path().join(name);
+        let output = Output {
+            folder: output,
+            owner: Person::default(),
+        };
         self.session.snapshot(9, output, &mut self.outbox);
     }
 
@@ -449,6 +454,7 @@ fn open(output: &Path, snapshot: bool, chunks: &Chunks, outbox: &mut Outbox) -> 
     let opening = Opening {
         session: 1,
         output,
+        owner: Person::default(),
         snapshot,
         trace: chunks.trace(),
         rotation: chunks.rotation.clone(),

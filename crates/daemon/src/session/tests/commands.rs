@@ -419,7 +419,7 @@ fn snapshots_are_of_overwriting_rings() {
     machine.start(session, at(0)).unwrap();
     machine.take_effects();
     assert_eq!(machine.next_snapshot(session), Ok(1));
-    machine.take_snapshot(session, "/t/flight/snapshot-1".into());
+    machine.take_snapshot(session, "/t/flight/snapshot-1".into(), Person::default());
     check(&mut machine, &["consumer: snapshot 1 /t/flight/snapshot-1 #2"]);
     assert_eq!(machine.next_snapshot(session), Ok(2));
 }

@@ -99,7 +99,7 @@ fn a_summary_says_what_all_changes_said() {
     machine.ring_set_done(4);
     machine.ring_recovered(1);
     machine.ring_set_done(1);
-    machine.take_snapshot(flight, "/t/flight/snapshot-1".into());
+    machine.take_snapshot(flight, "/t/flight/snapshot-1".into(), Person::default());
     machine.stop(web, at(100)).unwrap();
     machine.start(web, at(200)).unwrap();
     register(&mut machine, ProgramId { pid: 9, ..BOB }, &["shop:order"]);

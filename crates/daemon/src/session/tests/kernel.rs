@@ -325,11 +325,11 @@ fn a_snapshot_is_of_both_domains() {
         .unwrap();
     machine.start(session, at(0)).unwrap();
     machine.take_effects();
-    assert_eq!(machine.take_snapshot(session, "/t/1".into()), [2]);
+    assert_eq!(machine.take_snapshot(session, "/t/1".into(), Person::default()), [2]);
     check(&mut machine, &["kernel: snapshot 1 /t/1 #2"]);
     machine.enable_channel(session, &channel("default")).unwrap();
     machine.take_effects();
-    assert_eq!(machine.take_snapshot(session, "/t/2".into()), [4, 5]);
+    assert_eq!(machine.take_snapshot(session, "/t/2".into(), Person::default()), [4, 5]);
     check(
         &mut machine,
         &["kernel: snapshot 1 /t/2 #4", "consumer: snapshot 1 /t/2 #5"],

@@ -21,6 +21,7 @@ use super::tracing_session::{Moment, SessionIdentity};
 use crate::description::{EventBlock, EventDescription};
 use crate::link::{Clock, Domain, RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, Hello, ToProgram};
+use crate::person::Person;
 
 const ADA: ProgramId = ProgramId {
     pid: 7,
@@ -63,6 +64,7 @@ fn identity(name: &str) -> SessionIdentity {
     SessionIdentity {
         name: name.into(),
         output: format!("/t/{name}").into(),
+        owner: Person::default(),
         snapshot: false,
         record_id: None,
         never_current: false,
@@ -255,6 +257,7 @@ fn show_consumer(message: &ToConsumer) -> String {
             session,
             output,
             request,
+            ..
         } => {
             format!("snapshot {session} {} #{request}", output.display())
         }
