@@ -11,7 +11,7 @@ impl System {
     pub(super) fn fork(&mut self, fork: &Fork<'_>, at: &At, to: &mut dyn Listen) {
         let parent = self.living(fork.parent_tid, at, to);
         if at.tid == Some(fork.parent_tid) {
-            self.follow(parent, at, to);
+            self.acts(parent, at, to);
         }
         if let Some(old) = self.by_tid.get(&fork.tid).copied() {
             self.bury(old, at, to);
@@ -99,7 +99,7 @@ impl System {
     pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
         let id = self.living(old_tid, at, to);
         if at.tid == Some(tid) {
-            self.follow(id, at, to);
+            self.acts(id, at, to);
         }
         let owner = self.owner(id);
         self.files.execute(owner, tid, at.ns);
@@ -139,7 +139,7 @@ impl System {
             self.join(id, parent_pid);
         }
         if at.tid == Some(tid) {
-            self.follow(id, at, to);
+            self.acts(id, at, to);
         }
         // Its last call never returns; without its last switch only this tells it from a later thread of the same id.
         if !self.circumstances.has_switches {

@@ -8,7 +8,7 @@ use super::execution::does_work;
 use super::state::{Delay, State, ThreadId, Wait, Wake, Why};
 use super::thread::{Calling, Nature};
 use super::turn::{Next, Turn};
-use super::{At, Listen, System};
+use super::{At, CPUS_MAX, Listen, System};
 use crate::facts::{Interrupt, Left, Switch, Woken};
 
 impl System {
@@ -366,6 +366,28 @@ impl System {
             return;
         }
         thread.name = self.names.keep(name);
+    }
+
+    /// An event says what a thread does itself: it has the CPU, and everything that it does is in the trace from now on.
+    pub(super) fn acts(&mut self, id: ThreadId, at: &At, to: &mut dyn Listen) {
+        if self.threads[id.index()].is_followed {
+            return;
+        }
+        self.follow(id, at, to);
+        if let Some(cpu) = at.cpu.filter(|cpu| *cpu < CPUS_MAX) {
+            self.enter_cpu(cpu, at.ns);
+            self.evict(cpu, id, to);
+            self.leave_other_cpu(id, cpu);
+            let turn = Turn {
+                at_ns: at.ns,
+                before: State::Unknown,
+                next: Next::On(cpu),
+                wake: None,
+            };
+            self.turn(id, turn, to);
+            let known = self.cpu(cpu);
+            (known.current, known.last_ns) = (Some(id), at.ns);
+        }
     }
 
     /// Everything that a thread does is in the trace from now on.

@@ -313,7 +313,7 @@ fn of_some_threads_those_are_followed_that_do_something() {
          40 cpu0:9 fork 8 3",
         50,
     );
-    assert_eq!(run.did(1), "0-10 ?, 10-20 ?, 20-50 blocked");
+    assert_eq!(run.did(1), "0-10 ?, 10-20 runs, 20-50 blocked");
     assert_eq!(run.did(2), "0-10 unborn, 10-20 runnable, 20-30 runs, 30-50 blocked");
     assert_eq!(run.did(3), "0-40 unborn, 40-50 ?", "who made it is not followed");
     // The kernel tells the switches to and from the threads that it records; the idle thread is none of them.
