@@ -100,14 +100,6 @@ impl Recording {
         }
         match self.enable_kernel(calls, arguments) {
             Ok(()) => self.kernel.is_recorded = true,
-            Err(Error::Refused(kind)) if is_out_of_reach(&kind) && is_about_the_kernel(arguments) => {
-                let sentence = Error::Refused(kind);
-                let hint = match subject.records_programs {
-                    true => "; --no-kernel records the programs' events alone",
-                    false => "",
-                };
-                return Err(Failure::new(format!("{sentence}{hint}")));
-            }
             Err(Error::Refused(kind)) if subject.records_programs && is_out_of_reach(&kind) => {
                 let sentence = Error::Refused(kind).to_string();
                 tell_sentence(&format!("{sentence}; the programs are recorded without it"));
@@ -186,14 +178,6 @@ fn patterns(arguments: &Record) -> Vec<String> {
         patterns.push(STATE_DUMP_PATTERN.into());
     }
     patterns
-}
-
-/// Whether the kernel is what was asked for, and nothing of programs was.
-fn is_about_the_kernel(arguments: &Record) -> bool {
-    let kernel = &arguments.kernel;
-    let names_events =
-        !kernel.tracepoints.patterns.is_empty() || !kernel.syscalls.is_empty() || !kernel.presets.is_empty();
-    (names_events || arguments.all_system) && arguments.patterns.is_empty() && arguments.preload.is_empty()
 }
 
 /// Whether a refusal means that this user, here, cannot trace the kernel at all.
