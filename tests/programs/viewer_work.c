@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,14 @@ static void lend_priority(void)
 	usleep(20000);
 	pthread_mutex_unlock(&lending);
 	pthread_join(thread, NULL);
+}
+
+static void timers(void)
+{
+	usleep(2000);
+	struct itimerval far = {.it_value.tv_sec = 1000}, none = {0};
+	setitimer(ITIMER_REAL, &far, NULL);
+	setitimer(ITIMER_REAL, &none, NULL);
 }
 
 static void disk(void)
@@ -99,7 +108,7 @@ int main(void)
 		waitpid(child, NULL, 0);
 		run_on(round % 2);
 		lend_priority();
-		usleep(2000);
+		timers();
 		disk();
 		network();
 		memory();
