@@ -18,6 +18,8 @@ use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Stack};
 use real::Place;
 
 const CPU: u32 = 0;
+/// How often a thread calls and sleeps. A sleep that a busy host makes late may be over before it has begun: without a switch.
+const ROUNDS: u64 = 1000;
 
 #[test]
 fn each_stack_is_in_its_event() {
@@ -57,9 +59,9 @@ fn each_stack_is_in_its_event() {
         &counts["syscall_entry_getppid"],
         &counts["sched_waking"],
     );
-    assert!(switch.events > 1000 && switch.kernel == switch.events && switch.user == 0);
-    assert!(entry.events >= 1000 && entry.user == entry.events && entry.kernel == 0);
-    assert!(waking.events > 1000 && waking.kernel + waking.user == 0);
+    assert!(switch.events > ROUNDS / 2 && switch.kernel == switch.events && switch.user == 0);
+    assert!(entry.events >= ROUNDS && entry.user == entry.events && entry.kernel == 0);
+    assert!(waking.events > ROUNDS / 2 && waking.kernel + waking.user == 0);
     // The kernel's stacks come with sched_switch alone.
     assert_eq!(trace.stack_records.0, switch.kernel);
     assert!(
@@ -233,7 +235,7 @@ fn record_work(instance: &Instance) {
         scope.spawn(|| {
             real::run_on(CPU);
             instance.set_on(true).unwrap();
-            for _ in 0..1000 {
+            for _ in 0..ROUNDS {
                 let _ = rustix::process::getppid();
                 std::thread::sleep(std::time::Duration::from_micros(100));
             }
