@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use piste_control::error::reason;
+use piste_trace::privacy;
 
 use crate::failure::Failure;
 
@@ -22,9 +23,9 @@ impl TraceFolder {
         let failed = |error: io::Error| Failure::new(format!("cannot record to {path:?}: {}", reason(&error)));
         let absolute = text(std::path::absolute(path).map_err(failed)?)?;
         if let Some(parent) = Path::new(&absolute).parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
+            privacy::folder().recursive(true).create(parent).map_err(failed)?;
         }
-        match fs::create_dir(&absolute) {
+        match privacy::folder().create(&absolute) {
             Ok(()) => Ok(TraceFolder {
                 path: absolute,
                 made_here: true,
@@ -64,7 +65,7 @@ impl TraceFolder {
                 format!("-{attempt}")
             };
             let path = text(parent.join(format!("piste-{time}{suffix}")))?;
-            match fs::create_dir(&path) {
+            match privacy::folder().create(&path) {
                 Ok(()) => return Ok(TraceFolder { path, made_here: true }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 1000 => {}
                 Err(error) => return Err(failed(error)),

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use piste_control::error::reason;
-use piste_trace::durable;
+use piste_trace::{durable, privacy};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -42,7 +42,7 @@ impl Unfinished {
         Ok((unfinished, file.map_err(|error| cannot_write(target, &error))?))
     }
 
-    /// A new folder. There must be nothing of that name, or an empty folder: what somebody keeps is never replaced by a folder.
+    /// A new folder for a trace. There must be nothing of that name, or an empty folder: what somebody keeps is never replaced by a folder.
     pub(crate) fn folder(target: &Path) -> Result<Unfinished, Failure> {
         let is_free = match fs::read_dir(target) {
             Ok(mut entries) => entries.next().is_none(),
@@ -54,7 +54,7 @@ impl Unfinished {
                 shown(target)
             )));
         }
-        Unfinished::at(target, |part| fs::create_dir(part))
+        Unfinished::at(target, |part| privacy::folder().create(part))
     }
 
     fn at(target: &Path, create: impl FnOnce(&Path) -> io::Result<()>) -> Result<Unfinished, Failure> {

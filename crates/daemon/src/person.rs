@@ -5,11 +5,11 @@
 //! Linux has ids for files of their own in each thread (`setfsuid(2)`): nobody can send signals to a thread that has those of another user.
 //! Only opening takes them; a file that is open is written to whoever one is.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{setfsgid, setfsuid};
@@ -17,6 +17,10 @@ use rustix::fs::OFlags;
 use rustix::process::{Gid, geteuid, getgroups};
 use rustix::thread::set_thread_groups;
 use serde::{Deserialize, Serialize};
+
+/// A trace tells what others do: it is for its owner and the owner's group, and for fewer where the umask says so.
+pub(crate) const FOLDER_MODE: u32 = 0o750;
+const FILE_MODE: u32 = 0o640;
 
 /// Whose a trace is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +84,15 @@ impl Person {
         })
     }
 
+    /// Makes a folder of a trace, with those above it, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let _as_owner = self.enter()?;
+        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
+    }
+
     /// Opens a file of a trace. Nothing else is opened in its place: no link's target, and no pipe, which would hold up who opens it.
     ///
     /// # Errors
@@ -87,7 +100,8 @@ impl Person {
     pub fn open(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         let _as_owner = self.enter()?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+        let options = options.custom_flags(flags.bits().cast_signed()).mode(FILE_MODE);
+        let file = options.open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }

@@ -14,13 +14,13 @@ mod packet;
 mod stream;
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::folder::Trace;
 use crate::merge::Span;
+use crate::privacy;
 use crate::select::Selection;
 use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
@@ -188,12 +188,18 @@ const INDEX: &str = "index";
 fn make_folders(trace: &Trace, target: &Target) -> Result<(), CopyError> {
     let unwritable = |path: PathBuf| move |error| CopyError::Unwritable { path, error };
     let folder = &target.folder;
-    fs::create_dir_all(folder).map_err(unwritable(folder.clone()))?;
+    let make = |path: PathBuf| {
+        privacy::folder()
+            .recursive(true)
+            .create(&path)
+            .map_err(unwritable(path))
+    };
+    make(folder.clone())?;
     if trace.folder.join(INDEX).is_dir() {
-        fs::create_dir_all(folder.join(INDEX)).map_err(unwritable(folder.join(INDEX)))?;
+        make(folder.join(INDEX))?;
     }
     let metadata = folder.join("metadata");
-    fs::write(&metadata, &target.metadata).map_err(unwritable(metadata.clone()))
+    privacy::write(&metadata, &target.metadata).map_err(unwritable(metadata.clone()))
 }
 
 fn unreadable(path: &Path, error: io::Error) -> CopyError {

@@ -44,6 +44,7 @@ pub mod merge;
 pub mod objects;
 pub mod part;
 pub mod phases;
+pub mod privacy;
 pub mod process;
 pub mod progress;
 pub mod rows;

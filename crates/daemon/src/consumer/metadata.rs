@@ -138,7 +138,7 @@ impl Metadata {
 /// The file that could not be written.
 pub(crate) fn write_text(owner: &Person, folder: &Path, text: &str) -> Result<(), StorageError> {
     let _as_owner = owner.enter().at(folder)?;
-    fs::create_dir_all(folder).at(folder)?;
+    owner.make_folder(folder).at(folder)?;
     let part = folder.join(".metadata.part");
     let mut options = OpenOptions::new();
     let opened = owner.open(&part, options.write(true).create(true).truncate(true));

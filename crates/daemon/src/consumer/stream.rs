@@ -271,7 +271,7 @@ impl Stream {
             let owner = &self.paths.owner;
             let folder = self.paths.index.parent().expect("the index lies in a folder");
             let _as_owner = owner.enter().at(folder)?;
-            fs::create_dir_all(folder).at(folder)?;
+            owner.make_folder(folder).at(folder)?;
             let open = |path: &Path| {
                 let mut options = OpenOptions::new();
                 let options = options.write(true).create(true).truncate(false);

@@ -17,8 +17,7 @@ use crate::session::Chunk;
 /// # Errors
 /// It cannot be made.
 pub fn make(chunk: &Chunk, owner: &Person) -> io::Result<()> {
-    let _as_owner = owner.enter()?;
-    fs::create_dir_all(&chunk.hidden)
+    owner.make_folder(&chunk.hidden)
 }
 
 /// Removes the folder of a chunk that has no part, and that of all chunks when it was the only one. False when it has any.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use crate::person::Person;
+use crate::person::{FOLDER_MODE, Person};
 use crate::session::Refusal;
 
 /// `20260131-235959`, in local time.
@@ -31,7 +31,7 @@ pub fn make_output(path: &Path, owner: &Person) -> Result<(), Refusal> {
         reason: without_number(&error),
     };
     let _as_owner = owner.enter().map_err(failed)?;
-    let mode = if owner.uid().is_some() { 0o700 } else { 0o777 };
+    let mode = if owner.uid().is_some() { 0o700 } else { FOLDER_MODE };
     match fs::read_dir(path) {
         Ok(mut entries) => {
             if entries.next().is_some() {

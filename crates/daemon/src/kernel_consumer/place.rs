@@ -12,8 +12,9 @@
 //! | `RUN/kernel/SESSION/kept/` | what snapshots took out of the rings of a flight recorder |
 //! | `RUN/kernel/SESSION/dumping` | there while a state dump is not all written |
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::link::SessionId;
@@ -40,12 +41,12 @@ impl Place {
         Place { run, streams }
     }
 
-    /// Makes the session's folder in the run folder.
+    /// Makes the session's folder in the run folder, where nobody else looks: it has what the trace has.
     ///
     /// # Errors
     /// It cannot be made.
     pub(super) fn make(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.run)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.run)
     }
 
     /// A file that outlives the consumer.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that a stream is written to: its packets, and an index of them where the source has one.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use piste_ctf::index::{Entry, file_header};
 use piste_ctf::read::packet::PacketInfo;
 
 use super::CopyError;
+use crate::privacy;
 
 /// The file, which is made when there is something to write.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Output {
             none => {
                 // Nobody else may have made it meanwhile, the first time.
                 let is_new = self.bytes == 0;
-                let file = File::options().append(true).create_new(is_new).open(&self.path)?;
+                let file = privacy::file().append(true).create_new(is_new).open(&self.path)?;
                 none.insert(BufWriter::new(file))
             }
         };
@@ -87,7 +88,7 @@ impl Output {
         if let Some(path) = self.index.take() {
             let entries = self.entries.iter().flat_map(Entry::encode);
             let bytes: Vec<u8> = file_header().into_iter().chain(entries).collect();
-            fs::write(&path, bytes).map_err(|error| CopyError::Unwritable { path, error })?;
+            privacy::write(&path, &bytes).map_err(|error| CopyError::Unwritable { path, error })?;
         }
         Ok(())
     }

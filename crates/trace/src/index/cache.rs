@@ -18,6 +18,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::{FileState, Loss, Packet, StreamIndex};
@@ -55,7 +56,9 @@ pub(super) fn save(folder: &Path, metadata: &[u8], streams: &[StreamIndex], find
     {
         return Err(error);
     }
-    let mut file = File::create_new(&path)?;
+    // Whoever may read the trace may read its index, and nobody else.
+    let mode = fs::metadata(folder.join("metadata"))?.mode() & 0o666;
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(&path)?;
     let written = file.write_all(&encode(fnv(metadata), &streams));
     if written.is_err() {
         let _ = fs::remove_file(&path);
@@ -219,6 +222,8 @@ fn fnv(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn streams() -> Vec<StreamIndex> {
@@ -253,6 +258,19 @@ mod tests {
         let streams = streams();
         let bytes = encode(7, &streams.iter().collect::<Vec<_>>());
         assert_eq!(decode(Path::new("/trace"), &bytes), Some((7, streams)));
+    }
+
+    #[test]
+    fn index_is_for_those_whom_the_trace_is_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = folder.path().join("metadata");
+        fs::write(&metadata, "").unwrap();
+        for mode in [0o600, 0o700, 0o400] {
+            fs::set_permissions(&metadata, fs::Permissions::from_mode(mode)).unwrap();
+            save(folder.path(), b"", &[], &Findings::default()).unwrap();
+            let saved = fs::metadata(folder.path().join(NAME)).unwrap().mode();
+            assert_eq!(saved & 0o777, mode & 0o600);
+        }
     }
 
     #[test]
