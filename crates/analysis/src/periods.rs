@@ -261,6 +261,8 @@ impl Periods {
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     /// Lines `TIME begin|end KEY CAPTURED` of the process with the number of the key, and `TIME lost END PROCESS`, where events up to `END`
@@ -457,25 +459,19 @@ mod tests {
 
     #[test]
     fn whatever_is_given_up_no_end_takes_another_begin() {
-        let mut state = 1_u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Rng::with_seed(1);
         for _ in 0..2000 {
             let mut periods = Periods::new(Options::default());
-            periods.open_max = random(6) as usize;
+            periods.open_max = random.u64(..6) as usize;
             let mut open: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
             let mut pairs = Vec::new();
             let (mut begins, mut ends) = (0, 0);
-            let begins_of_ten = 2 + random(7);
+            let begins_of_ten = 2 + random.u64(..7);
             for ns in 0..60 {
-                let number = random(3);
+                let number = random.u64(..3);
                 let text = number.to_string();
                 let key = Key { text: &text, pid: None };
-                if random(10) < begins_of_ten {
+                if random.u64(..10) < begins_of_ten {
                     periods.begin(ns, key, "");
                     open.entry(number).or_default().push(ns);
                     begins += 1;

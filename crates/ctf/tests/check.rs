@@ -3,8 +3,9 @@
 
 mod writer;
 
+use fastrand::Rng;
 use piste_ctf::{Checked, Contexts, Element, Fault, FieldKind, Layouts, Wrong};
-use writer::{Random, Writer, array, counted, event, scalar, sequence};
+use writer::{Writer, array, counted, event, scalar, sequence};
 
 const NONE: Contexts = Contexts {
     vtid: false,
@@ -162,25 +163,25 @@ fn times_count_from_the_begin_that_is_given_whatever_the_header_says() {
 fn every_record_is_found_up_to_where_the_content_ends() {
     let layouts = layouts(NONE);
     for seed in 0..2000 {
-        let mut random = Random(seed);
-        let begin = random.next() % LIMIT;
+        let mut random = Rng::with_seed(seed);
+        let begin = random.u64(..LIMIT);
         let mut writer = Writer::new(NONE, begin);
         let mut ticks = begin;
         // Start, exact end and time of each record.
         let mut records = Vec::new();
-        for _ in 0..random.below(40) {
-            let ahead = [0, 1, WRAP / 3, WRAP - 1, WRAP][random.below(5)];
+        for _ in 0..random.usize(..40) {
+            let ahead = [0, 1, WRAP / 3, WRAP - 1, WRAP][random.usize(..5)];
             ticks += ahead;
             let start = writer.packet.len();
-            let text = vec![b'x'; random.below(30)];
-            let (id, fields) = match random.below(6) {
+            let text = vec![b'x'; random.usize(..30)];
+            let (id, fields) = match random.usize(..6) {
                 0 => (0, vec![]),
                 1 | 2 => (1, vec![0xff; 4]),
                 3 => (2, [&text[..], b"\0--"].concat()),
                 4 => (3, [counted(&text), 1u32.to_le_bytes().to_vec(), vec![0xff; 8]].concat()),
                 _ => (40, b"x".to_vec()),
             };
-            let is_compact = id < 31 && ahead < WRAP && random.below(8) > 0;
+            let is_compact = id < 31 && ahead < WRAP && random.usize(..8) > 0;
             if is_compact {
                 writer.compact(id, ticks, &fields);
             } else {

@@ -3,17 +3,18 @@
 
 mod writer;
 
+use fastrand::Rng;
 use piste_ctf::fuzzing;
-use writer::{CONTEXTS, Random, Writer, counted};
+use writer::{CONTEXTS, Writer, counted};
 
 #[test]
 fn random_bytes_are_data() {
     for seed in 0..20_000 {
-        let mut random = Random(seed);
-        let mut bytes: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
+        let mut random = Rng::with_seed(seed);
+        let mut bytes: Vec<u8> = (0..random.usize(..600)).map(|_| random.u8(..)).collect();
         // Small numbers are ids and counts more often.
         for byte in &mut bytes {
-            *byte &= [0xff, 0x07, 0x00, 0x1f][random.below(4)];
+            *byte &= [0xff, 0x07, 0x00, 0x1f][random.usize(..4)];
         }
         fuzzing::packet(&bytes);
     }
@@ -34,13 +35,13 @@ fn damaged_packets_are_data() {
     let bytes = [&[1, 60][..], &w.packet].concat();
     fuzzing::packet(&bytes);
     for seed in 0..20_000 {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut damaged = bytes.clone();
-        for _ in 0..=random.below(4) {
-            let at = random.below(damaged.len());
-            damaged[at] = [random.next() as u8, 0, 0xff, 31][random.below(4)];
+        for _ in 0..=random.usize(..4) {
+            let at = random.usize(..damaged.len());
+            damaged[at] = [random.u8(..), 0, 0xff, 31][random.usize(..4)];
         }
-        damaged.truncate(damaged.len() - [0, random.below(damaged.len())][random.below(2)]);
+        damaged.truncate(damaged.len() - [0, random.usize(..damaged.len())][random.usize(..2)]);
         fuzzing::packet(&damaged);
     }
 }

@@ -14,8 +14,8 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use fastrand::Rng;
 use piste_ctf::fuzzing::reading::{self, SEPARATOR};
-use writer::Random;
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
@@ -66,15 +66,15 @@ fn traces_are_read_alike_in_every_way() {
 
 #[test]
 fn damaged_traces_are_read_alike_in_every_way() {
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     for (_, trace) in traces() {
         for _ in 0..40 {
             let mut damaged = trace.clone();
-            for _ in 0..=random.below(3) {
-                let at = random.below(damaged.len());
-                damaged[at] = [random.next() as u8, 0, 0xff, b'1', damaged[at] ^ 1][random.below(5)];
+            for _ in 0..=random.usize(..3) {
+                let at = random.usize(..damaged.len());
+                damaged[at] = [random.u8(..), 0, 0xff, b'1', damaged[at] ^ 1][random.usize(..5)];
             }
-            damaged.truncate(damaged.len() - [0, random.below(damaged.len())][random.below(2)]);
+            damaged.truncate(damaged.len() - [0, random.usize(..damaged.len())][random.usize(..2)]);
             reading::trace(&damaged);
             reading::metadata(reading::split(&damaged).next().unwrap_or_default());
         }

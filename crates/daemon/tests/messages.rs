@@ -3,6 +3,7 @@
 
 mod support;
 
+use fastrand::Rng;
 use piste_ctf::{Base, Element, Field, FieldKind, Label};
 use piste_daemon::description::Interner;
 use piste_daemon::fuzzing;
@@ -178,21 +179,9 @@ fn long_lists_of_events_take_several_messages() {
     assert_eq!(datagrams[1].len(), 24 + 16);
 }
 
-/// A small generator whose values are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 #[test]
 fn no_bytes_make_pisted_panic() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Rng::with_seed(1);
     let seeds = [
         wire::hello(1, &[1, 2], [1; 16]),
         wire::events(
@@ -214,18 +203,18 @@ fn no_bytes_make_pisted_panic() {
     ];
     for _ in 0..20_000 {
         let mut conversation = Vec::new();
-        for _ in 0..1 + random.below(6) {
-            let mut bytes = seeds[random.below(seeds.len())].clone();
-            for _ in 0..random.below(4) {
-                let position = random.below(bytes.len());
-                match random.below(3) {
-                    0 => bytes[position] = random.below(256) as u8,
-                    1 => bytes[position] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+        for _ in 0..1 + random.usize(..6) {
+            let mut bytes = seeds[random.usize(..seeds.len())].clone();
+            for _ in 0..random.usize(..4) {
+                let position = random.usize(..bytes.len());
+                match random.usize(..3) {
+                    0 => bytes[position] = random.u8(..),
+                    1 => bytes[position] = [0, 1, 0x7f, 0x80, 0xff][random.usize(..5)],
                     _ => bytes.truncate(position + 1),
                 }
             }
             // Half of them with their true size, so that they are looked at further.
-            if bytes.len() >= 12 && random.below(2) == 0 {
+            if bytes.len() >= 12 && random.usize(..2) == 0 {
                 let total = bytes.len() as u32;
                 bytes[8..12].copy_from_slice(&total.to_ne_bytes());
             }
@@ -236,7 +225,7 @@ fn no_bytes_make_pisted_panic() {
         fuzzing::conversation(&conversation);
     }
     for length in 0..200 {
-        let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
         fuzzing::message(&bytes);
         fuzzing::pattern(&bytes);
     }

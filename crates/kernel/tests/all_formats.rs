@@ -5,6 +5,7 @@ mod real;
 
 use std::fs;
 
+use fastrand::Rng;
 use piste_kernel::format::{EventFormat, FieldFormat, FieldKind};
 
 /// The text of every format of the running kernel, with its group; `None`, and says why, where tracefs cannot be read.
@@ -93,27 +94,21 @@ fn names_and_bases_come_from_the_print_formats() {
 #[test]
 fn no_damage_to_a_format_is_fatal() {
     let Some(texts) = texts() else { return };
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let mut below = |limit: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % limit as u64) as usize
-    };
+    let mut random = Rng::with_seed(1);
     let mut understood = 0;
     for round in 0..3000 {
-        let (system, text) = &texts[below(texts.len())];
+        let (system, text) = &texts[random.usize(..texts.len())];
         let mut bytes = text.clone().into_bytes();
-        for _ in 0..1 + below(8) {
-            let at = below(bytes.len());
-            match below(5) {
-                0 => bytes[at] = b"()[]{}\"\\;:,*%\n\t 0-_"[below(19)],
-                1 => bytes[at] = below(256) as u8,
+        for _ in 0..1 + random.usize(..8) {
+            let at = random.usize(..bytes.len());
+            match random.usize(..5) {
+                0 => bytes[at] = b"()[]{}\"\\;:,*%\n\t 0-_"[random.usize(..19)],
+                1 => bytes[at] = random.u8(..),
                 2 => bytes.truncate(at.max(1)),
-                3 => drop(bytes.drain(at..bytes.len().min(at + below(40)))),
+                3 => drop(bytes.drain(at..bytes.len().min(at + random.usize(..40)))),
                 _ => {
-                    let part: Vec<u8> = bytes[at..bytes.len().min(at + below(60))].to_vec();
-                    let to = below(bytes.len());
+                    let part: Vec<u8> = bytes[at..bytes.len().min(at + random.usize(..60))].to_vec();
+                    let to = random.usize(..bytes.len());
                     bytes.splice(to..to, part);
                 }
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pages of the kernel's ring, made by hand: every kind of record, and bytes that no kernel writes.
 
+use fastrand::Rng;
 use piste_kernel::page::{Damage, Lost, Page, PageLayout};
 
 const LAYOUT: PageLayout = PageLayout::USUAL;
@@ -159,7 +160,7 @@ fn what_is_no_record_ends_the_walk() {
 /// What hostile bytes can make of a page is records within it, an end, or damage.
 #[test]
 fn no_bytes_lead_out_of_the_page() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Rng::with_seed(1);
     let words = [
         &[head(1, 5), 0][..],
         &[head(0, 10), 12, 0, 0],
@@ -171,17 +172,17 @@ fn no_bytes_lead_out_of_the_page() {
     let mut records = 0;
     for round in 0..20_000 {
         let mut bytes = seed.clone();
-        for _ in 0..=random.below(8) {
+        for _ in 0..=random.usize(..8) {
             // Heads more often than the rest, and all of the page at times.
-            let reach = [HEADER_BYTES, 64, bytes.len()][random.below(3)];
-            let place = random.below(reach);
-            bytes[place] = if random.below(2) == 0 {
-                random.next() as u8
+            let reach = [HEADER_BYTES, 64, bytes.len()][random.usize(..3)];
+            let place = random.usize(..reach);
+            bytes[place] = if random.usize(..2) == 0 {
+                random.u8(..)
             } else {
-                bytes[place] ^ 1 << random.below(8)
+                bytes[place] ^ 1 << random.usize(..8)
             };
         }
-        bytes.truncate(bytes.len() - if round % 4 == 0 { random.below(bytes.len()) } else { 0 });
+        bytes.truncate(bytes.len() - if round % 4 == 0 { random.usize(..bytes.len()) } else { 0 });
         let Ok(page) = Page::parse(&LAYOUT, &bytes) else {
             continue;
         };
@@ -197,20 +198,4 @@ fn no_bytes_lead_out_of_the_page() {
         records > 100_000,
         "most pages must be walked for this to mean something: {records}"
     );
-}
-
-/// Marsaglia's xorshift: the same numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
 }

@@ -283,6 +283,8 @@ impl<S: Sink> Pairs<S> {
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use piste_analysis::process_gaps::Lost;
 
     use super::*;
@@ -476,20 +478,18 @@ mod tests {
 
     #[test]
     fn whatever_is_given_up_no_end_takes_another_begin() {
-        let mut state = 1_u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Rng::with_seed(1);
         for _ in 0..1000 {
-            let begins_of_ten = 3 + random(5);
+            let begins_of_ten = 3 + random.u64(..5);
             let mut lines = Vec::new();
             for ns in 0..50 {
-                let what = if random(10) < begins_of_ten { "begin" } else { "end" };
-                let name = ["a", "b", "c"][random(3) as usize];
-                lines.push(format!("{ns} {what} {name} {}", random(2)));
+                let what = if random.u64(..10) < begins_of_ten {
+                    "begin"
+                } else {
+                    "end"
+                };
+                let name = ["a", "b", "c"][random.u64(..3) as usize];
+                lines.push(format!("{ns} {what} {name} {}", random.u64(..2)));
             }
             let pair = |line: &String| {
                 let words: Vec<&str> = line.split(' ').collect();
@@ -498,7 +498,7 @@ mod tests {
             };
             let all = rows(pairs(&[], OPEN_MAX), &lines);
             let all_pairs: Vec<_> = all.iter().filter_map(pair).collect();
-            for line in rows(pairs(&[], random(5) as usize), &lines) {
+            for line in rows(pairs(&[], random.u64(..5) as usize), &lines) {
                 if let Some(pair) = pair(&line) {
                     assert!(all_pairs.contains(&pair), "{line} is not among {all:?}");
                     let is_depth_known = !line.split(' ').any(|word| word == "-");

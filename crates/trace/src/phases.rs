@@ -187,6 +187,8 @@ impl<T: Hash + Eq, V> Stacks<T, V> {
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     #[test]
@@ -250,18 +252,12 @@ mod tests {
 
     #[test]
     fn what_ends_is_what_a_search_from_the_innermost_finds() {
-        let mut state = 1_u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Rng::with_seed(1);
         let mut stacks = Stacks::default();
         let mut model: Vec<(u64, u64)> = Vec::new();
         for number in 0..20_000 {
-            let name = random(5);
-            match random(20) {
+            let name = random.u64(..5);
+            match random.u64(..20) {
                 0..11 => {
                     stacks.begin(1, &name.to_string(), number);
                     model.push((name, number));
@@ -273,7 +269,7 @@ mod tests {
                         .map(|open| (open.name.parse().expect("a number"), open.value));
                     assert_eq!(given_up, first);
                 }
-                12 if random(20) == 0 => {
+                12 if random.u64(..20) == 0 => {
                     assert_eq!(stacks.end_all(1).count(), model.len());
                     model.clear();
                 }

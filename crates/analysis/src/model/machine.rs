@@ -4,27 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use rustc_hash::FxHashSet;
 
 use super::{At, System};
 use crate::facts::{Arguments, Fact, Fork, Interrupt, Left, Switch, Woken};
 use crate::names::Name;
-
-/// Numbers that look random and are the same each time.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
-        (!from.is_empty()).then(|| from[self.roll(from.len() as u64) as usize])
-    }
-}
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +68,7 @@ enum OfScheduler {
 }
 
 pub(super) struct Machine {
-    dice: Dice,
+    dice: Rng,
     ns: i64,
     cpus: Vec<OfCpu>,
     threads: BTreeMap<i32, OfThread>,
@@ -110,7 +95,7 @@ impl Machine {
     /// It has run already when its events begin.
     pub(super) fn run(seed: u64, (calls, clone): ([Name; 3], Name), events: usize) -> Machine {
         let mut machine = Machine {
-            dice: Dice(0x9e37_79b9_7f4a_7c15 ^ (seed << 20)),
+            dice: Rng::with_seed(seed),
             ns: 0,
             cpus: (0..CPUS).map(|_| OfCpu::default()).collect(),
             threads: BTreeMap::new(),
@@ -130,18 +115,18 @@ impl Machine {
     }
 
     fn begin(&mut self, cpu: u32) {
-        let tids = 1 + self.dice.roll(3) as i32;
+        let tids = 1 + self.dice.u64(..3) as i32;
         for tid in (0..tids).map(|number| 1 + cpu as i32 * 3 + number) {
             let state = [OfScheduler::On(cpu), OfScheduler::Ready(None), OfScheduler::Blocked];
-            let state = match self.dice.roll(3) as usize {
+            let state = match self.dice.u64(..3) as usize {
                 0 if self.cpus[cpu as usize].current != 0 => OfScheduler::Blocked,
                 place => state[place],
             };
             if state == OfScheduler::On(cpu) {
                 self.cpus[cpu as usize].current = tid;
             }
-            let call = match self.dice.roll(2) {
-                0 => self.dice.pick(&self.calls.clone()).map(|call| (call, None)),
+            let call = match self.dice.u64(..2) {
+                0 => self.dice.choice(&self.calls).copied().map(|call| (call, None)),
                 _ => None,
             };
             let thread = OfThread {
@@ -152,7 +137,7 @@ impl Machine {
             };
             self.threads.insert(tid, thread);
         }
-        if self.dice.roll(3) == 0 {
+        if self.dice.u64(..3) == 0 {
             self.cpus[cpu as usize].interrupts.push((Interrupt::Soft(1), None));
         }
         self.note_all();
@@ -209,11 +194,11 @@ impl Machine {
     }
 
     fn step(&mut self) {
-        self.ns += 1 + self.dice.roll(9) as i64;
-        let cpu = self.dice.roll(CPUS) as u32;
+        self.ns += 1 + self.dice.u64(..9) as i64;
+        let cpu = self.dice.u64(..CPUS) as u32;
         let current = self.cpus[cpu as usize].current;
         let is_interrupted = !self.cpus[cpu as usize].interrupts.is_empty();
-        match self.dice.roll(12) {
+        match self.dice.u64(..12) {
             0 | 1 => self.interrupt(cpu),
             2 | 3 if is_interrupted => self.end_interrupt(cpu),
             4 => self.wake(cpu),
@@ -222,7 +207,7 @@ impl Machine {
             6..=8 => self.switch(cpu),
             9 if self.threads.get(&current).is_some_and(|thread| thread.is_exiting) => self.switch(cpu),
             9 | 10 if current != 0 => self.call(cpu, current),
-            11 if current != 0 && self.dice.roll(4) == 0 => self.exit(cpu, current),
+            11 if current != 0 && self.dice.u64(..4) == 0 => self.exit(cpu, current),
             _ => self.wake(cpu),
         }
         self.note_all();
@@ -230,7 +215,7 @@ impl Machine {
 
     fn interrupt(&mut self, cpu: u32) {
         let depth = self.cpus[cpu as usize].interrupts.len();
-        let interrupt = [Interrupt::Soft(1), Interrupt::Soft(3), Interrupt::Timer][self.dice.roll(3) as usize];
+        let interrupt = [Interrupt::Soft(1), Interrupt::Soft(3), Interrupt::Timer][self.dice.u64(..3) as usize];
         let runs = &self.cpus[cpu as usize].interrupts;
         if depth < 2 && runs.iter().all(|(runs, _)| *runs != interrupt) {
             self.cpus[cpu as usize].interrupts.push((interrupt, Some(self.ns)));
@@ -249,16 +234,16 @@ impl Machine {
     fn switch(&mut self, cpu: u32) {
         let previous_tid = self.cpus[cpu as usize].current;
         let ready = self.tids(|thread| matches!(thread.state, OfScheduler::Ready(_)));
-        let next_tid = match self.dice.roll(4) {
+        let next_tid = match self.dice.u64(..4) {
             0 => 0,
-            _ => self.dice.pick(&ready).unwrap_or(0),
+            _ => self.dice.choice(&ready).copied().unwrap_or(0),
         };
         if next_tid == previous_tid {
             return;
         }
         let mut previous = Left::Runnable;
         if let Some(thread) = self.threads.get_mut(&previous_tid) {
-            let leaves = self.dice.roll(4);
+            let leaves = self.dice.u64(..4);
             if thread.is_exiting && leaves > 1 {
                 previous = Left::Dead;
                 self.threads.remove(&previous_tid);
@@ -310,7 +295,7 @@ impl Machine {
             OfScheduler::On(_) => !thread.is_woken_early && !thread.is_exiting,
             _ => false,
         });
-        let (Some(tid), Some(waker)) = (self.dice.pick(&sleeping), self.waker(cpu)) else {
+        let (Some(tid), Some(waker)) = (self.dice.choice(&sleeping).copied(), self.waker(cpu)) else {
             return;
         };
         let thread = self.threads.get_mut(&tid).expect("it is there");
@@ -319,13 +304,13 @@ impl Machine {
                 thread.state = OfScheduler::Waking(self.ns);
                 self.truth.wakes.insert((tid, self.ns), waker);
             }
-            OfScheduler::On(_) if tid != current && self.dice.roll(4) == 0 => {
+            OfScheduler::On(_) if tid != current && self.dice.u64(..4) == 0 => {
                 thread.is_woken_early = true;
                 self.truth.wakes.insert((tid, self.ns), waker);
             }
             _ => return,
         }
-        let target = Some(self.dice.roll(CPUS) as u32);
+        let target = Some(self.dice.u64(..CPUS) as u32);
         self.event(cpu, Fact::Waking(Woken { tid, cpu: target }));
     }
 
@@ -335,7 +320,9 @@ impl Machine {
             OfScheduler::Blocked => thread.is_woken_early,
             _ => false,
         });
-        let Some(tid) = self.dice.pick(&woken) else { return };
+        let Some(tid) = self.dice.choice(&woken).copied() else {
+            return;
+        };
         let thread = self.threads.get_mut(&tid).expect("it is there");
         let since_ns = match thread.state {
             OfScheduler::Waking(since_ns) => since_ns,
@@ -353,7 +340,7 @@ impl Machine {
         }
         match thread.call {
             None => {
-                let call = match self.dice.roll(4) {
+                let call = match self.dice.u64(..4) {
                     0 => self.clone,
                     number => self.calls[number as usize - 1],
                 };
@@ -361,7 +348,7 @@ impl Machine {
                 let arguments = Arguments::default();
                 self.event(cpu, Fact::CallEntry { call, arguments });
             }
-            Some((call, _)) if call == self.clone && self.dice.roll(2) == 0 => self.fork(cpu, tid),
+            Some((call, _)) if call == self.clone && self.dice.u64(..2) == 0 => self.fork(cpu, tid),
             Some((call, begin_ns)) => {
                 thread.call = None;
                 let is_said = Some(call);

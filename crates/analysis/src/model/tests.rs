@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::machine::Dice;
+use fastrand::Rng;
+
 use super::script::{self, fork, switch};
 use super::*;
 use crate::facts::{Arguments, Interrupt, Left, Woken};
@@ -335,13 +336,13 @@ fn of_some_threads_those_are_followed_that_do_something() {
 #[test]
 fn slices_fill_the_time_whatever_the_events_say() {
     for seed in 1..400 {
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (seed << 20));
+        let mut dice = Rng::with_seed(seed);
         let mut gaps = Vec::new();
         if seed % 3 == 0 {
-            for _ in 0..dice.roll(6) {
-                let begin_ns = dice.roll(4000) as i64;
-                let cpu = [None, Some(0), Some(1), Some(2)][dice.roll(4) as usize];
-                let end_ns = begin_ns + dice.roll(300) as i64;
+            for _ in 0..dice.u64(..6) {
+                let begin_ns = dice.u64(..4000) as i64;
+                let cpu = [None, Some(0), Some(1), Some(2)][dice.u64(..4) as usize];
+                let end_ns = begin_ns + dice.u64(..300) as i64;
                 gaps.push(Gap { cpu, begin_ns, end_ns });
             }
         }
@@ -356,8 +357,8 @@ fn slices_fill_the_time_whatever_the_events_say() {
         let mut ns = 0;
         for _ in 0..600 {
             // Now and then time goes back.
-            ns += dice.roll(12) as i64 - 1;
-            let (tid, other) = (dice.roll(8) as i32, dice.roll(8) as i32);
+            ns += dice.u64(..12) as i64 - 1;
+            let (tid, other) = (dice.u64(..8) as i32, dice.u64(..8) as i32);
             let left = [
                 Left::Runnable,
                 Left::Preempted,
@@ -366,9 +367,9 @@ fn slices_fill_the_time_whatever_the_events_say() {
                 Left::Stopped,
                 Left::Dead,
             ];
-            let left = left[dice.roll(6) as usize];
-            let interrupt = [Interrupt::Soft(tid as u32), Interrupt::Timer][dice.roll(2) as usize];
-            let fact = match dice.roll(14) {
+            let left = left[dice.u64(..6) as usize];
+            let interrupt = [Interrupt::Soft(tid as u32), Interrupt::Timer][dice.u64(..2) as usize];
+            let fact = match dice.u64(..14) {
                 0..=3 => switch(&tid.to_string(), left, &other.to_string()),
                 4 => Fact::Waking(Woken { tid, cpu: None }),
                 5 => Fact::Wakeup(Woken { tid, cpu: None }),
@@ -396,8 +397,8 @@ fn slices_fill_the_time_whatever_the_events_say() {
             };
             let at = At {
                 ns,
-                cpu: Some(dice.roll(3) as u32),
-                tid: (dice.roll(3) == 0).then_some(tid),
+                cpu: Some(dice.u64(..3) as u32),
+                tid: (dice.u64(..3) == 0).then_some(tid),
             };
             run.system.apply(&fact, at, &mut run.kept);
         }

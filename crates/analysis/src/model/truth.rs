@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::machine::{Dice, Doing, Machine, Truth, keep_names};
+use fastrand::Rng;
+
+use super::machine::{Doing, Machine, Truth, keep_names};
 use super::*;
 use crate::facts::Interrupt;
 use crate::survey::Survey;
@@ -108,9 +110,9 @@ impl Case {
         let mut system = System::new(Circumstances::whole(0));
         let mut machine = Machine::run(self.seed, keep_names(&mut system), EVENTS);
         let mut circumstances = Circumstances::whole(0);
-        let mut dice = Dice(0x51_7cc1_b727_2205 ^ (self.seed << 13));
+        let mut dice = Rng::with_seed(!self.seed);
         let end_ns = machine.truth.end_ns;
-        let mut some = |sides: i64| dice.roll(sides.cast_unsigned()) as i64;
+        let mut some = |sides: i64| dice.i64(0..sides);
         let events = &mut machine.events;
         match self.damage {
             Damage::Nothing => {}

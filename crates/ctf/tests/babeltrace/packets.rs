@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use crate::writer::{CONTEXTS, Random, Writer, counted, event, scalar, sequence, store, stream};
+use fastrand::Rng;
+
+use crate::writer::{CONTEXTS, Writer, counted, event, scalar, sequence, store, stream};
 use crate::{NONE, babeltrace2, line, read, write};
 use piste_ctf::packet::HEADER_BYTES;
 use piste_ctf::{Contexts, Element, EventClass, FieldKind, Layouts};
@@ -166,13 +168,13 @@ fn what_was_checked_is_read_without_complaint_whatever_the_damage() {
     let mut streams = Vec::new();
     let (mut records, mut faults) = (0, 0);
     for seed in 0..400 {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut w = packet_to_damage();
-        for _ in 0..1 + random.below(3) {
-            let at = HEADER_BYTES + random.below(w.packet.len() - HEADER_BYTES);
-            w.packet[at] = [random.next() as u8, 0, 3, 0xff][random.below(4)];
+        for _ in 0..1 + random.usize(..3) {
+            let at = HEADER_BYTES + random.usize(..w.packet.len() - HEADER_BYTES);
+            w.packet[at] = [random.u8(..), 0, 3, 0xff][random.usize(..4)];
         }
-        let begin_ticks = [900, 1000][random.below(2)];
+        let begin_ticks = [900, 1000][random.usize(..2)];
         let checked = layouts.check(&w.packet, w.packet.len() as u32, begin_ticks, 1 << 40);
         records += checked.records as usize;
         faults += u32::from(checked.fault.is_some());

@@ -10,11 +10,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use piste_kernel::filter;
 use piste_kernel::format::EventFormat;
 use piste_kernel::spec::Tracked;
 
-use super::model::{self, Model, Random, Subject, Value};
+use super::model::{self, Model, Subject, Value};
 use super::recorder::{Record, Recorder, filtered, kernel, tracepoints};
 
 const SEED: u64 = 0x5eed_2024;
@@ -28,7 +29,7 @@ const PREV_STATE: usize = 3;
 fn the_kernel_takes_every_filter_that_the_check_lets_through() {
     let Some(kernel) = kernel() else { return };
     let (catalog, recorder) = (kernel.catalog(), Recorder::new(kernel, 4));
-    let mut random = Random(SEED);
+    let mut random = Rng::with_seed(SEED);
     let mut count = 0;
     for (system, name) in catalog.names().filter(|(system, _)| *system != "ftrace") {
         let event = catalog.by_name(system, name).expect("a format");
@@ -158,7 +159,7 @@ fn what_a_filter_says_is_what_is_recorded() {
         recorder.apply(&catalog, &unfiltered, tracked)
     });
 
-    let mut random = Random(SEED);
+    let mut random = Rng::with_seed(SEED);
     let models: Vec<Vec<Model>> = (0..FILTERED)
         .map(|_| {
             let of_event = |format: &&EventFormat| {
@@ -166,7 +167,7 @@ fn what_a_filter_says_is_what_is_recorded() {
                 let subjects = subjects(format);
                 // One that is true of some and false of others says most; not every event allows one.
                 let mut candidates = (0..30).map(|_| {
-                    let depth = random.below(4);
+                    let depth = random.usize(..4);
                     model::random(&mut random, &subjects, samples, depth)
                 });
                 let is_mixed = |model: &Model| {

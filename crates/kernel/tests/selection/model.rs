@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A model of filters: expressions made at random, as text and as what they say of a record.
 
+use fastrand::Rng;
 use piste_ctf::Element;
 use piste_kernel::format::{Content, EventFormat, FieldFormat, FieldKind, Location};
 
 use super::recorder::Record;
 
-/// Numbers that look random and are the same each time.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit
-    }
-
-    pub(crate) fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.below(list.len())]
-    }
+pub(crate) fn one_of<'a, T>(list: &'a [T], random: &mut Rng) -> &'a T {
+    &list[random.usize(..list.len())]
 }
 
 /// A value of a field.
@@ -112,13 +101,13 @@ fn number(element: Element, bytes: &[u8]) -> i128 {
 }
 
 /// An expression about `subjects`; some of its values are those of `samples`.
-pub(crate) fn random(random: &mut Random, subjects: &[Subject], samples: &[Record], depth: usize) -> Model {
-    let parts = |random: &mut Random| {
-        (0..2 + random.below(2))
+pub(crate) fn random(random: &mut Rng, subjects: &[Subject], samples: &[Record], depth: usize) -> Model {
+    let parts = |random: &mut Rng| {
+        (0..2 + random.usize(..2))
             .map(|_| self::random(random, subjects, samples, depth - 1))
             .collect()
     };
-    match random.below(if depth == 0 { 1 } else { 5 }) {
+    match random.usize(..if depth == 0 { 1 } else { 5 }) {
         1 => Model::Any(parts(random)),
         2 => Model::All(parts(random)),
         3 => Model::Not(Box::new(self::random(random, subjects, samples, depth - 1))),
@@ -126,11 +115,11 @@ pub(crate) fn random(random: &mut Random, subjects: &[Subject], samples: &[Recor
     }
 }
 
-fn test(random: &mut Random, subjects: &[Subject], samples: &[Record]) -> Model {
-    let subject = random.of(subjects).clone();
+fn test(random: &mut Rng, subjects: &[Subject], samples: &[Record]) -> Model {
+    let subject = one_of(subjects, random).clone();
     let sample = match samples {
         [] => None,
-        samples => Some(subject.value(random.of(samples))),
+        samples => Some(subject.value(one_of(samples, random))),
     };
     let is_text = matches!(&subject, Subject::Field(field) if !matches!(field.kind, FieldKind::Integer { .. }));
     if is_text {
@@ -138,7 +127,7 @@ fn test(random: &mut Random, subjects: &[Subject], samples: &[Record]) -> Model 
             Some(Value::Text(text)) => text,
             _ => b"a".to_vec(),
         };
-        return match random.below(3) {
+        return match random.usize(..3) {
             0 => Model::Test(subject, "==", Value::Text(text)),
             1 => Model::Test(subject, "!=", Value::Text(text)),
             _ => Model::Test(subject, "~", Value::Text(pattern(random, &text))),
@@ -149,14 +138,17 @@ fn test(random: &mut Random, subjects: &[Subject], samples: &[Record]) -> Model 
         Some(Value::Number(number)) => number,
         _ => 0,
     };
-    let number = *random.of(&[known, known, known + 1, known - 1, 0, 1, 100, largest, smallest]);
+    let number = *one_of(
+        &[known, known, known + 1, known - 1, 0, 1, 100, largest, smallest],
+        random,
+    );
     let operators = match subject {
         Subject::Cpu => &["==", "!=", "<", "<=", ">", ">="][..],
         Subject::Field(_) => &["==", "!=", "<", "<=", ">", ">=", "&"],
     };
     Model::Test(
         subject,
-        operators[random.below(operators.len())],
+        operators[random.usize(..operators.len())],
         Value::Number(number.clamp(smallest, largest)),
     )
 }
@@ -178,11 +170,11 @@ fn range(subject: &Subject) -> (i128, i128) {
 }
 
 /// A pattern that has to do with `text`.
-fn pattern(random: &mut Random, text: &[u8]) -> Vec<u8> {
-    let start = random.below(text.len() + 1);
-    let end = start + random.below(text.len() - start + 1);
+fn pattern(random: &mut Rng, text: &[u8]) -> Vec<u8> {
+    let start = random.usize(..text.len() + 1);
+    let end = start + random.usize(..text.len() - start + 1);
     let middle = &text[start..end];
-    match random.below(6) {
+    match random.usize(..6) {
         0 => [&text[..end], b"*"].concat(),
         1 => [b"*", &text[start..]].concat(),
         2 => [b"*", middle, b"*"].concat(),
@@ -198,9 +190,9 @@ fn pattern(random: &mut Random, text: &[u8]) -> Vec<u8> {
 
 impl Model {
     /// As somebody might write it: no more parentheses than needed, spaces or none.
-    pub(crate) fn text(&self, random: &mut Random) -> String {
-        let parts = |parts: &[Model], operator: &str, random: &mut Random| {
-            let space = *random.of(&["", " ", "  "]);
+    pub(crate) fn text(&self, random: &mut Rng) -> String {
+        let parts = |parts: &[Model], operator: &str, random: &mut Rng| {
+            let space = *one_of(&["", " ", "  "], random);
             let parts = parts.iter().map(|part| match part {
                 Model::Any(_) if operator == "&&" => format!("({})", part.text(random)),
                 _ => part.text(random),
@@ -222,7 +214,7 @@ impl Model {
                         format!("{number:#x}")
                     }
                 };
-                let number = if random.below(3) == 0 {
+                let number = if random.usize(..3) == 0 {
                     hex(number)
                 } else {
                     number.to_string()

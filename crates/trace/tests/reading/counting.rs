@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
+use fastrand::Rng;
 use piste_trace::count::{StreamCounts, count};
 use piste_trace::{Findings, Merge, Span, open};
 
 use crate::notation::Trace;
 use crate::place::Place;
-use crate::random::Random;
+use crate::random::one_of;
 
 /// A form of events' headers: as metadata has it, and how one is written.
 struct Header {
@@ -94,7 +95,7 @@ const CLASSES: [Class; 9] = [
 ];
 
 /// A trace with one file, and what is in it.
-fn trace(header: &Header, order: &str, random: &mut Random) -> (Place, StreamCounts) {
+fn trace(header: &Header, order: &str, random: &mut Rng) -> (Place, StreamCounts) {
     let classes: Vec<&Class> = CLASSES.iter().filter(|class| class.1 <= header.id_max).collect();
     let word = "integer { size = 32; align = 8; }";
     let mut text = format!(
@@ -120,20 +121,20 @@ fn trace(header: &Header, order: &str, random: &mut Random) -> (Place, StreamCou
     let mut expected = StreamCounts::default();
     let mut by_event: BTreeMap<String, u64> = BTreeMap::new();
     for packet in 0..20 {
-        let stream = random.below(4) as u64 / 3;
+        let stream = random.usize(..4) as u64 / 3;
         if packet > 0 {
             text += "packet\n";
         }
         _ = writeln!(text, "u32:0xc1fc1fc1 u32:{stream} u32:$content u32:$packet");
         let known: Vec<&&Class> = classes.iter().filter(|class| class.0 == stream).collect();
-        for number in 0..random.below(100) {
+        for number in 0..random.usize(..100) {
             // Now in turn, now by chance, now all of one.
             let class = match packet % 3 {
                 0 => known[number % known.len()],
-                1 => known[random.below(known.len())],
+                1 => known[random.usize(..known.len())],
                 _ => known[packet % known.len()],
             };
-            let time = before + random.of(&[1, 1, 1, 1000, 1 << 28]);
+            let time = before + one_of(&[1, 1, 1, 1000, 1 << 28], random);
             _ = writeln!(text, "{} {}", (header.write)(class.1, time, before), (class.4)(number));
             before = time;
             expected.events += 1;
@@ -152,7 +153,7 @@ fn trace(header: &Header, order: &str, random: &mut Random) -> (Place, StreamCou
 
 #[test]
 fn what_was_written_is_counted() {
-    let mut random = Random(0x0dd_ba11);
+    let mut random = Rng::with_seed(1);
     for header in &HEADERS {
         for order in ["le", "be"].repeat(10) {
             let (place, expected) = trace(header, order, &mut random);

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use fastrand::Rng;
 use piste_trace::select::{Filter, Selection};
 
 use crate::notation;
 use crate::place::Place;
-use crate::random::Random;
+use crate::random::one_of;
 use crate::selection::times;
 
 /// Events with a time, a number and a text; those of `f` have no text.
@@ -52,12 +53,12 @@ enum Model {
 }
 
 impl Number {
-    fn any(random: &mut Random) -> Number {
-        match random.below(5) {
+    fn any(random: &mut Rng) -> Number {
+        match random.usize(..5) {
             0 => Number::A,
             1 => Number::B,
             2 => Number::Time,
-            _ => Number::Constant(random.below(9) as i64 - 4),
+            _ => Number::Constant(random.usize(..9) as i64 - 4),
         }
     }
 
@@ -81,39 +82,42 @@ impl Number {
 }
 
 impl Model {
-    fn any(random: &mut Random, depth: u32) -> Model {
-        let choice = random.below(if depth == 0 { 5 } else { 9 });
+    fn any(random: &mut Rng, depth: u32) -> Model {
+        let choice = random.usize(..if depth == 0 { 5 } else { 9 });
         let mut inner = || Box::new(Model::any(random, depth.saturating_sub(1)));
         match choice {
             5 | 6 => Model::And(inner(), inner()),
             7 => Model::Or(inner(), inner()),
             8 => Model::Not(inner()),
             0 | 1 => {
-                let comparison = random.of(&["==", "!=", "<", "<=", ">", ">=", "&"]);
+                let comparison = one_of(&["==", "!=", "<", "<=", ">", ">=", "&"], random);
                 Model::Numbers(Number::any(random), comparison, Number::any(random))
             }
-            2 => Model::Text(random.of(&["==", "!=", "<", ">="]), random.of(&TEXTS)),
-            3 => Model::Like(random.below(2) == 0, random.of(&["*", "a*", "*a", "b", "a*b*", ""])),
-            _ if random.below(2) == 0 => Model::Name(random.of(&NAMES)),
-            _ => Model::Exists(random.of(&["a", "b", "s"])),
+            2 => Model::Text(one_of(&["==", "!=", "<", ">="], random), one_of(&TEXTS, random)),
+            3 => Model::Like(
+                random.usize(..2) == 0,
+                one_of(&["*", "a*", "*a", "b", "a*b*", ""], random),
+            ),
+            _ if random.usize(..2) == 0 => Model::Name(one_of(&NAMES, random)),
+            _ => Model::Exists(one_of(&["a", "b", "s"], random)),
         }
     }
 
     /// With more parentheses and spaces than are needed, now and then.
-    fn text(&self, random: &mut Random) -> String {
-        let both = |left: &Model, sign: &str, right: &Model, random: &mut Random| {
+    fn text(&self, random: &mut Rng) -> String {
+        let both = |left: &Model, sign: &str, right: &Model, random: &mut Rng| {
             let (left, right) = (left.text(random), right.text(random));
-            format!("({left}){}{sign}({right})", random.of(&["", " ", "\t"]))
+            format!("({left}){}{sign}({right})", one_of(&["", " ", "\t"], random))
         };
         match self {
             Model::And(left, right) => both(left, "&&", right, random),
             Model::Or(left, right) => both(left, "||", right, random),
-            Model::Not(inner) => format!("!{}({})", random.of(&["", " "]), inner.text(random)),
+            Model::Not(inner) => format!("!{}({})", one_of(&["", " "], random), inner.text(random)),
             Model::Numbers(left, comparison, right) => format!("{} {comparison} {}", left.text(), right.text()),
             Model::Text(comparison, text) => format!("s {comparison} \"{text}\""),
             Model::Like(true, pattern) => format!("s =~ '{pattern}'"),
             Model::Like(false, pattern) => format!("s !~ '{pattern}'"),
-            Model::Name(name) => format!("{} == \"{name}\"", random.of(&["name", "$name"])),
+            Model::Name(name) => format!("{} == \"{name}\"", one_of(&["name", "$name"], random)),
             Model::Exists(field) => format!("exists( {field})"),
         }
     }
@@ -163,12 +167,12 @@ fn like(pattern: &str, text: &str) -> bool {
 
 #[test]
 fn filters_let_through_what_a_model_says() {
-    let mut random = Random(0x5eed_f117);
+    let mut random = Rng::with_seed(1);
     let events: Vec<Event> = (1..=60)
         .map(|time| Event {
             time,
-            a: random.below(9) as i64 - 4,
-            rest: (random.below(3) > 0).then(|| (random.below(9) as i64 - 4, random.of(&TEXTS))),
+            a: random.usize(..9) as i64 - 4,
+            rest: (random.usize(..3) > 0).then(|| (random.usize(..9) as i64 - 4, one_of(&TEXTS, &mut random))),
         })
         .collect();
     let mut text = METADATA.to_owned();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use fastrand::Rng;
+
 use super::*;
 use crate::analysis::Who;
 use crate::model::{Circumstances, Gap, Gaps, script};
@@ -439,13 +441,8 @@ fn without_a_name_it_is_the_thread_that_had_a_cpu_longest() {
 /// Whatever the events say, the segments fill the time exactly.
 #[test]
 fn segments_fill_the_time_whatever_the_events_say() {
-    let mut dice = 88_172_645_463_325_252_u64;
-    let mut roll = |sides: u64| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        (dice >> 11) % sides
-    };
+    let mut dice = Rng::with_seed(1);
+    let mut roll = |sides: u64| dice.u64(..sides);
     for _ in 0..200 {
         let mut lines = String::new();
         let mut ns = 0;
