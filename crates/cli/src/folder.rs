@@ -87,6 +87,15 @@ impl TraceFolder {
     }
 }
 
+/// The snapshot that was written last to the folder of a session, if one was: `snapshot-2-20260102-030405`.
+pub(crate) fn newest_snapshot(session: &Path) -> Option<String> {
+    let number = |name: &str| name.strip_prefix("snapshot-")?.split('-').next()?.parse::<u64>().ok();
+    let names = fs::read_dir(session).ok()?.flatten().map(|entry| entry.file_name());
+    let snapshots = names.filter_map(|name| Some((number(name.to_str()?)?, name)));
+    let (_, newest) = snapshots.max()?;
+    session.join(newest).into_os_string().into_string().ok()
+}
+
 fn text(path: PathBuf) -> Result<String, Failure> {
     path.into_os_string().into_string().map_err(|path| {
         Failure::new(format!(
@@ -134,6 +143,22 @@ mod tests {
                 "piste-20260102-030405-3"
             ]
         );
+    }
+
+    #[test]
+    fn the_newest_snapshot_has_the_highest_number() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert_eq!(newest_snapshot(scratch.path()), None);
+        for name in [
+            "snapshot-9-20260102-030406",
+            "snapshot-10-20260102-030405",
+            "snapshots",
+            "user",
+        ] {
+            fs::create_dir(scratch.path().join(name)).unwrap();
+        }
+        let newest = newest_snapshot(scratch.path()).unwrap();
+        assert!(newest.ends_with("/snapshot-10-20260102-030405"), "{newest}");
     }
 
     #[test]

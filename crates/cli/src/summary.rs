@@ -3,10 +3,12 @@
 //! `destroy`, and the JSON of `record --summary`.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use piste_control::interface::{ChannelStatus, Domain, Finding, Participant, SessionStatus, StateDumpStatus};
 use serde::Serialize;
 
+use crate::folder::newest_snapshot;
 use crate::loss;
 use crate::nothing::{self, Wanted};
 use crate::quantity::{count, counted, duration, rate, size};
@@ -244,8 +246,13 @@ fn whereabouts(status: &SessionStatus) -> String {
         return labelled("trace", "in memory; write it with `piste snapshot record`");
     }
     let mut lines = labelled("trace", &styled(STRONG, printable(&status.output)));
-    if Total::of(status).events > 0 || status.snapshots > 0 {
-        lines += &labelled("next", &format!("piste view {}", quoted(&status.output)));
+    // Snapshots have events in common, so that they are looked at one by one. They may have gone elsewhere.
+    let trace = match status.snapshot {
+        true => newest_snapshot(Path::new(&status.output)),
+        false => (Total::of(status).events > 0).then(|| status.output.clone()),
+    };
+    if let Some(trace) = trace {
+        lines += &labelled("next", &format!("piste view {}", quoted(&trace)));
     }
     lines
 }

@@ -38,10 +38,14 @@ fn is_loss(finding: &Finding) -> bool {
 /// `piste: trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
 fn line(finding: &Finding) -> String {
     let file = finding.file.to_string_lossy();
-    let times = match finding.count {
-        1 => String::new(),
-        times => format!("{} times, first ", count(times.cast_signed())),
+    let place = match (finding.kind, finding.count) {
+        (Kind::RepeatedPackets, _) => String::new(),
+        (_, 1) => format!(", at byte {}", finding.offset),
+        (_, times) => format!(
+            ", {} times, first at byte {}",
+            count(times.cast_signed()),
+            finding.offset
+        ),
     };
-    let (what, offset) = (printable(&finding.what), finding.offset);
-    format!("piste: {}: {what}, {times}at byte {offset}\n", printable(&file))
+    format!("piste: {}: {}{place}\n", printable(&file), printable(&finding.what))
 }

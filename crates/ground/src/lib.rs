@@ -14,6 +14,7 @@ use piste_analysis::survey::EVENTS_ENOUGH;
 use piste_trace::blind::{Blind, blind, recorded_span, unrecorded};
 use piste_trace::merge::Merged;
 use piste_trace::part::Part;
+use piste_trace::repeated::repeated;
 use piste_trace::{Findings, Merge, Span, Trace};
 
 pub use self::lost::{StreamGap, StreamGaps};
@@ -69,6 +70,15 @@ pub struct Ground<'t> {
     devices: BTreeMap<u32, Box<[u8]>>,
     /// Sentences about CPUs whose events begin late or end early.
     cut: Vec<String>,
+    /// A sentence where events come more than once.
+    told_again: Option<String>,
+}
+
+/// A sentence where some events are in more than one of the traces.
+pub fn told_again(traces: &[Trace]) -> Option<String> {
+    let is_so = !repeated(traces).is_empty();
+    let note = "some events are in more than one of these traces, and count for each of them: read one trace alone, see `piste stats`";
+    is_so.then(|| note.to_owned())
 }
 
 impl<'t> Ground<'t> {
@@ -155,6 +165,7 @@ impl<'t> Ground<'t> {
             unseen,
             devices: survey.devices,
             cut,
+            told_again: told_again(traces),
         })
     }
 
@@ -165,7 +176,7 @@ impl<'t> Ground<'t> {
 
     /// Sentences about what cannot be known; of more, once the system is what it is at the end.
     pub fn notes(&self, system: Option<&System>) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = Vec::from_iter(self.told_again.clone());
         let part = [
             (
                 self.has_others && !self.part.on_threads,

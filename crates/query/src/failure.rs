@@ -132,15 +132,11 @@ pub(crate) fn tell_findings(findings: &Findings) {
     }
     let is_loss = |kind: Kind| matches!(kind, Kind::DiscardedEvents | Kind::LostPackets);
     for finding in findings.iter().filter(|finding| !is_loss(finding.kind)) {
-        let times = match finding.count {
-            1 => String::new(),
-            count => format!("{count} times, first "),
+        let place = match (finding.kind, finding.count) {
+            (Kind::RepeatedPackets, _) => String::new(),
+            (_, 1) => format!(", at byte {}", finding.offset),
+            (_, times) => format!(", {times} times, first at byte {}", finding.offset),
         };
-        tell(&format!(
-            "{}: {}, {times}at byte {}",
-            finding.file.display(),
-            finding.what,
-            finding.offset
-        ));
+        tell(&format!("{}: {}{place}", finding.file.display(), finding.what));
     }
 }

@@ -34,6 +34,8 @@ pub enum Kind {
     Unrecorded,
     /// A file that cannot be read.
     UnreadableFile,
+    /// Packets that another of the traces has as well. The sentence says how many there are; they are of a trace, and of no place in a file.
+    RepeatedPackets,
 }
 
 /// Where something is not as it should be, and how often.

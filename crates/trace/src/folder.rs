@@ -12,6 +12,7 @@ use piste_ctf::read::schema::{EnvironmentValue, Schema};
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::index::StreamIndex;
+use crate::repeated::find_repeated;
 
 /// A trace in a folder.
 #[derive(Debug)]
@@ -64,19 +65,21 @@ pub enum OpenError {
 /// Folders below this depth are not looked through.
 const DEPTH_MAX: u32 = 16;
 
-/// Opens every trace in a path. What is wrong with their streams, and folders that cannot be looked through, are added to `findings`.
+/// Opens every trace in a path. What is wrong with their streams, folders that cannot be looked through, and what traces have in common are
+/// added to `findings`.
 ///
 /// # Errors
 /// There is no trace, or the metadata of one cannot be understood.
 pub fn open(path: &Path, findings: &mut Findings) -> Result<Vec<Trace>, OpenError> {
-    folders(path, findings)?
-        .into_iter()
-        .map(|folder| Trace::open(folder, path, findings))
-        .collect()
+    let folders = folders(path, findings)?.into_iter();
+    let traces = folders.map(|folder| Trace::open(folder, path, findings));
+    let traces: Vec<Trace> = traces.collect::<Result<_, _>>()?;
+    find_repeated(&traces, findings);
+    Ok(traces)
 }
 
-/// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams, and folders
-/// that cannot be looked through, are added to `findings`.
+/// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams, folders that cannot be
+/// looked through, and what traces have in common are added to `findings`.
 pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<OpenError>) {
     let (mut traces, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
@@ -91,6 +94,7 @@ pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<
             }
         }
     }
+    find_repeated(&traces, findings);
     (traces, errors)
 }
 

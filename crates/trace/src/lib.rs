@@ -6,6 +6,7 @@
 //!   index    stream file -> where its packets are, kept beside the trace
 //!   stream   packets -> events of one stream
 //!   growth   what has come to traces that still grow
+//!   repeated packets that are in more than one trace
 //!   merge    events of many streams, of many traces, in the order of time
 //!   select   which of them are wanted
 //!   lines    events as lines of text
@@ -47,6 +48,7 @@ pub mod phases;
 pub mod privacy;
 pub mod process;
 pub mod progress;
+pub mod repeated;
 pub mod rows;
 pub mod select;
 mod source;

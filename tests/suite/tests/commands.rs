@@ -345,6 +345,91 @@ fn a_snapshot_session_keeps_the_newest_events_and_writes_them_when_asked() {
 }
 
 #[test]
+fn events_that_snapshots_have_in_common_are_said_to_come_more_than_once() {
+    let place = Workplace::new();
+    let mut puppet = puppet(&place);
+    let output = place.path("flight");
+    let output = output.to_str().expect("UTF-8");
+    place.piste_succeeds(&["create", "flight", "--snapshot", "-o", output]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    assert_eq!(puppet.ask("record 50"), "done");
+    let snapshots = [(); 2].map(|()| {
+        let snapshot = place.piste_json(&["snapshot", "record"]);
+        assert_eq!(snapshot["events"], 50, "{snapshot:#}");
+        snapshot["output"].as_str().expect("a path").to_owned()
+    });
+
+    let said = |arguments: &[&str]| {
+        let stats = place.piste_json(arguments);
+        let findings = stats["findings"].as_array().expect("an array").clone();
+        let repeated: Vec<Value> = findings
+            .into_iter()
+            .filter(|finding| finding["kind"] == "repeated_packets")
+            .collect();
+        (stats["events"].as_u64(), stats["packets"].as_u64(), repeated)
+    };
+    for snapshot in &snapshots {
+        assert_eq!(said(&["stats", snapshot]).2, Vec::<Value>::new());
+    }
+    let (events, packets, repeated) = said(&["stats", output]);
+    let [repeated] = &repeated[..] else {
+        panic!("{repeated:?}")
+    };
+    assert_eq!(events, Some(100));
+    assert_eq!(
+        repeated["count"].as_u64(),
+        packets.map(|packets| packets / 2),
+        "{repeated:#}"
+    );
+    assert_eq!(repeated["file"], format!("{}/user", snapshots[1]));
+    let what = repeated["what"].as_str().expect("a sentence");
+    assert!(what.contains(&format!("in {}/user as well", snapshots[0])), "{what}");
+
+    // Everyone who reads both says so, and nothing on stdout changes.
+    let expression = "name == \"shop:order\"";
+    for arguments in [
+        &["view", output][..],
+        &["stats", output],
+        &["query", output, "SELECT count(*) FROM events"],
+        &[
+            "analyze",
+            "periods",
+            "--begin-event",
+            expression,
+            "--end-event",
+            expression,
+            output,
+        ],
+    ] {
+        let read = place.piste(arguments);
+        read.expect_success();
+        assert!(read.stderr.contains(what), "{arguments:?}: {}", read.stderr);
+        assert!(!read.stderr.contains("byte 0"), "{arguments:?}: {}", read.stderr);
+    }
+    let arguments = [
+        "analyze",
+        "periods",
+        "--begin-event",
+        expression,
+        "--end-event",
+        expression,
+        output,
+    ];
+    let answer = place.piste_json(&arguments);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("in more than one of these traces"), "{notes}");
+
+    let ended = place.piste(&["destroy"]);
+    ended.expect_success();
+    assert!(
+        ended.stdout.contains(&format!("piste view {}\n", snapshots[1])),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
 fn status_counts_what_is_recorded() {
     let place = Workplace::new();
     let mut puppet = puppet(&place);

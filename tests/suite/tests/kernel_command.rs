@@ -231,6 +231,51 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     );
 }
 
+/// The model is told of everything twice where the snapshots of one recorder are read together.
+#[test]
+fn analyses_say_that_snapshots_have_events_in_common() {
+    let Some(place) = kernel::workplace() else { return };
+    let program = place.program("numbered_calls.c");
+    let options = ["--no-user", "--syscall", "close", "--snapshot-on", "SIGUSR1,exit"];
+    let mut recorder = place.start_recording_with_kernel(&options, program, &["5000"]);
+    assert_eq!(recorder.running.line(), "ready");
+    assert_eq!(recorder.running.ask("begin"), "done");
+    recorder.running.signal(Signal::USR1);
+    let snapshots = || -> Vec<String> {
+        let folders = place.folders_of_recordings();
+        let found = folders
+            .iter()
+            .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
+        let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
+        let written = paths.filter(|path| path.join("kernel/metadata").exists());
+        let mut names: Vec<String> = written.map(|path| path.to_str().expect("UTF-8").to_owned()).collect();
+        names.sort();
+        names
+    };
+    wait_until("a snapshot is there", || !snapshots().is_empty());
+    recorder.running.say("end");
+    let finished = recorder.finish().finished;
+    finished.expect_success();
+    let snapshots = snapshots();
+    let [first, second] = &snapshots[..] else {
+        panic!("{snapshots:?}")
+    };
+    assert!(
+        finished.stderr.contains(&format!("next   piste view {second}\n")),
+        "{finished}"
+    );
+
+    let notes = |traces: &[&str]| {
+        let answer = place.piste_json(&[&["analyze", "syscallstats"], traces].concat());
+        answer["notes"].to_string()
+    };
+    let twice = "in more than one of these traces";
+    assert!(notes(&[first, second]).contains(twice), "{}", notes(&[first, second]));
+    for snapshot in [first, second] {
+        assert!(!notes(&[snapshot]).contains(twice), "{}", notes(&[snapshot]));
+    }
+}
+
 #[test]
 fn stacks_fields_and_filters_are_what_was_asked_for() {
     let Some(place) = kernel::workplace() else { return };

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use piste_analysis::periods::{Key, Periods};
 use piste_analysis::report::Report;
-use piste_ground::{GroundError, StreamGap, StreamGaps};
+use piste_ground::{GroundError, StreamGap, StreamGaps, told_again};
 use piste_progress::Progress;
 use piste_trace::merge::Merged;
 use piste_trace::rows::{Cells, Column, Form};
@@ -77,7 +77,7 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
     };
     let mut gaps = StreamGaps::new(traces);
     let mut paired = Periods::new(options.clone());
-    let mut notes = Vec::new();
+    let mut notes = Vec::from_iter(told_again(traces));
     for gap in gaps.known()? {
         let note = tell(&gap, &mut paired, [&begins, &ends]);
         notes.extend(note.filter(|note| !notes.contains(note)));

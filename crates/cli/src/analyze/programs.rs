@@ -10,7 +10,7 @@ use piste_analysis::names::Names;
 use piste_analysis::programs::images::Images;
 use piste_analysis::programs::paths::FOLDED_DEPTH;
 use piste_analysis::programs::{ALL, Description, Event, Outcome, ProgramAnalysis};
-use piste_ground::{GroundError, StreamGaps};
+use piste_ground::{GroundError, StreamGaps, told_again};
 use piste_names::matches;
 use piste_progress::Progress;
 use piste_trace::merge::Merged;
@@ -82,6 +82,7 @@ pub(crate) fn outcome(
         return Err(Failure::with_status(sentence, USAGE));
     }
     let mut notes = missing(description.name, description.needs, traces)?;
+    notes.extend(told_again(traces));
     let read = Span {
         begin_ns: i64::MIN,
         ..span

@@ -12,6 +12,7 @@ use piste_control::interface::{SessionState, SessionStatus, VarlinkClientInterfa
 use piste_control::{Client, Places};
 use piste_trace::growth::Growth;
 use piste_trace::merge::Merge;
+use piste_trace::repeated::find_repeated;
 use piste_trace::rows::Column;
 use piste_trace::{Findings, Trace, folders, loss};
 
@@ -60,6 +61,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         }
         let mut findings = Findings::default();
         let traces = open(&sources, &mut findings, is_over)?;
+        find_repeated(&traces, &mut findings);
         let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
         if !traces.is_empty() {
             let columns = columns.get_or_insert_with(|| match format {

@@ -17,4 +17,5 @@ mod notation;
 mod order;
 mod place;
 mod random;
+mod repeated;
 mod selection;
