@@ -2,7 +2,6 @@
 //! `piste trim`: a part of a trace as a trace. Also what writes traces in the other version of CTF, for export.rs.
 
 use std::borrow::Cow;
-use std::fs;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
@@ -49,7 +48,7 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
     };
     let unreadable = |error| Failure::new(format!("cannot read the metadata: {error}"));
     let metadata = |trace: &Trace| match marked(trace, &selection) {
-        Cow::Borrowed(_) => fs::read(trace.folder.join("metadata")).map_err(unreadable),
+        Cow::Borrowed(_) => trace.metadata().map_err(unreadable),
         Cow::Owned(schema) => described(trace, &schema, schema.version),
     };
     let progress = Progress::of("trimming", &traces, selection.span, arguments.progress.wanted);

@@ -12,6 +12,7 @@ use piste_ctf::read::schema::{EnvironmentValue, Schema};
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::index::StreamIndex;
+use crate::regular;
 use crate::repeated::find_repeated;
 
 /// A trace in a folder.
@@ -62,6 +63,8 @@ pub enum OpenError {
     },
 }
 
+/// Of a file `metadata`, no more is read. LTTng's of a kernel with all its events have some megabytes.
+const METADATA_BYTES_MAX: u64 = 64 << 20;
 /// Folders below this depth are not looked through.
 const DEPTH_MAX: u32 = 16;
 
@@ -131,6 +134,7 @@ impl Search {
                 self.found.push(folder.to_owned());
                 return;
             }
+            Ok(metadata) if !metadata.is_dir() => Err(regular::no_file()),
             // Its names may be listed, but nobody can tell what they are.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
             _ => folders_in(folder),
@@ -164,10 +168,14 @@ impl Trace {
     /// Its files cannot be listed, or its metadata cannot be understood.
     pub fn open(folder: PathBuf, asked: &Path, findings: &mut Findings) -> Result<Trace, OpenError> {
         let path = folder.join("metadata");
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
+        let (bytes, file_bytes) = match regular::read(&path, METADATA_BYTES_MAX) {
+            Ok(read) => read,
             Err(error) => return Err(OpenError::Unreadable { path, error }),
         };
+        if file_bytes > METADATA_BYTES_MAX {
+            let what = format!("it has {file_bytes} bytes, of which the first {METADATA_BYTES_MAX} are read");
+            findings.about_file(Kind::DamagedMetadata, &path, what);
+        }
         let Salvaged { schema, faults } = match metadata::salvage(&bytes) {
             Ok(salvaged) => salvaged,
             Err(error) => return Err(OpenError::Metadata { path, error }),
@@ -206,6 +214,14 @@ impl Trace {
         parts.join("/")
     }
 
+    /// The file `metadata`, as far as it is read.
+    ///
+    /// # Errors
+    /// It cannot be read any more.
+    pub fn metadata(&self) -> io::Result<Vec<u8>> {
+        Ok(regular::read(&self.folder.join("metadata"), METADATA_BYTES_MAX)?.0)
+    }
+
     /// What the metadata says.
     pub fn schema(&self) -> &Schema {
         &self.plan.schema
@@ -230,9 +246,12 @@ impl Trace {
 /// The plan of metadata that have grown: who still writes a trace adds a class of events before the first event of it, so that of all packets that
 /// were found until now the classes are there by now.
 fn grown(path: &Path, before: &[u8]) -> Option<Plan> {
-    let is_longer = |file: &fs::Metadata| file.len() > before.len() as u64;
+    let is_longer = |file: &fs::Metadata| file.len().min(METADATA_BYTES_MAX) > before.len() as u64;
     fs::metadata(path).ok().filter(is_longer)?;
-    let bytes = fs::read(path).ok().filter(|bytes| bytes.starts_with(before))?;
+    let (bytes, _) = regular::read(path, METADATA_BYTES_MAX).ok()?;
+    if !bytes.starts_with(before) {
+        return None;
+    }
     let (plan, _) = Plan::salvage(metadata::salvage(&bytes).ok()?.schema).ok()?;
     Some(plan)
 }

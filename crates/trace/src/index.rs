@@ -97,22 +97,24 @@ pub(crate) fn load(
     files: Vec<PathBuf>,
     findings: &mut Findings,
 ) -> Vec<StreamIndex> {
-    let mut kept: HashMap<PathBuf, StreamIndex> = cache::load(folder, metadata)
+    let mut states = Vec::with_capacity(files.len());
+    for path in files {
+        match state_of(&path) {
+            Ok(state) => states.push((path, state)),
+            Err(error) => findings.about_file(Kind::UnreadableFile, &path, error.to_string()),
+        }
+    }
+    let mut kept: HashMap<PathBuf, StreamIndex> = cache::load(folder, metadata, &states)
         .into_iter()
         .map(|index| (index.path.clone(), index))
         .collect();
-    let mut looked = Vec::with_capacity(files.len());
-    for path in files {
-        match state_of(&path) {
-            Ok(state) => {
-                let known = kept.remove(&path).filter(|known| known.state == state);
-                if known.is_none() {
-                    progress::will_index(state.bytes);
-                }
-                looked.push((path, state, known));
-            }
-            Err(error) => findings.about_file(Kind::UnreadableFile, &path, error.to_string()),
+    let mut looked = Vec::with_capacity(states.len());
+    for (path, state) in states {
+        let known = kept.remove(&path).filter(|known| known.state == state);
+        if known.is_none() {
+            progress::will_index(state.bytes);
         }
+        looked.push((path, state, known));
     }
     let mut has_news = false;
     let mut streams = Vec::with_capacity(looked.len());

@@ -48,6 +48,7 @@ pub mod phases;
 pub mod privacy;
 pub mod process;
 pub mod progress;
+mod regular;
 pub mod repeated;
 pub mod rows;
 pub mod select;

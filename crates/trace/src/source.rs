@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::regular;
+
 /// Of the 1024 that a process usually may have.
 const OPEN_FILES_MAX: usize = 500;
 
@@ -26,7 +28,7 @@ impl<'t> Source<'t> {
     pub(crate) fn open(path: &'t Path) -> io::Result<Source<'t>> {
         Ok(Source {
             path,
-            file: Some(File::open(path)?),
+            file: Some(regular::open(path)?),
             keeps_open: true,
         })
     }
@@ -40,7 +42,7 @@ impl<'t> Source<'t> {
         if let Some(file) = &self.file {
             return read(file);
         }
-        let file = File::open(self.path)?;
+        let file = regular::open(self.path)?;
         let result = read(&file);
         self.file = Some(file).filter(|_| self.keeps_open);
         result

@@ -17,8 +17,8 @@ use crate::merge::Span;
 use crate::progress;
 use crate::source::Source;
 
-/// An event that does not fit into this is damage.
-const EVENT_BYTES_MAX: usize = 64 << 20;
+/// An event, or a packet's head, that does not fit into this is damage.
+pub(crate) const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// What a stream is read from.
 #[derive(Debug)]
@@ -264,7 +264,9 @@ impl<'t> Stream<'t> {
             }
             let entered = loop {
                 match self.reader.packet(&self.window) {
-                    Err(PacketFault::Short) if (self.window.len() as u64) < packet.bytes => {
+                    Err(PacketFault::Short)
+                        if (self.window.len() as u64) < packet.bytes && self.window.len() < EVENT_BYTES_MAX =>
+                    {
                         let more = self.window.len() * 2;
                         if self.fill(more.min(packet.bytes as usize)).is_err() {
                             break false;

@@ -243,6 +243,88 @@ fn special_files_and_loops_are_no_streams() {
     assert_eq!(stats["events"], recorded.events);
 }
 
+/// Holes cost nothing on the disk, and may be larger than any memory: a file is read as far as it can say something.
+#[test]
+fn what_is_mostly_a_hole_is_not_read_whole() {
+    let recorded = Recorded::new();
+    let metadata = recorded.trace.join("metadata");
+    let grow = |path: &Path, bytes: u64| {
+        let file = fs::File::options().write(true).create(true).truncate(false).open(path);
+        file.and_then(|file| file.set_len(bytes)).expect("it has a hole");
+    };
+    // The index that readers keep, and one that a tracer wrote.
+    let kept = recorded.trace.join(".piste-index");
+    let of_tracer = recorded.trace.join("index");
+    fs::create_dir(&of_tracer).expect("a folder is made");
+    let of_tracer = of_tracer
+        .join(recorded.stream.file_name().expect("a name"))
+        .with_extension("idx");
+    for index in [&kept, &of_tracer] {
+        grow(index, 1 << 29);
+    }
+    let log = recorded.place.path("reads");
+    let mut traced = recorded.place.command("strace");
+    let calls = [
+        "-f",
+        "-y",
+        "-s",
+        "0",
+        "-e",
+        "trace=read,pread64,readv,preadv,mmap",
+        "-o",
+    ];
+    traced.args(calls).arg(&log).arg("--").arg(binary("piste"));
+    process::run(traced.arg("stats").arg(&recorded.trace)).expect_success();
+    let log = fs::read_to_string(log).expect("strace wrote it");
+    let of_index = |line: &&str| line.contains(".piste-index>") || line.contains(".idx>");
+    let read = |line: &str| line.rsplit_once("= ")?.1.trim().parse::<u64>().ok();
+    let bytes: u64 = log.lines().filter(of_index).filter_map(read).sum();
+    assert!(bytes < 1 << 20, "{bytes} bytes were read");
+    fs::remove_file(of_tracer).expect("it is there");
+
+    // In a memory that does not hold it.
+    grow(&metadata, 1 << 40);
+    let mut limited = recorded.place.command("prlimit");
+    limited.args(["--as=2147483648", "--"]).arg(binary("piste"));
+    let stats = process::run(limited.args(["stats", "--json", "--threads", "1"]).arg(&recorded.trace));
+    stats.expect_success();
+    assert_eq!(
+        recorded.read(),
+        (recorded.events, vec![("damaged_metadata".into(), 1, 0)])
+    );
+    let whole = recorded.place.path("whole");
+    let copied = [
+        "trim",
+        recorded.trace.to_str().expect("UTF-8"),
+        "-o",
+        whole.to_str().expect("UTF-8"),
+    ];
+    recorded.place.piste(&copied).expect_success();
+    assert_eq!(
+        recorded.place.piste_json(&["stats", "whole"])["events"],
+        recorded.events
+    );
+}
+
+#[test]
+fn a_pipe_in_the_place_of_metadata_is_not_waited_for() {
+    let recorded = Recorded::new();
+    let above = recorded.place.path("above");
+    let bad = above.join("bad");
+    fs::create_dir_all(&bad).expect("folders are made");
+    process::run(recorded.place.command("mkfifo").arg(bad.join("metadata"))).expect_success();
+    fs::rename(&recorded.trace, above.join("trace")).expect("it is moved");
+    let stats = recorded.place.piste_json(&["stats", above.to_str().expect("UTF-8")]);
+    assert_eq!(stats["events"], recorded.events);
+    assert_eq!(stats["findings"][0]["kind"], "unreadable_file", "{stats:#}");
+    assert_eq!(stats["findings"][0]["file"], bad.to_str().expect("UTF-8"));
+
+    let mut alone = recorded.place.command(binary("piste"));
+    let failed = process::run(alone.arg("stats").arg(&bad));
+    failed.expect_status(1);
+    assert!(failed.stderr.contains("it is not a file"), "{}", failed.stderr);
+}
+
 /// Without the capabilities by which root reads what nobody may.
 fn without_power(place: &Workplace) -> Command {
     if !rustix::process::geteuid().is_root() {

@@ -19,7 +19,7 @@ use crate::index::StreamIndex;
 use crate::merge::Span;
 use crate::progress;
 use crate::source::Source;
-use crate::stream::Stream;
+use crate::stream::{EVENT_BYTES_MAX, Stream};
 
 /// The header of every tracer that is known fits into this.
 const HEAD_BYTES: u64 = 4 << 10;
@@ -415,7 +415,9 @@ impl<'t> StreamCopy<'t> {
                     self.info = info.clone();
                     return Ok(true);
                 }
-                Err(PacketFault::Short) if wanted < packet.bytes => wanted = (wanted * 4).min(packet.bytes),
+                Err(PacketFault::Short) if wanted < packet.bytes.min(EVENT_BYTES_MAX as u64) => {
+                    wanted = (wanted * 4).min(packet.bytes);
+                }
                 Err(_) => return Ok(false),
             }
         }

@@ -8,10 +8,12 @@ use std::path::Path;
 
 use piste_ctf::read::packet::{MAGIC, PacketFault, PacketInfo, StreamReader};
 use piste_ctf::read::plan::Plan;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use super::{FileState, Loss, Packet, StreamIndex};
 use crate::finding::{Finding, Findings, Kind};
-use crate::progress;
+use crate::{progress, regular};
 
 /// Enough for the headers of every tracer that is known.
 const HEAD_BYTES: usize = 512;
@@ -31,7 +33,7 @@ pub(super) fn index(
     findings: &mut Findings,
 ) -> io::Result<(StreamIndex, bool)> {
     let mut builder = Builder {
-        file: File::open(path)?,
+        file: regular::open(path)?,
         path,
         reader: StreamReader::new(plan),
         block: Vec::new(),
@@ -194,7 +196,16 @@ impl Builder<'_> {
     fn search(&mut self, mut offset: u64, uuid: Option<[u8; 16]>) -> io::Result<Option<u64>> {
         let magic = MAGIC as u32;
         let patterns = [magic.to_le_bytes(), magic.to_be_bytes()];
-        while offset < self.index.state.bytes {
+        loop {
+            // Nothing is in a hole, and there may be terabytes of it.
+            offset = match seek(&self.file, SeekFrom::Data(offset)) {
+                Ok(data) => data,
+                Err(Errno::NXIO) => break,
+                Err(_) => offset,
+            };
+            if offset >= self.index.state.bytes {
+                break;
+            }
             self.read(offset, BLOCK_BYTES)?;
             let block = self.block.clone();
             let places = (0..block.len().saturating_sub(3))

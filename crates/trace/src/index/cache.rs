@@ -17,12 +17,13 @@
 //! | FNV-1a of everything before | |
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use super::{FileState, Loss, Packet, StreamIndex};
 use crate::finding::Findings;
+use crate::regular;
 
 /// Files with fewer packets are looked at again in no time.
 pub(super) const PACKETS_MIN: usize = 1000;
@@ -30,19 +31,59 @@ const NAME: &str = ".piste-index";
 const MAGIC: &[u8; 8] = b"PISTEIX3";
 /// More would be no index of a trace.
 const BYTES_MAX: u64 = 4 << 30;
+/// Bytes of what there is once, of a file without its name, of a packet, of a loss.
+const HEAD_BYTES: u64 = 8 * 3 + SUM_BYTES;
+const FILE_BYTES: u64 = 8 * 9;
+const PACKET_BYTES: u64 = 8 * 5;
+const LOSS_BYTES: u64 = 8 * 3;
+const SUM_BYTES: u64 = 8;
+/// So many are summed at once: whole words.
+const BLOCK_BYTES: usize = 64 << 10;
+const FNV_BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// What is kept; nothing when it is missing or damaged, or of other metadata.
-pub(super) fn load(folder: &Path, metadata: &[u8]) -> Vec<StreamIndex> {
-    let path = folder.join(NAME);
-    let is_sane = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= BYTES_MAX);
-    if !is_sane {
-        return Vec::new();
-    }
-    fs::read(path)
+/// What is kept of these files; nothing when it is missing or damaged, or of other metadata.
+pub(super) fn load(folder: &Path, metadata: &[u8], files: &[(PathBuf, FileState)]) -> Vec<StreamIndex> {
+    read(&folder.join(NAME), bytes_max(files))
         .ok()
+        .flatten()
         .and_then(|bytes| decode(folder, &bytes))
         .filter(|(of_metadata, _)| *of_metadata == fnv(metadata))
         .map_or(Vec::new(), |(_, streams)| streams)
+}
+
+/// An index of these files has no more, as each of their packets has a byte and one loss at most.
+fn bytes_max(files: &[(PathBuf, FileState)]) -> u64 {
+    let of_file = |(path, state): &(PathBuf, FileState)| {
+        let name = path.file_name().unwrap_or_default().len() as u64;
+        (FILE_BYTES + name).saturating_add(state.bytes.saturating_mul(PACKET_BYTES + LOSS_BYTES))
+    };
+    let of_files = files.iter().map(of_file).fold(HEAD_BYTES, u64::saturating_add);
+    of_files.min(BYTES_MAX)
+}
+
+/// The file, if it is whole and not too large. Its sum is looked at first: what has another may be nothing but a large hole.
+fn read(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut file = regular::open(path)?;
+    let bytes = file.metadata()?.len();
+    let Some(content_bytes) = bytes.checked_sub(SUM_BYTES).filter(|_| bytes <= bytes_max) else {
+        return Ok(None);
+    };
+    let (mut sum, mut left) = (FNV_BEGIN, content_bytes);
+    let mut block = vec![0; BLOCK_BYTES];
+    while left > 0 {
+        let part = &mut block[..left.min(BLOCK_BYTES as u64) as usize];
+        file.read_exact(part)?;
+        sum = fnv_on(sum, part);
+        left -= part.len() as u64;
+    }
+    let mut said = [0; SUM_BYTES as usize];
+    file.read_exact(&mut said)?;
+    if sum != u64::from_le_bytes(said) {
+        return Ok(None);
+    }
+    let mut whole = vec![0; bytes as usize];
+    file.read_exact_at(&mut whole, 0)?;
+    Ok(Some(whole))
 }
 
 /// Keeps the indices of files that nothing was wrong with.
@@ -212,12 +253,17 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
 
 /// Fowler, Noll and Vo: finds damage, not malice; whoever may write here may write the trace.
 fn fnv(bytes: &[u8]) -> u64 {
+    fnv_on(FNV_BEGIN, bytes)
+}
+
+/// Goes on with a sum of whole words.
+fn fnv_on(sum: u64, bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: &[u8]| {
         let mut number = [0; 8];
         number[..word.len()].copy_from_slice(word);
         (sum ^ u64::from_le_bytes(number)).wrapping_mul(0x0000_0100_0000_01b3)
     };
-    bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, step)
+    bytes.chunks(8).fold(sum, step)
 }
 
 #[cfg(test)]

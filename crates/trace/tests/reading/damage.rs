@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is missing or damaged is found with its place, and everything else is read.
 
+use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use piste_trace::Span;
@@ -101,6 +103,26 @@ fn behind_a_damaged_packet_the_next_is_read() {
             format!("DamagedPacket 1 at {packet_bytes}")
         ]
     );
+}
+
+#[test]
+fn behind_a_hole_the_next_packet_is_read() {
+    let place = place();
+    let packet_bytes = HEAD_BYTES + 2 * EVENT_BYTES;
+    let path = place.folder.join("a");
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .expect("a stream");
+    let mut last = vec![0; packet_bytes];
+    file.read_exact_at(&mut last, 2 * packet_bytes as u64)
+        .expect("it has three");
+    file.set_len(2 * packet_bytes as u64).expect("it is cut");
+    file.write_all_at(&last, 8 << 30).expect("it is moved");
+    let (values, findings) = place.read(Span::ALL);
+    assert_eq!(values, "1 2 3 4 5 6");
+    assert_eq!(findings, [format!("DamagedPacket 1 at {}", 2 * packet_bytes)]);
 }
 
 #[test]

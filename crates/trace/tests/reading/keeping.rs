@@ -45,6 +45,21 @@ fn a_kept_index_is_used_again() {
     );
 }
 
+/// A file may say that it has gigabytes, of which nothing is on the disk.
+#[test]
+fn a_kept_index_with_a_hole_is_built_again() {
+    let (place, values) = place();
+    place.open();
+    let kept = place.folder.join(NAME);
+    let bytes = fs::read(&kept).expect("it is kept");
+    for hole in [1 << 16, 1 << 40] {
+        let file = fs::File::options().write(true).open(&kept).expect("it is there");
+        file.set_len(bytes.len() as u64 + hole).expect("it has a hole");
+        assert_eq!(place.read(Span::ALL), (values.clone(), vec![]));
+        assert_eq!(fs::read(&kept).expect("it is kept"), bytes);
+    }
+}
+
 #[test]
 fn damage_in_a_kept_index_and_changes_of_its_file_are_seen() {
     let (place, values) = place();
