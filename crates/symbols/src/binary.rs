@@ -5,19 +5,28 @@
 //! Everything is read, nothing mapped: a file that is cut while it is mapped ends the process that looks at it.
 
 use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use gimli::{EndianRcSlice, RunTimeEndian};
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
-use object::read::ReadCache;
+use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolFlags};
+use rustix::fs::OFlags;
 
 use crate::debug_file;
 use crate::demangle::demangle;
 
-/// A file as it is read.
-pub type Cache = ReadCache<fs::File>;
+/// A file as it is read: no more of it in one piece than was said.
+#[derive(Debug)]
+pub struct Cache {
+    pieces: ReadCache<fs::File>,
+    piece_bytes_max: u64,
+}
+
 /// A file that is understood.
 pub type File<'a> = object::File<'a, &'a Cache>;
 
@@ -65,15 +74,16 @@ impl Binary {
             Some(wanted) => file.build_id().ok().flatten() == Some(wanted),
             None => true,
         };
-        let cache = open(path);
+        let cache = open(path).map(|file| Cache::new(file, u64::MAX));
         match cache
             .as_ref()
+            .ok()
             .and_then(|cache| File::parse(cache).ok())
             .filter(is_meant)
         {
             Some(file) => Some(Binary::of(&file, path)),
             None => {
-                let cache = debug_file::by_build_id(build_id)?;
+                let cache = debug_file::by_build_id(build_id, u64::MAX)?;
                 Some(Binary::of(&File::parse(&cache).ok()?, path))
             }
         }
@@ -81,7 +91,7 @@ impl Binary {
 
     fn of(file: &File<'_>, path: &Path) -> Binary {
         let lacks = file.symbols().next().is_none() || file.section_by_name(".debug_info").is_none();
-        let debug = lacks.then(|| debug_file::find(file, path)).flatten();
+        let debug = lacks.then(|| debug_file::find(file, path, u64::MAX)).flatten();
         let debug = debug.as_ref().and_then(|cache| File::parse(cache).ok());
         let mut functions = Vec::new();
         for file in [Some(file), debug.as_ref()].into_iter().flatten() {
@@ -146,10 +156,48 @@ impl Binary {
     }
 }
 
-/// Looked at before it is opened: opening a pipe waits for its writer.
-pub(crate) fn open(path: &Path) -> Option<Cache> {
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    Some(ReadCache::new(fs::File::open(path).ok()?))
+impl Cache {
+    /// `piece_bytes_max` is for files of strangers: they say how long their sections are, and take no disk for that.
+    pub fn new(file: fs::File, piece_bytes_max: u64) -> Cache {
+        Cache {
+            pieces: ReadCache::new(file),
+            piece_bytes_max,
+        }
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a Cache {
+    fn len(self) -> Result<u64, ()> {
+        (&self.pieces).len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        match size <= self.piece_bytes_max {
+            true => (&self.pieces).read_bytes_at(offset, size),
+            false => Err(()),
+        }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        (&self.pieces).read_bytes_at_until(range, delimiter)
+    }
+}
+
+/// Opens a file, and nothing else: a pipe would wait for its writer, and opening is something to some devices.
+///
+/// # Errors
+/// It cannot be opened, or is no file.
+pub fn open(path: &Path) -> io::Result<fs::File> {
+    let file_or_error = |metadata: fs::Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
+    };
+    file_or_error(fs::metadata(path)?)?;
+    // It may be something else by now.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = fs::File::options().read(true).custom_flags(flags).open(path)?;
+    file_or_error(file.metadata()?)?;
+    Ok(file)
 }
 
 fn collect(file: &File<'_>, functions: &mut Vec<Function>) {

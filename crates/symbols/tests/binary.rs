@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of code in every kind of file that a linker makes, against the addresses that binutils know.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSegment, ObjectSymbol};
-use piste_symbols::binary::{Binary, Code};
+use piste_symbols::binary::{self, Binary, Cache, Code, File};
 
 const SOURCE: &str = "\
 namespace shop {
@@ -131,8 +132,43 @@ fn another_file_of_the_same_name_is_not_taken() {
     assert!(Binary::open(&program, Some(&build_id)).is_some());
     compile(folder.path(), "shop", &["-Wl,--build-id", "-O3", "-DOTHER", "-no-pie"]);
     assert!(Binary::open(&program, Some(&build_id)).is_none());
-    std::fs::write(&program, "no program").unwrap();
+    fs::write(&program, "no program").unwrap();
     assert!(Binary::open(&program, None).is_none());
     assert!(Binary::open(&folder.path().join("gone"), Some(&build_id)).is_none());
     assert!(Binary::open(folder.path(), None).is_none(), "a folder");
+}
+
+#[test]
+fn a_file_that_asks_for_much_memory_is_refused() {
+    // What stands in the file about its sections, not what it has.
+    let program = fs::read("/proc/self/exe").unwrap();
+    let table = u64::from_le_bytes(program[0x28..0x30].try_into().unwrap()) as usize;
+    let of_symbols = |header: &&[u8]| header[4..8] == 2u32.to_le_bytes();
+    let number = program[table..]
+        .chunks(64)
+        .position(|header| of_symbols(&header))
+        .unwrap();
+    let bytes_at = table + 64 * number + 0x20;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge");
+    let mut huge = program;
+    huge[bytes_at..bytes_at + 8].copy_from_slice(&(24u64 << 28).to_le_bytes());
+    fs::write(&path, huge).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let cache = Cache::new(binary::open(&path).unwrap(), 1 << 20);
+    assert!(File::parse(&cache).is_err());
+    let small = Cache::new(binary::open(Path::new("/proc/self/exe")).unwrap(), 1 << 30);
+    assert!(File::parse(&small).is_ok());
+}
+
+#[test]
+fn only_files_are_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    for path in [&pipe, folder.path(), Path::new("/dev/null")] {
+        let error = binary::open(path).unwrap_err();
+        assert_eq!(error.to_string(), "it is not a file", "{path:?}");
+    }
 }

@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What only the kernel, or a program's file, can say about rules that are wanted.
 
+use std::io;
+
 use piste_kernel::probe::{self, ProbeError};
 use piste_kernel::resolve::{self, NoField};
 use piste_kernel::spec::{EventSource, Rule};
 
 use super::kernel_desk::Clerk;
+use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::kernel::pattern;
 
-/// Whether the kernel can do what the rules say. What goes wrong later, because a file changes or a module goes, is a finding of the
+/// Whether the kernel can do what the rules say, about files that all of these people may read. What goes wrong later, because a file changes or a module goes, is a finding of the
 /// channel.
 ///
 /// # Errors
 /// The first thing that cannot be.
-pub fn check_rules(clerk: &mut Clerk, rules: &[Rule]) -> Result<(), Refusal> {
+pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> Result<(), Refusal> {
     let catalog = clerk.catalog()?;
     for rule in rules {
         let meant = resolve::rule(rule, catalog)?;
-        probe::check(&rule.source).map_err(|error| invalid_probe(place(&rule.source), &error))?;
-        resolve::check_fields(rule, &meant, catalog).map_err(|NoField { field, nearest }| Refusal::NoField {
-            field,
-            pattern: pattern(&rule.source),
-            nearest,
+        let mut of_probe = Vec::new();
+        for person in people {
+            let _as_person = person.enter().map_err(not_entered)?;
+            of_probe = probe::check(&rule.source).map_err(|error| invalid_probe(place(&rule.source), &error))?;
+        }
+        resolve::check_fields(rule, &meant, of_probe, catalog).map_err(|NoField { field, nearest }| {
+            Refusal::NoField {
+                field,
+                pattern: pattern(&rule.source),
+                nearest,
+            }
         })?;
     }
     Ok(())
@@ -43,6 +52,13 @@ impl From<resolve::Refusal> for Refusal {
                 reason,
             },
         }
+    }
+}
+
+/// pisted could not do as somebody else would.
+pub fn not_entered(error: io::Error) -> Refusal {
+    Refusal::Internal {
+        reason: format!("it cannot look for files as another user does: {error}"),
     }
 }
 

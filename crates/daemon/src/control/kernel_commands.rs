@@ -8,18 +8,29 @@ use super::daemon::Daemon;
 use super::inbox::Answer;
 use super::kernel_words;
 use crate::link::{RequestId, SessionId};
+use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::settings::ChannelRequest;
 
 /// A kernel channel's name and rules.
 pub type KernelChannelRules = (String, Vec<shown::KernelRule>);
 
+/// What is known of a session that the kernel is asked something for.
+pub struct Prepared {
+    /// CPUs that there can be.
+    pub cpu_count: u32,
+    /// Whose the trace is.
+    pub owner: Person,
+}
+
 impl Daemon {
-    /// Whether a session is there, before the kernel is asked anything for it; and how many CPUs there can be.
-    pub fn prepare_for_kernel(&mut self, session: Option<&str>, answer: Answer<u32>) {
-        let found = self.machine.find_session(session);
-        let cpu_count = self.machine.host().ring_count;
-        self.reply(answer, found.map(|_| cpu_count));
+    /// Whether a session is there, before the kernel is asked anything for it.
+    pub fn prepare_for_kernel(&mut self, session: Option<&str>, answer: Answer<Prepared>) {
+        let prepared = self.machine.find_session(session).map(|session| Prepared {
+            cpu_count: self.machine.host().ring_count,
+            owner: self.machine.session(session).identity.owner.clone(),
+        });
+        self.reply(answer, prepared);
     }
 
     /// Makes a kernel channel; answers when it records, in a session that does.

@@ -9,9 +9,10 @@ use piste_kernel::list::{self, ListedEvent, ListedField, ListedSyscall};
 use piste_kernel::probe::{self, Place, PlaceKind};
 use piste_kernel::{doctor, pattern};
 
-use super::kernel_checks::invalid_probe;
+use super::kernel_checks::{invalid_probe, not_entered};
 use super::kernel_desk::Clerk;
 use super::status::count;
+use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::rules::InvalidPattern;
 
@@ -64,7 +65,7 @@ fn fields(fields: Vec<ListedField>) -> Vec<shown::EventField> {
     fields.into_iter().map(field).collect()
 }
 
-/// The places in a binary whose name a pattern means.
+/// The places in a binary whose name a pattern means, for somebody who may read it.
 ///
 /// # Errors
 /// The binary cannot be read, or is none.
@@ -72,6 +73,7 @@ pub fn probe_places(
     binary: &str,
     kind: &shown::ProbePlaceKind,
     pattern: Option<&str>,
+    asking: &Person,
 ) -> Result<Vec<shown::ProbePlace>, Refusal> {
     if !binary.starts_with('/') {
         return Err(Refusal::InvalidProbe {
@@ -83,6 +85,7 @@ pub fn probe_places(
         shown::ProbePlaceKind::symbol => PlaceKind::Symbol,
         shown::ProbePlaceKind::usdt => PlaceKind::Usdt,
     };
+    let _as_asking = asking.enter().map_err(not_entered)?;
     let places =
         probe::places(Path::new(binary), kind, pattern).map_err(|error| invalid_probe(binary.to_owned(), &error))?;
     let place = |place: Place| shown::ProbePlace {

@@ -4,7 +4,7 @@
 
 use piste_kernel::instance::Instance;
 use piste_kernel::owner::{self, DeadOwner, Owner};
-use piste_kernel::probe::{self, Probes};
+use piste_kernel::probe::{self, Plans, Probes};
 use piste_kernel::tracefs::Tracefs;
 
 use crate::link::SessionId;
@@ -26,7 +26,7 @@ pub fn of_sessions(tracefs: &Tracefs, owner: &Owner, is_meant: impl Fn(SessionId
 
 fn remove_channel(tracefs: &Tracefs, owner: &Owner, session: SessionId, channel: &str) -> Vec<String> {
     let removed = Instance::create_or_open(tracefs, owner, session, channel).and_then(Instance::remove);
-    let (probes, _) = Probes::open(tracefs, owner.id(), session, channel, &[]);
+    let (probes, _) = Probes::open(tracefs, owner.id(), session, channel, &[], Plans::default());
     let mut findings: Vec<String> = removed.err().map(|error| error.to_string()).into_iter().collect();
     findings.extend(probes.remove(tracefs));
     findings

@@ -20,6 +20,7 @@ use varlink::{ConnectionHandler, VarlinkService};
 use super::commands::SessionRequest;
 use super::daemon::Daemon;
 use super::inbox::{Answer, Connected, Inbox};
+use super::kernel_commands::Prepared;
 use super::kernel_desk::{Clerk, KernelDesk};
 use super::replies::{in_parts, refuse};
 use super::status::count;
@@ -60,8 +61,8 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
             eprintln!("pisted: {CONNECTION_COUNT_MAX} control connections are open, one more was refused");
             continue;
         }
-        let owner = match Person::of_peer(&stream) {
-            Ok(owner) => owner,
+        let person = match Person::of_peer(&stream) {
+            Ok(person) => person,
             Err(error) => {
                 eprintln!("pisted: a control connection could not be served: {error}");
                 continue;
@@ -71,7 +72,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
         let server = Server {
             inbox: inbox.clone(),
             desk: desk.clone(),
-            owner,
+            person,
         };
         let thread = thread::Builder::new()
             .name("pisted-client".into())
@@ -97,24 +98,23 @@ fn converse(stream: &UnixStream, server: Server, _connected: Connected) {
 struct Server {
     inbox: Inbox,
     desk: KernelDesk,
-    /// Whose the traces are that are asked for here.
-    owner: Person,
+    /// Who asks.
+    person: Person,
 }
 
 impl Server {
-    /// Has something looked up in the kernel for a session that is there, then does what it is for. `look` is told how many CPUs
-    /// there can be.
+    /// Has something looked up in the kernel for a session that is there, then does what it is for.
     fn after_kernel<Known: Send + 'static, T: Send + 'static>(
         &self,
         session: Option<String>,
-        look: impl FnOnce(&mut Clerk, u32) -> Result<Known, Refusal> + Send + 'static,
+        look: impl FnOnce(&mut Clerk, Prepared) -> Result<Known, Refusal> + Send + 'static,
         act: impl FnOnce(&mut Daemon, Option<String>, Known, Answer<T>) + Send + 'static,
     ) -> Result<T, Refusal> {
         let name = session.clone();
-        let cpu_count = self
+        let prepared = self
             .inbox
             .ask(move |daemon, answer| daemon.prepare_for_kernel(name.as_deref(), answer))?;
-        let known = self.desk.ask(move |clerk| look(clerk, cpu_count))?;
+        let known = self.desk.ask(move |clerk| look(clerk, prepared))?;
         self.inbox
             .ask(move |daemon, answer| act(daemon, session, known, answer))
     }
@@ -159,7 +159,7 @@ impl VarlinkInterface for Server {
             snapshot,
             record_id,
             never_current: never_current.unwrap_or(false),
-            owner: self.owner.clone(),
+            owner: self.person.clone(),
         };
         let answer = self.inbox.ask(|daemon, answer| daemon.create_session(wanted, answer));
         reply!(call, answer, session => session)
@@ -263,10 +263,10 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         output: Option<String>,
     ) -> varlink::Result<()> {
-        let owner = self.owner.clone();
+        let asking = self.person.clone();
         let answer = self
             .inbox
-            .ask(|daemon, answer| daemon.snapshot_record(session, output, owner, answer));
+            .ask(|daemon, answer| daemon.snapshot_record(session, output, asking, answer));
         reply!(call, answer, taken => taken.output, taken.events, taken.bytes, taken.packets)
     }
 
@@ -302,9 +302,10 @@ impl VarlinkInterface for Server {
         channel: Option<String>,
         rules: Vec<KernelRule>,
     ) -> varlink::Result<()> {
-        let check = |clerk: &mut Clerk, _| {
+        let asking = self.person.clone();
+        let check = move |clerk: &mut Clerk, prepared: Prepared| {
             let rules = kernel_words::wanted_rules(rules)?;
-            kernel_checks::check_rules(clerk, &rules)?;
+            kernel_checks::check_rules(clerk, &rules, [&asking, &prepared.owner])?;
             Ok(rules)
         };
         let answer = self.after_kernel(session, check, |daemon, session, rules, answer| {
@@ -332,9 +333,9 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         tracked: Tracked,
     ) -> varlink::Result<()> {
-        let check = |clerk: &mut Clerk, cpu_count| {
+        let check = |clerk: &mut Clerk, prepared: Prepared| {
             clerk.tracefs()?;
-            kernel_words::wanted_tracked(tracked, cpu_count)
+            kernel_words::wanted_tracked(tracked, prepared.cpu_count)
         };
         let answer = self.after_kernel(session, check, |daemon, session, tracked, answer| {
             daemon.set_tracked(session, tracked, answer);
@@ -377,7 +378,8 @@ impl VarlinkInterface for Server {
         kind: ProbePlaceKind,
         pattern: Option<String>,
     ) -> varlink::Result<()> {
-        let look = move |_: &mut Clerk| kernel_lists::probe_places(&binary, &kind, pattern.as_deref());
+        let asking = self.person.clone();
+        let look = move |_: &mut Clerk| kernel_lists::probe_places(&binary, &kind, pattern.as_deref(), &asking);
         match self.desk.ask(look) {
             Ok(places) => in_parts(call, places, |call, places| call.reply(places)),
             Err(refusal) => refuse(call, refusal),

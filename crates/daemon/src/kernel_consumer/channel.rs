@@ -9,7 +9,7 @@ use std::path::Path;
 
 use piste_kernel::convert::{Converter, LivingThreads, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
-use piste_kernel::probe::Probes;
+use piste_kernel::probe::{Plans, Probes};
 use piste_kernel::selection::{Selection, apply};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::tracked;
@@ -27,6 +27,7 @@ use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::storage::StorageError;
 use crate::link::{ChannelTotals, SessionId};
+use crate::person::Person;
 
 pub(super) struct Channel {
     pub(super) spec: ChannelSpec,
@@ -75,6 +76,8 @@ impl Selected {
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) session: SessionId,
+    /// Whose the trace is.
+    pub(super) owner: &'a Person,
     pub(super) kernel: &'a Kernel,
     pub(super) place: &'a Place,
     pub(super) chunks: &'a Chunks,
@@ -401,7 +404,7 @@ impl Channel {
             return Vec::new();
         }
         let removed = Instance::create_or_open(tracefs, owner, session, &spec.name).and_then(Instance::remove);
-        let (probes, _) = Probes::open(tracefs, owner.id(), session, &spec.name, &[]);
+        let (probes, _) = Probes::open(tracefs, owner.id(), session, &spec.name, &[], Plans::default());
         remove(removed, probes, kernel)
     }
 
@@ -464,13 +467,18 @@ fn trace_clock(clock: ClockSource) -> TraceClock {
 
 fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
     let kernel = frame.kernel;
-    Probes::define(
+    let planned = frame.owner.enter().map(|_as_owner| Plans::of(&spec.rules));
+    let failed = planned.as_ref().err().map(|error| format!("no probes: {error}"));
+    let (probes, mut findings) = Probes::define(
         &kernel.tracefs,
         kernel.owner.id(),
         frame.session,
         &spec.name,
         &spec.rules,
-    )
+        planned.unwrap_or_default(),
+    );
+    findings.extend(failed);
+    (probes, findings)
 }
 
 fn converter(spec: &ChannelSpec, kernel: &Kernel, probes: &Probes) -> Converter {

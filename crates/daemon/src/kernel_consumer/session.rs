@@ -40,6 +40,8 @@ pub(super) struct Session {
     kernel: Result<Rc<Kernel>, String>,
     pub(super) place: Place,
     pub(super) clock: ClockSource,
+    /// Whose the trace is.
+    owner: Person,
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
@@ -87,10 +89,10 @@ impl Session {
         } = opening;
         let place = Place::new(run_folder, id, output, snapshot);
         // What is kept for snapshots lies in the run folder.
-        let owner = if snapshot { Person::default() } else { owner };
-        let (chunks, unreadable) = Chunks::open(owner.clone(), place.streams.clone(), trace.uuid, archived, rotation);
+        let keeper = if snapshot { Person::default() } else { owner.clone() };
+        let (chunks, unreadable) = Chunks::open(keeper.clone(), place.streams.clone(), trace.uuid, archived, rotation);
         trace.uuid = chunks.trace_uuid();
-        let mut metadata = Metadata::open(owner, &place.streams, &trace);
+        let mut metadata = Metadata::open(keeper, &place.streams, &trace);
         if let Some(moving) = chunks.moving() {
             metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
         }
@@ -101,6 +103,7 @@ impl Session {
             } else {
                 ClockSource::Monotonic
             },
+            owner,
             metadata,
             chunks,
             kernel,
@@ -141,6 +144,7 @@ impl Session {
         }
         let frame = Frame {
             session: self.id,
+            owner: &self.owner,
             kernel: &kernel,
             place: &self.place,
             chunks: &self.chunks,
@@ -189,6 +193,7 @@ impl Session {
         let Some(kernel) = self.kernel() else { return };
         let frame = Frame {
             session: self.id,
+            owner: &self.owner,
             kernel: &kernel,
             place: &self.place,
             chunks: &self.chunks,

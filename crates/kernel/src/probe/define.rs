@@ -8,19 +8,34 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::error::ProbeError;
 use super::listed::List;
-use super::plan::{self, Definition, Target, plan};
+use super::plan::{self, Definition, Plan, Target, plan};
 use super::{names, remove};
 use crate::spec::Rule;
 use crate::tracefs::Tracefs;
+use rustix::fs::OFlags;
 
 /// The probes of a channel, as the kernel has them.
 #[derive(Debug)]
 pub struct Probes {
     group: String,
     events: Vec<ProbeEvent>,
+}
+
+/// What the enabled rules of a channel take, as far as files of programs say it.
+#[derive(Debug, Default)]
+pub struct Plans(Vec<(usize, Result<Plan, ProbeError>)>);
+
+impl Plans {
+    /// Reads those files: to be done as whoever may learn what is in them. Writes nothing.
+    pub fn of(rules: &[Rule]) -> Plans {
+        let enabled = rules.iter().enumerate().filter(|(_, rule)| rule.enabled);
+        Plans(enabled.map(|(index, rule)| (index, plan(&rule.source))).collect())
+    }
 }
 
 /// One tracefs event: one place.
@@ -143,8 +158,10 @@ impl Probes {
         session: u64,
         channel: &str,
         rules: &[Rule],
+        plans: Plans,
     ) -> (Probes, Vec<String>) {
-        Probes::new(tracefs, names::group(owner_id, session, channel), rules, Missing::Made)
+        let group = names::group(owner_id, session, channel);
+        Probes::new(tracefs, group, rules, plans, Missing::Made)
     }
 
     /// The tracefs events that the channel has already, matched with `rules`; makes none. For a consumer that goes on where another
@@ -155,11 +172,13 @@ impl Probes {
         session: u64,
         channel: &str,
         rules: &[Rule],
+        plans: Plans,
     ) -> (Probes, Vec<String>) {
-        Probes::new(tracefs, names::group(owner_id, session, channel), rules, Missing::Told)
+        let group = names::group(owner_id, session, channel);
+        Probes::new(tracefs, group, rules, plans, Missing::Told)
     }
 
-    fn new(tracefs: &Tracefs, group: String, rules: &[Rule], missing: Missing) -> (Probes, Vec<String>) {
+    fn new(tracefs: &Tracefs, group: String, rules: &[Rule], plans: Plans, missing: Missing) -> (Probes, Vec<String>) {
         let mut findings = Vec::new();
         let mut events = Vec::new();
         let listed = match listed(tracefs, &group) {
@@ -172,8 +191,8 @@ impl Probes {
         };
         let mut wanted = HashSet::new();
         let mut lost = Vec::new();
-        for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enabled) {
-            let plan = match plan(&rule.source) {
+        for (index, plan) in plans.0 {
+            let plan = match plan {
                 Ok(plan) => plan,
                 Err(error) => {
                     lost.push((index, error));
@@ -270,9 +289,11 @@ const COMMAND_BYTES_MAX: usize = 4093;
 
 fn make(tracefs: &Tracefs, group: &str, event: &str, definition: &Definition) -> Result<(), String> {
     // Blanks and # end a word for the kernel; a path with them is given as that of a file that is open here.
+    let flags = OFlags::PATH.bits().cast_signed();
     let open = match &definition.target {
         Target::File { path, .. } if path.contains(|character: char| character.is_whitespace() || character == '#') => {
-            Some(fs::File::open(path).map_err(|error| format!("{path}: {error}"))?)
+            let opened = fs::File::options().read(true).custom_flags(flags).open(path);
+            Some(opened.map_err(|error| format!("{path}: {error}"))?)
         }
         _ => None,
     };

@@ -5,18 +5,19 @@
 //! fixed addresses and anywhere as well as in libraries. Symbols come from the file and, when it was stripped, from its debug file
 //! ([`debug_file`]).
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
-use object::read::ReadCache;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags};
 
-use piste_symbols::binary::{Cache, File};
+use piste_symbols::binary::{self, Cache, File};
 use piste_symbols::debug_file;
 
 use super::error::ProbeError;
+
+/// The symbols of the largest programs take half of it.
+const PIECE_BYTES_MAX: u64 = 256 << 20;
 
 /// An ELF file that the kernel of this machine runs.
 pub(super) struct Elf {
@@ -67,15 +68,9 @@ impl Elf {
         if !path.is_absolute() {
             return Err(refused("give the path from the root (/...)".into()));
         }
-        // Looked at before it is opened: opening a pipe waits for its writer.
-        let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
-        if !metadata.is_file() {
-            return Err(refused(
-                "is not a file; the kernel probes programs and libraries".into(),
-            ));
-        }
-        let file = fs::File::open(path).map_err(|error| refused(error.to_string()))?;
-        let cache = ReadCache::new(file);
+        let file = binary::open(path).map_err(|error| refused(error.to_string()))?;
+        let metadata = file.metadata().map_err(|error| refused(error.to_string()))?;
+        let cache = Cache::new(file, PIECE_BYTES_MAX);
         let segments = {
             let file =
                 File::parse(&cache).map_err(|error| refused(format!("is no ELF program or library: {error}")))?;
@@ -119,7 +114,7 @@ impl Elf {
         if let Some(file) = self.parse() {
             collect(&file, &mut symbols);
             if file.symbols().next().is_none()
-                && let Some(debug) = debug_file::find(&file, &self.path)
+                && let Some(debug) = debug_file::find(&file, &self.path, PIECE_BYTES_MAX)
                 && let Ok(file) = File::parse(&debug)
             {
                 collect(&file, &mut symbols);

@@ -30,7 +30,7 @@ mod usdt;
 
 use std::path::Path;
 
-pub use define::{ProbeEvent, Probes};
+pub use define::{Plans, ProbeEvent, Probes};
 pub use error::ProbeError;
 pub use remove::leftovers;
 
@@ -92,18 +92,13 @@ pub fn places(binary: &Path, kind: PlaceKind, pattern: Option<&str>) -> Result<V
 }
 
 /// Says what is wrong with a probe, without writing anything: the file, the place, the arguments, or that this kernel has no such
-/// probes. Other sources than probes are always well.
+/// probes; else the names in the trace of its event's fields. Other sources than probes are always well, and have none.
 ///
 /// # Errors
 /// What [`Probes::define`] would meet, apart from what only the kernel knows.
-pub fn check(source: &EventSource) -> Result<(), ProbeError> {
-    plan::plan(source).map(drop)
-}
-
-/// Names in the trace of the fields of a probe's event; none of a source that is no probe, or of a probe that is not possible.
-pub(crate) fn field_names(source: &EventSource) -> Vec<String> {
-    let definitions = plan::plan(source).map_or_else(|_| Vec::new(), |plan| plan.definitions);
-    definitions.iter().flat_map(Definition::field_names).collect()
+pub fn check(source: &EventSource) -> Result<Vec<String>, ProbeError> {
+    let definitions = plan::plan(source)?.definitions;
+    Ok(definitions.iter().flat_map(Definition::field_names).collect())
 }
 
 /// Functions that are chosen among when the program starts are left out: they cannot be probed.

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::convert::field_names;
 use crate::layout::Layout;
 use crate::spec::Rule;
-use crate::{probe, stacks};
+use crate::stacks;
 use piste_names::nearest;
 
 /// No event of a rule has a field that it chooses.
@@ -20,16 +20,21 @@ pub struct NoField {
     pub nearest: Vec<String>,
 }
 
-/// Checks that each field which `rule` chooses is one of at least one of its events: those of `meant`, or a probe's, which
-/// is possible. Reads formats until all are found; of all that are meant when one is not.
+/// Checks that each field which `rule` chooses is one of at least one of its events: those of `meant`, or a probe's, which has
+/// `of_probe`. Reads formats until all are found; of all that are meant when one is not.
 ///
 /// # Errors
 /// The first field that no event has.
-pub fn check_fields(rule: &Rule, meant: &[ResolvedEvent], catalog: &Catalog) -> Result<(), NoField> {
+pub fn check_fields(
+    rule: &Rule,
+    meant: &[ResolvedEvent],
+    of_probe: Vec<String>,
+    catalog: &Catalog,
+) -> Result<(), NoField> {
     if rule.fields.is_empty() {
         return Ok(());
     }
-    let mut known: BTreeSet<String> = probe::field_names(&rule.source).into_iter().collect();
+    let mut known: BTreeSet<String> = of_probe.into_iter().collect();
     let stack = rule.stack.iter().flat_map(stacks::fields);
     known.extend(stack.map(|field| field.name));
     let layout = Layout::new(catalog.names());
@@ -87,7 +92,7 @@ mod tests {
             enabled: true,
         };
         let meant = resolve::rule(&rule, &catalog).unwrap();
-        let checked = check_fields(&rule, &meant, &catalog);
+        let checked = check_fields(&rule, &meant, Vec::new(), &catalog);
         let expected = expected.map_err(|(field, nearest)| NoField {
             field: field.to_owned(),
             nearest: nearest.iter().map(|name| (*name).to_owned()).collect(),

@@ -64,16 +64,16 @@ fn places_that_cannot_be_probed_say_why() {
         reason.contains("it was stripped, and its debug file is not installed"),
         "{reason}"
     );
-    assert_eq!(check(&uprobe(&program, "work+1", &["%di"])), Ok(()));
-    assert_eq!(check(&uretprobe(&program, "work", &["$retval"])), Ok(()));
+    assert!(check(&uprobe(&program, "work+1", &["%di"])).is_ok());
+    assert!(check(&uretprobe(&program, "work", &["$retval"])).is_ok());
 }
 
 #[test]
 fn several_functions_of_one_name_are_probed_together_or_by_offset() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "names.cpp", "names", &[]);
-    assert_eq!(check(&uprobe(&program, "shop::order", &[])), Ok(()));
-    assert_eq!(check(&uprobe(&program, "shop::order(int)+1", &[])), Ok(()));
+    assert!(check(&uprobe(&program, "shop::order", &[])).is_ok());
+    assert!(check(&uprobe(&program, "shop::order(int)+1", &[])).is_ok());
     let reason = reason(&uprobe(&program, "shop::order+1", &[]));
     assert!(reason.contains("is the name of 2 functions, at 0x"), "{reason}");
 }

@@ -3,10 +3,15 @@
 
 use std::fs;
 
-use piste_kernel::probe::{self, Probes};
+use piste_kernel::probe::{self, Plans, Probes};
+use piste_kernel::spec::Rule;
 
 use crate::programs::compile;
 use crate::rig::{CHANNEL, Rig, SESSION, listed, new_owner, rules, uprobe, usdt};
+
+fn open(rig: &Rig, rules: &[Rule]) -> (Probes, Vec<String>) {
+    Probes::open(&rig.tracefs, &rig.owner, SESSION, CHANNEL, rules, Plans::of(rules))
+}
 
 #[test]
 fn removed_probes_leave_nothing_even_when_they_were_on() {
@@ -36,7 +41,7 @@ fn what_is_there_is_found_and_not_defined_again() {
     let list = rig.listed();
     assert_eq!(list.len(), 4);
     let again = rig.define(&sources);
-    let (opened, findings) = Probes::open(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules(&sources));
+    let (opened, findings) = open(&rig, &rules(&sources));
     assert_eq!(findings, [""; 0]);
     assert_eq!(again.events(), first.events());
     assert_eq!(opened.events(), first.events());
@@ -48,7 +53,7 @@ fn opening_makes_nothing() {
     let Some(rig) = Rig::new() else { return };
     let program = compile(rig.folder.path(), "calls.c", "calls", &[]);
     let rules = rules(&[uprobe(&program, "work", &[])]);
-    let (probes, findings) = Probes::open(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules);
+    let (probes, findings) = open(&rig, &rules);
     assert!(probes.events().is_empty());
     assert_eq!(findings, ["probe probed: the kernel does not have it any more"]);
     assert_eq!(rig.listed(), [""; 0]);
@@ -74,7 +79,7 @@ fn an_event_keeps_its_name_and_rule_when_that_is_disabled() {
     rig.define(&[usdt(&program, "twice")]);
     let mut rules = rules(&[usdt(&program, "one"), usdt(&program, "twice")]);
     rules.iter_mut().for_each(|rule| rule.enabled = false);
-    let (probes, findings) = Probes::define(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules);
+    let (probes, findings) = Probes::define(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules, Plans::of(&rules));
     assert_eq!(findings, [""; 0]);
     assert_eq!(probes.events().len(), 2, "none is made for a disabled rule");
     for event in probes.events() {
@@ -135,7 +140,7 @@ fn leftovers_of_the_dead_go_and_those_of_the_living_stay() {
     let rules = rules(&[uprobe(&program, "work", &[])]);
     let _living_probes = living.define(&[uprobe(&program, "work", &[])]);
     let dead = new_owner();
-    let (dead_probes, findings) = Probes::define(&living.tracefs, &dead, 3, "a channel", &rules);
+    let (dead_probes, findings) = Probes::define(&living.tracefs, &dead, 3, "a channel", &rules, Plans::of(&rules));
     assert_eq!(findings, [""; 0]);
     // The dead one's event is on in an instance.
     let enable = living.instance().join(dead_probes.events()[0].folder()).join("enable");

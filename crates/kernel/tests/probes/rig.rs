@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use piste_kernel::probe::{self, ProbeEvent, Probes};
+use piste_kernel::probe::{self, Plans, ProbeEvent, Probes};
 use piste_kernel::spec::{EventSource, Rule};
 use piste_kernel::tracefs::Tracefs;
 use tempfile::TempDir;
@@ -61,7 +61,8 @@ impl Rig {
     }
 
     pub(crate) fn try_define(&self, sources: &[EventSource]) -> (Probes, Vec<String>) {
-        Probes::define(&self.tracefs, &self.owner, SESSION, CHANNEL, &rules(sources))
+        let rules = rules(sources);
+        Probes::define(&self.tracefs, &self.owner, SESSION, CHANNEL, &rules, Plans::of(&rules))
     }
 
     /// Records the events in the instance.
