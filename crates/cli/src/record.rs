@@ -3,7 +3,7 @@
 //!
 //! The session has a record id, and only the command's environment has it too (PISTE_RECORD): other programs stay out. The
 //! kernel is told the command's process id, while the command is held at a gate (gate.rs). The session ends with the command,
-//! also when the command could not be started or pisted was replaced meanwhile.
+//! also when the command could not be started or pisted was replaced meanwhile; pisted ends it when this process is killed.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -63,7 +63,7 @@ impl Recording {
         let record_id = (!subject.takes_everyone).then(|| subject.record_id.clone());
         let (name, output) = (Some(session.clone()), Some(subject.output.into()));
         calls
-            .create_session(name, output, snapshot, record_id, Some(true))
+            .create_session(name, output, snapshot, record_id, Some(true), Some(true))
             .call()?;
         let mut recording = Recording {
             places,

@@ -27,7 +27,7 @@ pub(crate) fn create(arguments: Create, json: bool) -> Result<(), Failure> {
     let name = arguments.name.or(arguments.session);
     let session = connect()?
         .calls()
-        .create_session(name, output, arguments.snapshot, None, None)
+        .create_session(name, output, arguments.snapshot, None, None, None)
         .call()?
         .session;
     if json {

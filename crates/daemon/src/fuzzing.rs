@@ -77,6 +77,7 @@ fn recording_machine() -> Machine {
         snapshot: false,
         record_id: None,
         never_current: false,
+        bound_to: None,
         trace,
     };
     let session = machine.create_session(identity).expect("the first session");

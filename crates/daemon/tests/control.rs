@@ -90,12 +90,12 @@ fn refusals_come_with_their_parameters() {
     let output = pisted.output("web").to_str().unwrap().to_owned();
     fs::write(pisted.output("web").join("mine"), "").unwrap();
     let error = client
-        .create_session(Some("mail".into()), Some(output), false, None, None)
+        .create_session(Some("mail".into()), Some(output), false, None, None, None)
         .call()
         .unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::OutputExists(Some(_))), "{error:?}");
     let error = client
-        .create_session(Some("mail".into()), Some("here".into()), false, None, None)
+        .create_session(Some("mail".into()), Some("here".into()), false, None, None, None)
         .call()
         .unwrap_err();
     assert!(
@@ -103,7 +103,7 @@ fn refusals_come_with_their_parameters() {
         "{error:?}"
     );
     let error = client
-        .create_session(None, Some("/proc/x".into()), false, None, None)
+        .create_session(None, Some("/proc/x".into()), false, None, None, None)
         .call()
         .unwrap_err();
     assert!(

@@ -47,7 +47,7 @@ impl Place {
         let output = self.pisted.output(session).to_str().unwrap().to_owned();
         self.pisted
             .client()
-            .create_session(Some(session.into()), Some(output), false, None, None)
+            .create_session(Some(session.into()), Some(output), false, None, None, None)
             .call()
             .unwrap();
     }
@@ -320,7 +320,7 @@ fn a_snapshot_has_what_the_kernel_did_last() {
     let output = place.pisted.output("flight").to_str().unwrap().to_owned();
     let mut client = place.pisted.client();
     client
-        .create_session(None, Some(output), true, None, None)
+        .create_session(None, Some(output), true, None, None, None)
         .call()
         .unwrap();
     place.enable(rule(KernelEventKind::syscall, "getppid"));

@@ -212,3 +212,68 @@ fn check_returned(counts: &BTreeMap<(i32, u64), u64>, running: &Running, returne
         );
     }
 }
+
+#[test]
+fn a_recording_ends_when_its_piste_is_killed_and_its_program_goes_on() {
+    for pisted_too in [false, true] {
+        let place = Workplace::new();
+        let mut recorder = place.start_recording(&[], place.program("puppet.c"), &[]);
+        let piste = &mut recorder.running;
+        assert_eq!(piste.ask("record 1000"), "done");
+        // One that nobody binds to a process stays.
+        let mine = place.path("mine");
+        place.piste_succeeds(&["create", "mine", "-o", mine.to_str().expect("UTF-8")]);
+        let folders = place.folders_of_recordings();
+        kill(piste.pid());
+        if pisted_too {
+            place.kill_pisted();
+            place.start_pisted();
+        }
+        wait_until("the recording is closed", || is_closed(&place));
+        assert_eq!(sessions(&place), ["mine"]);
+        let [folder] = &folders[..] else { panic!("{folders:?}") };
+        let counts = piste_suite::Trace::at(folder).counts();
+        for name in ["shop:order", "shop:debug_note", "bank:failure"] {
+            assert_eq!(counts.get(name), Some(&1000), "{counts:?}");
+        }
+        assert_eq!(piste.ask("enabled"), "");
+        assert_eq!(piste.ask("record 1"), "done");
+        place.piste_succeeds(&["destroy", "mine"]);
+    }
+}
+
+#[test]
+fn a_flight_recorder_is_written_when_its_piste_is_killed() {
+    let place = Workplace::new();
+    let mut recorder = place.start_recording(&["--snapshot-on", "exit"], place.program("puppet.c"), &[]);
+    let piste = &mut recorder.running;
+    assert_eq!(piste.ask("record 1000"), "done");
+    let folders = place.folders_of_recordings();
+    kill(piste.pid());
+    wait_until("the recording is closed", || is_closed(&place));
+    assert_eq!(sessions(&place), [""; 0]);
+    let [folder] = &folders[..] else { panic!("{folders:?}") };
+    let snapshots: Vec<_> = fs::read_dir(folder).expect("it is there").collect();
+    assert_eq!(snapshots.len(), 1, "{snapshots:?}");
+    assert!(piste_suite::Trace::at(folder).counts().contains_key("shop:order"));
+    assert_eq!(piste.ask("record 1"), "done");
+}
+
+/// Kills a `piste record`, whose program has its standard input and output.
+fn kill(piste: i32) {
+    send(piste, Signal::KILL);
+    wait_until("it is dead", || !exists(piste));
+}
+
+/// Lists have no session that is being written. The journal knows it until it is; it begins again when no other is left.
+fn is_closed(place: &Workplace) -> bool {
+    let journal = fs::read_to_string(place.run_folder().join("journal")).unwrap_or_default();
+    journal.contains("session_ended") || !journal.contains("record-")
+}
+
+fn sessions(place: &Workplace) -> Vec<String> {
+    let listed = place.piste_json(&["list", "--sessions"]);
+    let sessions = listed["sessions"].as_array().expect("sessions");
+    let name = |session: &serde_json::Value| session["name"].as_str().expect("a name").to_owned();
+    sessions.iter().map(name).collect()
+}

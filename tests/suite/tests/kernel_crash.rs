@@ -194,3 +194,32 @@ fn number_of(event: &piste_suite::Event) -> u64 {
     const FIRST: u64 = 1_000_000;
     event.number("fd") - FIRST
 }
+
+#[test]
+fn a_recording_of_the_kernel_ends_when_its_piste_is_killed() {
+    let Some(place) = kernel::workplace() else { return };
+    let mut recorder =
+        place.start_recording_with_kernel(&["--syscall", "close"], place.program("numbered_calls.c"), &["1000"]);
+    let piste = &mut recorder.running;
+    assert_eq!(piste.line(), "ready");
+    assert_eq!(piste.ask("begin"), "done");
+    let folders = place.folders_of_recordings();
+    send(piste.pid(), Signal::KILL);
+    // The instance goes when its rings are written.
+    wait_until("nothing is left in the kernel", || {
+        kernel::instances_of(&place).is_empty()
+    });
+    assert_eq!(
+        place.piste_json(&["list", "--sessions"])["sessions"],
+        serde_json::json!([])
+    );
+    let [folder] = &folders[..] else { panic!("{folders:?}") };
+    let mut next = 0;
+    piste_suite::Trace::at(folder).for_each(|event| {
+        if event.name == "syscall_entry_close" && event.number("fd") == 1_000_000 + next {
+            next += 1;
+        }
+    });
+    assert_eq!(next, 1000, "calls that had returned");
+    piste.say("end");
+}

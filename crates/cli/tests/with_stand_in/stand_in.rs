@@ -191,10 +191,12 @@ impl VarlinkInterface for StandIn {
         _snapshot: bool,
         record_id: Option<String>,
         never_current: Option<bool>,
+        bound: Option<bool>,
     ) -> varlink::Result<()> {
-        self.0.note(match never_current {
-            Some(true) => "create",
-            _ => "create_current",
+        self.0.note(match (never_current, bound) {
+            (Some(true), Some(true)) => "create",
+            (None, None) => "create_current",
+            other => panic!("neither a recording's session nor one for everybody: {other:?}"),
         });
         self.0
             .change(|state| (state.output, state.record_id) = (output.unwrap_or_default(), record_id));

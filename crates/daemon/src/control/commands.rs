@@ -19,7 +19,7 @@ use crate::link::{Domain, RequestId, SessionId};
 use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::settings::ChannelRequest;
-use crate::session::{Pending, Refusal, SessionIdentity};
+use crate::session::{Creator, Pending, Refusal, SessionIdentity};
 
 /// A session that is wanted.
 #[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
@@ -30,6 +30,7 @@ pub struct SessionRequest {
     pub record_id: Option<String>,
     pub never_current: bool,
     pub owner: Person,
+    pub bound_to: Option<Creator>,
 }
 
 /// A channel's name and rules.
@@ -73,9 +74,12 @@ impl Daemon {
             snapshot: wanted.snapshot,
             record_id,
             never_current: wanted.never_current,
+            bound_to: wanted.bound_to,
             trace,
         };
-        self.machine.create_session(identity)
+        let session = self.machine.create_session(identity)?;
+        self.watch_creator(session);
+        Ok(session)
     }
 
     fn describe_trace(&mut self, session: &str, stamp: &str) -> Trace {
@@ -113,10 +117,18 @@ impl Daemon {
 
     /// Begins to destroy a session; answers when its trace is whole.
     pub fn destroy_session(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
-        let session = match self.machine.find_session(session.as_deref()) {
-            Ok(session) => session,
-            Err(refusal) => return self.reply(answer, Err(refusal)),
-        };
+        match self.machine.find_session(session.as_deref()) {
+            Ok(session) => self.end_session(session, |daemon, ended| daemon.reply(answer, ended)),
+            Err(refusal) => self.reply(answer, Err(refusal)),
+        }
+    }
+
+    /// Destroys a session; goes on when its trace is whole.
+    pub(super) fn end_session(
+        &mut self,
+        session: SessionId,
+        then: impl FnOnce(&mut Daemon, Result<shown::SessionStatus, Refusal>) + 'static,
+    ) {
         let request = self.machine.destroy(session, clock::now());
         self.wait_for_consumer(session, request, move |daemon, outcome| {
             let programs = daemon.learn(session, Domain::User, outcome);
@@ -133,7 +145,7 @@ impl Daemon {
                     if let Ok(_as_owner) = identity.owner.enter() {
                         let _ = fs::remove_dir(identity.output);
                     }
-                    daemon.reply(answer, ended);
+                    then(daemon, ended);
                 });
             });
         });
@@ -142,6 +154,7 @@ impl Daemon {
     /// A session is closed, or was given up.
     pub(super) fn forget_session(&mut self, session: SessionId) {
         self.machine.session_ended(session);
+        self.creators.remove(&session);
         for domain in Domain::ALL {
             self.totals.remove(&(session, domain));
         }

@@ -55,6 +55,8 @@ pub struct Daemon {
     pub(super) waiting: Waiting<Then>,
     pub(super) desk: KernelDesk,
     pub(super) after_rotations: Vec<AfterRotations>,
+    /// The processes that sessions are bound to.
+    pub(super) creators: BTreeMap<SessionId, OwnedFd>,
     pub(super) inbox: Inbox,
     commands: Receiver<Command>,
     clients: Clients,
@@ -97,6 +99,7 @@ impl Daemon {
             waiting: Waiting::default(),
             desk: parts.desk,
             after_rotations: Vec::new(),
+            creators: BTreeMap::new(),
             inbox: parts.inbox,
             commands: parts.commands,
             clients: parts.clients,
@@ -122,6 +125,7 @@ impl Daemon {
                     Source::Signal => self.ending = true,
                     Source::Connection(number) => self.connections.serve(number, &self.poll, &mut self.machine),
                     Source::Process(watch) => self.connections.process_ended(watch, &self.poll, &mut self.machine),
+                    Source::Creator(session) => self.creator_ended(session),
                 }
                 self.carry_out();
             }

@@ -24,6 +24,7 @@ pub mod commands;
 pub mod complaints;
 pub mod connections;
 pub mod consumer;
+pub mod creator;
 pub mod daemon;
 pub mod host;
 pub mod inbox;

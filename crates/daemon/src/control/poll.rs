@@ -9,7 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::link::Domain;
+use crate::link::{Domain, SessionId};
 
 /// Events taken at once. The rest comes with the next call.
 const EVENT_COUNT_MAX: usize = 64;
@@ -35,6 +35,8 @@ pub enum Source {
     Connection(u64),
     /// The process of this number ended.
     Process(u64),
+    /// The process ended that created the session, which is bound to it.
+    Creator(SessionId),
 }
 
 impl Source {
@@ -49,6 +51,7 @@ impl Source {
             Source::Signal => (3, 0),
             Source::Connection(number) => (4, number),
             Source::Process(number) => (5, number),
+            Source::Creator(session) => (6, session),
         };
         epoll::EventData::new_u64(number << Source::KIND_BITS | kind)
     }
@@ -62,7 +65,8 @@ impl Source {
             2 => Source::Consumer(Domain::Kernel),
             3 => Source::Signal,
             4 => Source::Connection(number),
-            _ => Source::Process(number),
+            5 => Source::Process(number),
+            _ => Source::Creator(number),
         }
     }
 }

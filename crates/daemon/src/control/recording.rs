@@ -89,9 +89,23 @@ impl Daemon {
         asking: Person,
         answer: Answer<SnapshotTaken>,
     ) {
-        let (session, Output { folder: output, owner }) = match self.prepare_snapshot(session, output, asking) {
+        match self.machine.find_session(session.as_deref()) {
+            Ok(session) => self.snapshot(session, output, asking, |daemon, taken| daemon.reply(answer, taken)),
+            Err(refusal) => self.reply(answer, Err(refusal)),
+        }
+    }
+
+    /// The same of a session that is there; goes on when the snapshot is written.
+    pub(super) fn snapshot(
+        &mut self,
+        session: SessionId,
+        output: Option<String>,
+        asking: Person,
+        done: impl FnOnce(&mut Daemon, Result<SnapshotTaken, Refusal>) + 'static,
+    ) {
+        let Output { folder: output, owner } = match self.prepare_snapshot(session, output, asking) {
             Ok(prepared) => prepared,
-            Err(refusal) => return self.reply(answer, Err(refusal)),
+            Err(refusal) => return done(self, Err(refusal)),
         };
         let requests = self.machine.take_snapshot(session, output.clone(), owner);
         let then = move |daemon: &mut Daemon, ended: Ended| {
@@ -109,18 +123,17 @@ impl Daemon {
                     packets: sum(|totals| totals.packets),
                 }
             });
-            daemon.reply(answer, taken);
+            done(daemon, taken);
         };
         self.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
     }
 
     fn prepare_snapshot(
         &mut self,
-        session: Option<String>,
+        session: SessionId,
         output: Option<String>,
         asking: Person,
-    ) -> Result<(SessionId, Output), Refusal> {
-        let session = self.machine.find_session(session.as_deref())?;
+    ) -> Result<Output, Refusal> {
         let number = self.machine.next_snapshot(session)?;
         let output = match output {
             Some(output) => Output {
@@ -136,6 +149,6 @@ impl Daemon {
             }
         };
         make_output(&output.folder, &output.owner)?;
-        Ok((session, output))
+        Ok(output)
     }
 }

@@ -15,9 +15,12 @@ use piste_control::interface::{
     Call_Stop, Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked,
     VarlinkInterface, new,
 };
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::Pid;
 use varlink::{ConnectionHandler, VarlinkService};
 
 use super::commands::SessionRequest;
+use super::creator;
 use super::daemon::Daemon;
 use super::inbox::{Answer, Connected, Inbox};
 use super::kernel_commands::Prepared;
@@ -73,6 +76,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
             inbox: inbox.clone(),
             desk: desk.clone(),
             person,
+            pid: socket_peercred(&stream).ok().map(|peer| peer.pid),
         };
         let thread = thread::Builder::new()
             .name("pisted-client".into())
@@ -100,6 +104,8 @@ struct Server {
     desk: KernelDesk,
     /// Who asks.
     person: Person,
+    /// From which process; absent where it is out of sight.
+    pid: Option<Pid>,
 }
 
 impl Server {
@@ -152,6 +158,7 @@ impl VarlinkInterface for Server {
         snapshot: bool,
         record_id: Option<String>,
         never_current: Option<bool>,
+        bound: Option<bool>,
     ) -> varlink::Result<()> {
         let wanted = SessionRequest {
             name,
@@ -160,6 +167,7 @@ impl VarlinkInterface for Server {
             record_id,
             never_current: never_current.unwrap_or(false),
             owner: self.person.clone(),
+            bound_to: self.pid.filter(|_| bound.unwrap_or(false)).map(creator::of),
         };
         let answer = self.inbox.ask(|daemon, answer| daemon.create_session(wanted, answer));
         reply!(call, answer, session => session)

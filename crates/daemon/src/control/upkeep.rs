@@ -69,6 +69,9 @@ impl Daemon {
         for (session, requests) in self.machine.close_again() {
             self.end_when_closed(session, requests);
         }
+        for session in self.machine.open_session_ids() {
+            self.watch_creator(session);
+        }
         self.carry_out();
         for message in belongings.messages {
             self.hear(Domain::User, message);

@@ -34,7 +34,7 @@ pub use machine::{Effect, Host, Machine, Pending};
 pub use refusal::Refusal;
 pub use rotation::Chunk;
 pub use sessions::{Change, ProgramId, Sessions};
-pub use tracing_session::{Moment, SessionIdentity, SessionState};
+pub use tracing_session::{Creator, Moment, Session, SessionIdentity, SessionState};
 
 #[cfg(test)]
 mod tests;

@@ -74,8 +74,19 @@ pub struct SessionIdentity {
     /// It does not become the current session by itself; neither does one with a record id.
     #[serde(default)]
     pub never_current: bool,
+    /// It ends with this process.
+    #[serde(default)]
+    pub bound_to: Option<Creator>,
     /// What the trace says about itself.
     pub trace: Trace,
+}
+
+/// A process, and when it started, in ticks of /proc/PID/stat: tells it from a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "said above")]
+pub struct Creator {
+    pub pid: i32,
+    pub start: u64,
 }
 
 impl SessionIdentity {

@@ -131,7 +131,7 @@ impl Pisted {
         let mut client = self.client();
         let output = self.output(session).to_str().unwrap().to_owned();
         client
-            .create_session(Some(session.into()), Some(output), false, None, None)
+            .create_session(Some(session.into()), Some(output), false, None, None, None)
             .call()
             .unwrap();
         client

@@ -68,6 +68,7 @@ fn identity(name: &str) -> SessionIdentity {
         snapshot: false,
         record_id: None,
         never_current: false,
+        bound_to: None,
         trace,
     }
 }

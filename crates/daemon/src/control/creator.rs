@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sessions that are bound to the process which created them, as those of `piste record` are: when it ends without having destroyed its
+//! session, killed as may be, pisted does.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::daemon::Daemon;
+use super::host;
+use super::poll::Source;
+use crate::link::SessionId;
+use crate::session::{Creator, Session, SessionState};
+
+/// A process that runs.
+pub fn of(pid: Pid) -> Creator {
+    let pid = pid.as_raw_nonzero().get();
+    Creator {
+        pid,
+        start: host::process_start(pid).unwrap_or(0),
+    }
+}
+
+impl Daemon {
+    /// Waits for the end of the process that a session is bound to, if it is to any.
+    pub(super) fn watch_creator(&mut self, session: SessionId) {
+        let Some(creator) = self.machine.session(session).identity.bound_to else {
+            return;
+        };
+        // Opened before it is looked at: from then on the number cannot be another one's.
+        let opened = Pid::from_raw(creator.pid).map_or(Err(Errno::SRCH), |pid| pidfd_open(pid, PidfdFlags::empty()));
+        let watched = match opened {
+            Ok(_) | Err(Errno::SRCH) if host::process_start(creator.pid) != Some(creator.start) => {
+                return self.creator_ended(session);
+            }
+            opened => opened.map_err(io::Error::from).and_then(|process| {
+                self.poll.add(&process, Source::Creator(session))?;
+                Ok(process)
+            }),
+        };
+        match watched {
+            Ok(process) => drop(self.creators.insert(session, process)),
+            Err(error) => {
+                let what = format!(
+                    "it does not end with process {}, which created it: {error}",
+                    creator.pid
+                );
+                self.machine.add_finding(session, what);
+            }
+        }
+    }
+
+    /// The process has ended that a session is bound to. What only memory has of the session is written first.
+    pub(super) fn creator_ended(&mut self, session: SessionId) {
+        self.creators.remove(&session);
+        if !self.is_open(session) {
+            return;
+        }
+        let Session { identity, state, .. } = self.machine.session(session);
+        let (name, output, owner) = (&identity.name, identity.output.display(), identity.owner.clone());
+        eprintln!("pisted: session {name}, which records to {output}, ends: the process that created it is gone");
+        if identity.snapshot && *state != SessionState::Inactive {
+            self.snapshot(session, None, owner, move |daemon, _| {
+                if daemon.is_open(session) {
+                    daemon.end_session(session, |_, _| {});
+                }
+            });
+        } else {
+            self.end_session(session, |_, _| {});
+        }
+    }
+
+    /// Nobody destroys it yet.
+    fn is_open(&self, session: SessionId) -> bool {
+        let state = self.machine.sessions().get(session).map(|session| session.state);
+        state.is_some_and(|state| state != SessionState::Closing)
+    }
+}
