@@ -200,7 +200,7 @@ impl System {
                     return;
                 };
                 self.enter_cpu(cpu, at.ns);
-                if at.tid.is_some_and(|tid| tid != 0) && self.cpu(cpu).is_idle() {
+                if at.tid.is_some_and(|tid| tid != 0) && self.may_have_another(cpu) {
                     self.current(cpu, &at, to);
                 }
                 match *fact {
@@ -220,6 +220,15 @@ impl System {
                 self.cpu(cpu).last_ns = at.ns;
             }
         }
+    }
+
+    /// Another thread than the known one may have the CPU by now, and no event told that it turned to it.
+    fn may_have_another(&self, cpu: u32) -> bool {
+        let Some(known) = &self.cpus[cpu as usize] else {
+            return false;
+        };
+        let is_followed = |id: ThreadId| self.threads[id.index()].is_followed;
+        known.is_idle() || self.circumstances.is_partial && known.current.is_some_and(|id| !is_followed(id))
     }
 
     /// Events turn out to be missing, from the latest one on or later.

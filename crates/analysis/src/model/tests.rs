@@ -442,33 +442,52 @@ fn check_no_two_on_a_cpu(run: &Run, seed: u64) {
     }
 }
 
-#[test]
-fn without_switches_a_call_lasts_while_others_have_its_cpu() {
+/// What is known without switches: calls as `(TID, begin, end)`, of entries and exits on CPU 0.
+fn calls_without_switches(gaps: &[Gap], events: &[(i64, i32, bool)]) -> Vec<(i32, i64, i64)> {
     let mut run = Run::new(Circumstances {
         is_partial: true,
         has_switches: false,
+        gaps: Gaps::new(gaps),
         ..Circumstances::whole(0)
     });
     let call = run.system.names.keep(b"nanosleep");
-    let entry = Fact::CallEntry {
-        call,
-        arguments: Arguments::default(),
-    };
-    let exit = Fact::CallExit {
-        call: Some(call),
-        result: 0,
-    };
-    for (ns, tid, fact) in [(10, 1, &entry), (20, 2, &entry), (30, 2, &exit), (50, 1, &exit)] {
+    for &(ns, tid, is_entry) in events {
+        let fact = match is_entry {
+            true => Fact::CallEntry {
+                call,
+                arguments: Arguments::default(),
+            },
+            false => Fact::CallExit {
+                call: Some(call),
+                result: 0,
+            },
+        };
         let at = At {
             ns,
             cpu: Some(0),
             tid: Some(tid),
         };
-        run.system.apply(fact, at, &mut run.kept);
+        run.system.apply(&fact, at, &mut run.kept);
     }
     let calls = run.kept.calls.iter();
-    let calls: Vec<_> = calls
+    calls
         .map(|call| (run.system.thread(call.thread).tid, call.begin_ns, call.end_ns))
-        .collect();
-    assert_eq!(calls, [(2, 20, 30), (1, 10, 50)]);
+        .collect()
+}
+
+#[test]
+fn without_switches_a_call_lasts_while_others_have_its_cpu() {
+    let events = [(10, 1, true), (20, 2, true), (30, 2, false), (50, 1, false)];
+    assert_eq!(calls_without_switches(&[], &events), [(2, 20, 30), (1, 10, 50)]);
+}
+
+#[test]
+fn without_switches_a_call_may_have_ended_on_a_cpu_whose_events_are_missing() {
+    let gap = Gap {
+        cpu: Some(1),
+        begin_ns: 12,
+        end_ns: 15,
+    };
+    let events = [(10, 1, true), (20, 1, false), (30, 1, true), (40, 1, false)];
+    assert_eq!(calls_without_switches(&[gap], &events), [(1, 30, 40)]);
 }

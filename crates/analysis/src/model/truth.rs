@@ -67,6 +67,8 @@ enum Damage {
     Partial,
     /// Only what happened on some threads is left, not who turned to them and woke them.
     OwnEvents,
+    /// Of these some are missing, as with [`Damage::Gaps`].
+    OwnEventsWithGaps,
     /// Events are left out that nobody knows of.
     SomeEvents,
     NoWaking,
@@ -116,22 +118,7 @@ impl Case {
         let events = &mut machine.events;
         match self.damage {
             Damage::Nothing => {}
-            Damage::Gaps => {
-                let count = 1 + some(5);
-                let gaps: Vec<Gap> = (0..count)
-                    .map(|_| {
-                        let begin_ns = some(end_ns);
-                        let cpu = [None, Some(0), Some(1), Some(2)][some(4) as usize];
-                        let end_ns = begin_ns + 1 + some(300);
-                        Gap { cpu, begin_ns, end_ns }
-                    })
-                    .collect();
-                for gap in &gaps {
-                    let cpu = gap.cpu.unwrap_or(some(3) as u32);
-                    events.retain(|(at, _)| at.cpu != Some(cpu) || at.ns <= gap.begin_ns || at.ns >= gap.end_ns);
-                }
-                circumstances.gaps = Gaps::new(&gaps);
-            }
+            Damage::Gaps => circumstances.gaps = lose_parts(events, end_ns, &mut some),
             Damage::NoCpu(cpu) => {
                 events.retain(|(at, _)| at.cpu != Some(cpu));
                 let gap = |cpu| Gap {
@@ -163,11 +150,14 @@ impl Case {
                 keep_some_threads(events, &mut some);
                 circumstances.is_partial = true;
             }
-            Damage::OwnEvents => {
+            Damage::OwnEvents | Damage::OwnEventsWithGaps => {
                 let chosen: BTreeSet<i32> = (1..=20).filter(|_| some(2) == 0).collect();
                 events.retain(|(at, _)| at.tid.is_some_and(|tid| chosen.contains(&tid)));
                 circumstances.is_partial = true;
                 circumstances.has_switches = false;
+                if self.damage == Damage::OwnEventsWithGaps {
+                    circumstances.gaps = lose_parts(events, end_ns, &mut some);
+                }
             }
             Damage::SomeEvents => {
                 events.retain(|_| some(3) > 0);
@@ -207,7 +197,7 @@ impl Case {
             let has_tids = self.has_tids
                 || matches!(
                     self.damage,
-                    Damage::Partial | Damage::OwnEvents | Damage::NoIdleEnds(..)
+                    Damage::Partial | Damage::OwnEvents | Damage::OwnEventsWithGaps | Damage::NoIdleEnds(..)
                 );
             let tid = at.tid.filter(|_| has_tids && system.wants_tid(at.cpu, at.ns));
             system.apply(fact, At { tid, ..*at }, &mut told);
@@ -241,6 +231,24 @@ fn keep_some_threads(events: &mut Vec<(At, Fact<'_>)>, some: &mut impl FnMut(i64
         }
         is_kept
     });
+}
+
+/// Takes the events of CPUs away for some times, and tells when; not always of which CPU.
+fn lose_parts(events: &mut Vec<(At, Fact<'_>)>, end_ns: i64, some: &mut impl FnMut(i64) -> i64) -> Gaps {
+    let count = 1 + some(5);
+    let gaps: Vec<Gap> = (0..count)
+        .map(|_| {
+            let begin_ns = some(end_ns);
+            let cpu = [None, Some(0), Some(1), Some(2)][some(4) as usize];
+            let end_ns = begin_ns + 1 + some(300);
+            Gap { cpu, begin_ns, end_ns }
+        })
+        .collect();
+    for gap in &gaps {
+        let cpu = gap.cpu.unwrap_or(some(3) as u32);
+        events.retain(|(at, _)| at.cpu != Some(cpu) || at.ns <= gap.begin_ns || at.ns >= gap.end_ns);
+    }
+    Gaps::new(&gaps)
 }
 
 fn survey(events: &[(At, Fact<'_>)]) -> Survey {
@@ -356,6 +364,7 @@ fn what_is_known_of_a_damaged_trace_is_true() {
         (Damage::LateBegin, 95),
         (Damage::Partial, 10),
         (Damage::OwnEvents, 0),
+        (Damage::OwnEventsWithGaps, 0),
         (Damage::SomeEvents, 0),
         (Damage::NoWaking, 90),
         (Damage::NoWakeups, 90),

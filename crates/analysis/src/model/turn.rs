@@ -98,6 +98,13 @@ impl System {
         let thread = &mut self.threads[id.index()];
         thread.wake = thread.wake.filter(is_sure);
         thread.woken = thread.woken.filter(is_sure);
+        // Where no switch tells that it has left its CPU, its call may have gone on, and ended, on any.
+        if let Calling::Inside(_, Some(begin_ns)) = thread.call
+            && !self.circumstances.has_switches
+            && gaps.within(begin_ns, now_ns, None).is_some()
+        {
+            thread.call = Calling::Unknown;
+        }
         let (known, since_ns) = (thread.state, thread.since_ns);
         if matches!(known, State::Unknown | State::Unborn | State::Dead) {
             return;
