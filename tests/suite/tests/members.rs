@@ -197,6 +197,88 @@ fn member_leads_pisted_to_no_file_of_others_with_the_kernel() {
     expect_untouched(&victim);
 }
 
+/// Only root may read it.
+fn hide(path: &Path) {
+    fs::set_permissions(path, Permissions::from_mode(0o700)).expect("it is ours");
+}
+
+fn expect_denied(finished: &Finished) {
+    let told = finished.to_string();
+    assert!(!finished.success() && told.contains("Permission denied"), "{told}");
+}
+
+/// A program of the same functions under other names.
+fn renamed_probed(place: &Workplace, name: &str) -> PathBuf {
+    let program = place.path(name);
+    let rename = ["--redefine-sym", "work=secret_work"];
+    process::run(
+        Command::new("objcopy")
+            .args(rename)
+            .arg(place.program("probed.c"))
+            .arg(&program),
+    )
+    .expect_success();
+    program
+}
+
+#[test]
+fn member_learns_no_names_of_what_the_member_may_not_read() {
+    let place = Workplace::new();
+    let Some(open) = open(&place) else { return };
+    let program = place.program("probed.c");
+    let list = |path: &Path, kind: &str| open.piste(&["list", kind, text(path)]);
+    assert!(list(&program, "--symbols").expect_success().stdout.contains("work"));
+    assert!(list(&program, "--usdt").expect_success().stdout.contains("shop:order"));
+
+    // The names of a program that was stripped are in its debug file.
+    let (stripped, debug) = (place.path("stripped"), place.path("stripped.debug"));
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    let binutils = |arguments: &[&str]| {
+        process::run(Command::new("objcopy").args(arguments)).expect_success();
+    };
+    binutils(&["--only-keep-debug", text(&program), text(&debug)]);
+    binutils(&["--strip-all", &link, text(&program), text(&stripped)]);
+    assert!(list(&stripped, "--symbols").stdout.contains("work"));
+    hide(&debug);
+    assert!(!list(&stripped, "--symbols").to_string().contains("work"));
+    let of_root = place.piste_succeeds(&["list", "--symbols", text(&stripped)]);
+    assert!(of_root.contains("work"), "{of_root}");
+
+    hide(&program);
+    expect_denied(&list(&program, "--symbols"));
+    expect_denied(&list(&program, "--usdt"));
+}
+
+#[test]
+fn member_probes_nothing_that_the_member_may_not_read() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(open) = open(&place) else { return };
+    let (program, secret) = (place.program("probed.c"), renamed_probed(&place, "secret"));
+    hide(&secret);
+    let home = open.home();
+    open.piste(&["create", "probes", "-o", text(&home.join("trace"))])
+        .expect_success();
+    let enable = |options: &[&str]| open.piste(&[&["enable-event", "-k"], options].concat());
+    expect_denied(&enable(&["--uprobe", &format!("{}:secret_work", secret.display())]));
+    expect_denied(&enable(&["--usdt", &format!("{}:shop:order", secret.display())]));
+
+    // What was looked at may be something else when it is probed.
+    let way = home.join("way");
+    symlink(&program, &way).expect("a link");
+    enable(&["--uprobe", &format!("{}:work", way.display())]).expect_success();
+    fs::remove_file(&way).expect("it is ours");
+    symlink(&secret, &way).expect("a link");
+    enable(&["sched_switch"]).expect_success();
+    let status = open.piste(&["status", "probes"]);
+    assert!(!status.to_string().contains("secret_work"), "{status}");
+    assert!(status.to_string().contains("Permission denied"), "{status}");
+
+    // Nor does anybody probe it for somebody who may not.
+    let of_root = format!("{}:secret_work", secret.display());
+    expect_denied(&place.piste(&["enable-event", "-k", "-s", "probes", "--uprobe", &of_root]));
+    open.piste(&["destroy", "probes"]).expect_success();
+}
+
 #[test]
 fn folders_are_made_only_where_the_member_may_and_are_the_members() {
     let place = Workplace::new();
