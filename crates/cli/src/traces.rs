@@ -40,7 +40,7 @@ fn line(finding: &Finding) -> String {
     let file = finding.file.to_string_lossy();
     let place = match (finding.kind, finding.count) {
         (Kind::RepeatedPackets, _) => String::new(),
-        (_, 1) => format!(", at byte {}", finding.offset),
+        (Kind::MissingPackets, _) | (_, 1) => format!(", at byte {}", finding.offset),
         (_, times) => format!(
             ", {} times, first at byte {}",
             count(times.cast_signed()),

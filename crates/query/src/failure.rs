@@ -134,7 +134,7 @@ pub(crate) fn tell_findings(findings: &Findings) {
     for finding in findings.iter().filter(|finding| !is_loss(finding.kind)) {
         let place = match (finding.kind, finding.count) {
             (Kind::RepeatedPackets, _) => String::new(),
-            (_, 1) => format!(", at byte {}", finding.offset),
+            (Kind::MissingPackets, _) | (_, 1) => format!(", at byte {}", finding.offset),
             (_, times) => format!(", {times} times, first at byte {}", finding.offset),
         };
         tell(&format!("{}: {}{place}", finding.file.display(), finding.what));

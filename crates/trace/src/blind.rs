@@ -25,7 +25,7 @@ pub struct Blind<'t> {
 }
 
 /// The blind parts of a trace, as far as its index tells: what the tracer lost, what was overwritten before the first packet, and bytes in
-/// which no packet was found. Events that cannot be read are met by who reads them ([`crate::Merge::blind`]).
+/// which no packet was found, or the end of a file that has lost packets. Events that cannot be read are met by who reads them ([`crate::Merge::blind`]).
 pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
     let span = Span::of([trace]).unwrap_or(Span::ALL);
     let mut parts = Vec::new();
@@ -57,8 +57,8 @@ pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
             }
             read_bytes = packet.offset + packet.bytes;
         }
-        if let Some(last) = stream.packets.last().filter(|_| read_bytes < stream.state.bytes) {
-            parts.push(part(last.end, None));
+        if read_bytes < stream.state.bytes && !stream.packets.is_empty() || stream.missing_packets > 0 {
+            parts.push(part(stream.packets.last().and_then(|last| last.end), None));
         }
     }
     parts.retain(|part| part.begin_ns <= part.end_ns);

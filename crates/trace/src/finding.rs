@@ -32,6 +32,8 @@ pub enum Kind {
     OtherTrace,
     /// A CPU whose events begin late or end early.
     Unrecorded,
+    /// Packets that a file has lost at its end, as the index tells that the tracer wrote beside it. The sentence says how many there are.
+    MissingPackets,
     /// A file that cannot be read.
     UnreadableFile,
     /// Packets that another of the traces has as well. The sentence says how many there are; they are of a trace, and of no place in a file.

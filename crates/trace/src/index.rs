@@ -4,6 +4,7 @@
 
 mod build;
 pub(crate) mod cache;
+mod of_tracer;
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,6 +37,8 @@ pub struct StreamIndex {
     pub packets: Vec<Packet>,
     /// Where something is missing.
     pub losses: Vec<Loss>,
+    /// Packets that its file has lost at its end, as the tracer's own index tells.
+    pub missing_packets: u64,
 }
 
 /// Tells whether a file has changed.
@@ -136,8 +139,10 @@ pub(crate) fn load(
         // Where it cannot be kept, it is built again.
         let _ = cache::save(folder, metadata, &streams, findings);
     }
+    let is_of_piste = plan.schema.environment.iter().any(|(key, _)| key == "piste_version");
     let mut next = 0;
     for stream in &mut streams {
+        stream.missing_packets = of_tracer::missing_packets(folder, stream, is_of_piste);
         let has_begin = stream.packets.first().is_some_and(|packet| packet.begin.is_some());
         let own = stream.stream_id.filter(|_| has_begin);
         stream.number = own.unwrap_or(next);
@@ -161,6 +166,19 @@ pub(crate) fn state_of(path: &Path) -> std::io::Result<FileState> {
 
 /// Adds what the tracer says is missing.
 fn report(stream: &StreamIndex, findings: &mut Findings) {
+    if stream.missing_packets > 0 {
+        let packets = match stream.missing_packets {
+            1 => "the last packet".to_owned(),
+            many => format!("the last {many} packets"),
+        };
+        findings.add(crate::Finding {
+            kind: Kind::MissingPackets,
+            file: stream.path.clone(),
+            count: stream.missing_packets,
+            offset: stream.state.bytes,
+            what: format!("the file has lost {packets} that its index lists"),
+        });
+    }
     for loss in &stream.losses {
         let offset = stream
             .packets

@@ -17,6 +17,8 @@ struct Recorded {
     /// Of `metadata` and the stream.
     trace: PathBuf,
     stream: PathBuf,
+    /// Of the tracer, of the stream.
+    index: PathBuf,
     /// Behind the last packet.
     bytes: u64,
     events: u64,
@@ -53,16 +55,19 @@ impl Recorded {
             let name = file.file_name().expect("it has a name");
             fs::copy(&file, trace.join(name)).expect("it is copied");
             if name != "metadata" && fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0) {
-                streams.push(trace.join(name));
+                let mut index = name.to_owned();
+                index.push(".idx");
+                streams.push((trace.join(name), file.with_file_name("index").join(index)));
             }
         }
-        streams.sort_by_key(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
-        let stream = streams.pop().expect("a stream with events");
+        streams.sort_by_key(|(path, _)| fs::metadata(path).map_or(0, |metadata| metadata.len()));
+        let (stream, index) = streams.pop().expect("a stream with events");
         let mut recorded = Recorded {
             bytes: fs::metadata(&stream).expect("it is there").len(),
             place,
             trace,
             stream,
+            index,
             events: recording.events(),
         };
         assert!(recorded.bytes > 4 * PACKET_BYTES, "{} bytes", recorded.bytes);
@@ -203,6 +208,33 @@ fn files_that_are_cut_give_what_is_before() {
     }
     recorded.restore(&[]);
     assert_eq!(recorded.read(), (0, vec![]));
+}
+
+/// Cut at the end of a packet, a file looks whole.
+#[test]
+fn packets_that_a_file_has_lost_are_known_from_its_index() {
+    let recorded = Recorded::new();
+    let folder = recorded.trace.join("index");
+    fs::create_dir(&folder).expect("a folder is made");
+    let index = folder.join(recorded.index.file_name().expect("a name"));
+    fs::copy(&recorded.index, index).expect("it is copied");
+    assert_eq!(recorded.read(), (recorded.events, vec![]));
+    let whole = fs::read(&recorded.stream).expect("it can be read");
+    let starts = packets(&whole);
+    let missing = |count: usize, offset: usize| ("missing_packets".to_owned(), count as u64, offset as u64);
+    for left in [starts.len() - 1, 2, 0] {
+        recorded.restore(&whole[..starts[left]]);
+        let (events, findings) = recorded.read();
+        assert!(events < recorded.events, "{events}");
+        assert_eq!(findings, [missing(starts.len() - left, starts[left])]);
+    }
+    recorded.restore(&whole[..starts[2]]);
+    let view = recorded.place.piste(&["view", recorded.trace.to_str().expect("UTF-8")]);
+    let sentence = format!(
+        "the file has lost the last {} packets that its index lists, at byte",
+        starts.len() - 2
+    );
+    assert!(view.stderr.contains(&sentence), "{}", view.stderr);
 }
 
 #[test]

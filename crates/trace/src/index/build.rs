@@ -49,6 +49,7 @@ pub(super) fn index(
             first_number: None,
             packets: Vec::new(),
             losses: Vec::new(),
+            missing_packets: 0,
         },
         discarded: 0,
         sequence: None,

@@ -200,6 +200,7 @@ fn decode(folder: &Path, bytes: &[u8]) -> Option<(u64, Vec<StreamIndex>)> {
             first_number,
             packets,
             losses,
+            missing_packets: 0,
         };
         if !is_file_name(name) || !is_sound(&stream) {
             return None;
@@ -296,6 +297,7 @@ mod tests {
                 discarded_events: 9,
                 lost_packets: 0,
             }],
+            missing_packets: 0,
         }]
     }
 

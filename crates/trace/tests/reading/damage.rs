@@ -2,9 +2,12 @@
 //! What is missing or damaged is found with its place, and everything else is read.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use piste_ctf::index::{Entry, file_header};
 use piste_trace::Span;
 use piste_trace::blind::blind;
 
@@ -103,6 +106,104 @@ fn behind_a_damaged_packet_the_next_is_read() {
             format!("DamagedPacket 1 at {packet_bytes}")
         ]
     );
+}
+
+/// The index that a tracer writes beside the only stream of a place.
+fn write_index(place: &Place, change: impl FnOnce(&mut Vec<Entry>)) -> PathBuf {
+    let packet_bytes = (HEAD_BYTES + 2 * EVENT_BYTES) as u64;
+    let entry = |number: u64| Entry {
+        offset_bytes: number * packet_bytes,
+        packet_bits: 8 * packet_bytes,
+        content_bits: 8 * packet_bytes,
+        timestamp_begin: 10 + 20 * number,
+        timestamp_end: 20 + 20 * number,
+        packet_seq_num: number,
+        ..Entry::default()
+    };
+    let mut entries: Vec<Entry> = (0..3).map(entry).collect();
+    change(&mut entries);
+    let bytes: Vec<u8> = file_header()
+        .into_iter()
+        .chain(entries.iter().flat_map(Entry::encode))
+        .collect();
+    let folder = place.folder.join("index");
+    fs::create_dir_all(&folder).expect("a folder is made");
+    fs::write(folder.join("a.idx"), bytes).expect("it is written");
+    folder.join("a.idx")
+}
+
+#[test]
+fn packets_that_a_file_has_lost_at_its_end_are_told_by_its_index() {
+    let place = place();
+    let packet_bytes = HEAD_BYTES + 2 * EVENT_BYTES;
+    let index = write_index(&place, |_| {});
+    assert_eq!(place.read(Span::ALL).1, Vec::<String>::new());
+    // One of those that are missing is there in part.
+    place.damage("a", |bytes| bytes.truncate(packet_bytes + 50));
+    assert_eq!(
+        place.read(Span::ALL).1,
+        [
+            format!("CutFile 1 at {packet_bytes}"),
+            format!("MissingPackets 1 at {}", packet_bytes + 50)
+        ]
+    );
+    place.damage("a", |bytes| bytes.truncate(packet_bytes));
+    let (values, findings) = place.read(Span::ALL);
+    assert_eq!(values, "1 2");
+    assert_eq!(findings, [format!("MissingPackets 2 at {packet_bytes}")]);
+    let (traces, _) = place.open();
+    let parts = blind(&traces[0]);
+    assert_eq!((parts.len(), parts[0].begin_ns), (1, 20));
+    // An entry that is being written.
+    fs::File::options()
+        .append(true)
+        .open(&index)
+        .and_then(|mut file| file.write_all(&[7; 71]))
+        .expect("it is written");
+    assert_eq!(place.read(Span::ALL).1, [format!("MissingPackets 2 at {packet_bytes}")]);
+}
+
+#[test]
+fn an_index_is_believed_only_where_nothing_speaks_against_it() {
+    let place = place();
+    let packet_bytes = HEAD_BYTES + 2 * EVENT_BYTES;
+    place.damage("a", |bytes| bytes.truncate(packet_bytes));
+    let changes: [fn(&mut Vec<Entry>); 8] = [
+        |entries| entries.truncate(1),
+        |entries| entries.clear(),
+        |entries| entries[0].timestamp_begin += 1,
+        |entries| entries[1].offset_bytes += 8,
+        |entries| entries[1].stream_id += 1,
+        |entries| entries[2].stream_instance_id += 1,
+        |entries| entries[2].timestamp_end = 0,
+        |entries| entries[2].packet_bits = 0,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        write_index(&place, change);
+        assert_eq!(place.read(Span::ALL).1, Vec::<String>::new(), "change {number}");
+    }
+    let index = write_index(&place, |_| {});
+    let whole = fs::read(&index).expect("it is there");
+    for damage in [&whole[..15], &whole[1..], &[]] {
+        fs::write(&index, damage).expect("it is written");
+        assert_eq!(place.read(Span::ALL).1, Vec::<String>::new());
+    }
+    fs::write(&index, &whole).expect("it is written");
+    let file = fs::File::options().write(true).open(&index).expect("it is there");
+    file.set_len(1 << 40).expect("it has a hole");
+    assert_eq!(place.read(Span::ALL).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_file_without_any_packet_has_lost_them_where_piste_wrote_it() {
+    let place = place();
+    write_index(&place, |_| {});
+    place.damage("a", Vec::clear);
+    assert_eq!(place.read(Span::ALL), (String::new(), vec![]));
+    let metadata = place.folder.join("metadata");
+    let text = fs::read_to_string(&metadata).expect("metadata");
+    fs::write(&metadata, text + "env { piste_version = \"0.1.0\"; };\n").expect("it is written");
+    assert_eq!(place.read(Span::ALL).1, ["MissingPackets 3 at 0"]);
 }
 
 #[test]
