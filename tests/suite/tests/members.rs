@@ -189,7 +189,8 @@ fn member_leads_pisted_to_no_file_of_others_with_the_kernel() {
     });
     open.piste(&["enable-event", "-k", "sched_waking"]);
     let pids = (place.pisted(), place.kernel_consumer());
-    open.piste(&["rotate"]);
+    // A chunk that has begun to be finished is waited for until it can be written.
+    open.member("timeout", &["5", text(&open.piste), "rotate"]);
     open.piste(&["stop"]);
     expect_untouched(&victim);
     assert_eq!((place.pisted(), place.kernel_consumer()), pids, "both live on");
