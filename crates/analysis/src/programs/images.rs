@@ -62,6 +62,11 @@ impl Images {
         &self.images[image.0 as usize]
     }
 
+    /// Whether anything says which files lie where in it.
+    pub fn has_files(&self, image: ImageId) -> bool {
+        !self.get(image).parts.is_empty()
+    }
+
     /// What is known of a file.
     pub fn file(&self, file: FileId) -> &File {
         &self.files[file.0 as usize]

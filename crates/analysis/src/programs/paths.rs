@@ -146,9 +146,10 @@ pub struct Line<'t> {
 }
 
 impl Paths {
-    /// The paths that cost most, no more than so many, each below the one that it begins with.
-    pub fn lines(&self, is_wanted: impl Fn(i64) -> bool, limit: usize) -> Vec<Line<'_>> {
-        let totals = self.totals();
+    /// The paths that cost most, no more than so many, each below the one that it begins with: those that cost at least so much, or all that
+    /// something was counted of, which a clock may have found to take no time.
+    pub fn lines(&self, least: Option<i64>, limit: usize) -> Vec<Line<'_>> {
+        let (totals, counted) = (self.totals(), self.counted());
         let dearest = |places: &mut Vec<usize>| {
             places.sort_by(|one, other| {
                 let frames = self.nodes[*one].frame.cmp(&self.nodes[*other].frame);
@@ -156,7 +157,7 @@ impl Paths {
             });
         };
         let mut places: Vec<usize> = (1..self.nodes.len())
-            .filter(|place| is_wanted(totals[*place]))
+            .filter(|place| least.map_or(counted[*place], |least| totals[*place] >= least))
             .collect();
         // A path costs what those that begin with it cost, or more, and is older: the sort is stable.
         places.sort_by_key(|place| std::cmp::Reverse(totals[*place]));
@@ -185,6 +186,18 @@ impl Paths {
             descend(&mut open, PathId(place as u32), depth + 1);
         }
         lines
+    }
+
+    /// Of which paths something was counted, in them or in those that begin with them.
+    fn counted(&self) -> Vec<bool> {
+        let mut counted: Vec<bool> = self.nodes.iter().map(|node| node.own != Cost::default()).collect();
+        // A parent comes before its children.
+        for place in (1..self.nodes.len()).rev() {
+            if counted[place] {
+                counted[self.nodes[place].parent.0 as usize] = true;
+            }
+        }
+        counted
     }
 
     /// Functions, the dearest first: a function that calls itself is counted once.
@@ -305,9 +318,9 @@ mod tests {
             ("a b c", 4, 20),
             ("d", 1, 1),
         ]);
-        let all = shown(&paths.lines(|_| true, 10));
+        let all = shown(&paths.lines(None, 10));
         assert_eq!(all, ["a 1 5 85", " c 1 50 50", " b 2 10 30", "  c 4 20 20", "d 1 1 1"]);
-        let few = shown(&paths.lines(|total| total >= 20, 3));
+        let few = shown(&paths.lines(Some(20), 3));
         assert_eq!(few, ["a 1 5 85", " c 1 50 50", " b 2 10 30"]);
         let functions = shown(&paths.functions());
         assert_eq!(functions, ["c 5 70 70", "b 2 10 30", "a 1 5 85", "d 1 1 1"]);
@@ -327,7 +340,7 @@ mod tests {
     fn paths_that_become_the_same_are_one() {
         let paths = paths(&[("a1 b1", 1, 2), ("a1 b2", 1, 3), ("a2 b1 x", 1, 4)]);
         let merged = paths.map(|frame| (frame != "x").then(|| frame[..1].to_owned()));
-        assert_eq!(shown(&merged.lines(|_| true, 9)), ["a 0 0 9", " b 3 9 9"]);
+        assert_eq!(shown(&merged.lines(None, 9)), ["a 0 0 9", " b 3 9 9"]);
     }
 
     #[test]

@@ -27,7 +27,8 @@ impl Resolve for Pieces {
 
 /// What an analysis finds out of `malloc ADDRESS BYTES [CALLER]`, `realloc FROM ADDRESS BYTES [CALLER]`, `free ADDRESS`, `enter FUNCTION`,
 /// `leave [FUNCTION]`, `switch PREVIOUS NEXT FRAMES...`, `die` likewise, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
-/// `END` (both numbers decimal), of the kernel and all processes when it is `-`. Of the time up to `from_ns` nothing is meant.
+/// `END` (both numbers decimal), of the kernel and all processes when it is `-`. Threads from 100 on are of process 8, of which nothing tells what is
+/// loaded. Of the time up to `from_ns` nothing is meant.
 pub(super) fn run(description: &Description, options: &Options, from_ns: i64, lines: &str) -> Result<Outcome, String> {
     let mut analysis = (description.begin)(options);
     let mut images = Images::default();
@@ -69,13 +70,15 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
         };
         // Of the program are low addresses, of the kernel high ones; the innermost frame is first.
         let (kernel, user): (Vec<u64>, Vec<u64>) = numbers[values..].iter().partition(|frame| **frame >= 0x8000);
+        let tid: Option<i64> = words[1].parse().ok();
+        let pid = Some(if tid >= Some(100) { 8 } else { 7 });
         let event = Event {
             name: words.get(3).copied().unwrap_or_default(),
             ns,
-            pid: Some(7),
-            tid: words[1].parse().ok(),
+            pid,
+            tid,
             comm: b"thread",
-            image: images.current(Some(7)),
+            image: images.current(pid),
             caller: Some(Caller {
                 address: address.copied(),
                 kernel: &kernel,

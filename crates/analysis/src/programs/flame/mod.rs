@@ -259,6 +259,7 @@ impl ProgramAnalysis for Flame {
             });
             outcome.paths.push((name, paths));
         }
+        let unlisted_programs = namer.unlisted_programs();
         if outcome.paths.is_empty() {
             return Err(self.why_nothing());
         }
@@ -268,7 +269,7 @@ impl ProgramAnalysis for Flame {
             outcome
                 .report
                 .tables
-                .push(kind.tree(paths, self.options.min_ns.unwrap_or(1), limit.unwrap_or(TREE_LIMIT)));
+                .push(kind.tree(paths, self.options.min_ns, limit.unwrap_or(TREE_LIMIT)));
             if *name == "calls" {
                 outcome
                     .report
@@ -276,7 +277,7 @@ impl ProgramAnalysis for Flame {
                     .push(functions(paths, &lines, limit.unwrap_or(LIMIT)));
             }
         }
-        outcome.report.notes = self.notes();
+        outcome.report.notes = self.notes(unlisted_programs);
         Ok(outcome)
     }
 }
@@ -356,8 +357,13 @@ impl Flame {
         sentence
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, unlisted_programs: usize) -> Vec<String> {
         let mut notes = Vec::new();
+        if unlisted_programs > 0 {
+            notes.push(format!(
+                "no names are known of code in {unlisted_programs} programs, as nothing tells what is loaded where: `piste record --preload dl -- CMD` does"
+            ));
+        }
         if self.torn_ns > 0 {
             let seconds = self.torn_ns as f64 / 1e9;
             notes.push(format!(

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What paths consist of, by name.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use super::Frame;
 use crate::names::Names;
-use crate::programs::code::{Code, Resolve};
+use crate::programs::code::{Code, Place, Resolve};
 use crate::programs::images::Images;
 
 /// Gives each frame its name once.
@@ -17,6 +19,15 @@ pub(super) struct Namer<'n> {
 }
 
 impl Namer<'_> {
+    /// How many programs have nameless functions, as nothing says which files lie where in them.
+    pub(super) fn unlisted_programs(&self) -> usize {
+        let unlisted = self.known.keys().filter_map(|frame| match frame {
+            Frame::Code(Place::Unknown { image, .. }, _) if !self.images.has_files(*image) => Some(*image),
+            _ => None,
+        });
+        unlisted.collect::<BTreeSet<_>>().len()
+    }
+
     pub(super) fn code(&mut self, frame: Frame) -> Code {
         if let Some(known) = self.known.get(&frame) {
             return known.clone();

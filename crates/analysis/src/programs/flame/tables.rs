@@ -51,13 +51,13 @@ pub(super) const KINDS: [Kind; 3] = [
 ];
 
 impl Kind {
-    pub(super) fn tree(&self, paths: &Paths, least: i64, limit: usize) -> Table {
+    pub(super) fn tree(&self, paths: &Paths, least: Option<i64>, limit: usize) -> Table {
         let mut columns = vec![self.total.with_bar(), SHARE, self.own];
         columns.extend(self.calls);
         columns.extend([DEPTH, FUNCTION]);
         let mut table = Table::new(self.name, self.title, &columns);
         let all = paths.totals()[0];
-        for line in paths.lines(|total| total >= least, limit) {
+        for line in paths.lines(least, limit) {
             let indent = "  ".repeat(line.depth.min(40));
             let mut row = vec![
                 Value::Number(line.total),

@@ -43,6 +43,19 @@ fn time_is_the_innermost_functions() {
 }
 
 #[test]
+fn what_takes_less_than_the_clock_tells_was_called_all_the_same() {
+    let lines = "0 1 enter 1000\n5 1 enter 1010\n5 1 leave 1010\n9 1 leave 1000";
+    let calls = shown(table(&flame(0, lines), "calls"), TREE);
+    assert_eq!(calls, ["9 0 0 shop", "9 9 1   shop:0", "0 0 1     shop:1"]);
+    let options = Options {
+        min_ns: Some(1),
+        ..Options::default()
+    };
+    let outcome = run(&FLAME, &options, 0, lines).expect("something is known");
+    assert_eq!(table(&outcome, "calls").rows.len(), 2);
+}
+
+#[test]
 fn of_a_part_of_time_only_that_counts() {
     let outcome = flame(
         20,
@@ -109,6 +122,21 @@ fn stacks_are_weighed_by_time_off_the_cpu_and_by_their_number() {
 }
 
 #[test]
+fn of_programs_that_nothing_lists_code_has_no_names_and_it_is_said_how_to_get_them() {
+    let outcome = flame(
+        0,
+        "10 1 event wake 1031\n20 100 event wake 1031\n30 101 event wake 1041",
+    );
+    let events = shown(table(&outcome, "events"), &["total", "function"]);
+    assert_eq!(events.len(), 1 + 2 + 2 + 2, "{events:?}");
+    assert!(events.contains(&"1   shop:3".to_owned()), "{events:?}");
+    let notes = [
+        "no names are known of code in 1 programs, as nothing tells what is loaded where: `piste record --preload dl -- CMD` does",
+    ];
+    assert_eq!(outcome.report.notes, notes);
+}
+
+#[test]
 fn functions_that_are_open_where_events_are_missing_are_forgotten() {
     let outcome = flame(
         0,
@@ -129,6 +157,7 @@ fn functions_that_are_open_where_events_are_missing_are_forgotten() {
         [
             "15 0 0 shop",
             "10 10 2   shop:0",
+            "0 0 1     shop:1",
             "5 0 0   (unknown)",
             "5 5 1     shop:2"
         ]
