@@ -57,6 +57,12 @@ impl Images {
         }
     }
 
+    /// The program that a thread runs. Of a thread whose process is not known it is that of the process which it would be the first thread of,
+    /// as the only one of many commands is: a process has the number of its first thread.
+    pub fn of_thread(&mut self, pid: Option<i64>, tid: Option<i64>) -> ImageId {
+        self.current(pid.or(tid))
+    }
+
     /// What is known of it.
     pub fn get(&self, image: ImageId) -> &Image {
         &self.images[image.0 as usize]
@@ -240,6 +246,15 @@ mod tests {
             images.apply(Some(7), &fact);
         }
         images
+    }
+
+    #[test]
+    fn the_first_thread_of_a_process_is_known_by_its_number() {
+        let mut images = check("start\nload 1000 100 shop\nend");
+        let of_process = images.of_thread(Some(7), Some(9));
+        assert_eq!(images.of_thread(None, Some(7)), of_process);
+        assert_ne!(images.of_thread(None, Some(9)), of_process);
+        assert_ne!(images.of_thread(None, None), of_process);
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl<'t> Teller<'t> {
         if let Some(Fact::Program(fact)) = &fact {
             self.images.apply(who.pid, fact);
         }
-        let image = self.images.current(who.pid);
+        let image = self.images.of_thread(who.pid, who.tid);
         let comm = who.comm.as_ref().map_or(&b""[..], |comm| comm.as_bytes());
         // A trace of a program says what it is called, one of the kernel what its threads are.
         let is_called = |name: &str| self.comms.iter().any(|pattern| matches(pattern, name));
