@@ -97,11 +97,7 @@ impl Work<'_> {
         let target = |trace: &Trace| {
             let way = trace.folder.strip_prefix(self.asked).unwrap_or(Path::new(""));
             Ok(Target {
-                // Joined with nothing, a path would end with a slash.
-                folder: match way.as_os_str().is_empty() {
-                    true => unfinished.path().to_owned(),
-                    false => unfinished.path().join(way),
-                },
+                folder: unfinished.make_folders(way)?,
                 metadata: metadata(trace)?,
             })
         };

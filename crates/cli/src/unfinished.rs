@@ -70,6 +70,21 @@ impl Unfinished {
         })
     }
 
+    /// Makes the folders of a way within this one, which is never made anew: a signal may have removed it.
+    pub(crate) fn make_folders(&self, way: &Path) -> Result<PathBuf, Failure> {
+        let mut folder = self.path().to_owned();
+        for name in way {
+            folder.push(name);
+            match privacy::folder().create(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_write(&self.target, &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(folder)
+    }
+
     /// Where it is written.
     pub(crate) fn path(&self) -> &Path {
         self.part.as_deref().unwrap_or(&self.target)
@@ -182,6 +197,20 @@ mod tests {
         let trace = Unfinished::folder(&folder.path().join("trace")).unwrap();
         fs::write(trace.path().join("metadata"), "").unwrap();
         drop(trace);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_is_not_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = Unfinished::folder(&folder.path().join("trace")).unwrap();
+        assert_eq!(trace.make_folders(Path::new("")).unwrap(), trace.path());
+        for _ in 0..2 {
+            let made = trace.make_folders(Path::new("chunk/user")).unwrap();
+            assert!(made.is_dir() && made.starts_with(trace.path()));
+        }
+        remove(trace.path());
+        assert!(trace.make_folders(Path::new("chunk/user")).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 

@@ -38,7 +38,7 @@ const FILES_EACH: usize = 3;
 /// Where a trace is written to.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// A folder, which is made.
+    /// A folder that is there, and empty.
     pub folder: PathBuf,
     /// Its file `metadata`: it must describe the same bytes as that of the trace.
     pub metadata: Vec<u8>,
@@ -101,7 +101,7 @@ pub fn copy(
 ) -> Result<Copied, CopyError> {
     assert_eq!(traces.len(), targets.len());
     for (trace, target) in traces.iter().zip(targets) {
-        make_folders(trace, target)?;
+        begin(trace, target)?;
     }
     match selection.is_any() {
         true => copy_times(traces, targets, selection.span, findings),
@@ -185,20 +185,13 @@ impl Copied {
 /// The folder of index files beside the streams, where a tracer wrote them.
 const INDEX: &str = "index";
 
-fn make_folders(trace: &Trace, target: &Target) -> Result<(), CopyError> {
+fn begin(trace: &Trace, target: &Target) -> Result<(), CopyError> {
     let unwritable = |path: PathBuf| move |error| CopyError::Unwritable { path, error };
-    let folder = &target.folder;
-    let make = |path: PathBuf| {
-        privacy::folder()
-            .recursive(true)
-            .create(&path)
-            .map_err(unwritable(path))
-    };
-    make(folder.clone())?;
     if trace.folder.join(INDEX).is_dir() {
-        make(folder.join(INDEX))?;
+        let index = target.folder.join(INDEX);
+        privacy::folder().create(&index).map_err(unwritable(index.clone()))?;
     }
-    let metadata = folder.join("metadata");
+    let metadata = target.folder.join("metadata");
     privacy::write(&metadata, &target.metadata).map_err(unwritable(metadata.clone()))
 }
 

@@ -95,6 +95,7 @@ impl Place {
             folder: temporary.path().join("trace"),
             metadata: fs::read(self.folder.join("metadata")).expect("it has metadata"),
         };
+        fs::create_dir(&target.folder).expect("a folder is made");
         copy(&traces, std::slice::from_ref(&target), selection, &mut findings).expect("it can be written");
         Place {
             folder: target.folder,
