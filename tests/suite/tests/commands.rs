@@ -388,26 +388,7 @@ fn events_that_snapshots_have_in_common_are_said_to_come_more_than_once() {
 
     // Everyone who reads both says so, and nothing on stdout changes.
     let expression = "name == \"shop:order\"";
-    for arguments in [
-        &["view", output][..],
-        &["stats", output],
-        &["query", output, "SELECT count(*) FROM events"],
-        &[
-            "analyze",
-            "periods",
-            "--begin-event",
-            expression,
-            "--end-event",
-            expression,
-            output,
-        ],
-    ] {
-        let read = place.piste(arguments);
-        read.expect_success();
-        assert!(read.stderr.contains(what), "{arguments:?}: {}", read.stderr);
-        assert!(!read.stderr.contains("byte 0"), "{arguments:?}: {}", read.stderr);
-    }
-    let arguments = [
+    let periods = [
         "analyze",
         "periods",
         "--begin-event",
@@ -416,7 +397,18 @@ fn events_that_snapshots_have_in_common_are_said_to_come_more_than_once() {
         expression,
         output,
     ];
-    let answer = place.piste_json(&arguments);
+    for arguments in [
+        &["view", output][..],
+        &["stats", output],
+        &["query", output, "SELECT count(*) FROM events"],
+        &periods,
+    ] {
+        let read = place.piste(arguments);
+        read.expect_success();
+        assert!(read.stderr.contains(what), "{arguments:?}: {}", read.stderr);
+        assert!(!read.stderr.contains("byte 0"), "{arguments:?}: {}", read.stderr);
+    }
+    let answer = place.piste_json(&periods);
     let notes = answer["notes"].to_string();
     assert!(notes.contains("in more than one of these traces"), "{notes}");
 

@@ -198,6 +198,19 @@ fn ctrl_c_ends_a_recording_of_the_system_and_the_trace_is_whole() {
     assert!(counts(&Trace::at(output)).contains_key("sched_switch"));
 }
 
+/// Snapshots of recordings of the kernel, in their order.
+fn snapshots(place: &Workplace) -> Vec<String> {
+    let folders = place.folders_of_recordings();
+    let found = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
+    let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
+    let written = paths.filter(|path| path.join("kernel/metadata").exists());
+    let mut names: Vec<String> = written.map(|path| path.to_str().expect("UTF-8").to_owned()).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     let Some(place) = kernel::workplace() else { return };
@@ -207,19 +220,11 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     assert_eq!(recorder.running.line(), "ready");
     assert_eq!(recorder.running.ask("begin"), "done");
     recorder.running.signal(Signal::USR1);
-    let snapshots = || -> Vec<_> {
-        let folders = place.folders_of_recordings();
-        let found = folders
-            .iter()
-            .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
-        let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
-        paths.filter(|path| path.join("kernel/metadata").exists()).collect()
-    };
-    wait_until("a snapshot is there", || !snapshots().is_empty());
+    wait_until("a snapshot is there", || !snapshots(&place).is_empty());
     recorder.running.say("end");
     recorder.finish().finished.expect_success();
     let mut numbers = vec![];
-    Trace::at(&snapshots()[0]).for_each(|event| {
+    Trace::at(&snapshots(&place)[0]).for_each(|event| {
         if event.name == "syscall_entry_close" && event.number("fd") >= 1_000_000 {
             numbers.push(event.number("fd") - 1_000_000);
         }
@@ -241,22 +246,11 @@ fn analyses_say_that_snapshots_have_events_in_common() {
     assert_eq!(recorder.running.line(), "ready");
     assert_eq!(recorder.running.ask("begin"), "done");
     recorder.running.signal(Signal::USR1);
-    let snapshots = || -> Vec<String> {
-        let folders = place.folders_of_recordings();
-        let found = folders
-            .iter()
-            .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
-        let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
-        let written = paths.filter(|path| path.join("kernel/metadata").exists());
-        let mut names: Vec<String> = written.map(|path| path.to_str().expect("UTF-8").to_owned()).collect();
-        names.sort();
-        names
-    };
-    wait_until("a snapshot is there", || !snapshots().is_empty());
+    wait_until("a snapshot is there", || !snapshots(&place).is_empty());
     recorder.running.say("end");
     let finished = recorder.finish().finished;
     finished.expect_success();
-    let snapshots = snapshots();
+    let snapshots = snapshots(&place);
     let [first, second] = &snapshots[..] else {
         panic!("{snapshots:?}")
     };
