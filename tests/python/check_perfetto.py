@@ -153,7 +153,7 @@ def main():
             on_threads.append(event)
 
     sequences, tracks, open_slices = defaultdict(Sequence), {}, defaultdict(list)
-    told, counts, last = set(), Counter(), defaultdict(int)
+    told, counts, last, running = set(), Counter(), defaultdict(int), {}
     has_new_tasks = any(event["name"] == "task_newtask" for event in document["events"])
     for packet in trace.packet:
         expect(packet.trusted_packet_sequence_id != 0, "a packet without a sequence")
@@ -168,6 +168,17 @@ def main():
                 if event.HasField("task_newtask") and not has_new_tasks:
                     counts["new tasks"] += 1
                     continue
+                if event.HasField("sched_switch"):
+                    switch, was = event.sched_switch, running.get(bundle.cpu)
+                    running[bundle.cpu] = switch.next_pid
+                    expect(was is None or was == switch.prev_pid, f"{event} after {was}")
+                    if not switch.HasField("prev_prio"):
+                        # The trace has no such switch, but an event of another thread than the one that had the CPU.
+                        expect(switch.prev_pid != switch.next_pid, f"{event}")
+                        counts["arrivals that were not told"] += 1
+                        continue
+                elif on_cpus[bundle.cpu][0]["name"].startswith(("irq_", "sched_")):
+                    expect(running.get(bundle.cpu, event.pid) == event.pid, f"{event} on a CPU that {running.get(bundle.cpu)} has")
                 expected = on_cpus[bundle.cpu].popleft()
                 expect(event.timestamp + base == expected["time_ns"], f"{event} for {expected}")
                 tid = expected.get("event_context", {}).get("tid")

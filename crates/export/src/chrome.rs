@@ -11,6 +11,7 @@ use piste_trace::phases::{Phase, Phases, Stacks};
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 
+use crate::cpus::{Cpus, Current};
 use crate::fields::{Child, Children, Fields, Value};
 use crate::reader::{Seen, Writer, read};
 use crate::{ExportError, Exported};
@@ -25,6 +26,7 @@ pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> R
         line: Vec::new(),
         phases: Phases::new(traces),
         stacks: Stacks::default(),
+        cpus: Cpus::default(),
         known: HashMap::new(),
         base_ns: Span::of(traces).map(|span| span.begin_ns.max(selection.span.begin_ns)),
         last_ns: 0,
@@ -52,6 +54,7 @@ struct Chrome<'t, 'o> {
     line: Vec<u8>,
     phases: Phases<'t>,
     stacks: Stacks<Track, ()>,
+    cpus: Cpus,
     /// What tracks are called, as far as it was said.
     known: HashMap<Track, Vec<u8>>,
     /// Times are counted from here: as numbers of JSON they would lose their nanoseconds.
@@ -198,17 +201,36 @@ impl Chrome<'_, '_> {
         Ok(())
     }
 
+    /// A thread that no switch brought: whatever is on the track of its CPU ends.
+    fn arrive(&mut self, cpu: u64, now: &Current, ns: i64) -> io::Result<()> {
+        let track = self.cpu_track(cpu)?;
+        let open = self.stacks.end_all(track).len();
+        for _ in 0..open {
+            self.begin_event(&Does::End, "", track, ns)?;
+            self.line.push(b'}');
+        }
+        if now.tid != 0 {
+            let comm = now.comm.map(|comm| String::from_utf8_lossy(comm.as_bytes()).into_owned());
+            let name = comm.unwrap_or_else(|| now.tid.to_string());
+            self.begin_event(&Does::Begin(&name), "kernel", track, ns)?;
+            write!(self.line, ",\"args\":{{\"tid\":{},\"begin\":\"not told\"}}}}", now.tid)?;
+            self.stacks.begin(track, &name, ());
+        }
+        Ok(())
+    }
+
+    fn cpu_track(&mut self, cpu: u64) -> io::Result<Track> {
+        let tid = i64::try_from(cpu).unwrap_or(0);
+        let track = Track { pid: CPUS, tid };
+        self.name(track, b"CPUs".to_vec(), format!("CPU {cpu}").into_bytes())?;
+        Ok(track)
+    }
+
     /// The track of an event; its name is written before it is used.
     fn track(&mut self, event: &Seen<'_>) -> io::Result<Track> {
         let is_call = event.class.name.starts_with("syscall_");
         let (track, process, thread) = match (event.is_kernel && !is_call, event.cpu, event.who.tid) {
-            (true, Some(cpu), _) => {
-                let track = Track {
-                    pid: CPUS,
-                    tid: i64::try_from(cpu).unwrap_or(0),
-                };
-                (track, b"CPUs".to_vec(), format!("CPU {cpu}").into_bytes())
-            }
+            (true, Some(cpu), _) => return self.cpu_track(cpu),
             (_, _, Some(tid)) => {
                 // A thread of which the process is unknown is shown as one of its own.
                 let pid = event.who.pid.unwrap_or(tid);
@@ -256,6 +278,11 @@ impl Chrome<'_, '_> {
 impl Writer for Chrome<'_, '_> {
     fn event(&mut self, event: &Seen<'_>) -> io::Result<()> {
         self.last_ns = self.last_ns.max(event.ns);
+        if let (true, Some(cpu)) = (event.is_kernel, event.cpu)
+            && let Some(arrival) = self.cpus.see(event, cpu)
+        {
+            self.arrive(cpu, &arrival.now, event.ns)?;
+        }
         let track = self.track(event)?;
         let name = &*event.class.name;
         if event.is_kernel && name == "sched_switch" {

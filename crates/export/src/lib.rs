@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   reader    traces -> events in the order of time, with whoever they are of
+//!   cpus      which thread has each CPU
 //!   fields    an event's contexts and fields, as plain values
 //!   perfetto  events -> a trace of Perfetto      protobuf: its wire format
 //!   chrome    events -> trace events in JSON
@@ -12,6 +13,7 @@
 //! Everything is written while it is read: memory does not grow with the trace.
 
 mod chrome;
+mod cpus;
 mod fields;
 mod json;
 mod perfetto;

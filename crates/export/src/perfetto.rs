@@ -18,6 +18,7 @@ use piste_trace::phases::Phases;
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 
+use crate::cpus::{Arrival, Cpus, Current};
 use crate::places::ByPlace;
 use crate::protobuf::Message;
 use crate::reader::{Seen, Writer, read};
@@ -66,6 +67,7 @@ struct Perfetto<'t, 'o> {
     rows: ByPlace<Option<&'static Row>>,
     /// Forks are told by events of their own too.
     has_new_tasks: bool,
+    cpus: Cpus,
     processes: Processes,
     tracks: Tracks<'t>,
     last: u64,
@@ -98,6 +100,7 @@ impl<'t, 'o> Perfetto<'t, 'o> {
             has_new_tasks: streams
                 .flat_map(|stream| stream.events.values())
                 .any(|class| class.name == "task_newtask"),
+            cpus: Cpus::default(),
             processes: Processes::default(),
             tracks: Tracks::new(Phases::new(traces)),
             last: 0,
@@ -213,6 +216,17 @@ impl<'t, 'o> Perfetto<'t, 'o> {
         Ok(())
     }
 
+    /// A thread has a CPU, and no switch told of it: Perfetto, which goes by switches, would go on with the thread before.
+    fn arrive(&mut self, cpu: u64, before: &Current, arrival: &Arrival, timestamp: u64) {
+        let bundle = self.bundles.entry(cpu).or_default();
+        bundle.events.message(2, |message| {
+            message.number(1, timestamp);
+            message.signed(2, before.tid);
+            ftrace::write_arrival(message, cpu, before, arrival);
+        });
+        bundle.count += 1;
+    }
+
     fn write_bundle(&mut self, cpu: u64) -> io::Result<()> {
         let Some(bundle) = self.bundles.get_mut(&cpu).filter(|bundle| bundle.count > 0) else {
             return Ok(());
@@ -272,6 +286,12 @@ impl Writer for Perfetto<'_, '_> {
             }
             if is_all {
                 return Ok(());
+            }
+            if let Some(cpu) = event.cpu
+                && let Some(arrival) = self.cpus.see(event, cpu)
+                && let Some(before) = &arrival.before
+            {
+                self.arrive(cpu, before, &arrival, timestamp);
             }
             let is_call = event.class.name.starts_with("syscall_");
             if let Some(cpu) = event.cpu.filter(|_| !is_call) {

@@ -358,6 +358,41 @@ fn check_chrome(events: &[Value]) -> usize {
     deepest
 }
 
+/// How often the program `nested` had a CPU.
+fn runs(events: &[Value]) -> usize {
+    let is_run = |event: &&Value| event["ph"] == "B" && event["pid"] == 0 && event["name"] == "nested";
+    events.iter().filter(is_run).count()
+}
+
+#[test]
+fn threads_run_also_where_no_switch_away_from_idling_is_told() {
+    let Some(place) = kernel::workplace() else { return };
+    let recording = place.record_with_kernel(&["--preset", "sched,syscalls,irq"], nested(&place), &[]);
+    recording.finished.expect_success();
+    let trace = recording.trace();
+    let told = runs(&chrome(&place, text(trace.path())));
+    assert!(told >= 40, "{told}");
+    let is_idle_end = "name == \"sched_switch\" && prev_tid == 0";
+    let others = format!("!({is_idle_end})");
+    place.piste_succeeds(&["trim", text(trace.path()), "--filter", &others, "-o", "untold"]);
+    let events = chrome(&place, "untold");
+    check_chrome(&events);
+    // What ran under another name when it came, before it executed the program, may have that name only then.
+    assert!((40..=told + 2).contains(&runs(&events)), "{} of {told}", runs(&events));
+    let checked = check_perfetto(&place, "untold");
+    // Of the first and the last thread of a CPU there may be no other event.
+    let idle_ends = view(&place, &[text(trace.path()), "--filter", is_idle_end]);
+    let idle_ends = idle_ends.lines().count() as u64;
+    let arrivals = checked.get("arrivals that were not told").copied().unwrap_or(0);
+    assert!(arrivals + 4 >= idle_ends, "{idle_ends}: {checked:?}");
+
+    // Of switches alone, only the one that ends its time on the CPU says that a thread was there.
+    let switches = ["--event", "sched_switch", "-o", "switches"];
+    place.piste_succeeds(&[&["trim", "untold"], &switches[..]].concat());
+    assert!(runs(&chrome(&place, "switches")) >= 50);
+    check_perfetto(&place, "switches");
+}
+
 #[test]
 fn the_kernel_is_exported_with_its_threads_and_calls() {
     let Some(place) = kernel::workplace() else { return };
@@ -373,8 +408,7 @@ fn the_kernel_is_exported_with_its_threads_and_calls() {
     assert!(checked["processes and threads"] > 10, "{checked:?}");
     let events = chrome(&place, text(trace.path()));
     assert!(check_chrome(&events) >= 3);
-    let runs = |event: &&Value| event["ph"] == "B" && event["pid"] == 0 && event["name"] == "nested";
-    assert!(events.iter().filter(runs).count() > 10, "the program runs on CPUs");
+    assert!(runs(&events) >= 40, "the program runs on CPUs");
     let sleeps = |event: &&Value| event["ph"] == "B" && event["name"] == "clock_nanosleep" && event["pid"] != 0;
     assert!(events.iter().filter(sleeps).count() >= 50, "its calls are its thread's");
 

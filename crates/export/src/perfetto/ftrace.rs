@@ -2,6 +2,7 @@
 //! Events of the kernel as Perfetto's messages for them. The names of a trace are turned back into the kernel's, as are what traces have
 //! in another form: priorities, states of threads, kinds of block requests. Everything else becomes a generic event with all its fields.
 
+use crate::cpus::{Arrival, Current};
 use crate::fields::{Children, Names, Value};
 use crate::protobuf::Message;
 use crate::reader::Seen;
@@ -21,7 +22,7 @@ type Field = (&'static [&'static str], u32, Change);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     None,
-    /// Traces count from the kernel's 100.
+    /// See [`PRIORITY_BASE`].
     Priority,
     /// What traces write for a thread that is dead.
     State,
@@ -54,7 +55,7 @@ const fn row(event: &'static str, number: u32, fields: &'static [Field]) -> Row 
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("sched_switch", 4, &[
+    row("sched_switch", SWITCH, &[
         (&["prev_comm"], 1, Same), (&["prev_tid", "prev_pid"], 2, Same), (&["prev_prio"], 3, Priority),
         (&["prev_state_raw"], 4, Same), (&["prev_state"], 4, State),
         (&["next_comm"], 5, Same), (&["next_tid", "next_pid"], 6, Same), (&["next_prio"], 7, Priority),
@@ -110,7 +111,10 @@ const ROWS: &[Row] = &[
     row("sched_migrate_task", 491, &[COMM, TID, PRIO, (&["orig_cpu"], 4, Same), (&["dest_cpu"], 5, Same)]),
 ];
 
+const SWITCH: u32 = 4;
 const GENERIC: u32 = 327;
+/// The kernel's priority that traces count as 0.
+const PRIORITY_BASE: i64 = 100;
 
 /// Perfetto's message for an event of that name.
 pub(super) fn known(event: &str) -> Option<&'static Row> {
@@ -153,6 +157,23 @@ pub(super) fn write(out: &mut Message, row: Option<&Row>, event: &Seen<'_>) {
     }
 }
 
+/// Writes the switch that was not told, without the priority and the state of the thread before, which nobody knows.
+pub(super) fn write_arrival(out: &mut Message, cpu: u64, before: &Current, arrival: &Arrival) {
+    let comm = |thread: &Current| match (thread.tid, thread.comm) {
+        (0, _) => format!("swapper/{cpu}").into_bytes(),
+        (_, comm) => comm.map_or_else(Vec::new, |comm| comm.as_bytes().to_vec()),
+    };
+    out.message(SWITCH, |message| {
+        message.text(1, &comm(before));
+        message.signed(2, before.tid);
+        message.text(5, &comm(&arrival.now));
+        message.signed(6, arrival.now.tid);
+        if let Some(priority) = arrival.priority {
+            message.signed(7, priority + PRIORITY_BASE);
+        }
+    });
+}
+
 fn value(field: &Field, event: &Seen<'_>) -> Option<(&'static str, Value)> {
     let names = field.0.iter();
     names
@@ -170,7 +191,7 @@ fn write_value(out: &mut Message, &(_, number, change): &Field, name: &str, valu
     };
     match change {
         Change::None => out.signed(number, plain),
-        Change::Priority => out.signed(number, plain + 100),
+        Change::Priority => out.signed(number, plain + PRIORITY_BASE),
         Change::State => out.signed(number, if plain == 64 { 16 } else { plain }),
         Change::Letters => {
             debug_assert!(name.starts_with("rwbs"));
