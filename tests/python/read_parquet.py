@@ -13,13 +13,13 @@ COLUMNS = ["time_ns", "name", "tid", "thread", "number"]
 
 def with_pyarrow(folder):
     table = pyarrow.dataset.dataset(folder, partitioning="hive").to_table(columns=COLUMNS)
-    table = table.sort_by([("time_ns", "ascending"), ("tid", "ascending")])
+    table = table.sort_by([("time_ns", "ascending"), ("tid", "ascending"), ("number", "ascending")])
     return [list(row.values()) for row in table.to_pylist()]
 
 
 def with_duckdb(folder):
     files = f"{folder}/*/*.parquet"
-    query = f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, hive_partitioning = true) ORDER BY time_ns, tid"
+    query = f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, hive_partitioning = true) ORDER BY time_ns, tid, number"
     return [list(row) for row in duckdb.execute(query, [files]).fetchall()]
 
 

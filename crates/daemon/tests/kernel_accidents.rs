@@ -50,7 +50,7 @@ fn killed_at_random_each_event_is_written_once() {
 
     let (end, made) = (AtomicBool::new(false), AtomicU64::new(0));
     let totals = thread::scope(|scope| {
-        scope.spawn(|| {
+        let maker = scope.spawn(|| {
             let mut numbers = Numbers::new();
             while !end.load(Ordering::Relaxed) {
                 let first = made.fetch_add(10, Ordering::Relaxed);
@@ -66,7 +66,7 @@ fn killed_at_random_each_event_is_written_once() {
             consumer.start_session().unwrap();
         }
         end.store(true, Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(20));
+        maker.join().unwrap();
         consumer.stop()
     });
     let (stats, other) = (consumer.stats("tiny"), consumer.stats("other"));

@@ -210,7 +210,9 @@ impl Chrome<'_, '_> {
             self.line.push(b'}');
         }
         if now.tid != 0 {
-            let comm = now.comm.map(|comm| String::from_utf8_lossy(comm.as_bytes()).into_owned());
+            let comm = now
+                .comm
+                .map(|comm| String::from_utf8_lossy(comm.as_bytes()).into_owned());
             let name = comm.unwrap_or_else(|| now.tid.to_string());
             self.begin_event(&Does::Begin(&name), "kernel", track, ns)?;
             write!(self.line, ",\"args\":{{\"tid\":{},\"begin\":\"not told\"}}}}", now.tid)?;

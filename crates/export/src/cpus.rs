@@ -45,8 +45,14 @@ impl Cpus {
         let (previous, next) = (number(["prev_tid", "prev_pid"]), number(["next_tid", "next_pid"]));
         let is_switch = name == "sched_switch";
         if name.starts_with("sched_") {
-            let told = [(previous, "prev_prio"), (next, "next_prio"), (number(["tid", "pid"]), "prio")];
-            let told = told.into_iter().filter_map(|(tid, priority)| tid.zip(event.number(priority)));
+            let told = [
+                (previous, "prev_prio"),
+                (next, "next_prio"),
+                (number(["tid", "pid"]), "prio"),
+            ];
+            let told = told
+                .into_iter()
+                .filter_map(|(tid, priority)| tid.zip(event.number(priority)));
             self.priorities.extend(told);
         }
         // Not the number of a container, which is another one for the same thread.

@@ -2,6 +2,7 @@
 //! `piste analyze` of files, devices and memory, on recordings whose answers the kernel counts as well.
 
 use piste_suite::kernel::workplace as kernel_workplace;
+use piste_suite::process::allowed_cpu;
 use piste_suite::report::{READ_DIRECTLY, analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
@@ -152,7 +153,7 @@ fn memory_and_sockets_are_told_of_who_used_them() {
     let (trace, said) = record_whole(
         &place,
         &["--preset", "mem,net,io,sched"],
-        &["python3", "-c", TOUCH_AND_SEND],
+        &["taskset", "-c", &allowed_cpu(), "python3", "-c", TOUCH_AND_SEND],
     );
     let pid = said.trim();
     let memory = analyze(&place, "memtop", &trace, &["--pid", pid]);

@@ -209,8 +209,9 @@ fn waits_for_a_cpu_are_those_that_perf_finds() {
 
         // A row for most runs: SECONDS [CPU] NAME[TID/PID] WAIT DELAY RUN
         let (_, one_ns) = both.tolerance(thread, 1);
-        let name = format!("[{thread}");
-        for line in history.stdout.lines().filter(|line| line.contains(&name)) {
+        let names = [format!("[{thread}]"), format!("[{thread}/")];
+        let is_own = |line: &&str| names.iter().any(|name| line.contains(name));
+        for line in history.stdout.lines().filter(is_own) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [until, .., theirs, ran] = words[..] else {
                 panic!("{line}")

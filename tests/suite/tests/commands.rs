@@ -15,7 +15,9 @@ fn create(place: &Workplace, name: &str) {
     place.piste_succeeds(&["create", name, "-o", output.to_str().expect("UTF-8")]);
 }
 
+/// It is attached when this returns: with a pisted, programs begin when they are.
 fn puppet(place: &Workplace) -> Running {
+    place.start_pisted();
     place.start(place.program("puppet.c"), &[])
 }
 
@@ -67,7 +69,8 @@ fn a_session_records_what_is_enabled_while_it_is_started() {
     assert_eq!(ended["channels"][0]["events"], 16, "{ended:#}");
     assert_eq!(ended["channels"][0]["discarded_events"], 0, "{ended:#}");
     expect_counts(&place, "web", &[("shop:order", 16)]);
-    assert_eq!(puppet.ask("enabled"), "");
+    // Nobody waits for programs to see that a session is gone.
+    wait_until("disabled", || puppet.ask("enabled").is_empty());
     assert_eq!(place.piste_json(&["list", "--sessions"]), json!({ "sessions": [] }));
 }
 
@@ -117,6 +120,7 @@ fn patterns_exclusions_and_levels_choose_events() {
         place.piste_succeeds(&["start"]);
         assert_eq!(puppet.ask("enabled").trim_end(), expected, "{arguments:?}");
         place.piste_succeeds(&["destroy"]);
+        wait_until("disabled", || puppet.ask("enabled").is_empty());
         fs::remove_dir_all(place.path("chosen")).expect("the trace can be removed");
     };
     for (arguments, expected) in [
@@ -235,7 +239,6 @@ fn two_sessions_record_independently() {
 #[test]
 fn list_shows_programs_with_their_events_levels_and_fields() {
     let place = Workplace::new();
-    place.start_pisted();
     let puppet = puppet(&place);
     wait_until("the program is registered", || !program(&place, puppet.pid()).is_null());
     let program = program(&place, puppet.pid());
@@ -278,7 +281,6 @@ fn program(place: &Workplace, pid: i32) -> Value {
 #[test]
 fn a_program_that_ends_is_listed_no_more() {
     let place = Workplace::new();
-    place.start_pisted();
     let mut puppet = puppet(&place);
     wait_until("the program is registered", || !program(&place, puppet.pid()).is_null());
     puppet.finish().expect_success();
@@ -288,6 +290,7 @@ fn a_program_that_ends_is_listed_no_more() {
 #[test]
 fn a_snapshot_session_keeps_the_newest_events_and_writes_them_when_asked() {
     let place = Workplace::new();
+    place.start_pisted();
     // On one CPU, and so in one ring: of two, each keeps its newest.
     let program = place.program("puppet.c");
     let mut puppet = place.start("taskset", &["-c", &allowed_cpu(), program.to_str().expect("UTF-8")]);

@@ -236,7 +236,7 @@ fn a_recording_ends_when_its_piste_is_killed_and_its_program_goes_on() {
         for name in ["shop:order", "shop:debug_note", "bank:failure"] {
             assert_eq!(counts.get(name), Some(&1000), "{counts:?}");
         }
-        assert_eq!(piste.ask("enabled"), "");
+        wait_until("disabled", || piste.ask("enabled").is_empty());
         assert_eq!(piste.ask("record 1"), "done");
         place.piste_succeeds(&["destroy", "mine"]);
     }

@@ -389,7 +389,7 @@ fn threads_run_also_where_no_switch_away_from_idling_is_told() {
     // Of switches alone, only the one that ends its time on the CPU says that a thread was there.
     let switches = ["--event", "sched_switch", "-o", "switches"];
     place.piste_succeeds(&[&["trim", "untold"], &switches[..]].concat());
-    assert!(runs(&chrome(&place, "switches")) >= 50);
+    assert!(runs(&chrome(&place, "switches")) >= 40);
     check_perfetto(&place, "switches");
 }
 

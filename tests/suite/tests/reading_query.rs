@@ -332,7 +332,7 @@ fn parquet_has_the_rows_for_pyarrow_and_duckdb() {
     let folder = place.path("out");
     let arguments = ["export", "--format", "parquet", "-o", text(&folder), text(trace.path())];
     place.piste(&arguments).expect_success();
-    let sql = "SELECT time_ns, name, tid, thread, number FROM events ORDER BY time_ns, tid";
+    let sql = "SELECT time_ns, name, tid, thread, number FROM events ORDER BY time_ns, tid, number";
     let wanted: Vec<Vec<Value>> = rows(&place, trace.path(), sql)
         .iter()
         .map(|row| {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use super::daemon::Daemon;
+use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::output::without_number;
 use super::reports::refusal_of;
@@ -103,8 +103,7 @@ impl Daemon {
     ) {
         let state = self.machine.sessions().get(session);
         let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
-            let reason = "the session was destroyed meanwhile".into();
-            return done(self, Err(Refusal::Internal { reason }));
+            return done(self, Err(destroyed_meanwhile()));
         };
         if let Some(refusal) = refusal.clone()
             && archived.is_empty()
@@ -114,15 +113,18 @@ impl Daemon {
             done(self, Err(refusal));
             return self.go_on_after_rotations();
         }
-        let has = self.machine.chunk_written(session, archived);
-        self.place_chunk(session, refusal.map_or(Ok(has), Err), done);
+        let (has, pending) = self.machine.chunk_written(session, archived);
+        let has = refusal.map_or(Ok(has), Err);
+        // The next chunk begins with the programs' state dumps; another rotation may follow the answer at once.
+        let then = move |daemon: &mut Daemon, _: Ended| daemon.place_chunk(session, has, done);
+        self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }
 
     /// Writing the whole chunk to the disk takes a while.
     fn place_chunk(&mut self, session: SessionId, has: Result<ChannelTotals, Refusal>, done: Done) {
         let state = self.machine.sessions().get(session);
         let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
-            return;
+            return done(self, Err(destroyed_meanwhile()));
         };
         let inbox = self.inbox.clone();
         let thread = thread::Builder::new().name("pisted-archive".into());
@@ -193,6 +195,11 @@ impl Daemon {
             then(self);
         }
     }
+}
+
+fn destroyed_meanwhile() -> Refusal {
+    let reason = "the session was destroyed meanwhile".into();
+    Refusal::Internal { reason }
 }
 
 fn not_written(path: PathBuf, error: &io::Error) -> Refusal {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use piste_ctf::Trace;
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
+use super::machine::{Machine, Pending};
 use super::refusal::Refusal;
 use super::sessions::Change;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
@@ -202,8 +202,12 @@ impl Machine {
     }
 
     /// The consumers have written the chunk: what finished chunks have now, of each domain that has a part in it. The programs describe
-    /// themselves in the next one too. Returns what the chunk has.
-    pub fn chunk_written(&mut self, session: SessionId, archived: Vec<(Domain, Vec<ChannelTotals>)>) -> ChannelTotals {
+    /// themselves in the next one too. Returns what the chunk has, and who has to say that it did so: a next chunk may follow soon.
+    pub fn chunk_written(
+        &mut self,
+        session: SessionId,
+        archived: Vec<(Domain, Vec<ChannelTotals>)>,
+    ) -> (ChannelTotals, Pending) {
         let before = self.sum_of_archived(session);
         self.change_chunks(session, |chunks| {
             let number = chunks.count + 1;
@@ -214,14 +218,17 @@ impl Machine {
                 rotating.is_written = true;
             }
         });
+        self.forget_told();
         self.dump_again(session);
+        let pending = self.wait_for_told(None);
         let after = self.sum_of_archived(session);
-        ChannelTotals {
+        let has = ChannelTotals {
             events: after.events.saturating_sub(before.events),
             bytes: after.bytes.saturating_sub(before.bytes),
             packets: after.packets.saturating_sub(before.packets),
             ..ChannelTotals::default()
-        }
+        };
+        (has, pending)
     }
 
     /// The chunk is in its place.

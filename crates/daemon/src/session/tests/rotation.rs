@@ -36,11 +36,10 @@ fn a_chunk_ends_and_the_next_begins_with_a_state_dump_of_each_program() {
     check(&mut machine, &["consumer: rotate 1 /t/web/archives/.1 #2"]);
     let in_progress = Refusal::RotationInProgress { session: "web".into() };
     assert_eq!(machine.next_chunk(session, at(600)), Err(in_progress));
-    assert_eq!(
-        machine.chunk_written(session, vec![(Domain::User, totals(100))]).events,
-        100
-    );
-    check(&mut machine, &["7: dump 1"]);
+    let (has, pending) = machine.chunk_written(session, vec![(Domain::User, totals(100))]);
+    assert_eq!(has.events, 100);
+    assert_eq!((pending.programs.len(), pending.token), (1, 3));
+    check(&mut machine, &["7: dump 1", "7: sync 3"]);
     assert!(
         machine.next_chunk(session, at(600)).is_err(),
         "it is not in its place yet"
@@ -48,10 +47,8 @@ fn a_chunk_ends_and_the_next_begins_with_a_state_dump_of_each_program() {
     machine.end_rotation(session);
     assert_eq!(machine.next_chunk(session, at(600)).unwrap().number, 2);
     machine.begin_rotation(session, at(700));
-    assert_eq!(
-        machine.chunk_written(session, vec![(Domain::User, totals(130))]).events,
-        30
-    );
+    let (has, _) = machine.chunk_written(session, vec![(Domain::User, totals(130))]);
+    assert_eq!(has.events, 30);
 }
 
 #[test]
