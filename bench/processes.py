@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 PR_SET_CHILD_SUBREAPER = 36
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class Failed(Exception):

@@ -3,12 +3,20 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use piste_suite::build_tree::{build, repository};
 use piste_suite::{Workplace, kernel, process};
 
+/// The benchmarks build the same programs, in the same places.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn the_benchmarks_run() {
+    let _alone = alone();
     let place = Workplace::new();
     let output = place.path("bench.json");
     let mut command = Command::new(repository().join("bench/run"));
@@ -25,6 +33,7 @@ fn the_benchmarks_run() {
 
 #[test]
 fn the_table_of_overheads_is_made() {
+    let _alone = alone();
     let Some(place) = kernel::workplace() else { return };
     let output = place.path("overhead.json");
     let mut command = Command::new(repository().join("bench/overhead"));

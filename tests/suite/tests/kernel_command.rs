@@ -136,6 +136,8 @@ fn a_running_process_is_recorded_for_a_while() {
     let options = [
         "record",
         "--no-user",
+        "--kernel-subbuf-count",
+        "512",
         "--syscall",
         "close",
         "-p",

@@ -112,7 +112,8 @@ fn switches_are_counted_as_perf_counts_them() {
         .trace()
         .for_each(|event| recorded += u64::from(event.field("prev_comm") == Some("switches")));
     println!("{counted} switches for perf, {recorded} in the trace");
-    assert!(counted >= 2 * ROUNDS, "{table}");
+    // One of them finds its first byte there, and ends without the other.
+    assert!(counted + EDGES >= 2 * ROUNDS, "{table}");
     assert!(counted.abs_diff(recorded) <= EDGES, "perf {counted}, trace {recorded}");
 }
 

@@ -121,8 +121,8 @@ fn differ(place: &Workplace, program: &Path, kind: &str) -> Result<(), String> {
         // The clock tick looks who runs, and charges for all the time since.
         assert_eq!(of("sampled_ns") % 10_000_000, 0, "{name}: {own:#}");
         match name {
-            // 40 keys, 3 ms each.
-            "editor" => assert!(of("timer_ns") + unknown_ns >= 120_000_000, "{own:#}"),
+            // 40 keys, 3 ms each, from when the timer is set: what the host takes until the process sleeps is no wait.
+            "editor" => assert!(of("timer_ns") + unknown_ns >= 100_000_000, "{own:#}"),
             "job" => assert!(of("user_ns") > of("kernel_ns"), "{own:#}"),
             "server" | "client" => assert!(of("network_ns") > 0, "{name}: {own:#}"),
             // What fits into the pipe is not waited for.
@@ -156,7 +156,8 @@ fn time_in_the_kernel_is_seen_that_a_profile_of_the_program_misses() {
         &data,
         "--",
     ];
-    let (trace, said) = record_whole(&place, &[], &[&profile[..], &[text(&program), &yields]].concat());
+    let rings = ["--kernel-subbuf-count", "512"];
+    let (trace, said) = record_whole(&place, &rings, &[&profile[..], &[text(&program), &yields]].concat());
     let said: Vec<i64> = said
         .split_whitespace()
         .map(|word| word.parse().expect("a number"))
