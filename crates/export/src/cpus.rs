@@ -42,22 +42,18 @@ impl Cpus {
             return None;
         }
         let number = |names: [&str; 2]| names.into_iter().find_map(|name| event.number(name));
-        let (previous, next) = (number(["prev_tid", "prev_pid"]), number(["next_tid", "next_pid"]));
         let is_switch = name == "sched_switch";
-        if name.starts_with("sched_") {
-            let told = [
-                (previous, "prev_prio"),
-                (next, "next_prio"),
-                (number(["tid", "pid"]), "prio"),
-            ];
-            let told = told
-                .into_iter()
-                .filter_map(|(tid, priority)| tid.zip(event.number(priority)));
-            self.priorities.extend(told);
+        let (mut previous, mut next) = (None, None);
+        if is_switch {
+            (previous, next) = (number(["prev_tid", "prev_pid"]), number(["next_tid", "next_pid"]));
+            self.learn_priority(previous, event.number("prev_prio"));
+            self.learn_priority(next, event.number("next_prio"));
+        } else if name.starts_with("sched_") {
+            self.learn_priority(number(["tid", "pid"]), event.number("prio"));
         }
         // Not the number of a container, which is another one for the same thread.
         let own_tid = event.contexts.number(event.names, "tid");
-        let now = own_tid.or(previous.filter(|_| is_switch)).map(|tid| Current {
+        let now = own_tid.or(previous).map(|tid| Current {
             tid,
             comm: event.who.comm,
         });
@@ -80,5 +76,9 @@ impl Cpus {
             now,
             priority: self.priorities.get(&now.tid).copied(),
         })
+    }
+
+    fn learn_priority(&mut self, tid: Option<i64>, priority: Option<i64>) {
+        self.priorities.extend(tid.zip(priority));
     }
 }

@@ -265,7 +265,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A CPU that this process may run on: the first one.
+/// A CPU that this process may run on: the first one, which was always online. Of others Linux 6.18 may not tell when they end to idle.
 ///
 /// # Panics
 /// The kernel does not tell.

@@ -319,7 +319,6 @@ fn time_off_the_cpu_is_known_by_what_the_kernel_did() {
         "-o",
     ];
     let mut traces = (1..=5).map(|attempt| place.path(&format!("trace-{attempt}")));
-    // One that was always online: of others Linux 6.18 does not tell when they end to idle.
     let cpu = allowed_cpu();
     // What was lost, nobody knows. The machine may be too busy for that now and then.
     let trace = traces.find(|trace| {
