@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tools/test` runs a failed test once more, alone: here on a small crate whose tests fail as often as they are told to.
+
+use std::fs;
+use std::process::Command;
+
+use piste_suite::build_tree::repository;
+use piste_suite::{Finished, Workplace, process};
+
+const MANIFEST: &str = r#"
+[package]
+name = "steps"
+version = "0.0.0"
+edition = "2024"
+[workspace]
+"#;
+
+/// Each test writes its name to the file `runs`. It fails where `fails/NAME` holds a number above that of its earlier runs.
+const STEPS: &str = r#"
+use std::fs;
+use std::io::Write;
+
+fn step(name: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let runs = fs::read_to_string(folder.join("runs")).unwrap_or_default();
+    let earlier = runs.lines().filter(|line| *line == name).count();
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(folder.join("runs")).unwrap();
+    file.write_all(format!("{name}\n").as_bytes()).unwrap();
+    match fs::read_to_string(folder.join("fails").join(name)).unwrap_or_default().as_str() {
+        "crashes" => std::process::abort(),
+        "skipped later" if earlier > 0 => println!("skipped: gone"),
+        "skipped later" => panic!("failures:\n    once"),
+        "" => {}
+        times => assert!(earlier >= times.parse().unwrap(), "failures:\n    not {name}"),
+    }
+}
+
+#[test] fn one() { step("one"); }
+#[test] fn two() { step("two"); }
+#[test] fn three() { step("three"); }
+#[test] fn four() { step("four"); }
+mod inner { #[test] fn five() { super::step("five"); } }
+"#;
+
+/// The crate, its stages and the folder they are in.
+struct Steps {
+    place: Workplace,
+}
+
+impl Steps {
+    /// Tests one to five, of which some fail: `(name, how often)`, or `crashes`, or `skipped later`.
+    fn new(fails: &[(&str, &str)]) -> Steps {
+        let place = Workplace::new();
+        for folder in ["src", "tests", "fails"] {
+            fs::create_dir(place.path(folder)).expect("a folder can be made there");
+        }
+        write(&place, "Cargo.toml", MANIFEST);
+        write(&place, "src/lib.rs", "");
+        write(&place, "tests/steps.rs", STEPS);
+        for (name, how) in fails {
+            write(&place, &format!("fails/{name}"), how);
+        }
+        let cargo = format!(
+            "cargo test --offline --target-dir {0}/target --manifest-path {0}/Cargo.toml",
+            place.path("").display()
+        );
+        write(
+            &place,
+            "stages.toml",
+            &format!(
+                "[[stage]]\nname = \"steps\"\nrun = '{cargo} --no-fail-fast -- --show-output'\n\
+                 again = '{cargo} $TARGET -- --show-output --exact \"$TEST\"'\n"
+            ),
+        );
+        Steps { place }
+    }
+
+    fn test(&self, options: &[&str]) -> Finished {
+        let mut command = Command::new(repository().join("tools/test"));
+        command
+            .arg("--stages")
+            .arg(self.place.path("stages.toml"))
+            .arg("--logs")
+            .arg(self.place.path("logs"))
+            .args(options)
+            .env_remove("RUSTFLAGS");
+        process::run(&mut command)
+    }
+
+    /// The names of the tests in the order in which they ran.
+    fn runs(&self) -> Vec<String> {
+        let runs = fs::read_to_string(self.place.path("runs")).unwrap_or_default();
+        runs.lines().map(str::to_owned).collect()
+    }
+
+    /// The unsteady tests, as the file names them.
+    fn unsteady(&self) -> String {
+        fs::read_to_string(self.place.path("logs/unsteady")).expect("the file is always written")
+    }
+}
+
+fn write(place: &Workplace, name: &str, text: &str) {
+    fs::write(place.path(name), text).expect("a file can be written there");
+}
+
+/// The closing line, and whether the run is green.
+#[track_caller]
+fn check(finished: &Finished, closing_line: &str, green: bool) {
+    let said = finished.to_string().replace('\n', "\n| ");
+    assert_eq!(finished.stdout.lines().last(), Some(closing_line), "{said}");
+    assert_eq!(finished.success(), green, "{said}");
+}
+
+#[test]
+fn a_test_that_passes_alone_is_unsteady_and_counts_as_passed() {
+    let steps = Steps::new(&[("five", "1")]);
+    let finished = steps.test(&[]);
+    check(&finished, "5 passed, 0 failed, 0 skipped", true);
+    let unsteady = "steps: inner::five (--test steps)";
+    assert_eq!(steps.unsteady(), format!("{unsteady}\n"));
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines[lines.len() - 2], format!("unsteady: {unsteady}"));
+    let runs = steps.runs();
+    assert_eq!(runs.len(), 6, "only the failed test runs again: {runs:?}");
+    assert_eq!(runs[5], "five");
+}
+
+#[test]
+fn a_test_that_fails_twice_has_failed() {
+    let steps = Steps::new(&[("one", "2"), ("two", "1")]);
+    check(&steps.test(&[]), "4 passed, 1 failed, 0 skipped", false);
+    assert_eq!(steps.unsteady(), "steps: two (--test steps)\n");
+    assert_eq!(steps.runs().len(), 7);
+}
+
+#[test]
+fn a_strict_run_has_no_second_try() {
+    let steps = Steps::new(&[("one", "1")]);
+    check(&steps.test(&["--strict"]), "4 passed, 1 failed, 0 skipped", false);
+    assert_eq!(steps.unsteady(), "");
+    assert_eq!(steps.runs().len(), 5);
+}
+
+#[test]
+fn three_unsteady_tests_are_green_and_four_are_red() {
+    let three = [("one", "1"), ("two", "1"), ("three", "1")];
+    check(&Steps::new(&three).test(&[]), "5 passed, 0 failed, 0 skipped", true);
+    let four = [&three[..], &[("four", "1")]].concat();
+    let steps = Steps::new(&four);
+    check(&steps.test(&[]), "5 passed, 0 failed, 0 skipped", false);
+    assert_eq!(steps.unsteady().lines().count(), 4);
+}
+
+#[test]
+fn a_target_that_crashes_is_no_test_to_run_again() {
+    let steps = Steps::new(&[("one", "crashes")]);
+    check(&steps.test(&[]), "0 passed, 1 failed, 0 skipped", false);
+    assert_eq!(steps.unsteady(), "");
+}
+
+#[test]
+fn a_second_run_that_skips_the_test_proves_nothing() {
+    let steps = Steps::new(&[("one", "skipped later")]);
+    check(&steps.test(&[]), "4 passed, 1 failed, 0 skipped", false);
+    assert_eq!(steps.unsteady(), "");
+}
+
+#[test]
+fn a_stage_that_does_not_compile_fails() {
+    let steps = Steps::new(&[]);
+    write(&steps.place, "src/lib.rs", "no Rust");
+    check(&steps.test(&[]), "0 passed, 1 failed, 0 skipped", false);
+}
+
+/// A stage that is a command of our own names its failures and no target.
+fn script_stage(run: &str, again: &str) -> Steps {
+    let steps = Steps::new(&[]);
+    write(
+        &steps.place,
+        "stages.toml",
+        &format!("[[stage]]\nname = \"script\"\nrun = '''{run}'''\nagain = '''{again}'''\n"),
+    );
+    steps
+}
+
+const SCRIPT: &str =
+    r#"printf "failures:\n    thread block\ntest result: FAILED. 2 passed; 1 failed; 1 ignored\n"; exit "#;
+
+#[test]
+fn a_failed_test_of_a_script_runs_again_by_its_name() {
+    let steps = script_stage(
+        &format!("{SCRIPT} 1"),
+        r#"[ "$TEST" = "thread block" ] && [ -z "$TARGET" ] && echo "test result: ok. 1 passed; 0 failed; 0 ignored""#,
+    );
+    check(&steps.test(&[]), "3 passed, 0 failed, 1 skipped", true);
+    assert_eq!(steps.unsteady(), "script: thread block\n");
+}
+
+#[test]
+fn a_second_run_that_finds_no_test_proves_nothing() {
+    let steps = script_stage(
+        &format!("{SCRIPT} 1"),
+        r#"echo "test result: ok. 0 passed; 0 failed; 0 ignored""#,
+    );
+    check(&steps.test(&[]), "2 passed, 1 failed, 1 skipped", false);
+}
+
+#[test]
+fn a_stage_that_was_killed_fails_whatever_its_tests_said() {
+    let steps = script_stage(
+        &format!("{SCRIPT} 137"),
+        r#"echo "test result: ok. 1 passed; 0 failed; 0 ignored""#,
+    );
+    check(&steps.test(&[]), "3 passed, 1 failed, 1 skipped", false);
+}
