@@ -13,6 +13,15 @@ name = "steps"
 version = "0.0.0"
 edition = "2024"
 [workspace]
+members = ["other"]
+"#;
+
+/// With a second package, cargo names the package of a failed target.
+const OTHER_MANIFEST: &str = r#"
+[package]
+name = "other"
+version = "0.0.0"
+edition = "2024"
 "#;
 
 /// Each test writes its name to the file `runs`. It fails where `fails/NAME` holds a number above that of its earlier runs.
@@ -51,17 +60,19 @@ impl Steps {
     /// Tests one to five, of which some fail: `(name, how often)`, or `crashes`, or `skipped later`.
     fn new(fails: &[(&str, &str)]) -> Steps {
         let place = Workplace::new();
-        for folder in ["src", "tests", "fails"] {
+        for folder in ["src", "tests", "fails", "other", "other/src"] {
             fs::create_dir(place.path(folder)).expect("a folder can be made there");
         }
         write(&place, "Cargo.toml", MANIFEST);
         write(&place, "src/lib.rs", "");
+        write(&place, "other/Cargo.toml", OTHER_MANIFEST);
+        write(&place, "other/src/lib.rs", "");
         write(&place, "tests/steps.rs", STEPS);
         for (name, how) in fails {
             write(&place, &format!("fails/{name}"), how);
         }
         let cargo = format!(
-            "cargo test --offline --target-dir {0}/target --manifest-path {0}/Cargo.toml",
+            "cargo test --offline --workspace --target-dir {0}/target --manifest-path {0}/Cargo.toml",
             place.path("").display()
         );
         write(
@@ -116,7 +127,7 @@ fn a_test_that_passes_alone_is_unsteady_and_counts_as_passed() {
     let steps = Steps::new(&[("five", "1")]);
     let finished = steps.test(&[]);
     check(&finished, "5 passed, 0 failed, 0 skipped", true);
-    let unsteady = "steps: inner::five (--test steps)";
+    let unsteady = "steps: inner::five (-p steps --test steps)";
     assert_eq!(steps.unsteady(), format!("{unsteady}\n"));
     let lines: Vec<&str> = finished.stdout.lines().collect();
     assert_eq!(lines[lines.len() - 2], format!("unsteady: {unsteady}"));
@@ -129,7 +140,7 @@ fn a_test_that_passes_alone_is_unsteady_and_counts_as_passed() {
 fn a_test_that_fails_twice_has_failed() {
     let steps = Steps::new(&[("one", "2"), ("two", "1")]);
     check(&steps.test(&[]), "4 passed, 1 failed, 0 skipped", false);
-    assert_eq!(steps.unsteady(), "steps: two (--test steps)\n");
+    assert_eq!(steps.unsteady(), "steps: two (-p steps --test steps)\n");
     assert_eq!(steps.runs().len(), 7);
 }
 
@@ -212,4 +223,33 @@ fn a_stage_that_was_killed_fails_whatever_its_tests_said() {
         r#"echo "test result: ok. 1 passed; 0 failed; 0 ignored""#,
     );
     check(&steps.test(&[]), "3 passed, 1 failed, 1 skipped", false);
+}
+
+#[test]
+fn more_failures_than_ten_have_one_cause_and_are_not_all_run_again() {
+    let names: String = (0..12).map(|number| format!("    {number}\\n")).collect();
+    let steps = script_stage(
+        &format!(r#"printf "failures:\n{names}test result: FAILED. 1 passed; 12 failed; 0 ignored\n"; exit 1"#),
+        "exit 1",
+    );
+    let finished = steps.test(&[]);
+    check(&finished, "1 passed, 12 failed, 0 skipped", false);
+    let starting = |text| finished.stdout.lines().filter(|line| line.starts_with(text)).count();
+    assert_eq!((starting("-- again, alone: "), starting("-- not run again: ")), (10, 2));
+}
+
+#[test]
+fn only_the_named_stages_run_and_a_name_without_a_stage_is_an_error() {
+    let steps = script_stage(&format!("{SCRIPT} 1"), "exit 1");
+    let other = fs::read_to_string(steps.place.path("stages.toml")).expect("the stages");
+    let passing =
+        "[[stage]]\nname = \"other\"\nrun = 'echo \"test result: ok. 4 passed; 0 failed; 0 ignored\"'\nagain = ''\n";
+    write(&steps.place, "stages.toml", &format!("{other}{passing}"));
+    check(&steps.test(&["other"]), "4 passed, 0 failed, 0 skipped", true);
+    let unknown = steps.test(&["othr"]);
+    unknown.expect_status(2);
+    assert!(
+        unknown.stderr.contains("no stage 'othr' (there are: script, other)"),
+        "{unknown}"
+    );
 }
