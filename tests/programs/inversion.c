@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* A priority inversion on one CPU: an urgent thread waits for a mutex that a thread of low priority holds, and one in between computes for
- * 100 ms. With the argument `inherit` the mutex gives its holder the priority of who waits. The file `threads` in the working folder names
+ * 100 ms. With the argument `inherit` the mutex gives its holder the priority of who waits. With `work` nobody waits for the mutex: the urgent
+ * thread waits at a semaphore for what the thread of low priority sends it in the end, which is no inversion. The file `threads` in the working folder names
  * the three: victim, holder, culprit. Ends with status 77 where real-time priorities are refused. */
 
 #define _GNU_SOURCE
@@ -16,6 +17,7 @@
 static pthread_mutex_t mutex;
 static sem_t is_ready, begin_victim, begin_holder, begin_culprit;
 static long threads[3];
+static int sends_work;
 
 /* Uses the CPU for so many milliseconds, with few system calls. */
 static void compute(long ms)
@@ -48,11 +50,14 @@ static void *holder(void *nothing)
 	begin(1, &begin_holder);
 	pthread_mutex_lock(&mutex);
 	/* The victim runs at once, up to the lock. */
-	sem_post(&begin_victim);
+	if (!sends_work)
+		sem_post(&begin_victim);
 	/* The culprit runs at once, unless this thread is as urgent as the victim. */
 	sem_post(&begin_culprit);
 	compute(5);
 	pthread_mutex_unlock(&mutex);
+	if (sends_work)
+		sem_post(&begin_victim);
 	return nothing;
 }
 
@@ -86,6 +91,7 @@ int main(int argc, char **argv)
 	CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof one, &one))
 		return 1;
+	sends_work = argc > 1 && !strcmp(argv[1], "work");
 	pthread_mutexattr_t attributes;
 	pthread_mutexattr_init(&attributes);
 	if (argc > 1 && !strcmp(argv[1], "inherit"))

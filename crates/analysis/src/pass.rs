@@ -32,12 +32,9 @@ impl<L: Listen> Pass<L> {
     /// The next event of the trace.
     #[inline]
     pub fn event(&mut self, mut incoming: Incoming<'_, '_>) {
-        let cpu = cpu_of(&incoming);
-        let tid = match self.system.wants_tid(cpu, incoming.ns) {
-            true => self.facts.tid(&mut incoming),
-            false => None,
-        };
-        if let Some(fact) = self.facts.fact(&mut incoming, &mut self.system.names) {
+        let cpu = self.facts.cpu(&mut incoming);
+        let read = self.facts.fact_on_thread(&mut incoming, &mut self.system.names);
+        if let Some((fact, tid)) = read {
             let at = At {
                 ns: incoming.ns,
                 cpu,
@@ -67,17 +64,13 @@ impl Looker {
     pub fn event(&mut self, mut incoming: Incoming<'_, '_>, gaps: &Gaps) {
         let at = At {
             ns: incoming.ns,
-            cpu: cpu_of(&incoming),
+            cpu: self.facts.cpu(&mut incoming),
             tid: self.facts.tid(&mut incoming),
         };
         if let Some(fact) = self.facts.fact(&mut incoming, &mut self.names) {
             self.survey.look(&fact, &at, gaps);
         }
     }
-}
-
-fn cpu_of(incoming: &Incoming<'_, '_>) -> Option<u32> {
-    incoming.reader.info().cpu_id.and_then(|cpu| u32::try_from(cpu).ok())
 }
 
 /// Several that listen to one pass.

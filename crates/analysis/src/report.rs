@@ -38,6 +38,8 @@ pub struct Column {
     pub unit: Unit,
     /// Its values are also drawn.
     pub has_bar: bool,
+    /// People see its texts as a tree: as deep as the column of this key says.
+    pub depth: Option<&'static str>,
 }
 
 /// What numbers are.
@@ -106,6 +108,9 @@ impl Value {
     }
 }
 
+/// What lies deeper in a tree is not shown further to the right.
+const INDENT_MAX: i64 = 40;
+
 /// A column of one.
 pub const fn column(key: &'static str, heading: &'static str, unit: Unit) -> Column {
     Column {
@@ -113,10 +118,19 @@ pub const fn column(key: &'static str, heading: &'static str, unit: Unit) -> Col
         heading,
         unit,
         has_bar: false,
+        depth: None,
     }
 }
 
 impl Column {
+    /// The same, shown as a tree.
+    pub const fn as_tree(self, depth: &'static str) -> Column {
+        Column {
+            depth: Some(depth),
+            ..self
+        }
+    }
+
     /// The same, also drawn.
     pub const fn with_bar(self) -> Column {
         Column { has_bar: true, ..self }
@@ -139,6 +153,15 @@ impl Table {
         let row: Vec<Value> = values.into_iter().collect();
         assert_eq!(row.len(), self.columns.len(), "{}", self.name);
         self.rows.push(row);
+    }
+
+    /// What stands before a value of a row where people see it, in a column that is shown as a tree.
+    pub fn indent(&self, row: &[Value], place: usize) -> String {
+        let is_depth = |key| self.columns.iter().position(|column| column.key == key);
+        match self.columns[place].depth.and_then(is_depth).map(|depth| &row[depth]) {
+            Some(Value::Number(depth)) => "  ".repeat((*depth).clamp(0, INDENT_MAX) as usize),
+            _ => String::new(),
+        }
     }
 
     /// The rows with the highest numbers of a column first.

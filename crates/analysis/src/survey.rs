@@ -20,6 +20,8 @@ pub struct Survey {
     /// By CPU, the thread that it turned to last, and when.
     current: BTreeMap<u32, (i32, i64)>,
     seen: BTreeSet<u32>,
+    /// Something happened and nobody says on which CPU.
+    is_somewhere: bool,
     /// CPUs on which threads are to run.
     meant: BTreeSet<u32>,
     /// Threads that were recorded themselves: they make system calls, begin others, end.
@@ -40,6 +42,10 @@ pub struct Survey {
     pub has_waking: bool,
     /// The names of devices, which a state dump tells when the first requests are over.
     pub devices: BTreeMap<u32, Box<[u8]>>,
+    /// By their ids, the processes and names of threads, which a state dump tells when they have done something.
+    pub threads: BTreeMap<i32, (i32, Box<[u8]>)>,
+    /// Threads of which the dump may not say what they were at first.
+    changed: BTreeSet<i32>,
 }
 
 impl Survey {
@@ -57,6 +63,7 @@ impl Survey {
         );
         if !is_dump {
             self.seen.extend(cpu);
+            self.is_somewhere |= cpu.is_none();
         }
         match fact {
             Fact::Switch(switch) => {
@@ -94,9 +101,21 @@ impl Survey {
                     self.to_run.insert(woken.tid, cpu);
                 }
             }
+            Fact::DumpedThread(thread) if !self.changed.contains(&thread.tid) => {
+                self.threads
+                    .entry(thread.tid)
+                    .or_insert_with(|| (thread.pid, thread.name.into()));
+            }
+            Fact::Rename { tid, .. } => _ = self.changed.insert(*tid),
             Fact::DumpedDevice { device, name } => _ = self.devices.insert(*device, (*name).into()),
             Fact::CallEntry { .. } | Fact::CallExit { .. } | Fact::Fork(_) | Fact::Exec { .. } | Fact::Exit { .. } => {
                 self.recorded.extend(tid);
+                match fact {
+                    Fact::Fork(fork) => _ = self.changed.insert(fork.tid),
+                    Fact::Exec { tid, old_tid, .. } => self.changed.extend([*tid, *old_tid]),
+                    Fact::Exit { tid, .. } => _ = self.changed.insert(*tid),
+                    _ => {}
+                }
             }
             _ => {}
         }
@@ -125,6 +144,11 @@ impl Survey {
         untold.map(|(cpu, _)| *cpu)
     }
 
+    /// Things happened, and no event says on which CPU it was.
+    pub fn lacks_cpus(&self) -> bool {
+        self.is_somewhere && self.seen.is_empty()
+    }
+
     /// It tells which threads have the CPUs.
     pub fn has_switches(&self) -> bool {
         self.switches > 0
@@ -146,7 +170,7 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Left, Switch, Woken};
+    use crate::facts::{DumpedThread, Left, Switch, Woken};
 
     fn at(cpu: u32, ns: i64, tid: Option<i32>) -> At {
         At {
@@ -189,6 +213,28 @@ mod tests {
         assert!(!is_untold(&[(1, 0), (2, 0)]), "recording may begin like that");
         assert!(!is_untold(&[(1, 0), (2, 0), (0, 1), (1, 0), (2, 0)]));
         assert!(!is_untold(&[(1, 3), (2, 3), (1, 3)]));
+    }
+
+    #[test]
+    fn a_thread_is_known_from_the_state_dump_unless_it_was_another_one_before() {
+        let mut survey = Survey::default();
+        let rename = Fact::Rename { tid: 8, name: b"new" };
+        survey.look(&rename, &at(0, 1, None), &Gaps::default());
+        for tid in [7, 8] {
+            let dumped = Fact::DumpedThread(DumpedThread {
+                tid,
+                pid: 5,
+                parent_pid: None,
+                name: b"worker",
+                is_kernel: Some(false),
+                is_waiting: false,
+                uid: None,
+                namespace: None,
+                file_table: None,
+            });
+            survey.look(&dumped, &at(0, 2, None), &Gaps::default());
+        }
+        assert_eq!(Vec::from_iter(survey.threads), [(7, (5, Box::from(&b"worker"[..])))]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::analyze::tables::{moment, value};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
+use crate::moment::around;
 use crate::quantity::{counted, duration};
 use crate::screen::{BAD, STRONG, printable, show, show_json, styled, tell, tell_sentence};
 use crate::summary::{labelled, quoted};
@@ -68,7 +69,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     drop(progress);
     let (begin_ns, end_ns) = system.told();
     let tell = |insight: Insight| Told {
-        command: command(&insight, &arguments.paths),
+        command: command(&insight, &arguments.paths, Span::of(&traces)),
         insight,
     };
     notes.extend(ground.notes(Some(&system)));
@@ -128,10 +129,14 @@ fn evidence(insight: &Insight) -> String {
     parts.join(", ")
 }
 
-fn command(insight: &Insight, paths: &[PathBuf]) -> String {
+fn command(insight: &Insight, paths: &[PathBuf], traces: Option<Span>) -> String {
     let mut words = vec!["piste analyze".to_owned(), insight.closer.analysis.to_owned()];
     words.extend(paths.iter().map(|path| quoted(&path.to_string_lossy()).into_owned()));
     words.extend(insight.closer.options.iter().cloned());
+    if let Some(span_ns) = insight.closer.span_ns {
+        let [begin, end] = around(span_ns, traces);
+        words.extend(["--begin".into(), begin, "--end".into(), end]);
+    }
     words.join(" ")
 }
 

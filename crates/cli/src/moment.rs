@@ -107,6 +107,23 @@ impl Moment {
     }
 }
 
+/// A part of time as people would write it, from the begin of traces if that is known: `+1.2s` to `+1.5s`. A hundredth longer than it is at
+/// most, at each end.
+pub(crate) fn around((begin_ns, end_ns): (i64, i64), traces: Option<Span>) -> [String; 2] {
+    let since_ns = traces.map(|traces| traces.begin_ns);
+    let Some(since_ns) = since_ns.filter(|since_ns| *since_ns <= begin_ns) else {
+        return [begin_ns, end_ns].map(|ns| ns.to_string());
+    };
+    let unit_ns = 10_i64.pow((end_ns.saturating_sub(begin_ns) / 100).max(1).ilog10());
+    let begin_units = begin_ns.saturating_sub(since_ns) / unit_ns;
+    let end_units = end_ns.saturating_sub(since_ns).saturating_add(unit_ns - 1) / unit_ns;
+    [begin_units, end_units].map(|units| {
+        let ns = units.saturating_mul(unit_ns);
+        let text = format!("+{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +156,32 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}: {:?}", parse(text));
         }
+    }
+
+    #[test]
+    fn a_part_of_time_is_written_from_the_begin_and_contains_all_of_it() {
+        let trace = Span {
+            begin_ns: 1_795_340_467_123_456_789,
+            end_ns: i64::MAX,
+        };
+        for (begin_ns, end_ns, expected) in [
+            (1_204_567_890, 1_504_567_890, ["+1.204s", "+1.505s"]),
+            (0, 5, ["+0s", "+0.000000005s"]),
+            (2_000_000_000, 2_000_000_000, ["+2s", "+2s"]),
+            (1_000, 61_000_000_001, ["+0s", "+61.1s"]),
+        ] {
+            let span = (trace.begin_ns + begin_ns, trace.begin_ns + end_ns);
+            let written = around(span, Some(trace));
+            assert_eq!(written, expected);
+            let [begin, end] = written.clone().map(|text| {
+                parse(&text)
+                    .expect("a moment")
+                    .ns(Some(trace), || TimeZone::UTC)
+                    .expect("a time")
+            });
+            assert!(begin <= span.0 && end >= span.1, "{written:?}");
+        }
+        assert_eq!(around((7, 8), None), ["7", "8"]);
     }
 
     #[test]

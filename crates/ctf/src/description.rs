@@ -102,7 +102,7 @@ pub struct EventClass {
 pub const NO_LEVEL: u8 = u8::MAX;
 
 /// A field of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
     /// Name as the program gave it.
     pub name: String,
@@ -111,7 +111,7 @@ pub struct Field {
 }
 
 /// What a field's bytes in a record are. Nothing is aligned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
     /// One element.
@@ -163,7 +163,7 @@ pub enum FieldKind {
 }
 
 /// A named value of an enumeration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Label {
     /// Name as the program gave it.
     pub name: String,

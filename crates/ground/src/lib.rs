@@ -37,6 +37,11 @@ pub enum GroundError {
         /// Their names.
         hosts: String,
     },
+    /// Whatever happened, happened nobody knows where.
+    #[error(
+        "the events of this trace do not say on which CPU they happened, in no `cpu_id` of a packet, a context or a field: nothing can be told of them"
+    )]
+    NoCpus,
     /// Events are missing without which there is no answer.
     #[error("{name} needs {what}, which are not in this trace ({any_of}); {record} gets them")]
     Lacking {
@@ -68,6 +73,8 @@ pub struct Ground<'t> {
     unseen: Vec<u32>,
     /// Names of devices by their numbers.
     devices: BTreeMap<u32, Box<[u8]>>,
+    /// Processes and names of threads by their numbers.
+    threads: BTreeMap<i32, (i32, Box<[u8]>)>,
     /// Sentences about CPUs whose events begin late or end early.
     cut: Vec<String>,
     /// A sentence where events come more than once.
@@ -111,6 +118,9 @@ impl<'t> Ground<'t> {
             first_ns.get_or_insert(ns);
         }
         let survey = looker.survey;
+        if survey.lacks_cpus() {
+            return Err(GroundError::NoCpus);
+        }
         // The first packets of some tracers begin when their buffers were made, long before anything was recorded.
         let begin_ns = first_ns.unwrap_or(whole.begin_ns.max(0));
         let part = Part::of_any(traces);
@@ -164,6 +174,7 @@ impl<'t> Ground<'t> {
             has_others,
             unseen,
             devices: survey.devices,
+            threads: survey.threads,
             cut,
             told_again: told_again(traces),
         })
@@ -238,6 +249,9 @@ impl<'t> Ground<'t> {
         let mut pass = Pass::new(self.circumstances.clone(), listener);
         for (device, name) in &self.devices {
             pass.system.name_device(*device, name);
+        }
+        for (tid, (pid, name)) in &self.threads {
+            pass.system.foretell(*tid, *pid, name);
         }
         let mut last_ns = self.circumstances.begin_ns;
         let mut events = 0_u64;

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gimli::{EndianRcSlice, RunTimeEndian};
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
@@ -23,7 +24,8 @@ use crate::demangle::demangle;
 /// A file as it is read: no more of it in one piece than was said.
 #[derive(Debug)]
 pub struct Cache {
-    pieces: ReadCache<fs::File>,
+    file: Arc<fs::File>,
+    pieces: ReadCache<Arc<fs::File>>,
     piece_bytes_max: u64,
 }
 
@@ -127,7 +129,17 @@ impl Binary {
         })
     }
 
+    /// Where the function begins that the code is of, in bytes behind the first one that is loaded.
+    pub fn function_at(&self, offset: u64) -> Option<u64> {
+        let function = self.function(self.first_address.checked_add(offset)?)?;
+        function.address.checked_sub(self.first_address)
+    }
+
     fn symbol(&self, address: u64) -> Option<&str> {
+        self.function(address).map(|function| &*function.name)
+    }
+
+    fn function(&self, address: u64) -> Option<&Function> {
         let place = self.functions.partition_point(|function| function.address <= address);
         let function = &self.functions[place.checked_sub(1)?];
         let next = self.functions.get(place).map_or(u64::MAX, |next| next.address);
@@ -137,7 +149,7 @@ impl Binary {
         } else {
             next
         };
-        (address < end).then_some(&*function.name)
+        (address < end).then_some(function)
     }
 
     /// Of functions that were put into one another, the innermost.
@@ -159,10 +171,17 @@ impl Binary {
 impl Cache {
     /// `piece_bytes_max` is for files of strangers: they say how long their sections are, and take no disk for that.
     pub fn new(file: fs::File, piece_bytes_max: u64) -> Cache {
+        let file = Arc::new(file);
         Cache {
-            pieces: ReadCache::new(file),
+            pieces: ReadCache::new(Arc::clone(&file)),
+            file,
             piece_bytes_max,
         }
+    }
+
+    /// The file that is read, whatever lies at its path by now.
+    pub fn file(&self) -> &Arc<fs::File> {
+        &self.file
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod build_tree;
 pub mod compiler;
+pub mod disk;
 pub mod kernel;
 pub mod process;
 pub mod recording;

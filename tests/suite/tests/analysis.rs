@@ -2,6 +2,13 @@
 //! `piste analyze`, on recordings whose answers are known otherwise: what the kernel itself counted for a process, what strace counts, what a
 //! program was made to do.
 
+#[allow(dead_code, reason = "a part of another test")]
+#[path = "../../../crates/ctf/tests/conformance/notation.rs"]
+mod notation;
+
+use std::path::Path;
+
+use piste_suite::Workplace;
 use piste_suite::kernel::{KernelWorkplace, stolen_ns, workplace as kernel_workplace};
 use piste_suite::process::allowed_cpu;
 use piste_suite::report::{analyze, number, row, rows, text, time_is_filled};
@@ -159,7 +166,7 @@ os.wait()
     assert_eq!(of("wait4", "thread"), 1, "{report:#}");
     let tree = analyze(&place, "procs", &trace, &[]);
     // Others of that name may end meanwhile, on a CPU that turns to a recorded thread.
-    let is_python = |row: &&Value| row["comm"].as_str().is_some_and(|comm| comm.trim_start() == "python3");
+    let is_python = |row: &&Value| row["comm"].as_str().is_some_and(|comm| comm == "python3");
     let all: Vec<&Value> = rows(&tree, "processes").iter().filter(is_python).collect();
     let is_child_of = |child: &Value, parent: &Value| {
         child["ppid"] == parent["pid"] && number(&child["depth"]) == number(&parent["depth"]) + 1
@@ -338,4 +345,47 @@ fn periods_are_from_one_chosen_event_to_another() {
     assert_eq!(rows(&report, "log").len(), 200, "{report:#}");
     let refused = place.piste(&["analyze", "periods", &trace]);
     assert_eq!(refused.status, 2, "{refused}");
+}
+
+/// One stream of all CPUs, as tracers write that know no CPUs: its events say on which one they happened. Thread 42 has CPU 5 for 30 ns, and
+/// meanwhile 43 has CPU 0 for 10.
+const CPUS_IN_FIELDS: &str = "
+--- metadata
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; map = clock.c.value; } := clock_t;
+typealias integer { size = 32; align = 8; } := uint32_t;
+stream { event.header := struct { clock_t timestamp; }; };
+event {
+	name = sched_switch;
+	fields := struct { uint32_t _prev_tid; uint32_t _prev_state; uint32_t _next_tid; uint32_t _cpu_id; };
+};
+--- stream s
+u64:10 u32:0 u32:0 u32:42 u32:5
+u64:15 u32:0 u32:0 u32:43 u32:0
+u64:25 u32:43 u32:1 u32:0 u32:0
+u64:40 u32:42 u32:1 u32:0 u32:5
+";
+
+#[test]
+fn events_say_on_which_cpu_they_happened_where_packets_do_not() {
+    let place = Workplace::new();
+    let write = |name: &str, description: &str| {
+        let folder = place.path(name);
+        let trace = notation::Trace::parse(description, Path::new("")).expect("it is a trace");
+        std::fs::create_dir(&folder).expect("a new folder");
+        std::fs::write(folder.join("metadata"), &trace.metadata).expect("it can be written");
+        for (stream, bytes) in &trace.streams {
+            std::fs::write(folder.join(stream), bytes).expect("it can be written");
+        }
+        text(&folder).to_owned()
+    };
+    let report = analyze(&place, "cputop", &write("fields", CPUS_IN_FIELDS), &[]);
+    let on_cpu = |tid: i64| number(&row(&report, "threads", "tid", &tid.into())["on_cpu_ns"]);
+    assert_eq!([42, 43].map(on_cpu), [30, 10], "{report:#}");
+
+    let nowhere = CPUS_IN_FIELDS.replace("_cpu_id", "_where");
+    let refused = place.piste(&["analyze", "cputop", &write("nowhere", &nowhere)]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("do not say on which CPU"), "{}", refused.stderr);
 }

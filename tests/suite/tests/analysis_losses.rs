@@ -163,7 +163,7 @@ fn functions_across_lost_events_have_no_callers_that_are_made_up() {
     let mut path: Vec<&str> = Vec::new();
     for row in rows(&report, "calls") {
         path.truncate(number(&row["depth"]) as usize);
-        path.push(word(&row["function"]).trim_start());
+        path.push(word(&row["function"]));
         let is_top = matches!(path[..], ["bursts"] | ["bursts", "main" | "(unknown)"]);
         let is_called = matches!(
             path[..],

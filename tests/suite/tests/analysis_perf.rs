@@ -265,7 +265,8 @@ fn waits_for_a_cpu_are_those_that_perf_finds() {
             assert_eq!(number(&row["count"]), own.len() as i64, "{row:#}");
             let longest_ns = own.iter().map(|(run, woken)| run - woken).max();
             assert_eq!(Some(number(&row["max_ns"])), longest_ns, "{row:#}");
-            let longest_ns = number(&row["max_ns"]) - wakeups.iter().max().expect("it was woken");
+            // A thread that has only begun was not woken, and is ready from that event on for both.
+            let longest_ns = number(&row["max_ns"]) - wakeups.iter().max().unwrap_or(&0);
             assert!(longest_ns <= of_cell(4, "max:") + one_ns, "{row:#} {line}");
         }
     }

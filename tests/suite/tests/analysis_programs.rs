@@ -198,7 +198,10 @@ fn a_part_of_time_knows_what_was_freed_in_it_of_before() {
 
 /// Lines `CALLS FUNCTION` below a program, indented by their depth.
 fn tree(report: &Value) -> Vec<String> {
-    let line = |row: &Value| format!("{} {}", number(&row["calls"]), word(&row["function"]));
+    let line = |row: &Value| {
+        let indent = "  ".repeat(number(&row["depth"]) as usize);
+        format!("{} {indent}{}", number(&row["calls"]), word(&row["function"]))
+    };
     rows(report, "calls").iter().map(line).collect()
 }
 
@@ -231,8 +234,8 @@ fn functions_are_counted_where_they_were_called() {
             "1             leaf",
             "1     catches",
             "1       jumps",
-            // Its call comes after the jump, from which nothing tells that `jumps` is over.
-            "1         leaf",
+            // Its call comes after the jump.
+            "1       leaf",
             "1   beside",
             "1     branch",
             "2       leaf",

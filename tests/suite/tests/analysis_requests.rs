@@ -2,9 +2,8 @@
 //! What `piste analyze` says of requests to a device of our own, which nobody else uses: beside what the device counts, and where requests cannot
 //! be told from each other.
 
-use std::path::Path;
-
 use piste_suite::Workplace;
+use piste_suite::disk::LoopDevice;
 use piste_suite::kernel::workplace as kernel_workplace;
 use piste_suite::report::{analyze, number, record_whole, rows, text};
 use serde_json::Value;
@@ -26,25 +25,6 @@ for turn in range(30):
 print(os.getpid(), *(now - then for now, then in zip(counts(), before)))
 ";
 
-/// A device of our own, whose memory is a file.
-struct LoopDevice(String);
-
-impl LoopDevice {
-    /// `None` where such devices cannot be made.
-    fn of(place: &Workplace, file: &Path) -> Option<LoopDevice> {
-        let made = place.run("losetup", &["--find", "--show", text(file)]);
-        made.success().then(|| LoopDevice(made.stdout.trim().to_owned()))
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("losetup")
-            .args(["--detach", &self.0])
-            .status();
-    }
-}
-
 #[test]
 fn requests_are_counted_and_timed_as_the_device_does() {
     const KINDS: [(&str, usize, i64); 2] = [("read", 0, 40), ("write", 4, 30)];
@@ -52,7 +32,6 @@ fn requests_are_counted_and_timed_as_the_device_does() {
     let file = place.path("memory");
     std::fs::write(&file, vec![1; 1 << 20]).expect("there is space");
     let Some(device) = LoopDevice::of(&place, &file) else {
-        println!("skipped: loop devices cannot be made here");
         return;
     };
     let name = device.0.trim_start_matches("/dev/");
@@ -146,7 +125,6 @@ fn requests_of_one_sector_at_once_are_not_taken_for_one() {
     let file = place.path("memory");
     std::fs::write(&file, vec![1; 1 << 20]).expect("there is space");
     let Some(device) = LoopDevice::of(&place, &file) else {
-        println!("skipped: loop devices cannot be made here");
         return;
     };
     let name = device.0.trim_start_matches("/dev/");

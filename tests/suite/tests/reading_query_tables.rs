@@ -225,7 +225,6 @@ fn processes_are_those_of_procs(asked: &Asked<'_>) {
     let columns = ["pid", "ppid", "began_ns", "lived_ns", "on_cpu_ns", "comm", "program"];
     let report = asked.report("procs", &[]);
     let plain = rows(&report, "processes").iter().cloned().map(|mut row| {
-        row["comm"] = row["comm"].as_str().expect("a name").trim_start().into();
         // The file that it executed last.
         let last = |programs: &str| programs.rsplit(" -> ").next().map(str::to_owned);
         row["program"] = row["program"].as_str().and_then(last).into();

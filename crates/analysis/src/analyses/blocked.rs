@@ -3,12 +3,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, tid};
+use super::{COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, pid, tid, waker_named};
 use crate::analysis::{Analysis, Description, Options};
 use crate::cause::{Cause, Causes};
-use crate::facts::Interrupt;
 use crate::measure::Times;
-use crate::model::{Listen, Nature, Slice, State, System, ThreadId};
+use crate::model::{Listen, Nature, Slice, State, System, ThreadId, Waker};
 use crate::names::Name;
 use crate::report::{Report, Table, Unit, Value, column};
 
@@ -43,12 +42,6 @@ struct Key {
     waker: Option<Waker>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Waker {
-    Thread(ThreadId),
-    Interrupt(Interrupt),
-}
-
 impl Listen for Blocked {
     fn slice(&mut self, system: &System, slice: &Slice) {
         let State::Blocked(wait) = slice.state else { return };
@@ -61,15 +54,11 @@ impl Listen for Blocked {
             self.asleep += 1;
             return;
         }
-        let waker = slice.wake.and_then(|wake| match (wake.interrupt, wake.thread) {
-            (Some(interrupt), _) => Some(Waker::Interrupt(interrupt)),
-            (None, thread) => thread.map(Waker::Thread),
-        });
         let key = Key {
             thread: slice.thread,
             cause: self.causes.of(system, wait, slice.wake),
             call: wait.call,
-            waker,
+            waker: slice.wake.and_then(|wake| wake.waker()),
         };
         self.waits.entry(key).or_default().add(ns);
     }
@@ -114,10 +103,7 @@ impl Analysis for Blocked {
         let mut sorted: Vec<(&Key, &Times)> = self.waits.iter().collect();
         sorted.sort_by_key(|(key, times)| (-times.total_ns, **key));
         for (key, times) in sorted.into_iter().take(self.options.limit.unwrap_or(LIMIT)) {
-            let waker = key.waker.map(|waker| match waker {
-                Waker::Thread(thread) => named(system, thread),
-                Waker::Interrupt(interrupt) => super::irq::named(system, interrupt),
-            });
+            let waker = key.waker.map(|waker| waker_named(system, waker));
             let mut row = vec![
                 tid(system, key.thread),
                 pid(system, key.thread),
@@ -137,5 +123,47 @@ impl Analysis for Blocked {
             tables: vec![causes, waits],
             notes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Circumstances, script};
+
+    #[test]
+    fn a_wait_for_the_loopback_interface_was_ended_by_who_sent() {
+        // 2 sends to 1, and asks for the soft interrupt; or it does not.
+        let lines = "
+            1 cpu0 switch 9 waits 1
+            1 cpu1 switch 8 waits 2
+            10 cpu0 call recvfrom
+            12 cpu0 switch 1 waits 0
+            40 cpu1 call sendto
+            42 cpu1 raise 3
+            43 cpu1 irq 3
+            44 cpu1 waking 1
+            45 cpu1 irqend 3
+            50 cpu0 switch 0 runs 1";
+        let wakers = |lines: &str| {
+            let mut blocked = (BLOCKED.begin)(&Options::default());
+            let mut system = System::new(Circumstances::whole(0));
+            script::apply(&mut system, lines, blocked.as_mut());
+            system.finish(51, blocked.as_mut());
+            blocked.report(&system).tables[1].csv()
+        };
+        let waits = |lines| {
+            wakers(lines)
+                .lines()
+                .filter(|row| row.contains("recvfrom"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(waits(lines), ["1,,,network,recvfrom,(2),1,32,32,32,32"]);
+        let from_outside = lines.replace("42 cpu1 raise 3", "");
+        assert_eq!(
+            waits(&from_outside),
+            ["1,,,network,recvfrom,softirq NET_RX,1,32,32,32,32"]
+        );
     }
 }

@@ -147,10 +147,10 @@ fn nettop_tells_packets_by_interface_and_bytes_by_socket() {
          open 4 /a
          write 4 1000
          sendto 3 50
-         sent lo 92
+         queued lo 92
          irq 3
          received lo 78
-         sent eth0 40
+         queued eth0 40
          irqend 3
          read 3 20
          write 3 5
@@ -159,5 +159,22 @@ fn nettop_tells_packets_by_interface_and_bytes_by_socket() {
          recvfrom 6 11",
         "interfaces: lo,78,1,92,1 | eth0,0,0,40,1
          processes: 7,b,20,1,55,2,1,92 | 8,b,11,1,0,0,0,0",
+    );
+}
+
+#[test]
+fn nettop_counts_what_devices_were_given_where_the_trace_tells() {
+    check(
+        &super::nettop::NETTOP,
+        "on 7
+         queued lo 3000
+         sent lo 1500
+         irq 2
+         sent lo 1500
+         irqend 2
+         on 8
+         sent eth0 40",
+        "interfaces: lo,0,0,3000,2 | eth0,0,0,40,1
+         processes: 7,b,0,0,0,0,1,3000 | 8,b,0,0,0,0,1,40",
     );
 }

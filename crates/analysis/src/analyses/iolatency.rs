@@ -90,7 +90,10 @@ impl Analysis for Latency {
     fn report(&mut self, system: &System) -> Report {
         Report {
             tables: (self.tables)(self, system),
-            notes: unfinished(self.unfinished),
+            notes: unfinished(self.unfinished)
+                .into_iter()
+                .chain(super::torn_calls(system, &self.options.who))
+                .collect(),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Analysis for Log {
             });
         }
         let left = self.count - self.kept.len() as u64;
-        let mut notes = Vec::new();
+        let mut notes = Vec::from_iter(super::torn_calls(system, &self.options.who));
         if left > 0 {
             notes.push(format!(
                 "{left} more are not shown; --limit, --min and --begin choose which are"

@@ -127,7 +127,10 @@ impl Analysis for IoTop {
                 self.of_files(system),
                 self.of_devices(system),
             ],
-            notes: unfinished(self.unfinished),
+            notes: unfinished(self.unfinished)
+                .into_iter()
+                .chain(super::torn_calls(system, &self.options.who))
+                .collect(),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Analysis for IoUsage {
         files.rows.truncate(limit);
         Report {
             tables: vec![processes, files],
-            notes: Vec::new(),
+            notes: Vec::from_iter(super::torn_calls(system, &self.options.who)),
         }
     }
 }

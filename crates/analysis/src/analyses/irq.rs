@@ -82,6 +82,17 @@ fn is_wanted(options: &Options, interruption: &Interruption) -> bool {
     options.wants_ns(interruption.end_ns - interruption.begin_ns) && options.who.wants_cpu(interruption.cpu)
 }
 
+/// How many interrupts are missing in what is counted of some CPUs.
+fn torn(system: &System, options: &Options) -> Option<String> {
+    let cpus = system.cpus().filter(|cpu| options.who.wants_cpu(*cpu));
+    match cpus.map(|cpu| system.torn_interrupts_on(cpu)).sum::<u64>() {
+        0 => None,
+        torn => Some(format!(
+            "{torn} interrupts are not counted, of which only the begin or the end is known: events are missing, see `piste stats`"
+        )),
+    }
+}
+
 struct Stats {
     options: Options,
     by_interrupt: BTreeMap<Interrupt, OfInterrupt>,
@@ -147,7 +158,7 @@ impl Analysis for Stats {
         table.rows.truncate(self.options.limit.unwrap_or(LIMIT));
         Report {
             tables: vec![table],
-            notes: Vec::new(),
+            notes: Vec::from_iter(torn(system, &self.options)),
         }
     }
 }
@@ -183,7 +194,7 @@ impl Analysis for Frequencies {
         }
         Report {
             tables: vec![table],
-            notes: Vec::new(),
+            notes: Vec::from_iter(torn(system, &self.options)),
         }
     }
 }
@@ -226,7 +237,7 @@ impl Analysis for Log {
             ]);
         }
         let left = self.count - self.kept.len() as u64;
-        let mut notes = Vec::new();
+        let mut notes = Vec::from_iter(torn(system, &self.options));
         if left > 0 {
             notes.push(format!(
                 "{left} more interrupts are not shown; --limit, --min and --begin choose which are"

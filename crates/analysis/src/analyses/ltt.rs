@@ -138,7 +138,7 @@ impl Analysis for Ltt {
                 self.processes(system, duration_ns),
                 self.of_threads(system, duration_ns),
             ],
-            notes: Vec::new(),
+            notes: Vec::from_iter(super::torn_calls(system, &self.options.who)),
         };
         report.tables.push(self.of_calls(system));
         report.tables.push(self.of_cpus(duration_ns));

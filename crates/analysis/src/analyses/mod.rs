@@ -21,8 +21,8 @@ mod sched;
 mod syscalls;
 pub(crate) mod totals;
 
-use crate::analysis::{Description, Need};
-use crate::model::{ProcessId, System, ThreadId};
+use crate::analysis::{Description, Need, Who};
+use crate::model::{ProcessId, System, ThreadId, Waker};
 use crate::report::{Column, Unit, Value, column};
 
 /// In the order in which they are listed.
@@ -116,6 +116,17 @@ fn comm(system: &System, id: ThreadId) -> Value {
     system.name_of(id).into()
 }
 
+/// How many system calls are missing in what is counted of some threads.
+fn torn_calls(system: &System, who: &Who) -> Option<String> {
+    let meant = system.threads().filter(|(id, _)| who.wants(system, *id));
+    match meant.map(|(_, thread)| thread.torn_calls()).sum::<u64>() {
+        0 => None,
+        torn => Some(format!(
+            "{torn} system calls are not counted, of which only the begin or the end is known: events are missing, see `piste stats`"
+        )),
+    }
+}
+
 /// A process is called as its first thread is, and not as another one of its threads.
 fn process_comm(system: &System, process: ProcessId) -> Value {
     system
@@ -130,6 +141,14 @@ pub(crate) fn named(system: &System, id: ThreadId) -> String {
         name if thread.tid == 0 => name.to_owned(),
         "" => format!("({})", thread.tid),
         name => format!("{name} ({})", thread.tid),
+    }
+}
+
+/// Who or what ended a wait: a thread or an interrupt.
+fn waker_named(system: &System, waker: Waker) -> String {
+    match waker {
+        Waker::Thread(thread) => named(system, thread),
+        Waker::Interrupt(interrupt) => irq::named(system, interrupt),
     }
 }
 

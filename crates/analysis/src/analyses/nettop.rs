@@ -12,7 +12,12 @@ use crate::model::{FileCall, FileId, FileKind, Happening, Listen, Occurrence, Pr
 use crate::names::Name;
 use crate::report::{Report, Table, Unit, Value, column};
 
-const PACKETS: &[&str] = &["net_dev_queue", "net_if_receive_skb", "netif_receive_skb"];
+const PACKETS: &[&str] = &[
+    "net_dev_xmit",
+    "net_dev_queue",
+    "net_if_receive_skb",
+    "netif_receive_skb",
+];
 
 pub(super) static NETTOP: Description = Description {
     name: "nettop",
@@ -20,6 +25,7 @@ pub(super) static NETTOP: Description = Description {
     needs: &[
         Need {
             any_of: &[
+                "net_dev_xmit",
                 "net_dev_queue",
                 "net_if_receive_skb",
                 "netif_receive_skb",
@@ -54,20 +60,39 @@ pub(super) static NETTOP: Description = Description {
             interfaces: FxHashMap::default(),
             calls: FxHashMap::default(),
             packets: FxHashMap::default(),
+            tells_sent: false,
         })
     },
 };
 
 struct NetTop {
     options: Options,
-    interfaces: FxHashMap<Name, Traffic>,
+    interfaces: FxHashMap<Name, OfInterface>,
     /// By process and file: whether it is a socket may be found out later.
     calls: FxHashMap<(ProcessId, FileId), Traffic>,
-    /// Packets that a process put into a queue itself.
-    packets: FxHashMap<ProcessId, (u64, u64)>,
+    /// Packets that a process put into a queue, or handed to a device, itself.
+    packets: FxHashMap<ProcessId, Outgoing>,
+    /// The trace tells what devices were given.
+    tells_sent: bool,
 }
 
-/// Numbers and bytes, in and out.
+/// Numbers and bytes of packets, on the way out.
+#[derive(Clone, Copy, Default)]
+struct Outgoing {
+    /// Put into the queue of a device: before they are cut into what it can send.
+    queued: (u64, u64),
+    /// Handed to the device.
+    sent: (u64, u64),
+}
+
+/// Packets of an interface.
+#[derive(Clone, Copy, Default)]
+struct OfInterface {
+    received: (u64, u64),
+    outgoing: Outgoing,
+}
+
+/// Calls and bytes, in and out.
 #[derive(Clone, Copy, Default)]
 struct Traffic {
     received: (u64, u64),
@@ -79,19 +104,31 @@ fn add((count, bytes): &mut (u64, u64), more: (u64, u64)) {
     *bytes += more.1;
 }
 
+impl Outgoing {
+    fn add(&mut self, is_sent: bool, bytes: u64) {
+        add(if is_sent { &mut self.sent } else { &mut self.queued }, (1, bytes));
+    }
+}
+
 impl Listen for NetTop {
     fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
-        let (interface, bytes, is_sent) = match occurrence.what {
-            Happening::PacketSent { interface, bytes } => (interface, bytes, true),
-            Happening::PacketReceived { interface, bytes } => (interface, bytes, false),
-            _ => return,
+        let (Happening::PacketQueued { interface, bytes }
+        | Happening::PacketSent { interface, bytes }
+        | Happening::PacketReceived { interface, bytes }) = occurrence.what
+        else {
+            return;
         };
+        let is_received = matches!(occurrence.what, Happening::PacketReceived { .. });
+        let is_sent = matches!(occurrence.what, Happening::PacketSent { .. });
+        self.tells_sent |= is_sent;
         let who = &self.options.who;
         if !who.wants_cpu(occurrence.cpu) {
             return;
         }
         // What comes, comes in an interrupt, on whatever thread.
-        let sender = occurrence.thread.filter(|_| is_sent && occurrence.interrupt.is_none());
+        let sender = occurrence
+            .thread
+            .filter(|_| !is_received && occurrence.interrupt.is_none());
         let is_meant = match sender {
             Some(thread) => who.wants(system, thread),
             None => who.wants_everybody(),
@@ -100,10 +137,14 @@ impl Listen for NetTop {
             return;
         }
         let own = self.interfaces.entry(interface).or_default();
-        add(if is_sent { &mut own.sent } else { &mut own.received }, (1, bytes));
+        if is_received {
+            add(&mut own.received, (1, bytes));
+        } else {
+            own.outgoing.add(is_sent, bytes);
+        }
         if let Some(thread) = sender.filter(|thread| system.thread(*thread).tid != 0) {
             let process = system.thread(thread).process();
-            add(self.packets.entry(process).or_default(), (1, bytes));
+            self.packets.entry(process).or_default().add(is_sent, bytes);
         }
     }
 
@@ -129,9 +170,13 @@ impl Listen for NetTop {
 impl Analysis for NetTop {
     fn report(&mut self, system: &System) -> Report {
         let limit = self.options.limit.unwrap_or(LIMIT);
+        let is_queued = |own: &OfInterface| own.outgoing.queued.0 > 0;
+        let is_uncut = !self.tells_sent && self.interfaces.values().any(is_queued);
+        let note = "packets out are counted as they were put into queues (net_dev_queue), before they are cut into what a device can send: \
+                    net_dev_xmit tells those, which `piste record -a --preset net` gets";
         Report {
             tables: vec![self.of_interfaces(system, limit), self.of_processes(system, limit)],
-            notes: Vec::new(),
+            notes: Vec::from_iter(is_uncut.then(|| note.to_owned())),
         }
     }
 }
@@ -146,15 +191,19 @@ impl NetTop {
             column("sent_packets", "PACKETS OUT", Unit::Count),
         ];
         let mut table = Table::new("interfaces", "Packets of interfaces", &columns);
+        let sent = |own: &OfInterface| match self.tells_sent {
+            true => own.outgoing.sent,
+            false => own.outgoing.queued,
+        };
         let mut interfaces: Vec<_> = self.interfaces.iter().collect();
-        interfaces.sort_by_key(|(name, own)| (std::cmp::Reverse(own.received.1 + own.sent.1), **name));
+        interfaces.sort_by_key(|(name, own)| (std::cmp::Reverse(own.received.1 + sent(own).1), **name));
         for (name, own) in interfaces.into_iter().take(limit) {
             table.row([
                 system.names.text(*name).into(),
                 own.received.1.into(),
                 own.received.0.into(),
-                own.sent.1.into(),
-                own.sent.0.into(),
+                sent(own).1.into(),
+                sent(own).0.into(),
             ]);
         }
         table
@@ -168,7 +217,7 @@ impl NetTop {
             column("received_calls", "RECEIVING CALLS", Unit::Count),
             column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
             column("sent_calls", "SENDING CALLS", Unit::Count),
-            column("packets", "PACKETS OUT", Unit::Count),
+            column("packets", "PACKETS QUEUED", Unit::Count),
             column("packet_bytes", "BYTES OF PACKETS", Unit::Bytes),
         ];
         let mut table = Table::new("processes", "Processes, by their sockets", &columns);
@@ -181,7 +230,11 @@ impl NetTop {
             }
         }
         for (process, packets) in &self.packets {
-            by_process.entry(*process).or_default().1 = *packets;
+            // Who puts a packet into a queue sends it; who hands it on may do so for others.
+            by_process.entry(*process).or_default().1 = match packets.queued {
+                (0, _) => packets.sent,
+                queued => queued,
+            };
         }
         let mut processes: Vec<_> = by_process.into_iter().collect();
         processes.sort_by_key(|(_, (own, packets))| std::cmp::Reverse(own.received.1 + own.sent.1 + packets.1));

@@ -3,14 +3,18 @@
 //!
 //! Who holds a lock is known in the end, from who wakes the one that waited. Until then it is kept who had a CPU while which thread was
 //! runnable there, as far as it could matter: only while a more urgent thread waits for a futex.
+//!
+//! Semaphores, condition variables and whatever else a thread waits at for its next work are futexes, too, and nobody holds them. A futex is a
+//! lock if the kernel knows it as one, or if the thread that waited for it gives it back later: it wakes others that wait for the same futex, as
+//! whoever got a lock that others waited for does.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::totals::PerThread;
 use super::{LIMIT, SWITCHES, WAKEUPS, comm, tid};
 use crate::analysis::{Analysis, Description, Need, Options};
-use crate::facts::{Fact, FutexOperation, Left};
-use crate::model::{Listen, Slice, State, System, ThreadId, Wait, Why};
+use crate::facts::{Fact, Futex, FutexOperation, Left};
+use crate::model::{Call, Listen, Slice, State, System, ThreadId, Wait, Why};
 use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static PRIORITY_INVERSION: Description = Description {
@@ -58,6 +62,8 @@ pub(crate) struct Inversions {
     switch_cpu: Option<u32>,
     /// Those that are over.
     pub(crate) found: Vec<Inversion>,
+    /// By victim: those that are over, at futexes that it has not given back yet.
+    undecided: BTreeMap<ThreadId, Vec<Inversion>>,
 }
 
 /// A thread has a CPU for a time.
@@ -79,7 +85,7 @@ pub(crate) struct Inversion {
     /// How long the culprit had the holder's CPU.
     pub(crate) ns: i64,
     wait_ns: i64,
-    futex: Option<u64>,
+    futex: u64,
 }
 
 impl Listen for Inversions {
@@ -90,7 +96,7 @@ impl Listen for Inversions {
                 if let Left::Waiting | Left::WaitingForSure = switch.previous
                     && let Some(id) = system.find(switch.previous_tid)
                     && system.thread(id).system_call().is_some()
-                    && is_in(system, id, FutexOperation::Wait)
+                    && futex_in(system, id, FutexOperation::Wait).is_some_and(|futex| futex.is_lock != Some(false))
                     && let Some(priority) = switch.previous_priority.or(system.thread(id).priority())
                 {
                     self.wait(id, priority);
@@ -117,15 +123,35 @@ impl Listen for Inversions {
         }
     }
 
+    fn call(&mut self, system: &System, call: &Call) {
+        let Some(undecided) = self.undecided.get_mut(&call.thread) else {
+            return;
+        };
+        if let Some(futex) = futex_in(system, call.thread, FutexOperation::Wake) {
+            let given_back = undecided.extract_if(.., |found| found.futex == futex.address);
+            self.found.extend(given_back);
+            keep_longest(&mut self.found, &self.options);
+        }
+    }
+
     fn died(&mut self, _: &System, thread: ThreadId, _: i64) {
         self.forget(thread);
     }
 }
 
-/// The latest system call of a thread is about a futex, for that.
-fn is_in(system: &System, id: ThreadId, wanted: FutexOperation) -> bool {
+/// The futex that the latest system call of a thread is about, if it is for that.
+fn futex_in(system: &System, id: ThreadId, wanted: FutexOperation) -> Option<Futex> {
     let futex = system.thread(id).futex();
-    futex.is_some_and(|futex| futex.operation == wanted)
+    futex.filter(|futex| futex.operation == wanted)
+}
+
+/// The longest are shown.
+fn keep_longest(found: &mut Vec<Inversion>, options: &Options) {
+    let limit = options.limit.unwrap_or(LIMIT);
+    if found.len() > 2 * limit + 100 {
+        found.sort_by_key(|found| -found.ns);
+        found.truncate(limit);
+    }
 }
 
 fn push(to: &mut VecDeque<Stay>, stay: Stay) {
@@ -203,11 +229,15 @@ impl Inversions {
         let (Some(urgent), Some(of_holder)) = priorities else {
             return;
         };
-        let is_lock = wait.call.is_some()
-            && is_in(system, victim, FutexOperation::Wait)
-            && system.thread(holder).system_call().is_some()
-            && is_in(system, holder, FutexOperation::Wake);
-        if !is_lock || !self.options.who.wants(system, victim) {
+        let is_in_calls = wait.call.is_some() && system.thread(holder).system_call().is_some();
+        let waited_for = futex_in(system, victim, FutexOperation::Wait).filter(|_| is_in_calls);
+        let woken_at = futex_in(system, holder, FutexOperation::Wake);
+        let (Some(futex), Some(woken_at)) = (waited_for, woken_at) else {
+            return;
+        };
+        // Who wakes at another one has moved the waiting threads there, as condition variables do.
+        let is_none = futex.is_lock == Some(false) || futex.address != woken_at.address;
+        if is_none || !self.options.who.wants(system, victim) {
             return;
         }
         let mut culprits: BTreeMap<ThreadId, Inversion> = BTreeMap::new();
@@ -224,19 +254,18 @@ impl Inversions {
                 end_ns,
                 ns: 0,
                 wait_ns: slice.duration_ns(),
-                futex: system.thread(victim).futex().map(|futex| futex.address),
+                futex: futex.address,
             });
             found.end_ns = end_ns;
             found.ns += end_ns - begin_ns;
         }
         let wanted = culprits.into_values().filter(|found| self.options.wants_ns(found.ns));
-        self.found.extend(wanted);
-        // The longest are shown.
-        let limit = self.options.limit.unwrap_or(LIMIT);
-        if self.found.len() > 2 * limit + 100 {
-            self.found.sort_by_key(|found| -found.ns);
-            self.found.truncate(limit);
-        }
+        let found = match futex.is_lock {
+            Some(_) => &mut self.found,
+            None => self.undecided.entry(victim).or_default(),
+        };
+        found.extend(wanted);
+        keep_longest(found, &self.options);
     }
 
     fn wait(&mut self, thread: ThreadId, priority: i32) {
@@ -298,12 +327,16 @@ impl Analysis for Inversions {
                     Value::Number(priority.into()),
                 ]);
             }
-            row.push(found.futex.map_or(Value::None, super::futex::address));
+            row.push(super::futex::address(found.futex));
             table.row(row);
         }
+        let undecided = self.undecided.values().map(Vec::len).sum::<usize>();
+        let note = format!(
+            "{undecided} more waits are not shown: whether they were for locks is not known, as who waited gave nothing back to others"
+        );
         Report {
             tables: vec![table],
-            notes: Vec::new(),
+            notes: Vec::from_iter((undecided > 0).then_some(note)),
         }
     }
 }
@@ -313,14 +346,17 @@ mod tests {
     use super::*;
     use crate::model::{Circumstances, script};
 
-    /// From `duration_ns` on, without names: `40 of 57: 2 (-91) for 1 (-11) because of 3 (-51)`.
-    fn found(lines: &str) -> Vec<String> {
+    fn run(lines: &str) -> Report {
         let mut inversions = (PRIORITY_INVERSION.begin)(&Options::default());
         let mut system = System::new(Circumstances::whole(0));
         script::apply(&mut system, lines, inversions.as_mut());
         system.finish(200, inversions.as_mut());
-        let report = inversions.report(&system);
-        let csv = report.tables[0].csv();
+        inversions.report(&system)
+    }
+
+    /// From `duration_ns` on, without names: `40 of 57: 2 (-91) for 1 (-11) because of 3 (-51)`.
+    fn found(lines: &str) -> Vec<String> {
+        let csv = run(lines).tables[0].csv();
         let sentence = |row: &str| {
             let cells: Vec<&str> = row.split(',').collect();
             format!(
@@ -346,11 +382,27 @@ mod tests {
         70 cpu0 futex wake 64
         72 cpu0 waking 2
         73 cpu0 switch 1/-11 runs 2/-91
-        74 cpu0 return 0";
+        74 cpu0 return 0
+        75 cpu0 futex wake 64
+        76 cpu0 return 0";
 
     #[test]
     fn a_third_one_in_between_is_found() {
         assert_eq!(found(PLAIN), ["21-61 40 of 57: 2 (-91) for 1 (-11) because of 3 (-51)"]);
+    }
+
+    #[test]
+    fn only_locks_have_holders() {
+        let of_lock = found(PLAIN);
+        let never_given_back = PLAIN.replace("75 cpu0 futex wake 64", "75 cpu0 futex wake 65");
+        // The kernel knows it; nobody gives it back; it is no lock; the thread was moved to another futex.
+        assert_eq!(found(&never_given_back.replace("futex wait", "futex lock")), of_lock);
+        assert_eq!(found(&never_given_back), Vec::<String>::new());
+        assert_eq!(found(&PLAIN.replace("futex wait", "futex post")), Vec::<String>::new());
+        let moved = PLAIN.replace("70 cpu0 futex wake 64", "70 cpu0 futex wake 65");
+        assert_eq!(found(&moved), Vec::<String>::new());
+        let notes = |lines: &str| run(lines).notes.len();
+        assert_eq!([PLAIN, &never_given_back, &moved].map(notes), [0, 1, 0]);
     }
 
     #[test]
@@ -365,7 +417,10 @@ mod tests {
             61 cpu0 switch 3/-51 waits 1/-11
             70 cpu0 futex wake 64
             72 cpu0 waking 2
-            73 cpu1 switch 0 runs 2/-91";
+            73 cpu1 switch 0 runs 2/-91
+            74 cpu1 return 0
+            75 cpu1 futex wake 64
+            76 cpu1 return 0";
         assert_eq!(found(lines), ["31-61 30 of 41: 2 (-91) for 1 (-11) because of 3 (-51)"]);
     }
 

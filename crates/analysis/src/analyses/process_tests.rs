@@ -66,7 +66,7 @@ fn processes_that_have_one_id_after_the_other_are_apart() {
         &PROCS,
         USED_AGAIN,
         &["pid", "comm", "on_cpu_ns"],
-        &["1 shell 77", "5   first 13", "5   second 9"],
+        &["1 shell 77", "5 first 13", "5 second 9"],
     );
 }
 
@@ -86,7 +86,7 @@ fn a_process_is_not_called_as_one_of_its_threads() {
         &["pid", "comm", "on_cpu_ns"],
         &["5 child 80", "7  10", "8  9", "9  1"],
     );
-    check(&PROCS, lines, &["pid", "comm"], &["7 ", "5   child"]);
+    check(&PROCS, lines, &["pid", "comm"], &["7 ", "5 child"]);
 }
 
 #[test]

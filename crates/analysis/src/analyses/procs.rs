@@ -77,7 +77,7 @@ impl Analysis for Procs {
             column("lived_ns", "LIVED", Unit::Nanoseconds),
             column("on_cpu_ns", "ON CPU", Unit::Nanoseconds),
             column("depth", "DEPTH", Unit::Count),
-            COMM,
+            COMM.as_tree("depth"),
             column("program", "PROGRAM", Unit::Text),
         ];
         let mut table = Table::new("processes", "Processes that changed", &columns);
@@ -146,7 +146,7 @@ impl Procs {
             lived.into(),
             on_cpu.get(&thread.process()).copied().into(),
             Value::Number(depth),
-            format!("{}{name}", "  ".repeat(depth.clamp(0, 40) as usize)).into(),
+            name.into(),
             if programs.is_empty() {
                 Value::None
             } else {

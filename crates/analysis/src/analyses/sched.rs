@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long threads that were woken waited for a CPU: of each thread, the longest, how many how long, and every one.
+//! How long threads that were woken or began waited for a CPU: of each thread, the longest, how many how long, and every one.
 
 use super::totals::PerThread;
 use super::{
-    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid,
-    tid,
+    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, pid, tid,
+    waker_named,
 };
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::measure::{Distribution, Times};
@@ -21,7 +21,7 @@ const NEEDS: &[Need] = &[
 
 pub(super) static STATS: Description = Description {
     name: "schedstats",
-    about: "how long threads that were woken waited for a CPU, by thread",
+    about: "how long threads that were woken or began waited for a CPU, by thread",
     needs: NEEDS,
     begin: |options| Box::new(Stats::new(options)),
 };
@@ -198,11 +198,7 @@ impl Analysis for Log {
         let mut table = Table::new("delays", "Waits for a CPU", &columns);
         for delay in &self.kept {
             let id = delay.thread;
-            let waker = delay.wake.map(|wake| match (wake.interrupt, wake.thread) {
-                (Some(interrupt), _) => super::irq::named(system, interrupt),
-                (None, Some(waker)) => named(system, waker),
-                (None, None) => String::new(),
-            });
+            let waker = delay.wake.and_then(|wake| wake.waker());
             table.row([
                 Value::Number(delay.begin_ns),
                 Value::Number(delay.end_ns - delay.begin_ns),
@@ -211,7 +207,7 @@ impl Analysis for Log {
                 comm(system, id),
                 Value::Number(delay.cpu.into()),
                 Value::Number(delay.priority.into()),
-                waker.filter(|waker| !waker.is_empty()).map_or(Value::None, Value::from),
+                waker.map_or(Value::None, |waker| waker_named(system, waker).into()),
             ]);
         }
         let left = self.count - self.kept.len() as u64;

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, COMM, COUNT, LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, TOTAL, process_comm};
+use super::{CALLS, COMM, COUNT, LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, TOTAL, process_comm, torn_calls};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::measure::{Distribution, Times};
 use crate::model::{Call, Listen, ProcessId, System};
@@ -91,7 +91,7 @@ impl Analysis for SyscallStats {
         each.rows.truncate(limit);
         Report {
             tables: vec![all, each],
-            notes: Vec::new(),
+            notes: Vec::from_iter(torn_calls(system, &self.options.who)),
         }
     }
 }

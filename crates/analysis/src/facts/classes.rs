@@ -47,6 +47,7 @@ pub(super) enum Kind {
     PagesFreed,
     PageFault,
     KernelPageFault,
+    PacketQueued,
     PacketSent,
     PacketReceived,
     Allocated,
@@ -63,7 +64,7 @@ pub(super) enum Kind {
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
-const CLASSES: [(&str, Kind, &[&str]); 34] = [
+const CLASSES: [(&str, Kind, &[&str]); 35] = [
     (
         "sched_switch",
         Kind::Switch,
@@ -157,7 +158,8 @@ const CLASSES: [(&str, Kind, &[&str]); 34] = [
         Kind::KernelPageFault,
         &[],
     ),
-    ("net_dev_queue", Kind::PacketSent, &["name", "len"]),
+    ("net_dev_queue", Kind::PacketQueued, &["name", "len"]),
+    ("net_dev_xmit", Kind::PacketSent, &["name", "len", "rc"]),
     (
         "net_if_receive_skb|netif_receive_skb",
         Kind::PacketReceived,
@@ -277,7 +279,7 @@ pub(super) fn of(class: &str, names: &mut Names) -> (Kind, &'static [&'static st
     let entry = ["syscall_entry_", "sys_"];
     if let Some(call) = entry.iter().find_map(|prefix| native.strip_prefix(prefix)) {
         return match is_futex(call) {
-            true => (Kind::FutexEntry(call_name(call)), &["uaddr", "op"]),
+            true => (Kind::FutexEntry(call_name(call)), &["uaddr", "op", "val"]),
             false => (Kind::CallEntry(call_name(call)), arguments(call)),
         };
     }

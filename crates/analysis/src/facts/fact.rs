@@ -123,7 +123,9 @@ pub enum Fact<'f> {
         /// In the kernel, for a system call.
         is_kernel: bool,
     },
-    /// A packet is put into the queue of a network device.
+    /// A packet is put into the queue of a network device, which may take it in several.
+    PacketQueued(Packet<'f>),
+    /// A packet is handed to a network device.
     PacketSent(Packet<'f>),
     /// A packet came.
     PacketReceived(Packet<'f>),
@@ -236,6 +238,36 @@ pub struct Futex {
     pub address: u64,
     /// What is wanted.
     pub operation: FutexOperation,
+    /// Of a wait: the futex is a lock, or it is none. Absent: only what its threads do with it can tell.
+    pub is_lock: Option<bool>,
+}
+
+impl Futex {
+    /// From the call's name and its arguments, of which some have no operation and some traces no value.
+    pub(super) fn new(call: &str, address: u64, operation: Option<i64>, value: Option<i64>) -> Futex {
+        Futex {
+            address,
+            operation: FutexOperation::new(call, operation),
+            is_lock: is_lock(operation, value),
+        }
+    }
+}
+
+/// Private, and of which clock.
+const FUTEX_FLAGS: i64 = 128 | 256;
+
+/// The kernel itself knows locks that inherit priorities. Others have one of two values while somebody waits, in all libraries: 2, or what says
+/// who has them and FUTEX_WAITERS. A semaphore for which somebody waits is 0; condition variables count.
+fn is_lock(operation: Option<i64>, value: Option<i64>) -> Option<bool> {
+    const WAITERS: i64 = 0x8000_0000;
+    match (operation.map(|operation| operation & !FUTEX_FLAGS), value) {
+        // LOCK_PI, LOCK_PI2
+        (Some(6 | 13), _) => Some(true),
+        // WAIT_REQUEUE_PI waits for a condition variable.
+        (Some(11), _) => Some(false),
+        (_, Some(value)) if value != 2 && value & WAITERS == 0 => Some(false),
+        _ => None,
+    }
 }
 
 /// What is wanted of a futex.
@@ -252,9 +284,7 @@ pub enum FutexOperation {
 impl FutexOperation {
     /// From the call's argument; absent in calls that do one thing only.
     pub(super) fn new(call: &str, operation: Option<i64>) -> FutexOperation {
-        /// Private, and of which clock.
-        const FLAGS: i64 = 128 | 256;
-        match operation.map(|operation| operation & !FLAGS) {
+        match operation.map(|operation| operation & !FUTEX_FLAGS) {
             None if call == "futex_wait" => FutexOperation::Wait,
             None if call == "futex_wake" => FutexOperation::Wake,
             // WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2
@@ -325,6 +355,11 @@ impl Interrupt {
             (Interrupt::Device(one, _), Interrupt::Device(other, _)) => one == other,
             _ => self == other,
         }
+    }
+
+    /// A device is done with something, mostly a disk: of soft interrupts, BLOCK and IRQ_POLL are about disks.
+    pub fn is_of_device(self) -> bool {
+        matches!(self, Interrupt::Device(..) | Interrupt::Soft(4 | 5))
     }
 }
 

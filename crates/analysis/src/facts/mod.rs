@@ -63,6 +63,8 @@ impl Incoming<'_, '_> {
 pub struct FactReader {
     streams: Vec<Stream>,
     values: Values,
+    /// Of its context.
+    context: Values,
 }
 
 /// What is known of a stream.
@@ -74,18 +76,31 @@ struct Stream {
     classes: Vec<Class>,
     /// Where the context has the thread.
     context: Option<Order>,
+    /// By id: where events say their CPU.
+    cpus: rustc_hash::FxHashMap<u64, Place>,
     /// By id: where an event has who called.
-    callers: rustc_hash::FxHashMap<u64, Callers>,
+    callers: rustc_hash::FxHashMap<u64, Place>,
 }
 
-/// Where an event has who called: in its fields, else in its context.
+/// Where an event has what is asked for.
 #[derive(Debug)]
-struct Callers {
+struct Place {
     scope: Scope,
     order: Order,
 }
 
-/// What [`Callers`] asks for.
+impl Place {
+    /// In the first of two parts of the event, else in the second.
+    fn find(incoming: &mut Incoming<'_, '_>, scopes: [Scope; 2], asked: &[&str]) -> Place {
+        let [first, second] = scopes.map(|scope| Place {
+            scope,
+            order: Order::new(&incoming.fields(scope).unwrap_or_default(), asked),
+        });
+        if first.order.is_empty() { second } else { first }
+    }
+}
+
+/// Who called.
 const CALLERS: &[&str] = &["ip", "callstack_kernel", "callstack_user"];
 
 /// Who called, as far as an event says it. Addresses of code, the innermost first.
@@ -123,18 +138,30 @@ impl FactReader {
         fact(class.kind, &self.values, names)
     }
 
+    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent of a switch, whose fields say it.
+    #[inline]
+    pub fn fact_on_thread<'f>(
+        &'f mut self,
+        incoming: &mut Incoming<'_, '_>,
+        names: &mut Names,
+    ) -> Option<(Fact<'f>, Option<i32>)> {
+        let stream = stream(&mut self.streams, incoming.stream);
+        let number = stream.class(incoming, names);
+        let tid = match stream.classes[number as usize].kind {
+            Kind::Other => return None,
+            Kind::Switch => None,
+            _ => self.tid(incoming),
+        };
+        Some((self.fact(incoming, names)?, tid))
+    }
+
     /// Who called. Events of most traces do not say.
     pub fn caller<'f>(&'f mut self, incoming: &mut Incoming<'_, '_>) -> Option<Caller<'f>> {
         let stream = stream(&mut self.streams, incoming.stream);
         let id = incoming.event.class.id;
-        let callers = stream.callers.entry(id).or_insert_with(|| {
-            let of_scope = |scope| Callers {
-                scope,
-                order: Order::new(&incoming.fields(scope).unwrap_or_default(), CALLERS),
-            };
-            let [fields, context] = [Scope::Payload, Scope::EventContext].map(of_scope);
-            if fields.order.is_empty() { context } else { fields }
-        });
+        let scopes = [Scope::Payload, Scope::EventContext];
+        let find = || Place::find(incoming, scopes, CALLERS);
+        let callers = stream.callers.entry(id).or_insert_with(find);
         if callers.order.is_empty() {
             return None;
         }
@@ -147,6 +174,31 @@ impl FactReader {
         })
     }
 
+    /// On which CPU the event happened: its packet says it, else its context or a field of its own.
+    #[inline]
+    pub fn cpu(&mut self, incoming: &mut Incoming<'_, '_>) -> Option<u32> {
+        let of_packet = incoming.reader.info().cpu_id;
+        let cpu = match of_packet {
+            Some(cpu) => cpu,
+            None => self.own_cpu(incoming)?,
+        };
+        u32::try_from(cpu).ok()
+    }
+
+    fn own_cpu(&mut self, incoming: &mut Incoming<'_, '_>) -> Option<u64> {
+        let stream = stream(&mut self.streams, incoming.stream);
+        let id = incoming.event.class.id;
+        let scopes = [Scope::EventContext, Scope::Payload];
+        let find = || Place::find(incoming, scopes, &["cpu_id"]);
+        let place = stream.cpus.entry(id).or_insert_with(find);
+        if place.order.is_empty() {
+            return None;
+        }
+        self.context.clear();
+        incoming.visit(place.scope, &mut Take::new(&place.order, &mut self.context))?;
+        self.context.number(0).and_then(|cpu| u64::try_from(cpu).ok())
+    }
+
     /// On which thread the event happened, as its context says: `tid`. Not `vtid`, which is another thread's `tid` where there are containers.
     pub fn tid(&mut self, incoming: &mut Incoming<'_, '_>) -> Option<i32> {
         let stream = stream(&mut self.streams, incoming.stream);
@@ -154,9 +206,9 @@ impl FactReader {
             stream.context = Some(Order::new(&incoming.fields(Scope::EventContext)?, &["tid"]));
         }
         let order = stream.context.as_ref().filter(|order| !order.is_empty())?;
-        self.values.clear();
-        incoming.visit(Scope::EventContext, &mut Take::new(order, &mut self.values))?;
-        self.values.id(0)
+        self.context.clear();
+        incoming.visit(Scope::EventContext, &mut Take::new(order, &mut self.context))?;
+        self.context.id(0)
     }
 }
 

@@ -32,6 +32,8 @@ pub enum ProgramFact<'f> {
     Entered {
         /// Where its code begins.
         function: u64,
+        /// Where it returns to; of one that was put into another one, where that returns to.
+        call_site: Option<u64>,
     },
     /// A function ends.
     Left {
@@ -85,7 +87,7 @@ pub(super) const CLASSES: [(&str, Kind, &[&str]); 14] = [
     (
         "lttng_ust_cyg_profile:func_entry|lttng_ust_cyg_profile_fast:func_entry",
         Kind::Entered,
-        &["addr|func_addr"],
+        &["addr|func_addr", "call_site"],
     ),
     (
         "lttng_ust_cyg_profile:func_exit|lttng_ust_cyg_profile_fast:func_exit",
@@ -125,7 +127,10 @@ pub(super) fn fact(kind: Kind, values: &Values) -> Option<ProgramFact<'_>> {
             bytes: number(1)?,
         },
         Kind::Freed => ProgramFact::Freed { address: number(0)? },
-        Kind::Entered => ProgramFact::Entered { function: number(0)? },
+        Kind::Entered => ProgramFact::Entered {
+            function: number(0)?,
+            call_site: number(1),
+        },
         Kind::Left => ProgramFact::Left { function: number(0) },
         Kind::ProgramDumpBegin => ProgramFact::DumpBegin,
         Kind::ProgramDumpEnd => ProgramFact::DumpEnd,

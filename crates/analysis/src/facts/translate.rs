@@ -3,8 +3,8 @@
 
 use super::classes::Kind;
 use super::fact::{
-    Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Futex, FutexOperation, Interrupt, Left, Packet,
-    RequestFact, RequestStep, Switch, Woken,
+    Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Futex, Interrupt, Left, Packet, RequestFact,
+    RequestStep, Switch, Woken,
 };
 use super::values::Values;
 use crate::names::{Name, Names};
@@ -67,9 +67,13 @@ pub(super) fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Opt
         Kind::FutexEntry(call) => Fact::CallEntry {
             call,
             arguments: Arguments {
-                futex: values.number(0).map(|address| Futex {
-                    address: address.cast_unsigned(),
-                    operation: FutexOperation::new(names.text(call), values.number(1)),
+                futex: values.number(0).map(|address| {
+                    Futex::new(
+                        names.text(call),
+                        address.cast_unsigned(),
+                        values.number(1),
+                        values.number(2),
+                    )
                 }),
                 ..Arguments::default()
             },
@@ -138,6 +142,9 @@ pub(super) fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Opt
         Kind::PagesFreed => Fact::PagesFreed { order: number(0)? },
         Kind::PageFault => Fact::PageFault { is_kernel: false },
         Kind::KernelPageFault => Fact::PageFault { is_kernel: true },
+        Kind::PacketQueued => Fact::PacketQueued(packet(values)?),
+        // The device may have had no space for it: then it comes again.
+        Kind::PacketSent if values.number(2).is_some_and(|result| result != 0) => return None,
         Kind::PacketSent => Fact::PacketSent(packet(values)?),
         Kind::PacketReceived => Fact::PacketReceived(packet(values)?),
         of_program => Fact::Program(super::programs::fact(of_program, values)?),
@@ -164,10 +171,11 @@ fn request(values: &Values) -> Option<RequestFact> {
         device: values.number(0)? as u32,
         sector: values.number(1)?.cast_unsigned(),
         sectors,
-        // What is no read or write of sectors may have bytes all the same.
-        bytes: values
-            .number(3)
-            .map_or(u64::from(sectors) * SECTOR_BYTES, i64::cast_unsigned),
+        // What is no read or write of sectors may have bytes all the same; and some tracers know sectors only, and say 0 bytes.
+        bytes: match values.number(3) {
+            None | Some(0) => u64::from(sectors) * SECTOR_BYTES,
+            Some(bytes) => bytes.cast_unsigned(),
+        },
         operation,
         tid: values.id(5),
         error: values.id(6).unwrap_or(0),
@@ -219,6 +227,8 @@ fn left(state: Option<i64>, raw: Option<i64>) -> Left {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fact::FutexOperation;
+    use super::super::values::{Fields, Order, Take};
     use super::*;
 
     #[test]
@@ -238,6 +248,40 @@ mod tests {
             assert_eq!(operation(flags), expected, "{letters}");
             assert_eq!(operation_in_letters(letters.as_bytes()), expected, "{letters}");
         }
+    }
+
+    #[test]
+    fn a_request_has_as_many_bytes_as_its_sectors_where_none_are_said() {
+        let names = ["dev", "sector", "nr_sector", "bytes"];
+        let order = Order::new(&names.map(str::to_owned), &names);
+        for (sectors, bytes, expected) in [(8, 0, 4096), (8, 4096, 4096), (0, 24, 24), (0, 0, 0)] {
+            let mut values = Values::default();
+            let mut take = Take::new(&order, &mut values).to;
+            for number in [1, 64, sectors, bytes] {
+                take.field("");
+                take.integer(number);
+            }
+            let request = request(&values).expect("it has all that it needs");
+            assert_eq!(request.bytes, expected, "{sectors} sectors, {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn locks_are_told_from_what_else_is_made_of_futexes() {
+        for (operation, value, expected) in [
+            (0x86, 0, Some(true)),
+            (0x8d, 0, Some(true)),
+            (0x8b, 7, Some(false)),
+            // Of libraries: a mutex, one that knows its owner, a semaphore, a condition variable that has counted to 6.
+            (0x80, 2, None),
+            (0x80, 0x8000_0123, None),
+            (0x189, 0, Some(false)),
+            (0x189, 6, Some(false)),
+        ] {
+            let futex = Futex::new("futex", 64, Some(operation), Some(value));
+            assert_eq!(futex.is_lock, expected, "{operation:#x} {value:#x}");
+        }
+        assert_eq!(Futex::new("futex", 64, Some(0), None).is_lock, None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{Closer, Detector, Insight, Level};
 use crate::analyses::named;
 use crate::analyses::priority_inversion::{Inversion, Inversions as Search};
 use crate::facts::Fact;
-use crate::model::{Listen, Slice, System, ThreadId};
+use crate::model::{Call, Listen, Slice, System, ThreadId};
 
 /// As long as a real-time thread may wait for a CPU.
 const LONG_NS: i64 = 1_000_000;
@@ -35,6 +35,22 @@ impl Listen for Inversions {
     #[inline]
     fn slice(&mut self, system: &System, slice: &Slice) {
         self.search.slice(system, slice);
+        self.take();
+    }
+
+    #[inline]
+    fn call(&mut self, system: &System, call: &Call) {
+        self.search.call(system, call);
+        self.take();
+    }
+
+    fn died(&mut self, system: &System, thread: ThreadId, ns: i64) {
+        self.search.died(system, thread, ns);
+    }
+}
+
+impl Inversions {
+    fn take(&mut self) {
         for found in self.search.found.drain(..) {
             let (victim, priority) = found.victim;
             if priority >= 0 || found.ns < LONG_NS {
@@ -50,10 +66,6 @@ impl Listen for Inversions {
                 (own.holder, own.culprit) = (holder.0, culprit.0);
             }
         }
-    }
-
-    fn died(&mut self, system: &System, thread: ThreadId, ns: i64) {
-        self.search.died(system, thread, ns);
     }
 }
 

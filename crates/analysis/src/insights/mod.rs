@@ -97,13 +97,15 @@ pub struct Insight {
     pub closer: Closer,
 }
 
-/// `piste analyze NAME TRACE OPTIONS`
+/// `piste analyze NAME TRACE OPTIONS --begin TIME --end TIME`
 #[derive(Clone, Debug)]
 pub struct Closer {
     /// Name of the analysis.
     pub analysis: &'static str,
     /// Its options.
     pub options: Vec<String>,
+    /// Only this part of time, in nanoseconds from the clock's origin.
+    pub span_ns: Option<(i64, i64)>,
 }
 
 impl Closer {
@@ -111,6 +113,7 @@ impl Closer {
         Closer {
             analysis,
             options: Vec::new(),
+            span_ns: None,
         }
     }
 
@@ -120,8 +123,11 @@ impl Closer {
     }
 
     /// Only this part of time.
-    fn during(self, (begin_ns, end_ns): (i64, i64)) -> Closer {
-        self.with("--begin", begin_ns).with("--end", end_ns)
+    fn during(self, span_ns: (i64, i64)) -> Closer {
+        Closer {
+            span_ns: Some(span_ns),
+            ..self
+        }
     }
 }
 

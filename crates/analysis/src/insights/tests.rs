@@ -35,6 +35,8 @@ fn waits_that_no_signal_ends_stand_out_when_they_are_long() {
     assert_eq!(waits("fsync", 50 * MS, 2), [""; 0]);
     // A parent waits like that for what it cloned.
     assert_eq!(waits("clone3", 150 * MS, 2), [""; 0]);
+    // For whatever it is.
+    assert_eq!(waits("madvise", 150 * MS, 2), waits("fsync", 150 * MS, 2));
 }
 
 #[test]
@@ -88,7 +90,11 @@ fn inversion(priority: i32, kept_ns: i64) -> Vec<String> {
     let lock = |made: &mut Made, ns: i64, operation: FutexOperation| {
         let call = made.system.names.keep(b"futex");
         let arguments = Arguments {
-            futex: Some(Futex { address: 64, operation }),
+            futex: Some(Futex {
+                address: 64,
+                operation,
+                is_lock: None,
+            }),
             ..Arguments::default()
         };
         made.event(ns, 0, &Fact::CallEntry { call, arguments });
@@ -106,6 +112,8 @@ fn inversion(priority: i32, kept_ns: i64) -> Vec<String> {
     made.wake(23 * us + kept_ns, 0, 2);
     made.switch_to(24 * us + kept_ns, 0, (1, Left::Preempted), (2, priority));
     made.answer(25 * us + kept_ns, 0, "futex");
+    lock(&mut made, 26 * us + kept_ns, FutexOperation::Wake);
+    made.answer(27 * us + kept_ns, 0, "futex");
     made.found(30 * us + kept_ns)
 }
 

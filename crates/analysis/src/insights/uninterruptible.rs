@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that waited for what no signal ends: a disk, mostly.
+//! Processes that waited for what no signal ends: a disk, mostly, or a lock of the kernel that another thread had.
 
 use rustc_hash::FxHashMap;
 
@@ -21,7 +21,7 @@ const HANGS_NS: i64 = 2_000_000_000;
 #[derive(Default)]
 pub(super) struct Uninterruptible {
     causes: Causes,
-    by_process: FxHashMap<ProcessId, (Occurrences, Option<Name>)>,
+    by_process: FxHashMap<(ProcessId, Cause), (Occurrences, Option<Name>)>,
 }
 
 impl Listen for Uninterruptible {
@@ -30,15 +30,25 @@ impl Listen for Uninterruptible {
         if !wait.is_sure || system.thread(slice.thread).nature == Nature::Kernel {
             return;
         }
-        if self.causes.of(system, wait, slice.wake) != Cause::Io {
+        let cause = self.causes.of(system, wait, slice.wake);
+        // A parent waits like that for what it cloned, and drivers do for time.
+        let is_clone = wait.call.is_some_and(|call| is_clone(system.names.text(call)));
+        if is_clone || !matches!(cause, Cause::Io | Cause::Thread | Cause::Unknown) {
             return;
         }
         let process = system.thread(slice.thread).process();
-        let (waits, call) = self.by_process.entry(process).or_default();
+        let (waits, call) = self.by_process.entry((process, cause)).or_default();
         if waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns()) {
             *call = wait.call;
         }
     }
+}
+
+fn is_clone(call: &str) -> bool {
+    matches!(
+        call.strip_prefix("compat_").unwrap_or(call),
+        "vfork" | "clone" | "clone3"
+    )
 }
 
 impl Detector for Uninterruptible {
@@ -48,7 +58,12 @@ impl Detector for Uninterruptible {
         let is_much = |waits: &Occurrences| waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns;
         let found = self.by_process.iter().filter(|(_, (waits, ..))| is_much(waits));
         found
-            .map(|(process, (waits, call))| {
+            .map(|((process, cause), (waits, call))| {
+                let what = match cause {
+                    Cause::Io => "a disk or the like",
+                    Cause::Thread => "another thread in the kernel, which mostly had a lock",
+                    _ => "something in the kernel that no signal ends",
+                };
                 let call = call.map_or(String::new(), |call| {
                     format!(", longest in {}", system.names.text(call))
                 });
@@ -58,10 +73,7 @@ impl Detector for Uninterruptible {
                         HANGS_NS.. => Level::Serious,
                         _ => Level::Notable,
                     },
-                    what: format!(
-                        "{} waited for a disk or the like{call}",
-                        process_named(system, *process)
-                    ),
+                    what: format!("{} waited for {what}{call}", process_named(system, *process)),
                     span_ns: waits.span_ns,
                     cost_ns: waits.times.total_ns,
                     evidence: waits.evidence(),

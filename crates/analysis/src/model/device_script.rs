@@ -196,12 +196,13 @@ impl Run {
                 "alloc" => self.apply(&Fact::PagesAllocated { order: id(1) as u32 }, to),
                 "free" => self.apply(&Fact::PagesFreed { order: id(1) as u32 }, to),
                 "fault" => self.apply(&Fact::PageFault { is_kernel: false }, to),
-                "sent" | "received" => {
+                "queued" | "sent" | "received" => {
                     let packet = Packet {
                         interface: words[1].as_bytes(),
                         bytes: id(2) as u32,
                     };
                     let fact = match words[0] {
+                        "queued" => Fact::PacketQueued(packet),
                         "sent" => Fact::PacketSent(packet),
                         _ => Fact::PacketReceived(packet),
                     };

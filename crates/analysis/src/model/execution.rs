@@ -2,7 +2,7 @@
 //! System calls and interrupts, on the thread that has the CPU.
 
 use super::state::{Call, Interruption, Mode, State, ThreadId};
-use super::thread::{Calling, Nature, Pending, Raised, SOFT_VECTORS};
+use super::thread::{Calling, NESTED_MAX, Nature, Pending, Popped, Raised, SOFT_VECTORS};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
 use crate::facts::{Arguments, Interrupt};
@@ -13,13 +13,14 @@ pub(super) fn does_work(vector: u32) -> bool {
     matches!(vector, 2..=4)
 }
 
-/// Deeper than this interrupts do not nest.
-const NESTED_MAX: usize = 16;
-
 impl System {
     pub(super) fn call_entry(&mut self, call: Name, arguments: &Arguments<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
         let Some(id) = self.caller(cpu, at, to) else { return };
         let before = self.in_mode(id, cpu, Mode::User);
+        if let Calling::Inside(_, Some(_)) = self.threads[id.index()].call {
+            self.tear_call(id);
+        }
+        self.threads[id.index()].has_called = true;
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
         self.go_on(id, before, cpu, at, to);
         // A gap in what came before is no reason to doubt what begins now.
@@ -33,6 +34,8 @@ impl System {
         let Some(id) = self.caller(cpu, at, to) else { return };
         let inside = self.threads[id.index()].call;
         let call = match (call, inside) {
+            // Its exit has the number of what was interrupted: that of a call, or -1 where that was none.
+            (_, Calling::Inside(call, _)) if self.handler_returns.contains(&call) => Some(call),
             (Some(call), _) | (None, Calling::Inside(call, _)) => Some(call),
             (None, _) => None,
         };
@@ -46,8 +49,13 @@ impl System {
         self.threads[id.index()].call = Calling::Outside;
         let asked = self.threads[id.index()].asked.take();
         self.set_mode(id, cpu);
+        let has_called = std::mem::replace(&mut self.threads[id.index()].has_called, true);
+        let is_whole = matches!(inside, Calling::Inside(name, _) if call == Some(name));
+        if has_called && !is_whole {
+            self.tear_call(id);
+        }
         if let Calling::Inside(name, Some(begin_ns)) = inside
-            && call == Some(name)
+            && is_whole
         {
             let call = Call {
                 thread: id,
@@ -62,6 +70,20 @@ impl System {
             if self.is_told() {
                 to.call(self, &call);
             }
+        }
+    }
+
+    /// The begin or the end of a system call is missing. When nothing is, it is a call that ends in another way.
+    fn tear_call(&mut self, id: ThreadId) {
+        if !self.circumstances.gaps.is_empty() && self.is_told() {
+            self.threads[id.index()].torn_calls += 1;
+        }
+    }
+
+    /// Interrupts of a CPU have their begin or their end in the trace, and will not be told, as with system calls.
+    pub(super) fn tear_interrupts(&mut self, cpu: u32, count: usize) {
+        if count > 0 && !self.circumstances.gaps.is_empty() && self.is_told() {
+            self.cpu(cpu).torn_interrupts += count as u64;
         }
     }
 
@@ -82,7 +104,8 @@ impl System {
             }
         }
         // It is its own thread: interrupts make no system calls.
-        self.cpu(cpu).without_interrupts();
+        let torn = self.cpu(cpu).without_interrupts();
+        self.tear_interrupts(cpu, torn);
         Some(id)
     }
 
@@ -120,10 +143,11 @@ impl System {
     pub(super) fn begin_interrupt(&mut self, interrupt: Interrupt, cpu: u32, at: &At, to: &mut dyn Listen) {
         let current = self.current(cpu, at, to);
         let before = current.map(|id| self.running(id, cpu));
-        let known = self.cpu(cpu);
-        if known.stack.len() >= NESTED_MAX {
-            known.lose_interrupts();
+        if self.cpu(cpu).stack.len() >= NESTED_MAX {
+            let torn = self.cpu(cpu).lose_interrupts();
+            self.tear_interrupts(cpu, torn);
         }
+        let known = self.cpu(cpu);
         let raised = match interrupt {
             Interrupt::Soft(vector) if (vector as usize) < SOFT_VECTORS => known.raised[vector as usize].take(),
             _ => None,
@@ -176,17 +200,11 @@ impl System {
             },
             known => known,
         });
-        let stack = &mut self.cpu(cpu).stack;
-        // The exits of those above it are missing.
-        let place = stack.iter().rposition(|pending| pending.interrupt.is_same(interrupt));
-        let ended = place.map(|place| {
-            let ended = stack[place];
-            stack.truncate(place);
-            if let Some(below) = stack.last_mut() {
-                below.nested_ns += at.ns - ended.begin_ns;
-            }
-            ended
-        });
+        let Popped { ended, torn } = self.cpu(cpu).pop_interrupt(interrupt);
+        self.tear_interrupts(cpu, torn);
+        if let (Some(ended), Some(below)) = (ended, self.cpu(cpu).stack.last_mut()) {
+            below.nested_ns += at.ns - ended.begin_ns;
+        }
         self.interrupted(current.zip(before), cpu, at, to);
         if let Some(Pending {
             interrupt,

@@ -161,6 +161,15 @@ impl System {
         }
     }
 
+    /// Whose a thread is and what it is called from the begin on, as a state dump will tell. Before the first event.
+    pub fn foretell(&mut self, tid: i32, pid: i32, name: &[u8]) {
+        if tid != 0 {
+            let id = self.thread_of(tid);
+            self.join(id, pid);
+            self.call_thread(id, name);
+        }
+    }
+
     pub(super) fn rename(&mut self, tid: i32, name: &[u8]) {
         let id = self.thread_of(tid);
         self.call_thread(id, name);

@@ -29,7 +29,7 @@ pub trait Listen {
     fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {}
     /// An interrupt has ended.
     fn interruption(&mut self, system: &System, interruption: &Interruption) {}
-    /// A thread that was woken runs.
+    /// A thread that was woken, or has begun, runs.
     fn delay(&mut self, system: &System, delay: &Delay) {}
     /// A thread began.
     fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, ns: i64) {}

@@ -45,7 +45,9 @@ pub use self::occurrence::{Happening, Occurrence};
 pub use self::requests::Request;
 use self::requests::Requests;
 pub(crate) use self::requests::device_number;
-pub use self::state::{Call, Completed, Delay, Interruption, Mode, ProcessId, Slice, State, ThreadId, Wait, Wake, Why};
+pub use self::state::{
+    Call, Completed, Delay, Interruption, Mode, ProcessId, Slice, State, ThreadId, Wait, Wake, Waker, Why,
+};
 pub(crate) use self::thread::IdleEnds;
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
@@ -112,6 +114,8 @@ pub struct System {
     pub names: Names,
     circumstances: Circumstances,
     now_ns: i64,
+    /// Events say on which thread they happened.
+    has_tids: bool,
     threads: Vec<Thread>,
     by_tid: FxHashMap<i32, ThreadId>,
     processes: FxHashMap<ProcessId, Process>,
@@ -122,6 +126,8 @@ pub struct System {
     cpus: Vec<Option<Cpu>>,
     /// Whose call lets others go first.
     sched_yield: Name,
+    /// Calls by which a signal's handler goes back to what it interrupted.
+    handler_returns: [Name; 2],
     files: Files,
     /// What calls do to files.
     effects: FxHashMap<Name, Option<Effect>>,
@@ -133,10 +139,12 @@ impl System {
     pub fn new(circumstances: Circumstances) -> System {
         let mut names = Names::default();
         let sched_yield = names.keep(b"sched_yield");
+        let handler_returns = [b"rt_sigreturn".as_slice(), b"sigreturn"].map(|name| names.keep(name));
         System {
             names,
             now_ns: circumstances.begin_ns,
             circumstances,
+            has_tids: false,
             threads: Vec::new(),
             by_tid: FxHashMap::default(),
             processes: FxHashMap::default(),
@@ -144,6 +152,7 @@ impl System {
             leaders: FxHashMap::default(),
             cpus: Vec::new(),
             sched_yield,
+            handler_returns,
             files: Files::default(),
             effects: FxHashMap::default(),
             requests: Requests::default(),
@@ -152,10 +161,11 @@ impl System {
 
     /// An event happened. Times that go back are taken for the latest one.
     ///
-    /// `tid` is what the event's context says of the thread on which it happened; it matters when [`System::wants_tid`].
+    /// What the event's context says of the thread on which it happened is believed, whatever the events before it have told.
     #[inline]
     pub fn apply(&mut self, fact: &Fact<'_>, at: At, to: &mut dyn Listen) {
         self.now_ns = self.now_ns.max(at.ns);
+        self.has_tids |= at.tid.is_some();
         let at = At { ns: self.now_ns, ..at };
         to.fact(self, fact, at.cpu, at.ns);
         match *fact {
@@ -236,20 +246,6 @@ impl System {
         self.circumstances.gaps.add(gap);
     }
 
-    /// The thread on which an event happened is not known without its context. Of a CPU that is idle another thread may have it by now, see
-    /// [`Circumstances::idle_ends_untold`].
-    #[inline]
-    pub fn wants_tid(&self, cpu: Option<u32>, ns: i64) -> bool {
-        if self.circumstances.is_partial {
-            return true;
-        }
-        let known = cpu.and_then(|cpu| self.cpus.get(cpu as usize)?.as_ref());
-        known.is_none_or(|cpu| {
-            let is_known = cpu.current.is_some() && !cpu.is_idle();
-            !is_known || ns < cpu.blind_until_ns || !self.circumstances.gaps.is_empty()
-        })
-    }
-
     /// The trace ends; what is not over yet is told as far as it got.
     pub fn finish(&mut self, end_ns: i64, to: &mut dyn Listen) {
         self.now_ns = self.now_ns.max(end_ns);
@@ -289,6 +285,12 @@ impl System {
     pub fn contradictions_on(&self, cpu: u32) -> u64 {
         let known = self.cpus.get(cpu as usize).and_then(Option::as_ref);
         known.map_or(0, |cpu| cpu.contradictions)
+    }
+
+    /// How many interrupts of a CPU have a begin or an end in the trace and are not told, as events are missing there: at least.
+    pub fn torn_interrupts_on(&self, cpu: u32) -> u64 {
+        let known = self.cpus.get(cpu as usize).and_then(Option::as_ref);
+        known.map_or(0, |cpu| cpu.torn_interrupts)
     }
 
     /// What the state dump says of a process.
@@ -407,8 +409,9 @@ impl System {
             known.current = None;
             let since_ns = if known.idle_ends.are_untold { ns } else { end_ns.min(ns) };
             known.occupied_ns = known.occupied_ns.max(since_ns);
-            known.lose_interrupts();
             known.raised = [None; SOFT_VECTORS];
+            let torn = known.lose_interrupts();
+            self.tear_interrupts(cpu, torn);
         }
     }
 
@@ -421,23 +424,9 @@ impl System {
         if self.cpus.len() <= place {
             self.cpus.resize(place + 1, None);
         }
-        self.cpus[place] = Some(Cpu {
-            current: None,
-            occupied_ns: if idle_ends.are_untold {
-                ns
-            } else {
-                self.circumstances.begin_ns
-            },
-            idle,
-            idle_ends,
-            blind_until_ns: i64::MIN,
-            contradictions: 0,
-            last_ns: self.circumstances.begin_ns,
-            interrupted_ns: i64::MIN,
-            stack: Vec::new(),
-            is_stack_whole: false,
-            raised: [None; SOFT_VECTORS],
-        });
+        let begin_ns = self.circumstances.begin_ns;
+        let occupied_ns = if idle_ends.are_untold { ns } else { begin_ns };
+        self.cpus[place] = Some(Cpu::new(idle, idle_ends, occupied_ns, begin_ns));
     }
 }
 

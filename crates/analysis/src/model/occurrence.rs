@@ -33,7 +33,14 @@ pub enum Happening {
         /// In the kernel, for a system call.
         is_kernel: bool,
     },
-    /// A packet is put into the queue of a network device.
+    /// A packet is put into the queue of a network device, which may take it in several.
+    PacketQueued {
+        /// Which.
+        interface: Name,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A packet is handed to a network device.
     PacketSent {
         /// Which.
         interface: Name,
@@ -59,6 +66,10 @@ impl System {
             Fact::PagesAllocated { order } if order <= ORDER_MAX => Happening::PagesAllocated(1 << order),
             Fact::PagesFreed { order } if order <= ORDER_MAX => Happening::PagesFreed(1 << order),
             Fact::PageFault { is_kernel } => Happening::PageFault { is_kernel },
+            Fact::PacketQueued(packet) => Happening::PacketQueued {
+                interface: self.names.keep(packet.interface),
+                bytes: packet.bytes.into(),
+            },
             Fact::PacketSent(packet) => Happening::PacketSent {
                 interface: self.names.keep(packet.interface),
                 bytes: packet.bytes.into(),

@@ -199,24 +199,28 @@ impl System {
             },
             RequestStep::Merge => _ = self.dequeue(place, at.ns),
             RequestStep::Complete => {
-                self.note_completed(place, cpu);
+                self.note_completed(place, cpu, at.ns);
                 self.complete(place, fact, at, to);
             }
         }
     }
 
-    /// Who waits for it is woken in the same interrupt.
-    fn note_completed(&mut self, place: Place, cpu: u32) {
+    /// Who waits for it is woken in the same interrupt, or by a thread that does what is left to do.
+    fn note_completed(&mut self, place: Place, cpu: u32, now_ns: i64) {
         let asked_by = match self.requests.issued.get(&place) {
             Some(Issued::One { request, .. }) => request.thread,
             _ => None,
         };
         let device = Some(place.device);
+        let completed = Completed { device, asked_by };
+        if let Some(thread) = asked_by {
+            self.threads[thread.index()].completed = Some((now_ns, completed));
+        }
         let Some(pending) = self.cpu(cpu).stack.last_mut() else {
             return;
         };
         pending.completed = Some(match pending.completed {
-            None => Completed { device, asked_by },
+            None => completed,
             Some(known) => Completed {
                 device: known.device.filter(|other| device == Some(*other)),
                 asked_by: known.asked_by.filter(|other| asked_by == Some(*other)),

@@ -30,7 +30,8 @@ impl System {
         }
         self.evict(cpu, previous, to);
         // The scheduler is not called in one.
-        self.cpu(cpu).without_interrupts();
+        let torn = self.cpu(cpu).without_interrupts();
+        self.tear_interrupts(cpu, torn);
         self.leave_other_cpu(previous, cpu);
         if let known @ Some(_) = switch.previous_priority {
             self.threads[previous.index()].priority = known;
@@ -65,7 +66,8 @@ impl System {
         known.current = None;
         known.contradictions += 1;
         known.occupied_ns = now_ns;
-        known.lose_interrupts();
+        let torn = known.lose_interrupts();
+        self.tear_interrupts(cpu, torn);
     }
 
     /// A thread has one CPU; that it had another one was wrong.
@@ -147,7 +149,13 @@ impl System {
         let thread = &mut self.threads[id.index()];
         thread.priority = Some(priority);
         thread.wake = None;
-        if state == State::Runnable(Why::Woken) && is_known && thread.nature != Nature::Idle && self.is_told() {
+        // One that has begun waits from when it was given to the scheduler.
+        let is_wait = match state {
+            State::Runnable(Why::Woken) => true,
+            State::Runnable(Why::New) => wake.is_some(),
+            _ => false,
+        };
+        if is_wait && is_known && thread.nature != Nature::Idle && self.is_told() {
             let delay = Delay {
                 thread: id,
                 cpu,
@@ -181,7 +189,8 @@ impl System {
         self.settle(id, at.ns, to);
         let thread = &mut self.threads[id.index()];
         if thread.state == State::Runnable(Why::New) {
-            self.let_run(id, at, to);
+            let wake = self.waker(cpu, at, to);
+            self.let_run(id, wake, at, to);
             return;
         }
         if matches!(thread.state, State::Runnable(_) | State::Unborn | State::Dead) {
@@ -220,7 +229,7 @@ impl System {
     }
 
     /// Its parent has made it, and gives it to the scheduler. Of tracers that do not tell that it begins with the fork.
-    fn let_run(&mut self, id: ThreadId, at: &At, to: &mut dyn Listen) {
+    fn let_run(&mut self, id: ThreadId, wake: Wake, at: &At, to: &mut dyn Listen) {
         self.threads[id.index()].state = State::Unborn;
         let turn = Turn {
             at_ns: at.ns,
@@ -229,10 +238,20 @@ impl System {
             wake: None,
         };
         self.turn(id, turn, to);
+        self.threads[id.index()].wake = Some(wake);
     }
 
-    fn make_runnable(&mut self, id: ThreadId, wake: Wake, at_ns: i64, to: &mut dyn Listen) {
+    fn make_runnable(&mut self, id: ThreadId, mut wake: Wake, at_ns: i64, to: &mut dyn Listen) {
         let thread = &self.threads[id.index()];
+        if let State::Blocked(Wait { is_sure: true, .. }) = thread.state
+            && wake.interrupt.is_none()
+        {
+            let is_of_kernel = |id: &ThreadId| self.threads[id.index()].nature == Nature::Kernel;
+            let involved = [Some(id), wake.thread.filter(is_of_kernel)].into_iter().flatten();
+            let mut latest = involved.filter_map(|id| self.threads[id.index()].completed);
+            let meanwhile = latest.find(|(ns, _)| *ns >= thread.since_ns);
+            wake.completed = meanwhile.map(|(_, completed)| completed);
+        }
         let before = match thread.state {
             known @ (State::Blocked(_) | State::Stopped) => known,
             _ => State::Blocked(Wait {
@@ -247,7 +266,11 @@ impl System {
             wake: Some(wake),
         };
         self.turn(id, turn, to);
-        self.threads[id.index()].wake = Some(wake);
+        let thread = &mut self.threads[id.index()];
+        thread.wake = Some(wake);
+        if let Some(completed) = wake.by_device() {
+            thread.completed = Some((at_ns, completed));
+        }
     }
 
     /// Who does what happens on this CPU.
@@ -285,7 +308,7 @@ impl System {
     }
 
     /// Of the tracer itself.
-    fn is_hidden(&self, id: ThreadId) -> bool {
+    pub(super) fn is_hidden(&self, id: ThreadId) -> bool {
         let hidden = self.circumstances.hidden;
         hidden.is_some_and(|begin| self.names.text(self.thread(id).name).starts_with(begin))
     }
@@ -293,7 +316,11 @@ impl System {
     /// The thread that has the CPU: the one that is known to, or the one that the event's context names.
     pub(super) fn current(&mut self, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
         let known = self.cpu(cpu).current;
-        let Some(tid) = at.tid else {
+        let is_named = |id: ThreadId| {
+            let thread = &self.threads[id.index()];
+            at.tid.is_none_or(|tid| thread.tid == tid && thread.is_followed)
+        };
+        let (Some(tid), false) = (at.tid, known.is_some_and(is_named)) else {
             if let Some(known) = known {
                 self.settle(known, at.ns, to);
             }

@@ -10,13 +10,15 @@
 //! | `thread 1 2` | 2 is a thread of process 1 |
 //! | `read`, `answer` | a system call, its result |
 //! | `call NAME`, `return RESULT` | any system call |
-//! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address |
+//! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address; `lock`: a wait for what is a lock for sure; `post`: for what is none |
 //! | `rename 1 NAME` | |
 //! | `setprio 1 -50` | it gets that priority by inheritance |
 //! | `irq 3`, `irqend 3` | a soft interrupt |
 //! | `device 36`, `deviceend 36` | an interrupt of `disk` |
 //! | `timer`, `timerend` | a timer's function |
 //! | `dumped 7` | it waits when the state dump is made |
+//! | `kernel 7` | it is a thread of the kernel, says the state dump |
+//! | `issue 64`, `complete 64` | a request to a device, for 8 sectors from that one on |
 
 use super::{At, Listen, System};
 use crate::facts::{
@@ -34,7 +36,6 @@ pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
             None => (&words[1][3..], None),
         };
         let cpu = Some(number(cpu) as u32);
-        let tid = tid.filter(|_| system.wants_tid(cpu, ns));
         let fact = fact(system, &words[2..]);
         let at = At { ns, cpu, tid };
         system.apply(&fact, at, to);
@@ -82,9 +83,14 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
                 futex: Some(Futex {
                     address: number(words[2]) as u64,
                     operation: match words[1] {
-                        "wait" => FutexOperation::Wait,
+                        "wait" | "lock" | "post" => FutexOperation::Wait,
                         "wake" => FutexOperation::Wake,
                         other => panic!("{other}"),
+                    },
+                    is_lock: match words[1] {
+                        "lock" => Some(true),
+                        "post" => Some(false),
+                        _ => None,
                     },
                 }),
                 ..Arguments::default()
@@ -128,13 +134,13 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
         "raise" => Fact::SoftirqRaise { vector: tid() as u32 },
         "timer" => Fact::Begin(Interrupt::Timer),
         "timerend" => Fact::End(Interrupt::Timer),
-        "dumped" => Fact::DumpedThread(DumpedThread {
+        "dumped" | "kernel" => Fact::DumpedThread(DumpedThread {
             tid: tid(),
             pid: tid(),
             parent_pid: None,
             name: b"",
-            is_kernel: Some(false),
-            is_waiting: true,
+            is_kernel: Some(words[0] == "kernel"),
+            is_waiting: words[0] == "dumped",
             uid: None,
             namespace: None,
             file_table: None,

@@ -113,12 +113,13 @@ pub struct Wake {
     pub interrupt: Option<Interrupt>,
     /// Of a soft interrupt: the thread whose work it did.
     pub asked_by: Option<ThreadId>,
-    /// Of an interrupt: the requests that devices completed in it before.
+    /// What devices completed before, and the wait was for: in the interrupt that ended it; or, where a thread ended a wait that no signal
+    /// ends, a request of the one that waited, or what this thread of the kernel was woken for meanwhile.
     pub completed: Option<Completed>,
 }
 
 /// Requests to devices that were completed together: what all of them have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Completed {
     /// Their device.
     pub device: Option<u32>,
@@ -126,13 +127,35 @@ pub struct Completed {
     pub asked_by: Option<ThreadId>,
 }
 
+/// Who or what ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Waker {
+    /// A thread.
+    Thread(ThreadId),
+    /// An interrupt that no thread is known to have asked for.
+    Interrupt(Interrupt),
+}
+
 impl Wake {
+    /// The thread that did it, itself or by a soft interrupt; else the interrupt.
+    pub fn waker(&self) -> Option<Waker> {
+        let thread = self.by_thread().map(Waker::Thread);
+        thread.or(self.interrupt.map(Waker::Interrupt))
+    }
+
     /// The thread that did it, itself or by a soft interrupt.
     pub fn by_thread(&self) -> Option<ThreadId> {
         match self.interrupt {
             None => self.thread,
             Some(_) => self.asked_by,
         }
+    }
+
+    /// What a device did that led to it; absent: none did, as far as is known.
+    pub(super) fn by_device(&self) -> Option<Completed> {
+        let is_of_device = self.interrupt.is_some_and(Interrupt::is_of_device);
+        let unnamed = is_of_device.then(Completed::default);
+        self.completed.or(unnamed)
     }
 }
 
@@ -190,18 +213,18 @@ pub struct Interruption {
     pub nested_ns: i64,
 }
 
-/// A thread got a CPU after it was woken.
+/// A thread got a CPU after it was woken, or had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// Who.
     pub thread: ThreadId,
     /// Which CPU.
     pub cpu: u32,
-    /// When it was woken.
+    /// When it was woken, or given to the scheduler.
     pub begin_ns: i64,
     /// When it ran.
     pub end_ns: i64,
-    /// By whom it was woken.
+    /// By whom.
     pub wake: Option<Wake>,
     /// As the scheduler has it.
     pub priority: i32,
@@ -227,6 +250,14 @@ impl State {
             (Runnable(_), Runnable(_)) | (Blocked(_), Blocked(_)) => Some(self),
             (one, other) if one == other => Some(one),
             _ => None,
+        }
+    }
+
+    /// What is known of a thread that is not recorded: others' events tell when it has a CPU, and not when it is woken.
+    pub(super) fn of_hidden(self) -> State {
+        match self {
+            State::Runnable(_) | State::Blocked(_) | State::Stopped => State::Unknown,
+            known => known,
         }
     }
 

@@ -177,6 +177,13 @@ fn threads_begin_and_end() {
         run.did(2),
         "0-10 unborn, 10-12 unborn, 12-20 runnable, 20-35 runs, 35-50 dead"
     );
+    let delays = run.kept.delays.iter();
+    let delays = delays.map(|delay| {
+        let waker = delay.wake.and_then(|wake| wake.thread);
+        let tid = |id| run.system.thread(id).tid;
+        (tid(delay.thread), waker.map(tid), delay.begin_ns, delay.end_ns)
+    });
+    assert_eq!(Vec::from_iter(delays), [(2, Some(1), 12, 20)]);
 }
 
 #[test]
@@ -259,6 +266,26 @@ fn what_interrupts_the_tracers_own_threads_is_not_told() {
 }
 
 #[test]
+fn of_the_tracers_own_threads_only_when_they_have_a_cpu_is_known() {
+    let circumstances = Circumstances {
+        hidden: Some("tracer"),
+        ..Circumstances::whole(0)
+    };
+    // It may have run before, next to another one of the tracer, and been woken since.
+    let run = Run::new(circumstances).lines(
+        "1 cpu0 rename 2 tracer-kernel
+         1 cpu0 rename 3 tracer
+         2 cpu1 dumped 3
+         5 cpu0 switch 1 waits 2
+         10 cpu0 switch 2 runs 1
+         15 cpu0 waking 3",
+        30,
+    );
+    assert_eq!(run.did(2), "0-5 ?, 5-10 runs, 10-30 ?");
+    assert_eq!(run.did(3), "0-30 ?");
+}
+
+#[test]
 fn what_contradicts_itself_is_unknown() {
     let run = whole().lines(
         "5 cpu0 switch 9 waits 1
@@ -269,6 +296,31 @@ fn what_contradicts_itself_is_unknown() {
     );
     assert_eq!(run.did(1), "0-5 runnable, 5-10 runs, 10-11 irq, 11-40 ?");
     assert_eq!(run.did(2), "0-30 ?, 30-40 blocked");
+}
+
+#[test]
+fn who_an_event_happened_to_is_what_the_event_says() {
+    // Switches from 1 to 2 and back are missing.
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         10 cpu0:1 read
+         20 cpu0:2 call write
+         30 cpu0:2 return 5
+         35 cpu0:2 irq 3
+         36 cpu0:2 irqend 3
+         40 cpu0:1 answer
+         45 cpu0:1 call write
+         50 cpu0 switch 1 waits 9",
+        60,
+    );
+    let calls = run.kept.calls.iter();
+    let calls = calls.map(|call| (run.system.thread(call.thread).tid, call.begin_ns, call.end_ns));
+    assert_eq!(Vec::from_iter(calls), [(2, 20, 30), (1, 10, 40)]);
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-10 user, 10-40 ?, 40-45 user, 45-50 write, 50-60 blocked"
+    );
+    assert_eq!(run.did(2), "0-20 ?, 20-30 write, 30-35 user, 35-36 irq, 36-60 ?");
 }
 
 #[test]
@@ -473,6 +525,96 @@ fn calls_without_switches(gaps: &[Gap], events: &[(i64, i32, bool)]) -> Vec<(i32
     calls
         .map(|call| (run.system.thread(call.thread).tid, call.begin_ns, call.end_ns))
         .collect()
+}
+
+#[test]
+fn calls_that_a_gap_has_torn_are_counted() {
+    let gap = Gap {
+        cpu: Some(0),
+        begin_ns: 22,
+        end_ns: 28,
+    };
+    // The first answer is of a call from before the trace.
+    let lines = "
+        5 cpu0:1 answer
+        10 cpu0:1 read
+        12 cpu0:1 answer
+        20 cpu0:1 read
+        30 cpu0:1 answer
+        35 cpu0:1 read
+        38 cpu0:1 answer";
+    let torn = |gaps: &[Gap]| {
+        let circumstances = Circumstances {
+            gaps: Gaps::new(gaps),
+            ..Circumstances::whole(0)
+        };
+        let run = Run::new(circumstances).lines(lines, 50);
+        let thread = run.system.find(1).expect("it is there");
+        (run.kept.calls.len(), run.system.thread(thread).torn_calls())
+    };
+    assert_eq!(torn(&[]), (3, 0));
+    assert_eq!(torn(&[gap]), (2, 1));
+}
+
+/// How many interrupts of a CPU are told and how many are torn, where events are missing from 22 to 28 ns.
+fn interrupts_with_a_gap(lines: &str) -> (usize, u64) {
+    let gap = Gap {
+        cpu: Some(0),
+        begin_ns: 22,
+        end_ns: 28,
+    };
+    let circumstances = Circumstances {
+        gaps: Gaps::new(&[gap]),
+        ..Circumstances::whole(0)
+    };
+    let run = Run::new(circumstances).lines(lines, 50);
+    (run.kept.interruptions.len(), run.system.torn_interrupts_on(0))
+}
+
+#[test]
+fn interrupts_that_a_gap_has_torn_are_counted() {
+    // The first exit is of an interrupt from before the trace; what is under way at its end is not torn.
+    let around = |inside: &str| format!("5 cpu0 irqend 3\n10 cpu0 irq 3\n12 cpu0 irqend 3\n{inside}\n45 cpu0 irq 3");
+    let torn = |inside| interrupts_with_a_gap(&around(inside));
+    assert_eq!(torn(""), (1, 0));
+    // The entry before the gap and the exit behind it may be of two interrupts, and are of one as far as is known.
+    assert_eq!(torn("20 cpu0 irq 3\n30 cpu0 irqend 3"), (1, 1));
+    assert_eq!(torn("30 cpu0 irqend 3"), (1, 1));
+    assert_eq!(torn("20 cpu0 irq 3\n30 cpu0 irq 1\n31 cpu0 irqend 1"), (2, 1));
+    assert_eq!(torn("20 cpu0 irq 3\n30 cpu0 irqend 1"), (1, 2));
+    assert_eq!(torn("20 cpu0 irq 3\n30 cpu0:1 read\n31 cpu0:1 answer"), (1, 1));
+    // Of two that are nested, the inner one's exit is missing.
+    assert_eq!(torn("30 cpu0 irq 3\n31 cpu0 irq 1\n33 cpu0 irqend 3"), (2, 1));
+    // In the gap there are some events nevertheless.
+    assert_eq!(
+        torn("20 cpu0 irq 3\n23 cpu0 irq 1\n24 cpu0 irqend 1\n30 cpu0 irqend 3"),
+        (1, 2)
+    );
+}
+
+#[test]
+fn without_gaps_no_interrupt_is_torn() {
+    let run = whole().lines("5 cpu0 irqend 3\n10 cpu0 irq 3\n12 cpu0 switch 0 runs 1", 50);
+    assert_eq!(run.system.torn_interrupts_on(0), 0);
+}
+
+#[test]
+fn the_exit_of_a_return_from_a_handler_has_another_number() {
+    let run = whole().lines(
+        "5 cpu0 switch 0 runs 1
+         10 cpu0:1 call rt_sigreturn
+         12 cpu0:1 answer
+         20 cpu0:1 read
+         22 cpu0:1 answer",
+        30,
+    );
+    let name = |call: &Call| run.system.names.text(call.name).to_owned();
+    let calls: Vec<_> = run.kept.calls.iter().map(|call| (name(call), call.end_ns)).collect();
+    assert_eq!(calls, [("rt_sigreturn".to_owned(), 12), ("read".to_owned(), 22)]);
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-10 user, 10-12 rt_sigreturn, 12-20 user, 20-22 read, 22-30 user"
+    );
 }
 
 #[test]

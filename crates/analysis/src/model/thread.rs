@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::file_calls::Asked;
 use super::state::{Completed, Mode, ProcessId, State, ThreadId, Wake};
-use crate::facts::Futex;
+use crate::facts::{Futex, Interrupt};
 use crate::names::Name;
 
 /// A thread.
@@ -48,8 +48,13 @@ pub struct Thread {
     pub(super) is_followed: bool,
     pub(super) priority: Option<i32>,
     pub(super) futex: Option<Futex>,
+    /// When a device last completed a request of its own, or woke it.
+    pub(super) completed: Option<(i64, Completed)>,
     /// It is the first thread of a process, beyond doubt.
     pub(super) is_first: bool,
+    /// One of its system calls was seen.
+    pub(super) has_called: bool,
+    pub(super) torn_calls: u64,
 }
 
 /// What a thread is.
@@ -98,7 +103,10 @@ impl Thread {
             is_followed: true,
             priority: None,
             futex: None,
+            completed: None,
             is_first: false,
+            has_called: false,
+            torn_calls: 0,
         }
     }
 
@@ -123,6 +131,11 @@ impl Thread {
     /// The futex that the latest of its system calls is about.
     pub fn futex(&self) -> Option<Futex> {
         self.futex
+    }
+
+    /// How many of its system calls have a begin or an end in the trace and are not told, as events are missing there: at least.
+    pub fn torn_calls(&self) -> u64 {
+        self.torn_calls
     }
 
     /// What it runs for when it runs and nothing is more urgent.
@@ -177,11 +190,34 @@ pub(super) struct Cpu {
     pub(super) stack: Vec<Pending>,
     /// There are none below those, whose begin is not in the trace.
     pub(super) is_stack_whole: bool,
+    /// Interrupts that were under way when events went missing. Their exits may still come.
+    given_up: Vec<Interrupt>,
+    /// Interrupts that have an entry or an exit in the trace and are not told.
+    pub(super) torn_interrupts: u64,
     /// When each soft interrupt was asked for.
     pub(super) raised: [Option<Raised>; SOFT_VECTORS],
 }
 
 impl Cpu {
+    /// Before its first event, at which it may be in an interrupt.
+    pub(super) fn new(idle: ThreadId, idle_ends: IdleEnds, occupied_ns: i64, last_ns: i64) -> Cpu {
+        Cpu {
+            current: None,
+            occupied_ns,
+            idle,
+            idle_ends,
+            blind_until_ns: i64::MIN,
+            contradictions: 0,
+            last_ns,
+            interrupted_ns: i64::MIN,
+            stack: Vec::new(),
+            is_stack_whole: false,
+            given_up: Vec::new(),
+            torn_interrupts: 0,
+            raised: [None; SOFT_VECTORS],
+        }
+    }
+
     /// Its idle thread has it, as far as is known.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
@@ -194,19 +230,67 @@ impl Cpu {
         self.stack.is_empty() && self.is_stack_whole
     }
 
-    /// No interrupt is under way, as a thread does something that none does.
+    /// No interrupt is under way, as a thread does something that none does. Returns how many have no exit in the trace.
     #[inline]
-    pub(super) fn without_interrupts(&mut self) {
+    #[must_use = "they are torn"]
+    pub(super) fn without_interrupts(&mut self) -> usize {
+        let torn = self.stack.len();
         self.stack.clear();
+        self.given_up.clear();
         self.is_stack_whole = true;
+        torn
     }
 
-    /// Nobody knows which interrupts are under way.
-    pub(super) fn lose_interrupts(&mut self) {
-        self.stack.clear();
+    /// Nobody knows which interrupts are under way. Returns how many were.
+    #[must_use = "they are torn"]
+    pub(super) fn lose_interrupts(&mut self) -> usize {
+        let torn = self.stack.len();
+        self.given_up
+            .extend(self.stack.drain(..).map(|pending| pending.interrupt));
+        // Those that are further out must have ended: interrupts do not nest any deeper.
+        let surplus = self.given_up.len().saturating_sub(NESTED_MAX);
+        self.given_up.drain(..surplus);
         self.is_stack_whole = false;
+        torn
+    }
+
+    /// An interrupt ends: the one that is told. Otherwise its entry is missing, or it was given up.
+    pub(super) fn pop_interrupt(&mut self, interrupt: Interrupt) -> Popped {
+        match self
+            .stack
+            .iter()
+            .rposition(|pending| pending.interrupt.is_same(interrupt))
+        {
+            Some(place) => Popped {
+                ended: Some(self.stack[place]),
+                // The exits of those above it are missing.
+                torn: self.stack.drain(place..).len() - 1,
+            },
+            None => {
+                let given_up = self.given_up.iter().rposition(|known| known.is_same(interrupt));
+                if let Some(place) = given_up {
+                    self.given_up.truncate(place);
+                }
+                // One that began before the trace is not torn.
+                let is_of_before = !self.is_stack_whole && self.blind_until_ns == i64::MIN;
+                Popped {
+                    ended: None,
+                    torn: usize::from(given_up.is_none() && !is_of_before),
+                }
+            }
+        }
     }
 }
+
+/// What an exit says of the interrupts that are under way.
+pub(super) struct Popped {
+    pub(super) ended: Option<Pending>,
+    /// So many have either no entry or no exit.
+    pub(super) torn: usize,
+}
+
+/// Deeper than this interrupts do not nest.
+pub(super) const NESTED_MAX: usize = 16;
 
 /// So many switches away from an idle thread are missing, one after the other, where none is told. One is when recording begins.
 const IDLE_ENDS_MISSED_MIN: u32 = 2;
@@ -244,7 +328,7 @@ pub(super) const SOFT_VECTORS: usize = 16;
 /// An interrupt whose exit is still to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    pub(super) interrupt: crate::facts::Interrupt,
+    pub(super) interrupt: Interrupt,
     pub(super) begin_ns: i64,
     pub(super) raised: Option<Raised>,
     pub(super) completed: Option<Completed>,

@@ -199,7 +199,7 @@ impl Case {
                     self.damage,
                     Damage::Partial | Damage::OwnEvents | Damage::OwnEventsWithGaps | Damage::NoIdleEnds(..)
                 );
-            let tid = at.tid.filter(|_| has_tids && system.wants_tid(at.cpu, at.ns));
+            let tid = at.tid.filter(|_| has_tids);
             system.apply(fact, At { tid, ..*at }, &mut told);
         }
         system.finish(end_ns, &mut told);

@@ -37,6 +37,8 @@ impl System {
             wake,
         } = turn;
         self.settle(id, at_ns, to);
+        let is_hidden = self.is_hidden(id);
+        let before = if is_hidden { before.of_hidden() } else { before };
         let thread = &self.threads[id.index()];
         let (known, begin_ns) = (thread.state, thread.since_ns);
         // Of what was not known, the end tells no more than back to the last gap.
@@ -77,7 +79,7 @@ impl System {
             },
         };
         let thread = &mut self.threads[id.index()];
-        thread.state = state;
+        thread.state = if is_hidden { state.of_hidden() } else { state };
         thread.since_ns = at_ns;
         thread.is_dark = false;
         thread.woken = None;
@@ -184,8 +186,8 @@ impl System {
         self.forget(id, at_ns, to);
         let thread = &mut self.threads[id.index()];
         thread.is_dark = true;
-        // Where switches are not in the trace, it may well have lost its CPU inside of its call.
-        if self.circumstances.has_switches {
+        // It may have lost its CPU inside of its call, whose end will say whose it is if events say on which thread they happen.
+        if self.circumstances.has_switches && !self.has_tids {
             thread.call = Calling::Unknown;
         }
         thread.wake = None;

@@ -53,6 +53,8 @@ pub struct Code {
 pub trait Resolve {
     /// Of code of a program or library.
     fn in_file(&mut self, file: &File, offset: u64) -> Option<Code>;
+    /// Where the function begins that the code is of, as the linker has it: what was put into it is a part of it.
+    fn function_at(&mut self, file: &File, offset: u64) -> Option<u64>;
     /// Of code of the kernel.
     fn in_kernel(&mut self, address: u64) -> Option<String>;
 }

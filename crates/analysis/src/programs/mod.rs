@@ -42,7 +42,7 @@ pub struct Description {
 /// An analysis of programs at work. It is told of events in the order of time, also of those before the part of time that is asked about.
 pub trait ProgramAnalysis {
     /// A program tells of itself.
-    fn fact(&mut self, _fact: &ProgramFact<'_>, _event: &Event<'_>, _images: &Images) {}
+    fn fact(&mut self, _fact: &ProgramFact<'_>, _event: &Event<'_>, _images: &Images, _resolve: &mut dyn Resolve) {}
     /// A thread leaves its CPU to another one. It is the event's; [`Event::comm`] is its name.
     fn switch(&mut self, _switch: &Switch<'_>, _event: &Event<'_>, _images: &Images) {}
     /// Any other event.

@@ -20,12 +20,16 @@ impl Resolve for Pieces {
         })
     }
 
+    fn function_at(&mut self, _: &File, offset: u64) -> Option<u64> {
+        Some(offset / 16 * 16)
+    }
+
     fn in_kernel(&mut self, address: u64) -> Option<String> {
         Some(format!("kernel:{:x}", address / 16))
     }
 }
 
-/// What an analysis finds out of `malloc ADDRESS BYTES [CALLER]`, `realloc FROM ADDRESS BYTES [CALLER]`, `free ADDRESS`, `enter FUNCTION`,
+/// What an analysis finds out of `malloc ADDRESS BYTES [CALLER]`, `realloc FROM ADDRESS BYTES [CALLER]`, `free ADDRESS`, `enter FUNCTION [CALL_SITE]`,
 /// `leave [FUNCTION]`, `switch PREVIOUS NEXT FRAMES...`, `die` likewise, `event NAME FRAMES...`. `lost END PROCESS` is not an event: some are missing up to
 /// `END` (both numbers decimal), of the kernel and all processes when it is `-`. Threads from 100 on are of process 8, of which nothing tells what is
 /// loaded. Of the time up to `from_ns` nothing is meant.
@@ -65,7 +69,7 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
             "realloc" => (3, numbers.get(3)),
             "switch" | "die" => (2, None),
             "event" => (0, None),
-            "leave" => (numbers.len(), None),
+            "enter" | "leave" => (numbers.len(), None),
             _ => (1, None),
         };
         // Of the program are low addresses, of the kernel high ones; the innermost frame is first.
@@ -98,7 +102,10 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
                 bytes: numbers[2],
             },
             "free" => ProgramFact::Freed { address: numbers[0] },
-            "enter" => ProgramFact::Entered { function: numbers[0] },
+            "enter" => ProgramFact::Entered {
+                function: numbers[0],
+                call_site: numbers.get(1).copied(),
+            },
             "leave" => ProgramFact::Left {
                 function: numbers.first().copied(),
             },
@@ -123,7 +130,7 @@ pub(super) fn run(description: &Description, options: &Options, from_ns: i64, li
                 continue;
             }
         };
-        analysis.fact(&fact, &event, &images);
+        analysis.fact(&fact, &event, &images, &mut Pieces);
     }
     analysis.report(&images, &mut Pieces)
 }
@@ -145,7 +152,7 @@ pub(super) fn shown(table: &Table, keys: &[&str]) -> Vec<String> {
     };
     let row = |row: &Vec<Value>| {
         keys.iter()
-            .map(|key| text(&row[place(key)]))
+            .map(|key| table.indent(row, place(key)) + &text(&row[place(key)]))
             .collect::<Vec<_>>()
             .join(" ")
     };

@@ -44,10 +44,11 @@ impl Did {
         }
     }
 
-    /// The thread that ended a wait. What an interrupt did, the thread below it did not; and a CPU that has nothing to do wakes nobody.
+    /// The thread that ended a wait. What an interrupt did, the thread below it did not, unless it asked for it; and a CPU that has nothing to
+    /// do wakes nobody.
     fn waker(&self, system: &System) -> Option<ThreadId> {
-        let wake = self.slice.wake.filter(|wake| wake.interrupt.is_none())?;
-        wake.thread.filter(|id| system.thread(*id).nature != Nature::Idle)
+        let waker = self.slice.wake?.by_thread();
+        waker.filter(|id| system.thread(*id).nature != Nature::Idle)
     }
 }
 

@@ -58,13 +58,23 @@ impl Resolver {
     }
 }
 
-impl Resolve for Resolver {
-    fn in_file(&mut self, file: &File, offset: u64) -> Option<Code> {
+impl Resolver {
+    fn binary(&mut self, file: &File) -> Option<&Binary> {
         if !self.binaries.contains_key(file) {
             let binary = Binary::open(Path::new(&*file.path), file.build_id.as_deref());
             self.binaries.insert(file.clone(), binary);
         }
-        let code = self.binaries.get(file)?.as_ref()?.code(offset)?;
+        self.binaries.get(file)?.as_ref()
+    }
+}
+
+impl Resolve for Resolver {
+    fn function_at(&mut self, file: &File, offset: u64) -> Option<u64> {
+        self.binary(file)?.function_at(offset)
+    }
+
+    fn in_file(&mut self, file: &File, offset: u64) -> Option<Code> {
+        let code = self.binary(file)?.code(offset)?;
         let line = code.line.map(|line| {
             let name = line.path.rsplit('/').next().unwrap_or_default();
             format!("{name}:{}", line.number)

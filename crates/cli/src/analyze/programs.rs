@@ -97,6 +97,7 @@ pub(crate) fn outcome(
         notes.extend(note.filter(|note| !notes.contains(note)));
     }
     let mut told: Option<(i64, i64)> = None;
+    let mut resolver = Resolver::new(traces);
     while let Some(merged) = merge.next() {
         for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
             gap.tell(span, |lost| analysis.lose(lost));
@@ -107,14 +108,13 @@ pub(crate) fn outcome(
         if ns >= span.begin_ns {
             told = Some((told.map_or(ns, |(first, _)| first), ns));
         }
-        teller.tell(&mut merge, &merged, ns, analysis.as_mut());
+        teller.tell(&mut merge, &merged, ns, (analysis.as_mut(), &mut resolver));
     }
     for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
         gap.tell(span, |lost| analysis.lose(lost));
     }
     drop(progress);
     findings.extend(std::mem::take(&mut merge.findings));
-    let mut resolver = Resolver::new(traces);
     let mut outcome = analysis.report(&teller.images, &mut resolver).map_err(Failure::new)?;
     notes.append(&mut outcome.report.notes);
     notes.extend(resolver.notes());
@@ -157,7 +157,13 @@ impl<'t> Teller<'t> {
         }
     }
 
-    fn tell(&mut self, merge: &mut Merge<'t>, merged: &Merged<'t>, ns: i64, to: &mut dyn ProgramAnalysis) {
+    fn tell(
+        &mut self,
+        merge: &mut Merge<'t>,
+        merged: &Merged<'t>,
+        ns: i64,
+        (to, resolver): (&mut dyn ProgramAnalysis, &mut Resolver),
+    ) {
         let (_, who) = self.threads.see(merge, merged);
         let is_selected = self.matcher.wants(merge, merged);
         let mut incoming = incoming(merge, merged, ns);
@@ -186,7 +192,7 @@ impl<'t> Teller<'t> {
             asked_from_ns: self.span.begin_ns,
         };
         match fact {
-            Some(Fact::Program(fact)) => to.fact(&fact, &event, &self.images),
+            Some(Fact::Program(fact)) => to.fact(&fact, &event, &self.images, resolver),
             Some(Fact::Switch(switch)) => {
                 let event = Event {
                     comm: switch.previous_name,

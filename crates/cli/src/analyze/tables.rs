@@ -47,7 +47,9 @@ fn table_text(table: &Table, zone: &TimeZone) -> String {
         let mut cells = Vec::new();
         for place in &shown {
             let column = &table.columns[*place];
-            cells.push(Cell::from(value(column, &row[*place], zone)));
+            cells.push(Cell::from(
+                table.indent(row, *place) + &value(column, &row[*place], zone),
+            ));
             if column.has_bar {
                 cells.push(Cell::from(bar(&row[*place], longest(table, *place))));
             }

@@ -152,6 +152,7 @@ fn the_last_of_a_lock_convoy_waits_for_all_before_it() {
 fn a_wait_for_a_disk_leads_to_its_interrupt() {
     // The kernel's thread 7 does what the interrupt left.
     let disk = "
+        1 cpu0 kernel 7
         1 cpu0 switch 9 waits 1
         2 cpu0 read
         10 cpu0 switch 1 waits! 0

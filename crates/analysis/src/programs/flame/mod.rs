@@ -41,6 +41,7 @@ pub(super) static FLAME: Description = Description {
             functions: Tree::default(),
             function_gaps: ProcessGaps::default(),
             threads: FxHashMap::default(),
+            callers: FxHashMap::default(),
             unmatched_exits: 0,
             skipped_exits: 0,
             torn_ns: 0,
@@ -66,6 +67,8 @@ struct Flame {
     functions: Tree<Frame>,
     function_gaps: ProcessGaps,
     threads: FxHashMap<(ImageId, Option<i64>), Thread>,
+    /// The functions that calls return to, by where in a file that is.
+    callers: FxHashMap<Place, Option<Place>>,
     unmatched_exits: u64,
     skipped_exits: u64,
     /// From events of threads in functions to their next ones, where events are missing in between.
@@ -103,11 +106,18 @@ enum Frame {
     Unknown,
 }
 
+/// A function that has begun and not ended.
+struct Open {
+    function: u64,
+    call_site: Option<u64>,
+    path: PathId,
+}
+
 /// A thread whose functions say when they begin and end.
 #[derive(Default)]
 struct Thread {
-    /// The innermost last: its code, and the path to it.
-    stack: Vec<(u64, PathId)>,
+    /// The innermost last.
+    stack: Vec<Open>,
     /// How often each is in that.
     open: FxHashMap<u64, u32>,
     /// Functions may be open around those.
@@ -119,24 +129,37 @@ impl Thread {
     /// A function ends, the innermost one where it is not said which, and those above it, left without a word: longjmp does so. How many those
     /// are; `None` where it is not open.
     fn leave(&mut self, function: Option<u64>) -> Option<u64> {
-        let function = function.or(self.stack.last().map(|(function, _)| *function))?;
+        let function = function.or(self.stack.last().map(|open| open.function))?;
         if !self.open.contains_key(&function) {
             return None;
         }
-        let mut skipped = 0;
-        while let Some((innermost, _)) = self.stack.pop() {
-            if let Entry::Occupied(mut count) = self.open.entry(innermost) {
+        let place = self.stack.iter().rposition(|open| open.function == function)?;
+        let ended = self.cut(place);
+        Some(ended - 1)
+    }
+
+    /// Ends all functions above the first ones; how many those are.
+    fn cut(&mut self, left: usize) -> u64 {
+        let ended = self.stack.drain(left..);
+        let count = ended.len() as u64;
+        for Open { function, .. } in ended {
+            if let Entry::Occupied(mut count) = self.open.entry(function) {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
                     count.remove();
                 }
             }
-            if innermost == function {
-                break;
-            }
-            skipped += 1;
         }
-        Some(skipped)
+        count
+    }
+
+    /// How many functions are still open when the one that `is_caller` recognizes calls another one: it is the innermost, but for those that
+    /// the compiler has put into it, which say that they return to where it returns. Those above have been left without a word.
+    fn open_around_call(&self, is_caller: impl Fn(&Open) -> bool) -> Option<usize> {
+        let place = self.stack.iter().rposition(is_caller)?;
+        let returns_to = self.stack[place].call_site;
+        let inside = self.stack[place + 1..].iter();
+        Some(place + 1 + inside.take_while(|open| open.call_site == returns_to).count())
     }
 }
 
@@ -153,7 +176,7 @@ impl ProgramAnalysis for Flame {
         functions || switches
     }
 
-    fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images) {
+    fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images, resolve: &mut dyn Resolve) {
         if !matches!(fact, ProgramFact::Entered { .. } | ProgramFact::Left { .. }) {
             return;
         }
@@ -162,7 +185,7 @@ impl ProgramAnalysis for Flame {
         let thread = self.threads.entry((event.image, event.tid)).or_default();
         let since_ns = thread.last_ns.replace(event.ns).unwrap_or(i64::MIN);
         let is_torn = self.function_gaps.lie_within(since_ns, event.ns, event.pid);
-        if let (Some((_, path)), true) = (thread.stack.last(), event.is_meant) {
+        if let (Some(Open { path, .. }), true) = (thread.stack.last(), event.is_meant) {
             let own_ns = (event.ns - since_ns.max(event.asked_from_ns)).max(0);
             match is_torn {
                 true => self.torn_ns += own_ns,
@@ -174,8 +197,8 @@ impl ProgramAnalysis for Flame {
             thread.open.clear();
             thread.is_below_unknown = true;
         }
-        let function = match *fact {
-            ProgramFact::Entered { function } => function,
+        let (function, call_site) = match *fact {
+            ProgramFact::Entered { function, call_site } => (function, call_site),
             ProgramFact::Left { function } => {
                 match thread.leave(function) {
                     Some(skipped) => self.skipped_exits += skipped,
@@ -185,8 +208,24 @@ impl ProgramAnalysis for Flame {
             }
             _ => return,
         };
+        let innermost = thread.stack.last();
+        if let (Some(call_site), Some(innermost)) = (call_site, innermost)
+            && innermost.call_site != Some(call_site)
+        {
+            let site = images.place(event.image, call_site.saturating_sub(1));
+            let caller = self
+                .callers
+                .entry(site)
+                .or_insert_with(|| caller(site, images, resolve));
+            if let Some(caller) = *caller {
+                let is_caller = |open: &Open| images.place(event.image, open.function) == caller;
+                if let Some(open) = thread.open_around_call(is_caller) {
+                    self.skipped_exits += thread.cut(open);
+                }
+            }
+        }
         let parent = match thread.stack.last() {
-            Some((_, path)) => *path,
+            Some(Open { path, .. }) => *path,
             None => {
                 let program = self.functions.child(ROOT, Frame::Program(event.image));
                 match thread.is_below_unknown {
@@ -198,7 +237,11 @@ impl ProgramAnalysis for Flame {
         let code = Frame::Code(images.place(event.image, function), Stands::ForItself);
         let path = self.functions.child(parent, code);
         self.functions.cost(path).calls += u64::from(event.is_meant);
-        thread.stack.push((function, path));
+        thread.stack.push(Open {
+            function,
+            call_site,
+            path,
+        });
         *thread.open.entry(function).or_default() += 1;
     }
 
@@ -385,13 +428,22 @@ impl Flame {
             (self.unmatched_exits, "exits of functions whose entry is not known"),
             (
                 self.skipped_exits,
-                "functions without an exit ended with the one that had called them",
+                "functions without an exit ended with the one that had called them, or before it called another one",
             ),
         ];
         let told = counts.into_iter().filter(|(count, _)| *count > 0);
         notes.extend(told.map(|(count, what)| format!("{count} {what}")));
         notes
     }
+}
+
+/// Where the function begins that a place is in; `None` where that is not known.
+fn caller(site: Place, images: &Images, resolve: &mut dyn Resolve) -> Option<Place> {
+    let Place::InFile { file, offset } = site else {
+        return None;
+    };
+    let offset = resolve.function_at(images.file(file), offset)?;
+    Some(Place::InFile { file, offset })
 }
 
 /// The path of an event's stack below a root; `None` when it has none.

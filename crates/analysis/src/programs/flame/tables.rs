@@ -54,18 +54,17 @@ impl Kind {
     pub(super) fn tree(&self, paths: &Paths, least: Option<i64>, limit: usize) -> Table {
         let mut columns = vec![self.total.with_bar(), SHARE, self.own];
         columns.extend(self.calls);
-        columns.extend([DEPTH, FUNCTION]);
+        columns.extend([DEPTH, FUNCTION.as_tree(DEPTH.key)]);
         let mut table = Table::new(self.name, self.title, &columns);
         let all = paths.totals()[0];
         for line in paths.lines(least, limit) {
-            let indent = "  ".repeat(line.depth.min(40));
             let mut row = vec![
                 Value::Number(line.total),
                 Value::share(line.total, all),
                 Value::Number(line.own),
             ];
             row.extend(self.calls.map(|_| line.calls.into()));
-            row.extend([(line.depth as u64).into(), format!("{indent}{}", line.frame).into()]);
+            row.extend([(line.depth as u64).into(), line.frame.into()]);
             table.row(row);
         }
         table

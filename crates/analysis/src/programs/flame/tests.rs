@@ -86,9 +86,45 @@ fn functions_that_are_left_without_a_word_end_with_who_called_them() {
     );
     let notes = [
         "1 exits of functions whose entry is not known",
-        "2 functions without an exit ended with the one that had called them",
+        "2 functions without an exit ended with the one that had called them, or before it called another one",
     ];
     assert_eq!(outcome.report.notes, notes);
+}
+
+#[test]
+fn what_a_function_calls_after_a_jump_back_to_it_is_not_below_those_that_were_left() {
+    let tree = |lines: &str| shown(table(&flame(0, lines), "calls"), &["calls", "function"]);
+    // 1000 calls 1010, which calls 1020, which jumps back; then 1000 calls 1030.
+    let jump = "0 1 enter 1000 1101
+        10 1 enter 1010 1004
+        20 1 enter 1020 1015
+        30 1 enter 1030 1008
+        40 1 leave 1030
+        50 1 leave 1000";
+    let expected = ["0 shop", "1   shop:0", "1     shop:1", "1       shop:2", "1     shop:3"];
+    assert_eq!(tree(jump), expected);
+    // From where nothing tells which function it is, it is called by the innermost.
+    let nowhere = tree(&jump.replace("1030 1008", "1030 9008"));
+    assert_eq!(nowhere.last().map(String::as_str), Some("1         shop:3"));
+    // The compiler put 1010 into 1000, where it calls 1020: all return to where 1000 does.
+    let inside = "0 1 enter 1000 1101
+        10 1 enter 1010 1101
+        20 1 enter 1020 1004
+        30 1 leave 1020
+        35 1 leave 1010
+        50 1 leave 1000";
+    assert_eq!(tree(inside), ["0 shop", "1   shop:0", "1     shop:1", "1       shop:2"]);
+    // A function that calls itself is left by none of its calls.
+    let recursive = "0 1 enter 1000 1101
+        10 1 enter 1000 1004
+        20 1 enter 1000 1004
+        30 1 leave 1000
+        35 1 leave 1000
+        50 1 leave 1000";
+    assert_eq!(
+        tree(recursive),
+        ["0 shop", "1   shop:0", "1     shop:0", "1       shop:0"]
+    );
 }
 
 #[test]

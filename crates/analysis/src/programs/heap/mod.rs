@@ -152,7 +152,7 @@ impl ProgramAnalysis for Heap {
         matters
     }
 
-    fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images) {
+    fn fact(&mut self, fact: &ProgramFact<'_>, event: &Event<'_>, images: &Images, _: &mut dyn Resolve) {
         match *fact {
             ProgramFact::Allocated { address: 0, .. } => self.fail(event),
             ProgramFact::Allocated { address, bytes } => self.allocate(address, bytes, event, images),
