@@ -115,6 +115,10 @@ check: packages ## Formats, lints and checks the architecture, without changing 
 bench: packages build ## Measures against the floor, LTTng-UST, perf and strace; results in out/bench.json
 	@bench/run
 
+.PHONY: bench-hostile
+bench-hostile: packages build ## Measures under attack and in trouble, against bars and a plain CPU hog; results in out/bench-hostile.json
+	@bench/run --hostile
+
 .PHONY: bench-overhead
 bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about half an hour
 	@bench/overhead

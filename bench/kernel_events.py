@@ -86,12 +86,12 @@ def consumer(results: Results, piste: Piste, program: Program) -> None:
     costs, rates = [], []
     for _ in range(results.scale.kernel_consumer_rounds):
         with recorded(piste, program.process.pid) as session:
-            before = cpu_ns(session.consumer())
+            before = processes.cpu_ns(session.consumer())
             began = time.monotonic()
             program.round("call", results.scale.kernel_consumer_calls)
             rates.append(2 * results.scale.kernel_consumer_calls / (time.monotonic() - began) / 1e6)
             session.stop()
-            used = cpu_ns(session.consumer()) - before
+            used = processes.cpu_ns(session.consumer()) - before
         expected = 2 * results.scale.kernel_consumer_calls
         if not expected <= session.events + session.lost:
             raise processes.Failed(f"{session.events} events recorded and {session.lost} lost of {expected}")
@@ -188,9 +188,3 @@ def is_traced(pid: int) -> bool:
 
 def command_line(pid: int) -> bytes:
     return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def cpu_ns(pid: int) -> int:
-    """Of all its threads."""
-    threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)

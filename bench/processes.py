@@ -114,3 +114,9 @@ def resident_bytes_of(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise Failed(f"process {pid} has no resident memory")
+
+
+def cpu_ns(pid: int) -> int:
+    """Of all its threads."""
+    threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import processes
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "measured"
-CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+# A loop of a few instructions takes twice as long where it happens to lie across two cache lines.
+CFLAGS = ["-std=gnu11", "-O2", "-falign-loops=64", "-g", "-Wall", "-Wextra"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Built:
     start: pathlib.Path
     calls: pathlib.Path
     splice: pathlib.Path
+    attack: pathlib.Path
+    paced: pathlib.Path
     events: dict[str, pathlib.Path]
     tiny: dict[str, pathlib.Path]
 
@@ -40,6 +43,8 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
         start=compile_program(folder / "start", ["start.c"], []),
         calls=compile_program(folder / "calls", ["calls.c", "rounds.c"], ["-lpthread"]),
         splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),
+        attack=compile_program(folder / "attack", ["attack.c"], [f"-I{tree}/include", "-lpthread"]),
+        paced=compile_program(folder / "paced", ["paced.c"], flags["Piste"]),
         events={
             tracer: compile_program(
                 folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"]

@@ -53,6 +53,7 @@ class Comparison:
     unit: str  # Empty: a ratio.
     value: float
     bar: Bar | None
+    beside_hog: float | None = None  # The same beside a plain CPU hog of as many threads.
 
 
 class Results:
@@ -72,9 +73,11 @@ class Results:
         if above and below:
             self.hold(above.benchmark, name, "", above.median / below.median, bar)
 
-    def hold(self, benchmark: str, name: str, unit: str, value: float, bar: Bar | None) -> None:
+    def hold(
+        self, benchmark: str, name: str, unit: str, value: float, bar: Bar | None, beside_hog: float | None = None
+    ) -> None:
         """Shows a value among the comparisons, held to the bar if there is one."""
-        self.comparisons.append(Comparison(benchmark, name, unit, value, bar))
+        self.comparisons.append(Comparison(benchmark, name, unit, value, bar, beside_hog))
 
     def leave_out(self, what: str, why: str) -> None:
         self.left_out.append({"what": what, "why": why})
@@ -95,7 +98,10 @@ class Results:
     def line_of(self, comparison: Comparison) -> str:
         verdict = {True: "met", False: "MISSED", None: ""}[self.met(comparison)]
         value = f"{comparison.value:10.2f} {comparison.unit:4}"
-        return f"{comparison.name:52}{value} {comparison.bar or ''}  {verdict}".rstrip()
+        line = f"{comparison.name:52}{value} {comparison.bar or ''}  {verdict}".rstrip()
+        if comparison.beside_hog is not None:
+            line = f"{line:84}  beside a hog: {comparison.beside_hog:.2f}"
+        return line
 
     def met(self, comparison: Comparison) -> bool | None:
         """None: there is nothing to meet, or too little was measured to say."""
@@ -114,6 +120,7 @@ class Results:
                     "unit": comparison.unit or "ratio",
                     "bar": str(comparison.bar) if comparison.bar else None,
                     "met": self.met(comparison),
+                    "beside_hog": comparison.beside_hog,
                 }
                 for comparison in self.comparisons
             ],
@@ -128,6 +135,8 @@ class Results:
                     "median": figure.median,
                     "p75": figure.percentile(75),
                     "p95": figure.percentile(95),
+                    "p99": figure.percentile(99),
+                    "maximum": max(figure.samples),
                 }
                 for figure in self.figures
             ],

@@ -23,6 +23,11 @@ class Scale:
     reading_large_bytes: int
     reading_rounds: int  # Against babeltrace2, which takes long.
     reading_short_rounds: int
+    attack_s: float  # All attacks at once.
+    attack_alone_s: float  # Each.
+    frozen_events: int  # Of the session beside the frozen disk.
+    silent_programs: int
+    silent_s: float
 
 
 FULL = Scale(
@@ -43,6 +48,11 @@ FULL = Scale(
     reading_large_bytes=5_000_000_000,
     reading_rounds=5,
     reading_short_rounds=11,
+    attack_s=60,
+    attack_alone_s=5,
+    frozen_events=10_000_000,
+    silent_programs=1_000,
+    silent_s=20,
 )
 QUICK = Scale(
     shows_only=True,
@@ -62,4 +72,9 @@ QUICK = Scale(
     reading_large_bytes=5_000_000,
     reading_rounds=1,
     reading_short_rounds=1,
+    attack_s=0.5,
+    attack_alone_s=0.1,
+    frozen_events=20_000,
+    silent_programs=5,
+    silent_s=0.2,
 )

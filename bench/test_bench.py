@@ -18,6 +18,9 @@ BENCH = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(BENCH))
 
 import event_cost
+import everybodys
+import frozen_disk
+import processes
 import system_calls
 from results import Bar, Figure, Results
 from scale import FULL, QUICK
@@ -97,9 +100,19 @@ class Verdicts(unittest.TestCase):
         results.ratio("ratio", Figure("any", "one", "ns", [1, 2, 6]), Figure("any", "two", "ns", [4, 4, 5]))
         self.assertEqual([comparison.value for comparison in results.comparisons], [0.5])
 
+    def test_the_same_beside_a_hog_is_shown_and_not_judged(self) -> None:
+        results = Results(FULL)
+        results.hold("any", "with one", "ms", 0, Bar(at_most=1), beside_hog=7)
+        results.hold("any", "without", "ms", 0, Bar(at_most=1))
+        lines = [line for line in results.table().splitlines() if line.startswith("with")]
+        self.assertEqual([line.split("met")[1].strip() for line in lines], ["beside a hog: 7.00", ""])
+        values = [comparison["beside_hog"] for comparison in json.loads(results.json())["comparisons"]]
+        self.assertEqual(values, [7, None])
+
     def test_percentiles(self) -> None:
         figure = Figure("any", "hundred and one", "ns", [float(number) for number in range(100, -1, -1)])
-        self.assertEqual((figure.median, figure.percentile(0), figure.percentile(95)), (50, 0, 95))
+        percentiles = [figure.percentile(percent) for percent in (0, 95, 99, 100)]
+        self.assertEqual((figure.median, percentiles), (50, [0, 95, 99, 100]))
 
 
 class SystemCalls(unittest.TestCase):
@@ -112,6 +125,69 @@ class SystemCalls(unittest.TestCase):
                 'read(0)\nfutex()\nwrite(1, "3")\n+++ exited +++\n'
             )
             self.assertEqual(system_calls.calls_between_answers(output), [2, 2, 3, 0])
+
+
+class Hostile(unittest.TestCase):
+    """`bench/run --quick --hostile`, and what it counts."""
+
+    def test_every_row_comes_out(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "hostile.json"
+            build = os.environ.get("PISTE_BUILD", str(BENCH.parent / "build"))
+            command = [str(BENCH / "run"), "--quick", "--hostile", "--build", build, "--output", str(output)]
+            done = subprocess.run(command, env=os.environ | {"TMPDIR": folder}, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            document = json.loads(output.read_text())
+            output.unlink()
+            self.assertEqual([path.name for path in pathlib.Path(folder).iterdir()], [])
+        rows = {}
+        for comparison in document["comparisons"]:
+            rows[comparison["benchmark"]] = rows.get(comparison["benchmark"], 0) + 1
+        expected = {"hostile-attack": 8, "hostile-disk": 6, "hostile-silent": 2}
+        left_out = {left["what"] for left in document["left_out"]}
+        for benchmark, what in (
+            ("hostile-attack", "attacks"),
+            ("hostile-disk", "a frozen disk"),
+            ("hostile-silent", "silent programs"),
+        ):
+            if what in left_out:
+                del expected[benchmark]
+        self.assertEqual(rows, expected, document["left_out"])
+        uncounted = [each["value"] for each in document["comparisons"] if "neither written nor counted" in each["name"]]
+        self.assertEqual(uncounted, [0] * ("hostile-disk" in expected))
+        if len(expected) < 3:
+            self.skipTest(f"left out: {document['left_out']}")
+
+    def test_more_than_there_was_is_no_gain(self) -> None:
+        self.assertEqual(everybodys.missing_of(10, 7, "events"), 3)
+        self.assertRaises(processes.Failed, everybodys.missing_of, 10, 11, "events")
+
+
+class FrozenDisks(unittest.TestCase):
+    def setUp(self) -> None:
+        lack = frozen_disk.missing()
+        if lack:
+            self.skipTest(lack)
+
+    def test_a_disk_is_thawed_when_its_user_is_killed(self) -> None:
+        program = (
+            "import pathlib, sys, time, frozen_disk\n"
+            "with frozen_disk.FrozenDisk(pathlib.Path(sys.argv[1])) as disk:\n"
+            "    disk.freeze()\n"
+            "    print('frozen', disk.helper.pid, flush=True)\n"
+            "    time.sleep(3600)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", program, folder]
+            user = subprocess.Popen(command, cwd=BENCH, stdout=subprocess.PIPE, text=True)
+            word, helper = user.stdout.readline().split()
+            self.assertEqual(word, "frozen")
+            user.kill()
+            user.communicate()
+            mounted = pathlib.Path(folder) / "mounted"
+            processes.wait_until("the disk is gone", lambda: not mounted.is_mount())
+            processes.wait_until("its helper has ended", lambda: not pathlib.Path(f"/proc/{helper}").exists())
+            self.assertNotIn(folder, pathlib.Path("/proc/self/mounts").read_text())
 
 
 if __name__ == "__main__":

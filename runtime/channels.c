@@ -9,9 +9,12 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PISTE_CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static struct attached {
 	struct piste_channel *channel; /* NULL: the slot is free. */
@@ -34,21 +37,60 @@ static bool is_power_of_two(uint64_t value)
 	return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* What pisted wrote is held to what this side would compute, so that a later version's layout is refused, not misread. */
-static bool is_understood(const struct piste_channel_header *header, uint32_t key, uint64_t memory_bytes)
+static uint64_t page_up(uint64_t bytes)
+{
+	return (bytes + PISTE_RING_PAGE_BYTES - 1) / PISTE_RING_PAGE_BYTES * PISTE_RING_PAGE_BYTES;
+}
+
+static bool has_reserved_bits(const struct piste_channel_header *header)
+{
+	uint32_t bits = 0;
+
+	for (size_t index = 0; index < sizeof(header->reserved_0) / sizeof(header->reserved_0[0]); index++)
+		bits |= header->reserved_0[index];
+	return bits != 0;
+}
+
+/* Whether every offset is the one that follows from the sizes, which are within their limits: so nothing here overflows. */
+static bool has_offsets_of_sizes(const struct piste_channel_header *header)
 {
 	uint64_t ring_bytes = (uint64_t)header->subbuf_bytes * header->subbuf_count;
+	uint64_t subbufs_bytes = (uint64_t)header->subbuf_count * sizeof(struct piste_subbuf);
+	uint64_t marks_offset_bytes = page_up(sizeof(struct piste_ring_header) + subbufs_bytes);
+	uint64_t data_offset_bytes = marks_offset_bytes + page_up(ring_bytes / PISTE_UNIT_BYTES);
+	uint64_t stride_bytes = PISTE_RING_PAGE_BYTES;
 
-	return header->magic == PISTE_CHANNEL_MAGIC && header->version_major == PISTE_ABI_MAJOR && header->key == key &&
-	       header->struct_bytes >= sizeof(*header) && header->total_bytes == memory_bytes &&
-	       header->ring_count >= 1 && header->ring_count <= PISTE_RING_COUNT_MAX &&
-	       is_power_of_two(header->subbuf_bytes) && header->subbuf_bytes >= PISTE_SUBBUF_BYTES_MIN &&
-	       header->subbuf_bytes <= PISTE_SUBBUF_BYTES_MAX && is_power_of_two(header->subbuf_count) &&
-	       header->subbuf_count >= PISTE_SUBBUF_COUNT_MIN && header->subbuf_count <= PISTE_SUBBUF_COUNT_MAX &&
-	       is_power_of_two(header->ring_stride_bytes) &&
-	       header->ring_stride_bytes >= header->data_offset_bytes + ring_bytes &&
-	       header->ring_offset_bytes + header->ring_count * header->ring_stride_bytes <= memory_bytes &&
-	       header->loss_mode <= PISTE_LOSS_BLOCK && header->clock <= PISTE_CLOCK_TSC;
+	while (stride_bytes < data_offset_bytes + ring_bytes)
+		stride_bytes *= 2;
+	return header->marks_offset_bytes == marks_offset_bytes && header->data_offset_bytes == data_offset_bytes &&
+	       header->ring_offset_bytes == sizeof(*header) && header->ring_stride_bytes == stride_bytes &&
+	       header->total_bytes == sizeof(*header) + header->ring_count * stride_bytes;
+}
+
+/* Nothing that pisted wrote is taken on trust: what is not exactly this version's layout is refused, whether a later version means
+ * something by it or somebody lies. */
+static bool is_understood(const struct piste_channel_header *header, uint32_t key)
+{
+	return header->magic == PISTE_CHANNEL_MAGIC && header->version_major == PISTE_ABI_MAJOR &&
+	       header->version_minor <= PISTE_ABI_MINOR && header->struct_bytes == sizeof(*header) &&
+	       !has_reserved_bits(header) && key != 0 && header->key == key && header->ring_count >= 1 &&
+	       header->ring_count <= PISTE_RING_COUNT_MAX && is_power_of_two(header->subbuf_bytes) &&
+	       header->subbuf_bytes >= PISTE_SUBBUF_BYTES_MIN && header->subbuf_bytes <= PISTE_SUBBUF_BYTES_MAX &&
+	       is_power_of_two(header->subbuf_count) && header->subbuf_count >= PISTE_SUBBUF_COUNT_MIN &&
+	       header->subbuf_count <= PISTE_SUBBUF_COUNT_MAX && has_offsets_of_sizes(header) &&
+	       header->loss_mode <= PISTE_LOSS_BLOCK && header->clock <= PISTE_CLOCK_TSC &&
+	       (header->contexts & ~PISTE_CONTEXT_ALL) == 0;
+}
+
+/* Reads the header of memory that nobody can make smaller under us: only a memfd has seals. */
+static bool read_header(int memory, struct piste_channel_header *header)
+{
+	int seals = fcntl(memory, F_GET_SEALS);
+	struct stat status;
+
+	return seals >= 0 && (seals & PISTE_CHANNEL_SEALS) == PISTE_CHANNEL_SEALS && fstat(memory, &status) == 0 &&
+	       pread(memory, header, sizeof(*header), 0) == sizeof(*header) &&
+	       header->total_bytes == (uint64_t)status.st_size;
 }
 
 static struct piste_channel describe_channel(const struct piste_channel_header *header)
@@ -56,7 +98,7 @@ static struct piste_channel describe_channel(const struct piste_channel_header *
 	struct piste_channel channel = {0};
 
 	channel.ring_count = header->ring_count;
-	channel.contexts = header->contexts & PISTE_CONTEXT_ALL;
+	channel.contexts = header->contexts;
 	channel.lead_bytes = PISTE_RECORD_COMPACT_BYTES + (channel.contexts & PISTE_CONTEXT_VTID ? 4 : 0) +
 	                     (channel.contexts & PISTE_CONTEXT_CPU_ID ? 2 : 0);
 	channel.clock = header->clock;
@@ -64,7 +106,7 @@ static struct piste_channel describe_channel(const struct piste_channel_header *
 	channel.subbuf_log2 = log2_of(channel.subbuf_units);
 	channel.subbuf_count = header->subbuf_count;
 	channel.ring_units_log2 = channel.subbuf_log2 + log2_of(header->subbuf_count);
-	channel.ring_stride_log2 = log2_of(header->ring_stride_bytes);
+	channel.ring_stride_bytes = header->ring_stride_bytes;
 	channel.marks_offset_bytes = header->marks_offset_bytes;
 	channel.data_offset_bytes = header->data_offset_bytes;
 	channel.rings_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->ring_offset_bytes;
@@ -91,14 +133,23 @@ static struct piste_channel *map_channel(const struct piste_channel_header *head
 	}
 	/* Where the kernel has no MADV_WIPEONFORK the handler of fork does it, and a child made behind its back is on its own. */
 	madvise(range, PISTE_CHANNEL_SPACE_BYTES, MADV_WIPEONFORK);
+	/* Gigabytes on a large machine, of which a debugger needs none. */
+	madvise(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, MADV_DONTDUMP);
 	*(struct piste_channel *)range = describe_channel(header);
 	return (struct piste_channel *)range;
 }
 
+/* Puts zero pages in the place of a channel. In a program that locks its memory for the future (mlockall) the rings are locked, and the
+ * kernel locks and fills whatever is put in their place: unlocked before, so that both need not fit under RLIMIT_MEMLOCK, and
+ * after, which lets the pages go. At every instant some memory is there that can be written to. */
 static void forget(struct attached *gone)
 {
+	munlock(gone->channel, gone->mapped_bytes);
 	mmap(gone->channel, gone->mapped_bytes, PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	munlock(gone->channel, gone->mapped_bytes);
+	madvise(gone->channel, gone->mapped_bytes, MADV_DONTNEED);
+	madvise(gone->channel, gone->mapped_bytes, MADV_DONTDUMP);
 	gone->channel = NULL;
 }
 
@@ -118,7 +169,6 @@ uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, 
 {
 	struct piste_channel_header header;
 	struct attached new;
-	struct stat status;
 	uint32_t slot;
 
 	if (piste_channel_slot(daemon, key) < PISTE_CHANNEL_COUNT_MAX)
@@ -129,8 +179,7 @@ uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, 
 			;
 	if (slot == PISTE_CHANNEL_COUNT_MAX)
 		return PISTE_REFUSED_TOO_MANY_CHANNELS;
-	if (fstat(memory, &status) != 0 || pread(memory, &header, sizeof(header), 0) != sizeof(header) ||
-	    !is_understood(&header, key, (uint64_t)status.st_size))
+	if (!read_header(memory, &header) || !is_understood(&header, key))
 		return PISTE_REFUSED_LAYOUT;
 	new.channel = map_channel(&header, memory);
 	if (!new.channel)

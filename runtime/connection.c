@@ -108,6 +108,7 @@ bool piste_connection_open(struct piste_connection *connection, uint32_t daemon,
 	connection->daemon = daemon;
 	connection->sent_module = 0;
 	connection->synced_module = 0;
+	errno = 0;
 	piste_place_socket(daemon, address.sun_path);
 	if (!address.sun_path[0])
 		return false;
@@ -117,7 +118,10 @@ bool piste_connection_open(struct piste_connection *connection, uint32_t daemon,
 	/* Also bounds connect(), which waits while the queue of a daemon that hangs is full. */
 	setsockopt(connection->socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 	if (connect(connection->socket, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		int refused = errno;
+
 		piste_connection_close(connection);
+		errno = refused;
 		return false;
 	}
 	return say_hello(connection, instance_id);
@@ -213,6 +217,13 @@ bool piste_connection_module_gone(struct piste_connection *connection, uint32_t 
 	return send_message(connection, &gone, sizeof(gone));
 }
 
+bool piste_connection_late(struct piste_connection *connection)
+{
+	struct piste_message late = message_of(PISTE_MESSAGE_LATE, sizeof(late));
+
+	return send_message(connection, &late, sizeof(late));
+}
+
 static bool attach(struct piste_connection *connection, int memory)
 {
 	const struct piste_message_channel *channel = (const struct piste_message_channel *)incoming;
@@ -298,13 +309,31 @@ static bool obey(struct piste_connection *connection, size_t bytes, int memory)
 	}
 }
 
+/* Takes the descriptor that came with a message: -1 unless it was one. The padded room for one has room for more, and none that
+ * came stays behind. */
+static int take_descriptor(struct msghdr *datagram)
+{
+	struct cmsghdr *rights = CMSG_FIRSTHDR(datagram);
+	int files[CMSG_SPACE(sizeof(int)) / sizeof(int)];
+	size_t count;
+
+	if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
+		return -1;
+	count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(files[0]);
+	memcpy(files, CMSG_DATA(rights), count * sizeof(files[0]));
+	if (count == 1)
+		return files[0];
+	for (size_t index = 0; index < count; index++)
+		close(files[index]);
+	return -1;
+}
+
 bool piste_connection_receive(struct piste_connection *connection)
 {
 	const struct piste_message *message = (const struct piste_message *)incoming;
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct iovec part = {incoming, sizeof(incoming)};
 	struct msghdr datagram = {0};
-	struct cmsghdr *rights;
 	int memory = -1;
 	ssize_t bytes;
 	bool alive;
@@ -316,9 +345,8 @@ bool piste_connection_receive(struct piste_connection *connection)
 	do
 		bytes = recvmsg(connection->socket, &datagram, MSG_CMSG_CLOEXEC);
 	while (bytes < 0 && errno == EINTR);
-	rights = bytes < 0 ? NULL : CMSG_FIRSTHDR(&datagram);
-	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
-		memcpy(&memory, CMSG_DATA(rights), sizeof(memory));
+	if (bytes >= 0)
+		memory = take_descriptor(&datagram);
 	alive = bytes >= (ssize_t)sizeof(*message) && message->magic == PISTE_MESSAGE_MAGIC &&
 	        message->total_bytes == (uint32_t)bytes;
 	if (alive)

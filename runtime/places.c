@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,20 +18,47 @@ const char *piste_setting(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Root has one daemon; so has everybody in a run folder of their own. */
+/* Socket paths are short: nobody is in a longer folder. */
+#define RUN_FOLDER_BYTES (PISTE_PATH_BYTES - (sizeof("/app.sock") - 1))
+
+/* What was decided, for a process that may change its user and its environment later. */
+static struct {
+	uint32_t count;
+	uid_t user;
+	char run_folder[RUN_FOLDER_BYTES]; /* Empty: daemons are in their usual places. */
+} decided;
+
+/* A user's daemon learns what the program holds, so only a program that its user could also debug obeys it: none whose file gave
+ * it other rights than its user has, and none that had other rights before. */
+static bool belongs_to_its_user(void)
+{
+	return !getauxval(AT_SECURE) && getuid() == geteuid() && prctl(PR_GET_DUMPABLE) == 1;
+}
+
+void piste_places_decide(void)
+{
+	const char *run_folder = piste_setting("PISTE_RUNDIR");
+
+	decided.user = getuid();
+	if (run_folder)
+		decided.count = strlen(run_folder) < RUN_FOLDER_BYTES;
+	else
+		decided.count = decided.user == 0 || !belongs_to_its_user() ? 1 : PISTE_DAEMON_COUNT;
+	snprintf(decided.run_folder, sizeof(decided.run_folder), "%s", run_folder ? run_folder : "");
+}
+
 uint32_t piste_places_count(void)
 {
-	return piste_setting("PISTE_RUNDIR") || getuid() == 0 ? 1 : PISTE_DAEMON_COUNT;
+	return decided.count;
 }
 
 void piste_place_socket(uint32_t daemon, char path[PISTE_PATH_BYTES])
 {
-	const char *run_folder = piste_setting("PISTE_RUNDIR");
-	unsigned int user = daemon == 0 ? 0 : getuid();
+	unsigned int user = daemon == 0 ? 0 : decided.user;
 	struct stat status;
 
-	if (run_folder) {
-		snprintf(path, PISTE_PATH_BYTES, "%s/app.sock", run_folder);
+	if (decided.run_folder[0]) {
+		snprintf(path, PISTE_PATH_BYTES, "%s/app.sock", decided.run_folder);
 		return;
 	}
 	if (user == 0) {
@@ -50,22 +80,16 @@ void piste_place_socket(uint32_t daemon, char path[PISTE_PATH_BYTES])
 
 void piste_place_state(uint32_t daemon, char path[PISTE_PATH_BYTES])
 {
-	const char *run_folder = piste_setting("PISTE_RUNDIR");
-
-	if (run_folder)
-		snprintf(path, PISTE_PATH_BYTES, "%s/state", run_folder);
+	if (decided.run_folder[0])
+		snprintf(path, PISTE_PATH_BYTES, "%s/state", decided.run_folder);
 	else
-		snprintf(path, PISTE_PATH_BYTES, "/dev/shm/piste-state-%u", daemon == 0 ? 0 : getuid());
+		snprintf(path, PISTE_PATH_BYTES, "/dev/shm/piste-state-%u", daemon == 0 ? 0 : decided.user);
 }
 
-bool piste_place_inhabited(void)
+bool piste_place_inhabited(uint32_t daemon)
 {
 	char path[PISTE_PATH_BYTES];
 
-	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
-		piste_place_socket(daemon, path);
-		if (path[0] && access(path, F_OK) == 0)
-			return true;
-	}
-	return false;
+	piste_place_socket(daemon, path);
+	return path[0] && access(path, F_OK) == 0;
 }

@@ -28,18 +28,19 @@ static uint64_t consumed_sequence(struct piste_ring_header *ring)
 	return piste_load_acquire(&ring->consumed) >> PISTE_CONSUMED_SHIFT;
 }
 
-static uint8_t *marks_of(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+static uint8_t *marks_of(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
 {
 	return (uint8_t *)ring + channel->marks_offset_bytes +
 	       (sequence & (channel->subbuf_count - 1)) * channel->subbuf_units;
 }
 
-static struct piste_subbuf *subbuf_of(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+static struct piste_subbuf *subbuf_of(const struct piste_channel *channel, struct piste_ring_header *ring,
+                                      uint64_t sequence)
 {
 	return (struct piste_subbuf *)(ring + 1) + (sequence & (channel->subbuf_count - 1));
 }
 
-static uint8_t tag_of(struct piste_channel *channel, uint64_t sequence)
+static uint8_t tag_of(const struct piste_channel *channel, uint64_t sequence)
 {
 	uint64_t lap = sequence >> (channel->ring_units_log2 - channel->subbuf_log2);
 
@@ -47,7 +48,7 @@ static uint8_t tag_of(struct piste_channel *channel, uint64_t sequence)
 }
 
 /* Whether every unit of the sub-buffer is committed; counts its records. */
-static bool is_complete(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+static bool is_complete(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
                         uint64_t *records)
 {
 	uint64_t *marks = (uint64_t *)marks_of(channel, ring, sequence);
@@ -67,7 +68,7 @@ static bool is_complete(struct piste_channel *channel, struct piste_ring_header 
 }
 
 /* R2, R4: whether `sequence` may be entered, in a ring that overwrites. Moves `consumed` past what it overwrites. */
-static enum entrance open_by_overwriting(struct piste_channel *channel, struct piste_ring_header *ring,
+static enum entrance open_by_overwriting(const struct piste_channel *channel, struct piste_ring_header *ring,
                                          uint64_t sequence)
 {
 	uint64_t oldest = sequence - channel->subbuf_count, records;
@@ -87,7 +88,7 @@ static enum entrance open_by_overwriting(struct piste_channel *channel, struct p
 	return ENTRANCE_OPEN;
 }
 
-static enum entrance entrance(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+static enum entrance entrance(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
 {
 	if (sequence < channel->subbuf_count)
 		return ENTRANCE_OPEN;
@@ -97,7 +98,7 @@ static enum entrance entrance(struct piste_channel *channel, struct piste_ring_h
 }
 
 /* Waits until the consumer has made space. False: the time is over. */
-static bool wait_for_space(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+static bool wait_for_space(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
                            uint64_t *deadline_ns)
 {
 	uint64_t now_ns = piste_clock_monotonic(), left_ns;
@@ -128,7 +129,7 @@ static bool wait_for_space(struct piste_channel *channel, struct piste_ring_head
 }
 
 /* Ends `sequence` at `offset` units; the position is past it already. */
-static void end_subbuf(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+static void end_subbuf(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
                        uint64_t offset)
 {
 	struct piste_subbuf *subbuf = subbuf_of(channel, ring, sequence);
@@ -143,7 +144,7 @@ static void end_subbuf(struct piste_channel *channel, struct piste_ring_header *
 }
 
 /* Writes the packet header of the sub-buffer that was entered at `time`. */
-static void begin_subbuf(struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
+static void begin_subbuf(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
                          uint64_t time)
 {
 	uint64_t index = sequence & (channel->subbuf_count - 1);
@@ -162,18 +163,33 @@ static void touch(struct piste_channel_header *header, uint32_t index)
 	piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
 }
 
-enum piste_room piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units)
+/* Copies what is known of a channel, whole: false when it is gone, with the rest of the page or before it was read. */
+static bool copy_of_live(struct piste_channel *channel, struct piste_channel *copy)
 {
-	struct piste_ring_header *ring = piste_channel_ring(channel, index);
-	struct piste_channel_header *header = piste_channel_header(channel);
-	uint64_t subbuf_units = channel->subbuf_units, deadline_ns = 0;
+	*copy = *channel;
+	/* The page goes all at once, so what was read before a key that is there was there. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return piste_load_relaxed(&channel->key) != 0;
+}
 
+enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, uint64_t units)
+{
+	struct piste_channel_header *header = piste_channel_header(attached);
+	struct piste_channel copy, *channel = &copy;
+	uint64_t subbuf_units, deadline_ns = 0;
+	struct piste_ring_header *ring;
+
+	if (!copy_of_live(attached, &copy))
+		return PISTE_ROOM_INACTIVE;
+	ring = (struct piste_ring_header *)((uint8_t *)attached + copy.rings_offset_bytes +
+	                                    index * copy.ring_stride_bytes);
+	subbuf_units = copy.subbuf_units;
 	for (;;) {
 		uint64_t position, unit, offset, sequence, time;
 		uint32_t cpu;
 
 		/* Stopped, or gone: not a loss. */
-		if (!piste_load_relaxed(&header->active_key) || subbuf_units == 0)
+		if (!piste_load_relaxed(&header->active_key))
 			return PISTE_ROOM_INACTIVE;
 		if (units > subbuf_units - PISTE_HEADER_UNITS) {
 			piste_add_relaxed(&ring->discarded_too_large, 1);

@@ -69,11 +69,13 @@ struct piste_connection {
 	uint32_t synced_module; /* ... and that the daemon has answered for. */
 };
 
-/* Connects and says hello. False: nobody listens there, or does not take it. */
+/* Connects and says hello. False: nobody listens there, or does not take it; errno is EAGAIN when a daemon is too busy. */
 PISTE_PRIVATE bool piste_connection_open(struct piste_connection *connection, uint32_t daemon, uint64_t instance_id);
 PISTE_PRIVATE void piste_connection_close(struct piste_connection *connection);
 /* Sends what is new of the modules. False: the connection is closed. */
 PISTE_PRIVATE bool piste_connection_announce(struct piste_connection *connection);
+/* Says that a thread did not wait for the daemon's answer any longer. */
+PISTE_PRIVATE bool piste_connection_late(struct piste_connection *connection);
 PISTE_PRIVATE bool piste_connection_module_gone(struct piste_connection *connection, uint32_t module_id);
 /* Reads and obeys one message. False: the connection is closed. */
 PISTE_PRIVATE bool piste_connection_receive(struct piste_connection *connection);
@@ -86,12 +88,14 @@ PISTE_PRIVATE size_t piste_describe(const struct piste_event *event, uint32_t ev
 
 /* ---- places.c ---- */
 
-/* How many daemons this process can have, and where they are. */
+/* Decides which daemons this process obeys, from what it is now. With the lock held, before the thread starts. */
+PISTE_PRIVATE void piste_places_decide(void);
+/* How many they are, and where. */
 PISTE_PRIVATE uint32_t piste_places_count(void);
 PISTE_PRIVATE void piste_place_socket(uint32_t daemon, char path[PISTE_PATH_BYTES]);
 PISTE_PRIVATE void piste_place_state(uint32_t daemon, char path[PISTE_PATH_BYTES]);
 /* Whether a socket is there, which a daemon may have left behind. */
-PISTE_PRIVATE bool piste_place_inhabited(void);
+PISTE_PRIVATE bool piste_place_inhabited(uint32_t daemon);
 /* An environment variable; none in a program with raised privileges. */
 PISTE_PRIVATE const char *piste_setting(const char *name);
 

@@ -56,6 +56,7 @@ struct place {
 	uint32_t *state_page; /* For the kernel's eyes only. NULL: cannot be waited for. */
 	uint32_t generation;  /* Of the last attempt to connect. */
 	bool tried;
+	bool late; /* Its daemon is to be told that somebody did not wait for it any longer. */
 };
 
 static struct place places[PISTE_DAEMON_COUNT];
@@ -69,6 +70,11 @@ static uint64_t instance_id;
 #define GONE_MODULES_MAX 16
 static uint32_t gone_modules[GONE_MODULES_MAX];
 static uint32_t gone_module_count;
+
+/* How long threads waited for daemons in vain since one answered last, here and before forks: a daemon that hangs holds the program up
+ * once. */
+static uint64_t waited_ns;
+static bool gave_up; /* A thread did not wait any longer. */
 
 static uint32_t thread_id;  /* Of the thread, once it can be signalled. */
 static uint32_t wake_futex; /* Grows when the thread should look around. */
@@ -110,15 +116,25 @@ static uint64_t register_timeout_ns(void)
 
 static void wait_until_synced(uint32_t module_id)
 {
-	uint64_t deadline_ns = piste_clock_monotonic() + register_timeout_ns();
+	uint64_t begin_ns = piste_clock_monotonic(), timeout_ns = register_timeout_ns();
+	uint64_t waited = __atomic_load_n(&waited_ns, __ATOMIC_RELAXED);
+	uint64_t deadline_ns = begin_ns + (waited < timeout_ns ? timeout_ns - waited : 0);
 
 	for (;;) {
 		uint32_t synced = __atomic_load_n(&synced_module, __ATOMIC_ACQUIRE);
 		uint64_t now_ns = piste_clock_monotonic();
 		struct timespec left;
 
-		if (synced >= module_id || now_ns >= deadline_ns)
+		if (synced >= module_id) {
+			__atomic_store_n(&waited_ns, 0, __ATOMIC_RELAXED);
 			return;
+		}
+		if (now_ns >= deadline_ns) {
+			__atomic_fetch_add(&waited_ns, now_ns - begin_ns, __ATOMIC_RELAXED);
+			__atomic_store_n(&gave_up, true, __ATOMIC_RELAXED);
+			wake_thread();
+			return;
+		}
 		left.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u);
 		left.tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u);
 		futex(&synced_module, FUTEX_WAIT_PRIVATE, synced, &left);
@@ -150,7 +166,9 @@ static void open_state(struct place *place, uint32_t daemon)
 	place->state_file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (place->state_file < 0 && errno == ENOENT) {
 		place->state_file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-		if (place->state_file >= 0 && ftruncate(place->state_file, sizeof(uint32_t)) != 0) {
+		/* Whatever the umask is: programs of all users wait on root's. */
+		if (place->state_file >= 0 &&
+		    (fchmod(place->state_file, 0644) != 0 || ftruncate(place->state_file, sizeof(uint32_t)) != 0)) {
 			close(place->state_file);
 			place->state_file = -1;
 		}
@@ -162,6 +180,31 @@ static void open_state(struct place *place, uint32_t daemon)
 	page = mmap(NULL, sizeof(uint32_t), PROT_READ, MAP_SHARED, place->state_file, 0);
 	if (page != MAP_FAILED)
 		place->state_page = page;
+}
+
+static void close_state(struct place *place)
+{
+	if (place->state_page)
+		munmap(place->state_page, sizeof(uint32_t));
+	if (place->state_file >= 0)
+		close(place->state_file);
+	place->state_page = NULL;
+	place->state_file = -1;
+}
+
+/* A pisted that finds the page of somebody else, a program's for example, puts its own in the place and wakes who waits. */
+static void follow_state(struct place *place, uint32_t daemon)
+{
+	char path[PISTE_PATH_BYTES];
+	struct stat here, there;
+
+	piste_place_state(daemon, path);
+	if (lstat(path, &there) != 0 || (place->state_file >= 0 && fstat(place->state_file, &here) == 0 &&
+	                                 here.st_ino == there.st_ino && here.st_dev == there.st_dev))
+		return;
+	close_state(place);
+	open_state(place, daemon);
+	place->tried = false;
 }
 
 static uint32_t read_generation(const struct place *place)
@@ -177,13 +220,33 @@ static void connect_where_possible(void)
 {
 	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
 		struct place *place = &places[daemon];
-		uint32_t generation = read_generation(place);
+		uint32_t generation;
 
-		if (place->connection.socket >= 0 || (place->tried && generation == place->generation))
+		if (place->connection.socket >= 0)
 			continue;
-		place->tried = true;
+		follow_state(place, daemon);
+		generation = read_generation(place);
+		if (place->tried && generation == place->generation)
+			continue;
 		place->generation = generation;
-		piste_connection_open(&place->connection, daemon, instance_id);
+		/* One that is too busy to be connected to will not say when it no longer is. */
+		place->tried = piste_connection_open(&place->connection, daemon, instance_id) || errno != EAGAIN;
+	}
+}
+
+/* Tells daemons that did not answer in time, once they can be told. */
+static void tell_late(void)
+{
+	bool late = __atomic_exchange_n(&gave_up, false, __ATOMIC_RELAXED);
+
+	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
+		struct place *place = &places[daemon];
+		struct piste_connection *connection = &place->connection;
+
+		place->late |= late && piste_place_inhabited(daemon) &&
+		               (connection->socket < 0 || connection->synced_module != connection->sent_module);
+		if (place->late && connection->socket >= 0)
+			place->late = !piste_connection_late(connection);
 	}
 }
 
@@ -256,7 +319,8 @@ static void wait_for_messages(int wake_file)
 /* Without futex_waitv the first daemon is waited for, and the others are looked at now and then. */
 static bool wait_for_daemons(uint32_t seen_wake)
 {
-	struct timespec look_again = {LOOK_AGAIN_MS / 1000, 0};
+	struct timespec look_again = {LOOK_AGAIN_MS / 1000, 0}, until;
+	bool busy = false;
 	struct waiter waiters[1 + PISTE_DAEMON_COUNT] = {
 	        {seen_wake, (uint64_t)(uintptr_t)&wake_futex, WAITER_PRIVATE, 0}};
 	uint32_t count = 1;
@@ -264,15 +328,19 @@ static bool wait_for_daemons(uint32_t seen_wake)
 	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
 		struct place *place = &places[daemon];
 
+		busy |= !place->tried;
 		if (!place->state_page)
 			continue;
 		waiters[count].value = place->generation;
 		waiters[count].address = (uint64_t)(uintptr_t)place->state_page;
 		waiters[count++].flags = WAITER_SHARED;
 	}
-	if (count == 1)
+	if (count == 1 && !busy)
 		return false;
-	if (syscall(SYS_futex_waitv, waiters, count, 0, NULL, 0) < 0 && errno != EAGAIN && errno != EINTR)
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += look_again.tv_sec;
+	if (syscall(SYS_futex_waitv, waiters, count, 0, busy ? &until : NULL, CLOCK_MONOTONIC) < 0 && errno != EAGAIN &&
+	    errno != EINTR && errno != ETIMEDOUT)
 		futex(&wake_futex, FUTEX_WAIT_PRIVATE, seen_wake, &look_again);
 	return true;
 }
@@ -298,6 +366,7 @@ static void *run(void *unused)
 
 		connect_where_possible();
 		announce();
+		tell_late();
 		if (any_connected()) {
 			wait_for_messages(wake_file);
 			continue;
@@ -318,6 +387,7 @@ static void start_thread(void)
 	pthread_attr_t attributes;
 	pthread_t thread;
 
+	piste_places_decide();
 	if (getrandom(&instance_id, sizeof(instance_id), GRND_NONBLOCK) != sizeof(instance_id))
 		instance_id = piste_clock_monotonic() << 22 ^ (uint64_t)getpid();
 	pthread_attr_init(&attributes);
@@ -349,6 +419,7 @@ static void forked_in_child(void)
 	thread_id = 0;
 	synced_module = 0;
 	gone_module_count = 0;
+	gave_up = false;
 	piste_unlock_after_fork();
 	if (announced)
 		piste_runtime_announce(newest);
@@ -372,8 +443,11 @@ void piste_runtime_announce(uint32_t module_id)
 	piste_unlock(&before);
 	wake_thread();
 	/* Where no daemon is, there is nothing to wait for. */
-	if (runs && piste_place_inhabited())
-		wait_until_synced(module_id);
+	for (uint32_t daemon = 0; runs && daemon < piste_places_count(); daemon++)
+		if (piste_place_inhabited(daemon)) {
+			wait_until_synced(module_id);
+			return;
+		}
 }
 
 void piste_runtime_module_gone(uint32_t module_id)

@@ -28,20 +28,21 @@
 
 /* A channel that this process has attached: a private page in front of the mapping of the channel's memory. It does not change
  * after it is published. When the channel goes, page and mapping are replaced by zero pages, and the page is wiped by fork
- * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"); so each value must be harmless as zero. */
+ * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"), between any two loads of a call that has
+ * begun; so on the fast path each value must be harmless as zero, and the slow path works on a copy. */
 struct piste_channel {
 	uint32_t ring_count;
 	uint32_t contexts;
 	uint32_t lead_bytes; /* Of a record before its fields: compact header and contexts. */
 	uint32_t clock;
-	uint32_t subbuf_units;    /* Units of a sub-buffer: a power of two ... */
-	uint32_t subbuf_log2;     /* ... and its logarithm. */
-	uint32_t ring_units_log2; /* Of the units of a ring. */
-	uint32_t ring_stride_log2;
+	uint32_t subbuf_units;       /* Units of a sub-buffer: a power of two ... */
+	uint32_t subbuf_log2;        /* ... and its logarithm. */
+	uint32_t ring_units_log2;    /* Of the units of a ring. */
 	uint32_t marks_offset_bytes; /* From a ring's start. */
 	uint32_t data_offset_bytes;  /* From a ring's start. */
 	uint32_t subbuf_count;
 	uint64_t rings_offset_bytes; /* From this struct to ring 0. */
+	uint64_t ring_stride_bytes;
 	uint32_t loss_mode;
 	uint32_t block_timeout_us;
 	uint32_t key;
@@ -99,7 +100,7 @@ static inline __attribute__((always_inline)) struct piste_ring_header *piste_cha
                                                                                           uint32_t index)
 {
 	return (struct piste_ring_header *)((uint8_t *)channel + channel->rings_offset_bytes +
-	                                    ((uint64_t)index << channel->ring_stride_log2));
+	                                    index * channel->ring_stride_bytes);
 }
 
 /* Space for one record, between reserve and commit. */

@@ -7,13 +7,16 @@
  *   wait          waits until order is enabled                   done
  *   cpu           CPU time of the process so far                 microseconds
  *   open          opens a file, closes it                        its descriptor
+ *   lock          locks its memory, now and for the future       done
  *   exec PATH     becomes another program
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <piste/tracepoint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -57,6 +60,11 @@ static void show_descriptor(void)
 	close(file);
 }
 
+static void lock_memory(void)
+{
+	puts(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 ? "done" : strerror(errno));
+}
+
 int main(void)
 {
 	char line[4096];
@@ -75,6 +83,8 @@ int main(void)
 			show_cpu_time();
 		else if (strcmp(line, "open") == 0)
 			show_descriptor();
+		else if (strcmp(line, "lock") == 0)
+			lock_memory();
 		else if (strncmp(line, "exec ", 5) == 0)
 			execl(line + 5, line + 5, (char *)NULL);
 		else

@@ -507,6 +507,7 @@ pub const PISTE_MESSAGE_HELLO: piste_message_type = 1;
 pub const PISTE_MESSAGE_EVENTS: piste_message_type = 2;
 pub const PISTE_MESSAGE_MODULE_GONE: piste_message_type = 3;
 pub const PISTE_MESSAGE_REFUSED: piste_message_type = 4;
+pub const PISTE_MESSAGE_LATE: piste_message_type = 5;
 pub const PISTE_MESSAGE_CHANNEL: piste_message_type = 16;
 pub const PISTE_MESSAGE_CHANNEL_GONE: piste_message_type = 17;
 pub const PISTE_MESSAGE_ENABLE: piste_message_type = 18;

@@ -25,6 +25,8 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 /// `record`: the program was killed; the signal's number is added.
 pub(crate) const KILLED: u8 = 128;
+/// Ctrl-C ended it before what it waited for.
+pub(crate) const INTERRUPTED: u8 = KILLED + 2;
 
 /// Why a command ends here.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use piste_control::error::reason;
 use piste_trace::privacy;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 
 /// A folder for a trace.
 pub(crate) struct TraceFolder {
@@ -20,6 +20,7 @@ pub(crate) struct TraceFolder {
 impl TraceFolder {
     /// The folder that the user chose, made if it is missing.
     pub(crate) fn chosen(path: &Path) -> Result<TraceFolder, Failure> {
+        refuse_url(path)?;
         let failed = |error: io::Error| Failure::new(format!("cannot record to {path:?}: {}", reason(&error)));
         let absolute = text(std::path::absolute(path).map_err(failed)?)?;
         if let Some(parent) = Path::new(&absolute).parent() {
@@ -87,6 +88,24 @@ impl TraceFolder {
     }
 }
 
+/// Other tracers send traces to places on a network, written like this; as a path it would be a folder of that name.
+pub(crate) fn refuse_url(path: &Path) -> Result<(), Failure> {
+    let text = path.to_string_lossy();
+    let is_name = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
+    };
+    match text.split_once("://") {
+        Some((scheme, _)) if is_name(scheme) => Err(Failure::with_status(
+            format!("cannot record to {path:?}: traces are written to folders of this computer; give the path of one"),
+            USAGE,
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The snapshot that was written last to the folder of a session, if one was: `snapshot-2-20260102-030405`.
 pub(crate) fn newest_snapshot(session: &Path) -> Option<String> {
     let number = |name: &str| name.strip_prefix("snapshot-")?.split('-').next()?.parse::<u64>().ok();
@@ -126,6 +145,16 @@ mod tests {
         assert!(refusal(&new).contains("is not empty"));
         assert!(refusal(&new.join("file")).contains("is a file"));
         assert_eq!(fs::read_to_string(new.join("file")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_place_on_a_network_is_not_taken_for_a_folder() {
+        for url in ["net://host", "tcp4://10.0.0.1:5342/x", "file:///tmp/trace"] {
+            assert!(refusal(Path::new(url)).contains("folders of this computer"), "{url}");
+        }
+        for path in ["/tmp/a://b", "://", "4://x", "a b://c", "net:/host", "."] {
+            assert!(refuse_url(Path::new(path)).is_ok(), "{path}");
+        }
     }
 
     #[test]

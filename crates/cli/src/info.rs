@@ -21,6 +21,9 @@ use crate::quantity::{count, counted, duration, size};
 use crate::screen::{FAINT, STRONG, printable, show, show_json, styled, tell_sentence};
 use crate::traces::{open, tell_findings};
 
+/// How far the clock of a trace of Piste was from the wall clock, at most.
+const CLOCK_ERROR: &str = "piste_clock_error_ns";
+
 /// As `--json` prints it.
 #[derive(Serialize)]
 struct Infos<'t> {
@@ -195,8 +198,12 @@ impl<'t> TraceInfo<'t> {
         if let Some(uuid) = &self.uuid {
             line("uuid", uuid.clone());
         }
+        let error = self.environment.get(CLOCK_ERROR).and_then(Value::as_i64);
+        let error = error.map_or_else(String::new, |error_ns| {
+            format!(", within {} of the wall clock", duration(error_ns))
+        });
         for clock in &self.clocks {
-            line("clock", clock.text());
+            line("clock", clock.text() + &error);
         }
         if let (Some(begin_ns), Some(end_ns)) = (self.begin_ns, self.end_ns) {
             let length = duration(end_ns.saturating_sub(begin_ns));
@@ -209,7 +216,9 @@ impl<'t> TraceInfo<'t> {
             format!("{}, {packets}, {files}", size(self.bytes.cast_signed())),
         );
         for (key, value) in &self.environment {
-            if !["hostname", "domain", "piste_version"].contains(&key.as_str()) && !key.starts_with("tracer_") {
+            if !["hostname", "domain", "piste_version", CLOCK_ERROR].contains(&key.as_str())
+                && !key.starts_with("tracer_")
+            {
                 line(
                     "",
                     format!("{key} = {}", value.as_str().map_or(value.to_string(), str::to_owned)),

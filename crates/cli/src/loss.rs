@@ -20,7 +20,7 @@ pub(crate) enum Options {
 pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
     let mut lines = String::new();
     for channel in &status.channels {
-        let Some(missing) = missing(channel.discarded_events, channel.lost_packets) else {
+        let Some(missing) = missing(channel.discarded_events, channel.lost_packets, 0) else {
             continue;
         };
         let share = 100.0 * channel.discarded_events as f64 / (channel.events + channel.discarded_events).max(1) as f64;
@@ -51,18 +51,18 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
     lines
 }
 
-/// ``12,345 events discarded, 2 packets lost``, if anything is missing.
-pub(crate) fn missing(discarded_events: i64, lost_packets: i64) -> Option<String> {
-    match (discarded_events, lost_packets) {
-        (0, 0) => None,
-        (events, 0) => Some(format!("{} discarded", counted(events, "event"))),
-        (0, packets) => Some(format!("{} lost", counted(packets, "packet"))),
-        (events, packets) => Some(format!(
-            "{} discarded, {} lost",
-            counted(events, "event"),
-            counted(packets, "packet")
-        )),
-    }
+/// ``12,345 events discarded, 2 packets lost, 1 program not recorded``, if anything is missing.
+pub(crate) fn missing(discarded_events: i64, lost_packets: i64, programs_not_recorded: i64) -> Option<String> {
+    let parts = [
+        (discarded_events, "event", "discarded"),
+        (lost_packets, "packet", "lost"),
+        (programs_not_recorded, "program", "not recorded"),
+    ];
+    let told = parts.into_iter().filter(|&(count, ..)| count > 0);
+    let told: Vec<String> = told
+        .map(|(count, noun, what)| format!("{} {what}", counted(count, noun)))
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 fn reasons(channel: &ChannelStatus, snapshot: bool) -> Vec<String> {

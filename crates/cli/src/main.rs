@@ -29,6 +29,7 @@ mod loss;
 mod manual;
 mod moment;
 mod nothing;
+mod patience;
 mod preload;
 mod preset;
 mod quantity;

@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::arguments::{Create, Destroy, EnableChannel, OneSession, Regenerate, Snapshot};
 use crate::failure::Failure;
+use crate::folder::refuse_url;
+use crate::patience::wait_for;
 use crate::quantity::{counted, duration, size};
 use crate::screen::{STRONG, printable, show, show_json, styled};
 use crate::summary;
@@ -157,7 +159,13 @@ pub(crate) fn snapshot(arguments: Snapshot, json: bool) -> Result<(), Failure> {
 
 /// `piste rotate`
 pub(crate) fn rotate(arguments: OneSession, json: bool) -> Result<(), Failure> {
-    let reply = connect()?.calls().rotate(arguments.chosen()).call()?;
+    let mut client = connect()?;
+    let session = arguments.chosen();
+    let reply = wait_for(
+        "the chunk to be written",
+        "pisted goes on with the rotation, and nothing is lost (see `piste status`)",
+        move || Ok(client.calls().rotate(session).call()?),
+    )?;
     if json {
         return show_json(&reply);
     }
@@ -184,11 +192,7 @@ pub(crate) fn regenerate(arguments: Regenerate, json: bool) -> Result<(), Failur
 pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
     let mut client = connect()?;
     if !arguments.all {
-        let session = client
-            .calls()
-            .destroy_session(arguments.session.chosen())
-            .call()?
-            .session;
+        let (_, session) = end_session(client, arguments.session.chosen())?;
         return if json {
             show_json(&session)
         } else {
@@ -196,8 +200,10 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
         };
     }
     let mut ended: Vec<SessionStatus> = vec![];
-    for session in client.calls().list_sessions().call()?.sessions {
-        ended.push(client.calls().destroy_session(Some(session.name)).call()?.session);
+    for SessionStatus { name, .. } in client.calls().list_sessions().call()?.sessions {
+        let session;
+        (client, session) = end_session(client, Some(name))?;
+        ended.push(session);
     }
     if json {
         return show_json(&ended);
@@ -213,12 +219,25 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
     )
 }
 
+/// Destroys a session; gives the connection back.
+fn end_session(mut client: Client, session: Option<String>) -> Result<(Client, SessionStatus), Failure> {
+    wait_for(
+        "the consumer to write what is left",
+        "pisted goes on to write what is left, and then ends the session (see `piste list`)",
+        move || {
+            let ended = client.calls().destroy_session(session).call()?.session;
+            Ok((client, ended))
+        },
+    )
+}
+
 fn name_of(session: &SessionStatus) -> String {
     styled(STRONG, printable(&session.name))
 }
 
 /// A path as pisted, whose folder is another, understands it.
 fn absolute(path: &Path) -> Result<String, Failure> {
+    refuse_url(path)?;
     std::path::absolute(path)
         .map_err(|error| Failure::new(format!("cannot use {path:?}: {}", reason(&error))))?
         .into_os_string()

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste status`: one session in full.
 
+use std::thread;
+use std::time::Duration;
+
 use piste_control::interface::{ChannelStatus, Domain, SessionState, SessionStatus, VarlinkClientInterface};
 
 use crate::arguments::OneSession;
@@ -15,9 +18,18 @@ use crate::session::{connect, contexts, loss_mode, rings};
 use crate::summary::{finding_text, findings, headline};
 use crate::tracked;
 
+/// Events of slow programs wait in memory for others, and are counted when they are in the trace: that takes less than this.
+const FLUSH_TIME: Duration = Duration::from_millis(100);
+
 /// `piste status`
 pub(crate) fn status(arguments: OneSession, json: bool) -> Result<(), Failure> {
-    show_one(&connect()?.calls().status(arguments.chosen()).call()?.session, json)
+    let mut client = connect()?;
+    let session = arguments.chosen();
+    // Where nothing is recorded, nothing waits.
+    if client.calls().flush(session.clone()).call().is_ok() {
+        thread::sleep(FLUSH_TIME);
+    }
+    show_one(&client.calls().status(session).call()?.session, json)
 }
 
 /// Shows a session.

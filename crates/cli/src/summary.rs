@@ -21,6 +21,8 @@ pub(crate) struct Summary<'a> {
     events: i64,
     discarded_events: i64,
     lost_packets: i64,
+    /// Whose events are missing, nobody knows how many.
+    programs_not_recorded: i64,
     bytes: i64,
     duration_ns: i64,
     exit_status: u8,
@@ -45,6 +47,7 @@ impl<'a> Summary<'a> {
             events: total.events,
             discarded_events: total.discarded_events,
             lost_packets: total.lost_packets,
+            programs_not_recorded: total.programs_not_recorded,
             bytes: total.bytes,
             duration_ns: status.duration_ns,
             exit_status,
@@ -64,7 +67,7 @@ impl<'a> Summary<'a> {
 
     /// Whether anything is missing in the trace.
     pub(crate) fn lost_anything(&self) -> bool {
-        self.discarded_events > 0 || self.lost_packets > 0
+        self.discarded_events > 0 || self.lost_packets > 0 || self.programs_not_recorded > 0
     }
 
     /// One line.
@@ -89,12 +92,18 @@ pub(crate) struct Total {
     pub(crate) bytes: i64,
     pub(crate) discarded_events: i64,
     pub(crate) lost_packets: i64,
+    /// Of a session.
+    #[serde(skip)]
+    programs_not_recorded: i64,
 }
 
 impl Total {
     /// The sums for a session.
     pub(crate) fn of(status: &SessionStatus) -> Total {
-        Total::sum(status.channels.iter())
+        Total {
+            programs_not_recorded: status.programs_not_recorded,
+            ..Total::sum(status.channels.iter())
+        }
     }
 
     /// The sums for one domain of it, if that has a channel.
@@ -114,6 +123,7 @@ impl Total {
             bytes: 0,
             discarded_events: 0,
             lost_packets: 0,
+            programs_not_recorded: 0,
         };
         for channel in channels {
             total.events += channel.events;
@@ -126,12 +136,12 @@ impl Total {
 
     /// Neither recorded nor lost anything.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.events == 0 && self.discarded_events == 0 && self.lost_packets == 0
+        self.events == 0 && self.discarded_events == 0 && self.lost_packets == 0 && self.programs_not_recorded == 0
     }
 
     /// ``nothing lost``, or ``12,345 events discarded, 2 packets lost``, in colour.
     pub(crate) fn loss(&self) -> String {
-        match loss::missing(self.discarded_events, self.lost_packets) {
+        match loss::missing(self.discarded_events, self.lost_packets, self.programs_not_recorded) {
             None => styled(GOOD, "nothing lost"),
             Some(missing) => styled(BAD, missing),
         }
@@ -187,7 +197,7 @@ fn domains(status: &SessionStatus) -> String {
     };
     let line = |label: &str, total: &Total| {
         let text = format!("{}, {}", counted(total.events, "event"), size(total.bytes));
-        match loss::missing(total.discarded_events, total.lost_packets) {
+        match loss::missing(total.discarded_events, total.lost_packets, 0) {
             Some(missing) => labelled(label, &format!("{text}, {}", styled(BAD, missing))),
             None => labelled(label, &text),
         }
@@ -349,6 +359,7 @@ pub(crate) mod tests {
             }],
             state_dump: None,
             unmatched_events: vec![],
+            programs_not_recorded: 0,
             findings: vec![Finding {
                 what: "a program sent a message of an unknown type".into(),
                 count: 2,

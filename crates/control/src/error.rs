@@ -127,7 +127,7 @@ fn sentence(kind: &ErrorKind) -> String {
             e.name,
             did_you_mean(
                 &e.nearest,
-                &format!("make it with `piste enable-channel -u {}`", e.name)
+                &format!("make it with `piste enable-channel {} {}`", option(&e.domain), e.name)
             )
         ),
         E::ChannelExists(Some(e)) => format!(
@@ -203,6 +203,14 @@ fn sentence(kind: &ErrorKind) -> String {
 }
 
 /// ``: did you mean "web" or "wet"?``, or `hint` in brackets when nothing is near.
+/// What chooses a domain.
+fn option(domain: &interface::Domain) -> &'static str {
+    match domain {
+        interface::Domain::user => "-u",
+        interface::Domain::kernel => "-k",
+    }
+}
+
 fn did_you_mean(nearest: &[String], hint: &str) -> String {
     match nearest {
         [] => format!(" ({hint})"),
@@ -217,7 +225,7 @@ fn did_you_mean(nearest: &[String], hint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::{NoSession_Args, NothingEnabled_Args};
+    use crate::interface::{Domain, NoChannel_Args, NoSession_Args, NothingEnabled_Args};
 
     fn refused(kind: ErrorKind) -> String {
         Error::Refused(Box::new(kind)).to_string()
@@ -237,6 +245,19 @@ mod tests {
             no_session(&["web", "wet", "be"]),
             r#"no session "wbe"; did you mean "web", "wet" or "be"?"#
         );
+        let no_channel = |domain| {
+            refused(ErrorKind::NoChannel(Some(NoChannel_Args {
+                name: "fast".into(),
+                session: "web".into(),
+                domain,
+                nearest: Vec::new(),
+            })))
+        };
+        for (domain, option) in [(Domain::user, "-u"), (Domain::kernel, "-k")] {
+            let expected =
+                format!(r#"session "web" has no channel "fast" (make it with `piste enable-channel {option} fast`)"#);
+            assert_eq!(no_channel(domain), expected);
+        }
         let nothing = ErrorKind::NothingEnabled(Some(NothingEnabled_Args { session: "web".into() }));
         assert_eq!(
             refused(nothing),

@@ -4,9 +4,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, reason};
@@ -106,7 +106,9 @@ impl Places {
     /// [`Error::RunFolder`] with the reason, also that of [`Places::check_run_folder`].
     pub fn make_run_folder(&self) -> Result<(), Error> {
         match DirBuilder::new().mode(self.mode).create(&self.run_folder) {
-            Ok(()) => Ok(()),
+            // Whatever the umask is: programs of all users come to root's.
+            Ok(()) => fs::set_permissions(&self.run_folder, Permissions::from_mode(self.mode))
+                .map_err(|error| self.unusable(reason(&error))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.check_run_folder(),
             Err(error) => Err(self.unusable(reason(&error))),
         }
@@ -190,7 +192,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -236,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn a_run_folder_has_its_permissions_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places {
+            run_folder: folder.path().join("run"),
+            state_page: PathBuf::new(),
+            // More than any umask in use leaves.
+            mode: 0o777,
+            chosen: true,
+        };
+        places.make_run_folder().unwrap();
+        let mode = fs::metadata(places.run_folder()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o777);
+        // What somebody made before stays as it is.
+        fs::set_permissions(places.run_folder(), Permissions::from_mode(0o700)).unwrap();
+        places.make_run_folder().unwrap();
+        assert_eq!(fs::metadata(places.run_folder()).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
     fn a_run_folder_that_others_can_write_to_or_a_link_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str| Places {
@@ -249,7 +270,7 @@ mod tests {
 
         let open = make("open");
         open.make_run_folder().unwrap();
-        fs::set_permissions(open.run_folder(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(open.run_folder(), Permissions::from_mode(0o777)).unwrap();
         let error = open.make_run_folder().unwrap_err().to_string();
         assert!(error.contains("with mode 777"), "{error}");
 

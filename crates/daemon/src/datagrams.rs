@@ -19,7 +19,7 @@ use rustix::net::{
 /// A connected SOCK_SEQPACKET socket with its outgoing queue.
 #[derive(Debug)]
 pub struct Datagrams {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     waiting: VecDeque<Datagram>,
     waiting_bytes: usize,
     waiting_bytes_max: usize,
@@ -29,6 +29,12 @@ pub struct Datagrams {
 struct Datagram {
     bytes: Box<[u8]>,
     descriptor: Option<Arc<OwnedFd>>,
+}
+
+impl Datagram {
+    fn kept_bytes(&self) -> usize {
+        size_of::<Datagram>() + self.bytes.len()
+    }
 }
 
 /// What [`Datagrams::receive`] found.
@@ -62,7 +68,7 @@ impl Datagrams {
     /// Takes a connected socket; more than `waiting_bytes_max` bytes that the peer does not take are an error of `send`.
     pub fn new(socket: OwnedFd, waiting_bytes_max: usize) -> Datagrams {
         Datagrams {
-            socket,
+            socket: Arc::new(socket),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             waiting_bytes_max,
@@ -81,14 +87,15 @@ impl Datagrams {
                 sent => return Ok(sent?),
             }
         }
-        if self.waiting_bytes + bytes.len() > self.waiting_bytes_max {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        self.waiting_bytes += bytes.len();
-        self.waiting.push_back(Datagram {
+        let datagram = Datagram {
             bytes: bytes.into(),
             descriptor,
-        });
+        };
+        if self.waiting_bytes + datagram.kept_bytes() > self.waiting_bytes_max {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.waiting_bytes += datagram.kept_bytes();
+        self.waiting.push_back(datagram);
         Ok(())
     }
 
@@ -102,11 +109,21 @@ impl Datagrams {
                 Err(Errno::AGAIN) => return Ok(()),
                 sent => sent?,
             }
-            self.waiting_bytes -= first.bytes.len();
+            self.waiting_bytes -= first.kept_bytes();
             self.waiting.pop_front();
         }
         self.waiting.shrink_to(0);
         Ok(())
+    }
+
+    /// To be polled by a thread that has not got the rest.
+    pub fn socket(&self) -> Arc<OwnedFd> {
+        self.socket.clone()
+    }
+
+    /// What waits, in bytes that it takes here.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// Something waits to be sent: poll the socket for writing and call [`Datagrams::flush`].

@@ -13,6 +13,8 @@ use piste_abi::{
 };
 use piste_ctf::{Base, Element, Field, FieldKind, Label};
 
+use crate::session::channel::bytes_of;
+
 /// The events of one EVENTS message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventBlock {
@@ -38,18 +40,29 @@ pub struct EventDescription {
 #[error("{0}")]
 pub struct Malformed(pub String);
 
-/// Gives equal bytes the same [`EventBlock`]: a thousand processes of one executable cost one.
-#[derive(Debug, Default)]
+/// Gives equal bytes the same [`EventBlock`]: a thousand processes of one executable cost one. Of one user, so that each has a budget.
+#[derive(Debug)]
 pub struct Interner {
     blocks: HashMap<Box<[u8]>, Weak<EventBlock>>,
-    bytes: usize,
+    kept_bytes: usize,
+    kept_bytes_max: usize,
     sweep_at_count: usize,
 }
 
-/// Bytes of different descriptions that all programs together can make pisted keep.
-const KEPT_BYTES_MAX: usize = 256 << 20;
+/// Bytes of different descriptions that pisted keeps for one user; of a user with a share only, the share of it.
+pub const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Interner {
+    /// One that keeps at most so much: the descriptions' bytes, and what they become.
+    pub fn new(kept_bytes_max: usize) -> Interner {
+        Interner {
+            blocks: HashMap::new(),
+            kept_bytes: 0,
+            kept_bytes_max,
+            sweep_at_count: 0,
+        }
+    }
+
     /// The block that `bytes` describe, `event_count` descriptions.
     ///
     /// # Errors
@@ -62,26 +75,35 @@ impl Interner {
             return Ok(block);
         }
         let block = Rc::new(parse(bytes, event_count)?);
-        if self.blocks.len() >= self.sweep_at_count || self.bytes + bytes.len() > KEPT_BYTES_MAX {
+        let kept_bytes = kept_bytes(bytes, &block);
+        if self.blocks.len() >= self.sweep_at_count || self.kept_bytes + kept_bytes > self.kept_bytes_max {
             self.sweep();
         }
-        if self.bytes + bytes.len() > KEPT_BYTES_MAX {
+        if self.kept_bytes + kept_bytes > self.kept_bytes_max {
             return malformed(format!(
-                "all programs together describe events with more than {KEPT_BYTES_MAX} bytes"
+                "all programs of its user together describe events with more than {} bytes",
+                self.kept_bytes_max
             ));
         }
-        if self.blocks.insert(bytes.into(), Rc::downgrade(&block)).is_none() {
-            self.bytes += bytes.len();
-        }
+        self.blocks.insert(bytes.into(), Rc::downgrade(&block));
+        self.kept_bytes += kept_bytes;
         Ok(block)
     }
 
     /// Forgets what no program has any more.
     fn sweep(&mut self) {
         self.blocks.retain(|_, block| block.strong_count() > 0);
-        self.bytes = self.blocks.keys().map(|bytes| bytes.len()).sum();
+        let kept = self.blocks.iter();
+        let kept = kept.filter_map(|(bytes, block)| Some(kept_bytes(bytes, &*block.upgrade()?)));
+        self.kept_bytes = kept.sum();
         self.sweep_at_count = 2 * self.blocks.len() + 64;
     }
+}
+
+/// What a block takes here, roughly.
+fn kept_bytes(bytes: &[u8], block: &EventBlock) -> usize {
+    let events = block.events.iter().map(|event| bytes_of(&event.name, &event.fields));
+    bytes.len() + events.sum::<usize>()
 }
 
 fn parse(bytes: &[u8], event_count: u32) -> Result<EventBlock, Malformed> {

@@ -2,7 +2,7 @@
 //! What strangers can send, as functions of bytes: nothing here may panic, hang, or use memory without bounds. Tests call them
 //! with random bytes, `fuzz/` with better ones.
 
-use crate::description::Interner;
+use crate::description::{Interner, KEPT_BYTES_MAX};
 use crate::link::Clock;
 use crate::message::{self, FromProgram};
 use crate::person::Person;
@@ -10,16 +10,17 @@ use crate::session::commands::RulesRequest;
 use crate::session::rules::{Levels, matches};
 use crate::session::settings::ChannelRequest;
 use crate::session::{Host, Machine, Moment, ProgramId, SessionIdentity, Sessions};
+use crate::shares::Users;
 
 /// One message of a program.
 pub fn message(bytes: &[u8]) {
-    let _ = message::parse(bytes, &mut Interner::default());
+    let _ = message::parse(bytes, &mut Interner::new(KEPT_BYTES_MAX));
 }
 
 /// A program that sends several messages, each with its length in two bytes before it, while a session records everything.
 pub fn conversation(bytes: &[u8]) {
     let mut machine = recording_machine();
-    let mut interner = Interner::default();
+    let mut interner = Interner::new(KEPT_BYTES_MAX);
     let id = ProgramId { pid: 1, instance_id: 1 };
     let mut rest = bytes;
     while let Some((length, after)) = rest.split_first_chunk::<2>() {
@@ -31,8 +32,9 @@ pub fn conversation(bytes: &[u8]) {
             Ok(FromProgram::Events { module, block, bytes }) => machine.events(id, module, block, bytes),
             Ok(FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
             Ok(FromProgram::Refused { key, reason }) => machine.refused(id, key, &reason),
+            Ok(FromProgram::Late) => machine.late(id),
             Ok(FromProgram::Sync { token }) => machine.sync(id, token),
-            Ok(FromProgram::Synced { .. }) => {}
+            Ok(FromProgram::Synced { token }) => machine.confirmed(id, token),
             Err(_) => machine.disconnected(id),
         }
         machine.take_effects();
@@ -53,6 +55,9 @@ fn recording_machine() -> Machine {
         Host {
             ring_count: 2,
             clock: Clock::Monotonic,
+            users: Users { own: 0 },
+            ring_set_count_max: 1000,
+            kernel_ring_bytes_max: 4 << 30,
         },
         Sessions::default(),
         0,

@@ -7,11 +7,14 @@
 //! - [`description`], [`message`]: what programs say, from bytes to values;
 //! - [`control`]: the loop that carries out what `session` decides, and everything it talks to;
 //! - [`datagrams`], [`link`]: how programs, control and consumer talk;
-//! - [`person`]: as whom files of traces are opened;
+//! - [`person`]: as whom files of traces are opened, and [`busy`]: since when;
+//! - [`bell`]: how a thread that polls is woken;
 //! - [`consumer`]: reads the rings of programs and writes traces;
 //! - [`kernel_consumer`]: the same for the rings of the kernel;
 //! - [`fuzzing`]: what strangers can send, as functions that tests call.
 
+pub mod bell;
+pub mod busy;
 pub mod consumer;
 pub mod control;
 pub mod datagrams;
@@ -23,3 +26,4 @@ pub mod message;
 pub mod person;
 pub mod rings;
 pub mod session;
+pub mod shares;

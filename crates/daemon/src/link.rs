@@ -17,7 +17,7 @@
 //!   Report, CloseSession (request)      ->
 //!   Flush                               ->
 //!                                       <-      Done (request)
-//!                                       <-      RingSetDone, RingRecovered, Finding, at any time
+//!                                       <-      RingSetDone, RingSetRefused, RingRecovered, Finding, at any time
 //! ```
 //!
 //! One message is one datagram of JSON. Either process may die at any time and be replaced. Then control says `Adopt` and
@@ -143,7 +143,7 @@ pub enum ToConsumer {
         /// The ring set.
         key: RingSetKey,
     },
-    /// The program was given other memory: drain what is committed, then drop the ring set and say `RingSetDone`.
+    /// The program has left it for other memory: drain what is committed, then drop the ring set and say `RingSetDone`.
     RetireRingSet {
         /// The ring set.
         key: RingSetKey,
@@ -208,6 +208,30 @@ pub enum ToConsumer {
 }
 
 impl ToConsumer {
+    /// The session that it is about, where it names one.
+    pub fn session(&self) -> Option<SessionId> {
+        match *self {
+            ToConsumer::OpenSession { session, .. }
+            | ToConsumer::AddChannel { session, .. }
+            | ToConsumer::AddClass { session, .. }
+            | ToConsumer::AddRingSet { session, .. }
+            | ToConsumer::SetKernelChannel { session, .. }
+            | ToConsumer::SetTracked { session, .. }
+            | ToConsumer::RegenerateStateDump { session, .. }
+            | ToConsumer::Start { session, .. }
+            | ToConsumer::Stop { session, .. }
+            | ToConsumer::Snapshot { session, .. }
+            | ToConsumer::Rotate { session, .. }
+            | ToConsumer::CloseSession { session, .. }
+            | ToConsumer::Flush { session }
+            | ToConsumer::Report { session, .. } => Some(session),
+            ToConsumer::Adopt
+            | ToConsumer::ProgramGone { .. }
+            | ToConsumer::RetireRingSet { .. }
+            | ToConsumer::Exit => None,
+        }
+    }
+
     /// The request that a `Done` is to answer.
     pub fn request(&self) -> Option<RequestId> {
         match *self {
@@ -257,8 +281,15 @@ pub enum ToControl {
         /// The ring set.
         key: RingSetKey,
     },
+    /// The ring set cannot be read, and the consumer has not got it.
+    RingSetRefused {
+        /// The ring set.
+        key: RingSetKey,
+        /// Why, a sentence.
+        why: String,
+    },
     /// A record of a living program never came; the consumer gave up on it, and the ring set needs to be replaced: control
-    /// answers with a new one for the program and `RetireRingSet` for this one.
+    /// answers with a new one for the program and, once the program records there, `RetireRingSet` for this one.
     RingRecovered {
         /// The ring set.
         key: RingSetKey,
@@ -476,6 +507,11 @@ impl Link {
     /// Something waits to be sent.
     pub fn wants_write(&self) -> bool {
         self.datagrams.wants_write()
+    }
+
+    /// To be polled by a thread that has not got the link.
+    pub fn socket(&self) -> Arc<OwnedFd> {
+        self.datagrams.socket()
     }
 }
 

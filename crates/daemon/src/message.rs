@@ -5,9 +5,9 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use piste_abi::{
-    FromBytes, IntoBytes, PISTE_ABI_MAJOR, PISTE_MESSAGE_BYTES_MAX, PISTE_MESSAGE_MAGIC, piste_enabled_event,
-    piste_message, piste_message_channel, piste_message_enable, piste_message_events, piste_message_hello,
-    piste_message_module_gone, piste_message_refused, piste_message_sync,
+    FromBytes, IntoBytes, PISTE_ABI_MAJOR, PISTE_CHANNEL_COUNT_MAX, PISTE_MESSAGE_BYTES_MAX, PISTE_MESSAGE_MAGIC,
+    piste_enabled_event, piste_message, piste_message_channel, piste_message_enable, piste_message_events,
+    piste_message_hello, piste_message_module_gone, piste_message_refused, piste_message_sync,
 };
 
 use crate::description::{EventBlock, Interner, Malformed, printable};
@@ -39,6 +39,8 @@ pub enum FromProgram {
         /// Why, for people.
         reason: String,
     },
+    /// The program waited for an answer as long as it may, and went on.
+    Late,
     /// The program waits for what it sent to have taken effect.
     Sync {
         /// To be repeated in the answer.
@@ -165,6 +167,7 @@ pub fn parse(bytes: &[u8], interner: &mut Interner) -> Result<FromProgram, Malfo
                 reason: refusal(message.reason),
             }
         }
+        piste_abi::PISTE_MESSAGE_LATE => FromProgram::Late,
         piste_abi::PISTE_MESSAGE_SYNC => FromProgram::Sync {
             token: take::<piste_message_sync>(bytes)?.0.token,
         },
@@ -178,6 +181,9 @@ pub fn parse(bytes: &[u8], interner: &mut Interner) -> Result<FromProgram, Malfo
         }
     })
 }
+
+/// Linux has no longer paths of executables (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
 
 fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
     let (message, _) = take::<piste_message_hello>(bytes)?;
@@ -195,6 +201,12 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         return Err(Malformed(format!(
             "a HELLO of {} bytes states {stated_bytes}",
             bytes.len()
+        )));
+    }
+    if u32::from(message.attached_count) > PISTE_CHANNEL_COUNT_MAX || path_bytes > PATH_BYTES_MAX {
+        return Err(Malformed(format!(
+            "a HELLO has {} attached channels and a path of {path_bytes} bytes, allowed are {PISTE_CHANNEL_COUNT_MAX} and {PATH_BYTES_MAX}",
+            message.attached_count
         )));
     }
     let (keys, path) = bytes[struct_bytes..].split_at(keys_bytes);

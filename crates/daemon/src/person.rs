@@ -3,20 +3,23 @@
 //! folders it must not trust: what they put in the place of a file leads it only to where they may go themselves.
 //!
 //! Linux has ids for files of their own in each thread (`setfsuid(2)`): nobody can send signals to a thread that has those of another user.
-//! Only opening takes them; a file that is open is written to whoever one is.
+//! Writing takes them too: who is root, or has CAP_SYS_RESOURCE, fills the space that a file system keeps back for root, and passes over
+//! the quotas of others.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
-use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{setfsgid, setfsuid};
+use piste_kernel::probe::Asker;
 use rustix::fs::OFlags;
 use rustix::process::{Gid, geteuid, getgroups};
-use rustix::thread::set_thread_groups;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups};
 use serde::{Deserialize, Serialize};
+
+use crate::busy::AtFiles;
 
 /// A trace tells what others do: it is for its owner and the owner's group, and for fewer where the umask says so.
 pub(crate) const FOLDER_MODE: u32 = 0o750;
@@ -41,11 +44,18 @@ pub(crate) struct Output {
     pub(crate) owner: Person,
 }
 
-/// While it lives, its thread looks for files as an owner does.
+/// While it lives, its thread does with files as an owner does, and is seen to be at it.
 #[derive(Debug)]
 pub struct Entered {
-    before: Option<User>,
-    _of_this_thread: PhantomData<*const ()>,
+    before: Option<Before>,
+    _at_files: AtFiles,
+}
+
+/// What a thread was.
+#[derive(Debug)]
+struct Before {
+    user: User,
+    capabilities: CapabilitySets,
 }
 
 impl Person {
@@ -64,9 +74,27 @@ impl Person {
         Ok(Person(Some(User { uid, gid, groups })))
     }
 
+    /// A user of that number, without groups.
+    #[cfg(test)]
+    pub(crate) fn of_user(uid: u32) -> Person {
+        Person(Some(User {
+            uid,
+            gid: uid,
+            groups: vec![],
+        }))
+    }
+
     /// Its number; `None` for the user who runs pisted.
     pub fn uid(&self) -> Option<u32> {
         self.0.as_ref().map(|user| user.uid)
+    }
+
+    /// Which probes they may ask for: all, or those that tell and change little.
+    pub fn asker(&self) -> Asker {
+        match self.0 {
+            None => Asker::Root,
+            Some(_) => Asker::Other,
+        }
     }
 
     /// Does as the owner does until the value is dropped.
@@ -74,14 +102,12 @@ impl Person {
     /// # Errors
     /// It is not permitted.
     pub fn enter(&self) -> io::Result<Entered> {
+        let _at_files = AtFiles::begin();
         let before = match &self.0 {
             Some(user) => Some(user.replace()?),
             None => None,
         };
-        Ok(Entered {
-            before,
-            _of_this_thread: PhantomData,
-        })
+        Ok(Entered { before, _at_files })
     }
 
     /// Makes a folder of a trace, with those above it, unless it is there.
@@ -126,26 +152,44 @@ impl Person {
 }
 
 impl User {
-    /// Puts the user's ids in the place of those that the thread has, and returns these.
-    fn replace(&self) -> io::Result<User> {
+    /// Puts the user's ids in the place of those that the thread has, and returns what it was.
+    fn replace(&self) -> io::Result<Before> {
         let groups = getgroups()?.into_iter().map(Gid::as_raw).collect();
+        let capabilities = capabilities(None)?;
         set_groups(&self.groups)?;
         let gid = setfsgid(self.gid.into()).as_raw();
         let uid = setfsuid(self.uid.into()).as_raw();
-        let before = User { uid, gid, groups };
-        if fs_ids() != (self.uid, self.gid) {
+        let before = Before {
+            user: User { uid, gid, groups },
+            capabilities,
+        };
+        if fs_ids() != (self.uid, self.gid) || before.give_up_resources().is_err() {
             before.put_back();
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         Ok(before)
     }
+}
+
+impl Before {
+    /// The other capabilities that matter for files went with the ids.
+    fn give_up_resources(&self) -> io::Result<()> {
+        if !self.capabilities.effective.contains(CapabilitySet::SYS_RESOURCE) {
+            return Ok(());
+        }
+        let mut now = capabilities(None)?;
+        now.effective.remove(CapabilitySet::SYS_RESOURCE);
+        Ok(set_capabilities(None, now)?)
+    }
 
     fn put_back(&self) {
-        setfsuid(self.uid.into());
-        setfsgid(self.gid.into());
-        let groups = set_groups(&self.groups);
+        let User { uid, gid, groups } = &self.user;
+        setfsuid((*uid).into());
+        setfsgid((*gid).into());
+        let groups = set_groups(groups);
+        let capabilities = set_capabilities(None, self.capabilities);
         assert!(
-            groups.is_ok() && fs_ids() == (self.uid, self.gid),
+            groups.is_ok() && capabilities.is_ok() && fs_ids() == (*uid, *gid),
             "what a thread was it can be again"
         );
     }

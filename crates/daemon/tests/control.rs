@@ -210,6 +210,52 @@ fn a_killed_pisted_is_followed_by_one_that_knows_everything() {
     );
 }
 
+/// Lines of a journal whose numbers are too large to be counted on with: a pisted that is built for tests fails over the last one, when it
+/// is replayed or when pisted goes on with what it says.
+const LINES_THAT_FAIL: [&str; 2] = [
+    r#"{"ring_sets_lost":{"session":1,"channel":0,"count":18446744073709551615}}
+{"ring_sets_lost":{"session":1,"channel":0,"count":18446744073709551615}}
+"#,
+    r#"{"chunks_set":{"session":1,"chunks":{"count":18446744073709551615,"rotated":null,"rotating":{"at":{"wall_ns":0,"boot_ns":0},"is_written":false},"user":{"chunk":0,"totals":[]},"kernel":{"chunk":0,"totals":[]}}}}
+"#,
+];
+
+#[test]
+fn a_change_that_pisted_ended_over_twice_is_set_aside_and_said() {
+    for lines in LINES_THAT_FAIL {
+        let mut pisted = Pisted::start();
+        pisted.create("web", "shop:order");
+        pisted.start_session("web");
+        pisted.kill();
+        let path = |name: &str| pisted.run_folder().join(name);
+        let journal = fs::read_to_string(path("journal")).unwrap();
+        let last_line = lines.lines().last().unwrap();
+        fs::write(path("journal"), journal.clone() + lines).unwrap();
+        for _ in 0..2 {
+            let output = pisted.command(&[]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains("overflow"), "{said}");
+        }
+        assert!(!path("journal.aside").exists());
+
+        pisted.start_again(&[]);
+        let status = pisted.status("web");
+        assert!(matches!(status.state, SessionState::active));
+        let said = |text: &str| text.contains("ended twice") && text.contains("journal.aside");
+        assert!(
+            status.findings.iter().any(|finding| said(&finding.what)),
+            "{:?}",
+            status.findings
+        );
+        assert!(said(&pisted.log()), "{}", pisted.log());
+        let aside = fs::read_to_string(pisted.run_folder().join("journal.aside")).unwrap();
+        assert_eq!(aside.trim_end(), last_line);
+        let (_program, told) = Program::register(pisted.run_folder(), 1, &[]);
+        assert_eq!(names(&told), ["channel 1", "enable 1 1.0=0"]);
+        pisted.client().destroy_session(None).call().unwrap();
+    }
+}
+
 #[test]
 fn a_killed_consumer_is_replaced_and_gets_everything_again() {
     let pisted = Pisted::start();

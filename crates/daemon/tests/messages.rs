@@ -5,13 +5,13 @@ mod support;
 
 use fastrand::Rng;
 use piste_ctf::{Base, Element, Field, FieldKind, Label};
-use piste_daemon::description::Interner;
+use piste_daemon::description::{Interner, KEPT_BYTES_MAX};
 use piste_daemon::fuzzing;
 use piste_daemon::message::{ENABLED_EVENT_COUNT_MAX, EnabledEvent, FromProgram, ToProgram, parse};
 use support::wire;
 
 fn parsed(bytes: &[u8]) -> Result<FromProgram, String> {
-    parse(bytes, &mut Interner::default()).map_err(|malformed| malformed.to_string())
+    parse(bytes, &mut Interner::new(KEPT_BYTES_MAX)).map_err(|malformed| malformed.to_string())
 }
 
 /// Parses one event with these fields.
@@ -154,7 +154,7 @@ fn names_that_are_no_text_are_made_one() {
 
 #[test]
 fn equal_bytes_are_kept_once() {
-    let mut interner = Interner::default();
+    let mut interner = Interner::new(KEPT_BYTES_MAX);
     let mut block = |bytes: &[u8]| match parse(bytes, &mut interner) {
         Ok(FromProgram::Events { block, .. }) => block,
         other => panic!("{other:?}"),

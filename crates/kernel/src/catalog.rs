@@ -13,6 +13,7 @@ use std::{fs, io};
 use piste_ctf::Label;
 
 use crate::format::{EventFormat, NoFormat};
+use crate::syscalls::Architecture;
 use crate::tracefs::Tracefs;
 
 /// The events of the running kernel.
@@ -22,6 +23,7 @@ pub struct Catalog {
     folder: PathBuf,
     /// In the order of group and name.
     entries: Vec<Entry>,
+    architecture: Architecture,
     /// Index of each number's entry.
     ids: OnceLock<HashMap<u16, usize>>,
 }
@@ -104,8 +106,19 @@ impl Catalog {
         Ok(Catalog {
             folder: events.to_owned(),
             entries,
+            architecture: Architecture::HERE,
             ids: OnceLock::new(),
         })
+    }
+
+    /// The same events, of a kernel on another processor.
+    pub fn on(self, architecture: Architecture) -> Catalog {
+        Catalog { architecture, ..self }
+    }
+
+    /// What the kernel runs on.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
     }
 
     /// Group and name of every event that can be recorded, in the order of both.

@@ -75,6 +75,16 @@ pub struct Converted {
 /// Events do not wait any longer when this much waits. Between an event and its stack there is an interrupt's work at most.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
+/// What records of every kernel begin with, and where. Only from here on do formats differ.
+pub(crate) const COMMON: [(&str, u16); 4] = [
+    ("common_type", 0),
+    ("common_flags", FLAGS_FROM),
+    ("common_preempt_count", FLAGS_FROM + 1),
+    ("common_pid", TID_FROM),
+];
+const FLAGS_FROM: u16 = 2;
+const TID_FROM: u16 = 4;
+
 /// The class of the streams of `channel`.
 pub fn stream_class(channel: &ChannelSpec) -> KernelStreamClass {
     let fields = channel.contexts.iter().flat_map(|context| context_fields(*context));
@@ -102,16 +112,14 @@ fn context_fields(context: Context) -> Vec<Field> {
 
 /// Puts a channel's contexts at the begin of an event; see [`stream_class`].
 fn put_contexts(contexts: &[Context], builder: &mut Builder) {
-    const FLAGS_FROM: u32 = 2;
-    const TID_FROM: u32 = 4;
     for context in contexts {
         let within: Result<(), TooFar> = match context {
-            Context::Tid => builder.copy(TID_FROM, 4),
+            Context::Tid => builder.copy(TID_FROM.into(), 4),
             Context::CpuId => {
                 builder.cpu();
                 Ok(())
             }
-            Context::InterruptState => builder.copy(FLAGS_FROM, 2),
+            Context::InterruptState => builder.copy(FLAGS_FROM.into(), 2),
         };
         within.expect("the first bytes of a record are no longer than any");
     }

@@ -43,6 +43,7 @@ pub mod probe;
 pub mod resolve;
 pub mod ring;
 pub mod selection;
+mod shapes;
 pub mod shared_buffer;
 pub mod spec;
 mod stacks;

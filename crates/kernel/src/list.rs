@@ -10,7 +10,7 @@ use crate::format::{Content, FieldFormat, FieldKind, ValueNames};
 use crate::help;
 use crate::layout::Layout;
 use crate::pattern::matches_event;
-use crate::syscalls::{self, Table};
+use crate::syscalls::{Architecture, Table};
 use piste_names::matches;
 
 /// An event that can be recorded.
@@ -85,11 +85,14 @@ pub fn events(catalog: &Catalog, layout: &Layout, pattern: Option<&str>) -> Vec<
 
 /// The system calls that `pattern` means, all without one; in the order of their names. The pattern may be of the name that programs
 /// know.
-pub fn syscalls(pattern: Option<&str>) -> Vec<ListedSyscall> {
+pub fn syscalls(architecture: Architecture, pattern: Option<&str>) -> Vec<ListedSyscall> {
     let mut listed = BTreeMap::new();
     for table in [Table::Native, Table::Compat] {
         let is_meant = |name| pattern.is_none_or(|pattern| matches(pattern, name));
-        for call in syscalls::all(table).filter(|call| is_meant(call.name) || is_meant(call.program_name)) {
+        for call in architecture
+            .all(table)
+            .filter(|call| is_meant(call.name) || is_meant(call.program_name))
+        {
             let arguments = call.arguments.iter().map(|argument| ListedField {
                 name: argument.name.to_owned(),
                 type_text: argument.type_text.to_owned(),
@@ -154,6 +157,8 @@ fn element_text(element: Element, base: Base) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const X86_64: Architecture = Architecture::named("x86_64");
     use std::fs;
 
     #[test]
@@ -208,15 +213,15 @@ mod tests {
 
     #[test]
     fn a_system_call_is_listed_once_with_both_numbers() {
-        let listed = syscalls(Some("fstat"));
+        let listed = syscalls(X86_64, Some("fstat"));
         let [call] = &listed[..] else { panic!("{listed:?}") };
         assert_eq!(
             (call.name, call.number, call.compat_number),
             ("newfstat", Some(5), Some(108))
         );
-        let listed = syscalls(Some("waitpid"));
+        let listed = syscalls(X86_64, Some("waitpid"));
         assert_eq!((listed[0].number, listed[0].compat_number), (None, Some(7)));
         assert_eq!(listed[0].arguments[1].type_text, "int *");
-        assert!(syscalls(None).len() > 400);
+        assert!(syscalls(X86_64, None).len() > 400);
     }
 }

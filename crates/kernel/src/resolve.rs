@@ -10,7 +10,7 @@ use crate::filter::{self, FilterFault};
 use crate::layout::Layout;
 use crate::pattern::{self, InvalidPattern};
 use crate::spec::{EventSource, Rule};
-use crate::syscalls::{self, Syscall, Table};
+use crate::syscalls::{Architecture, Syscall, Table};
 use piste_names::{matches, nearest};
 
 pub use fields::{NoField, check_fields};
@@ -82,8 +82,11 @@ pub fn rule(rule: &Rule, catalog: &Catalog) -> Result<Vec<ResolvedEvent>, Refusa
     match &rule.source {
         EventSource::Tracepoint { pattern } => tracepoints(rule, pattern, catalog),
         EventSource::Syscall { pattern } => {
-            syscall_filters(rule, catalog)?;
-            calls(rule, pattern)
+            let filters = syscall_filters(rule, catalog)?;
+            match catalog.architecture() {
+                architecture if architecture.has_tables() => calls(rule, pattern, architecture),
+                architecture => unnamed_calls(rule, pattern, filters, architecture),
+            }
         }
         EventSource::Uprobe { .. } | EventSource::Usdt { .. } | EventSource::Kprobe { .. } => {
             let filter = rule.filter.as_deref().unwrap_or_default();
@@ -196,12 +199,39 @@ fn filter_of(filter: &str, system: &str, name: &str, catalog: &Catalog) -> Resul
     filter::check(filter, event)
 }
 
-fn calls(rule: &Rule, pattern: &str) -> Result<Vec<ResolvedEvent>, Refusal> {
+/// Where no call has a name, all are recorded or none.
+fn unnamed_calls(
+    rule: &Rule,
+    pattern: &str,
+    filters: SyscallFilters,
+    architecture: Architecture,
+) -> Result<Vec<ResolvedEvent>, Refusal> {
+    check_patterns(rule, pattern)?;
+    let named = std::iter::once(pattern).filter(|pattern| *pattern != "*");
+    if let Some(named) = named.chain(rule.excluded.iter().map(String::as_str)).next() {
+        return Err(Refusal::InvalidPattern(InvalidPattern {
+            pattern: named.to_owned(),
+            position: 0,
+            reason: format!(
+                "the names of system calls are not known on {}; all of them can be recorded (`--syscall '*'`)",
+                architecture.name()
+            ),
+        }));
+    }
+    let raw = |name: &str, filter| ResolvedEvent::Tracepoint {
+        system: "raw_syscalls".to_owned(),
+        name: name.to_owned(),
+        filter,
+    };
+    Ok(vec![raw("sys_enter", filters.entry), raw("sys_exit", filters.exit)])
+}
+
+fn calls(rule: &Rule, pattern: &str, architecture: Architecture) -> Result<Vec<ResolvedEvent>, Refusal> {
     check_patterns(rule, pattern)?;
     let all = || {
         [Table::Native, Table::Compat]
             .into_iter()
-            .flat_map(|table| syscalls::all(table).map(move |call| (table, call)))
+            .flat_map(|table| architecture.all(table).map(move |call| (table, call)))
     };
     // By the kernel's name or by that which programs know: `newfstat`, `fstat`.
     let is_like = |pattern: &str, call: &Syscall| matches(pattern, call.name) || matches(pattern, call.program_name);

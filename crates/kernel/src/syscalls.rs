@@ -2,7 +2,8 @@
 //! System calls by number: their names, and the names and types of their arguments.
 //!
 //! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data: `data/syscalls-x86_64.tsv`
-//! and `data/syscalls-i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown.
+//! and `data/syscalls-i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown. Other processors
+//! have other numbers, which no table here knows.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -44,22 +45,50 @@ pub enum Table {
     Compat,
 }
 
-/// The call with this number; `None` when the table does not know it.
-pub fn by_number(table: Table, number: u32) -> Option<&'static Syscall> {
-    let calls = calls(table);
-    let index = *calls.by_number.get(number as usize)?;
-    calls.all.get(usize::from(index))
-}
+/// A kind of processor, which decides what the numbers of calls mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Architecture(&'static str);
 
-/// The call with this name, the kernel's or the one that programs know.
-pub fn by_name(table: Table, name: &str) -> Option<&'static Syscall> {
-    let calls = calls(table);
-    calls.by_name.get(name).map(|&index| &calls.all[usize::from(index)])
-}
+impl Architecture {
+    /// That of this machine.
+    pub const HERE: Architecture = Architecture(std::env::consts::ARCH);
 
-/// The calls of a table, in the order of their numbers.
-pub fn all(table: Table) -> impl Iterator<Item = &'static Syscall> {
-    calls(table).all.iter()
+    /// By its name: `x86_64`, `aarch64`.
+    pub const fn named(name: &'static str) -> Architecture {
+        Architecture(name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// Whether there are tables of its calls. Where there are none, no call is known by its name.
+    pub fn has_tables(self) -> bool {
+        self.0 == "x86_64"
+    }
+
+    /// The call with this number; `None` when the table does not know it.
+    pub fn by_number(self, table: Table, number: u32) -> Option<&'static Syscall> {
+        let calls = self.table(table)?;
+        let index = *calls.by_number.get(number as usize)?;
+        calls.all.get(usize::from(index))
+    }
+
+    /// The call with this name, the kernel's or the one that programs know.
+    pub fn by_name(self, table: Table, name: &str) -> Option<&'static Syscall> {
+        let calls = self.table(table)?;
+        calls.by_name.get(name).map(|&index| &calls.all[usize::from(index)])
+    }
+
+    /// The calls of a table, in the order of their numbers.
+    pub fn all(self, table: Table) -> impl Iterator<Item = &'static Syscall> {
+        self.table(table).into_iter().flat_map(|calls| &calls.all)
+    }
+
+    fn table(self, table: Table) -> Option<&'static Calls> {
+        self.has_tables().then(|| calls(table))
+    }
 }
 
 /// A table with the ways to look into it. An index behind the last call stands for none.
@@ -180,6 +209,8 @@ fn base(type_text: &str, name: &str) -> Base {
 mod tests {
     use super::*;
 
+    const X86_64: Architecture = Architecture::named("x86_64");
+
     /// `NUMBER NAME (ELEMENT NAME, ..)`
     fn said(call: Option<&Syscall>) -> String {
         let Some(call) = call else {
@@ -229,13 +260,13 @@ mod tests {
             (Native, u32::MAX, "none"),
             (Compat, 0x4000_0000, "none"),
         ] {
-            assert_eq!(said(by_number(table, number)), expected, "{table:?} {number}");
+            assert_eq!(said(X86_64.by_number(table, number)), expected, "{table:?} {number}");
         }
     }
 
     #[test]
     fn names_have_calls() {
-        let number = |table, name| by_name(table, name).map(|call| call.number);
+        let number = |table, name| X86_64.by_name(table, name).map(|call| call.number);
         assert_eq!(number(Table::Native, "newfstat"), Some(5));
         assert_eq!(number(Table::Native, "fstat"), Some(5));
         assert_eq!(number(Table::Native, "umount2"), Some(166));
@@ -245,9 +276,20 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_other_processors_have_no_names() {
+        let other = Architecture::named("aarch64");
+        assert!(X86_64.has_tables() && !other.has_tables());
+        for table in [Table::Native, Table::Compat] {
+            assert_eq!(other.by_number(table, 0), None);
+            assert_eq!(other.by_name(table, "read"), None);
+            assert_eq!(other.all(table).count(), 0);
+        }
+    }
+
+    #[test]
     fn tables_are_in_order_and_no_call_has_more_arguments_than_there_are_words() {
         for table in [Table::Native, Table::Compat] {
-            let calls: Vec<_> = all(table).collect();
+            let calls: Vec<_> = X86_64.all(table).collect();
             assert!(calls.len() > 350, "{} calls", calls.len());
             assert!(calls.is_sorted_by(|a, b| a.number < b.number));
             assert!(calls.iter().all(|call| call.arguments.len() <= 6));

@@ -19,4 +19,5 @@ fn this_machine_is_looked_at_without_a_word_left_out() {
     let is_found = Tracefs::find().is_ok();
     assert_eq!(level("tracefs") == Some(Level::Ok), is_found);
     assert_eq!(level("system calls").is_some(), is_found);
+    assert_eq!(level("event formats") == Some(Level::Ok), is_found);
 }

@@ -15,7 +15,7 @@ use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::spec::Context;
-use piste_kernel::syscalls::{self, Table};
+use piste_kernel::syscalls::{Architecture, Table};
 
 /// Name in the trace, then each field and its type. Readers take no name for a number: only what no analysis reads may be named.
 const WANTED: &str = "\
@@ -233,7 +233,7 @@ fn convert(catalog: &Arc<Catalog>) -> (Vec<EventClass>, Vec<Vec<u8>>) {
             continue;
         }
         for (table, tid) in [(Table::Native, 1_i32), (Table::Compat, 3200)] {
-            for call in syscalls::all(table) {
+            for call in Architecture::HERE.all(table) {
                 record[4..8].copy_from_slice(&tid.to_le_bytes());
                 record[8..12].copy_from_slice(&call.number.to_le_bytes());
                 records.push(record.clone());

@@ -128,17 +128,17 @@ impl ChannelMemory {
 
     /// The rings that the program ever wrote to. Reading any other one would give it memory.
     pub fn touched(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = self.mapping.channel().touched.iter();
-        words
-            .zip((0u32..).step_by(64))
-            .flat_map(|(word, first)| {
-                // Acquire: the ring may be looked at as soon as its bit is seen; it was zero bytes before.
-                let bits = word.load(Acquire);
-                (0..64)
-                    .filter(move |bit| bits >> bit & 1 == 1)
-                    .map(move |bit| first + bit)
-            })
-            .take_while(|&ring_index| ring_index < self.geometry().ring_count())
+        let ring_count = self.geometry().ring_count();
+        // Thousands of ring sets are looked at a thousand times a second: no word more than there are rings for, no bit that is not set.
+        let words = &self.mapping.channel().touched[..ring_count.div_ceil(64) as usize];
+        let rings = words.iter().zip((0u32..).step_by(64)).flat_map(|(word, first)| {
+            // Acquire: the ring may be looked at as soon as its bit is seen; it was zero bytes before.
+            let bits = word.load(Acquire);
+            let rest = std::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)));
+            rest.take_while(|&bits| bits != 0)
+                .map(move |bits| first + bits.trailing_zeros())
+        });
+        rings.take_while(move |&ring_index| ring_index < ring_count)
     }
 
     /// The reader of ring `ring_index`, which goes on with sub-buffer `next_sequence`: 0, or one more than the last packet on disk.

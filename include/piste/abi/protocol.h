@@ -12,6 +12,7 @@
  *                                   <-     CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
  *   SYNCED token                    ->
  *   EVENTS, SYNC, MODULE_GONE       ->                                        a library is loaded, unloaded
+ *   LATE                            ->                                        SYNCED did not come in time: the start went on
  *
  * Each side answers SYNC with SYNCED once everything sent before it has taken effect. When the socket closes, the program goes
  * on recording into what it has; with the next daemon it says HELLO again and lists the channels that it has attached, and
@@ -22,7 +23,9 @@
  *
  * Places: $PISTE_RUNDIR, when set, holds everything: app.sock, state. Otherwise root's daemon has /run/piste/app.sock and
  * /dev/shm/piste-state-0, that of user UID /run/user/UID/piste/app.sock (/tmp/piste-UID/app.sock where /run/user/UID is
- * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon and with its own user's.
+ * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon and, if its user could also debug it, with its
+ * user's: not when its file is set-user-ID or the like, and not when it had other rights before (prctl's PR_GET_DUMPABLE).
+ * A program with raised privileges takes no setting from its environment.
  */
 #ifndef PISTE_ABI_PROTOCOL_H
 #define PISTE_ABI_PROTOCOL_H
@@ -38,6 +41,7 @@ enum piste_message_type {
 	PISTE_MESSAGE_EVENTS = 2,
 	PISTE_MESSAGE_MODULE_GONE = 3,
 	PISTE_MESSAGE_REFUSED = 4,
+	PISTE_MESSAGE_LATE = 5,
 	/* pisted -> program */
 	PISTE_MESSAGE_CHANNEL = 16,
 	PISTE_MESSAGE_CHANNEL_GONE = 17,
@@ -57,7 +61,8 @@ struct piste_message {
 };
 PISTE_ABI_SIZE(struct piste_message, 16);
 
-/* Followed by `attached_count` uint32 channel keys, then `path_bytes` bytes of the executable's path. */
+/* Followed by `attached_count` uint32 channel keys, PISTE_CHANNEL_COUNT_MAX at most, then `path_bytes` bytes of the executable's
+ * path, 4096 at most. */
 struct piste_message_hello {
 	struct piste_message message;
 	uint16_t version_major; /* PISTE_ABI_MAJOR */

@@ -10,9 +10,13 @@
  *     + marks_offset_bytes                ring_bytes / 8        marks, one byte for each unit of 8 data bytes
  *     + data_offset_bytes                 ring_bytes            sub-buffers, each a CTF packet
  *
- * where ring_bytes = subbuf_bytes * subbuf_count, and every offset is a multiple of 4096. A ring of zero bytes is a valid
- * empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a ring nobody writes to has no
- * memory. Rings are indexed by rseq's concurrency id, else by CPU.
+ * where ring_bytes = subbuf_bytes * subbuf_count. The sizes decide the offsets: ring 0 follows the channel header, each part of a
+ * ring starts at the next multiple of 4096 behind the part before, and the stride is the next power of two that holds a ring.
+ * Each side computes them and refuses a memfd that says otherwise, that is not sealed against shrinking, growing and more
+ * seals, or that has anything set that this version does not know.
+ *
+ * A ring of zero bytes is a valid empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a
+ * ring nobody writes to has no memory. Rings are indexed by rseq's concurrency id, else by CPU.
  *
  * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
  *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test's own folder, with a run folder and thereby a pisted of its own.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -44,6 +45,14 @@ impl Workplace {
     /// $PISTE_RUNDIR of everything that runs here.
     pub fn run_folder(&self) -> PathBuf {
         self.path("run")
+    }
+
+    /// Takes bin/ and lib/ out of the build tree, which nobody else may be able to enter, and lets everybody enter this folder.
+    pub fn copy_build(&self) {
+        let mut copy = Command::new("cp");
+        copy.arg("-a").args([build().join("bin"), build().join("lib")]);
+        process::run(copy.arg(self.path(""))).expect_success();
+        fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).expect("it is ours");
     }
 
     /// Compiles a test program, named after its source.

@@ -44,6 +44,35 @@ fn refusal(place: &Workplace, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn status_counts_the_events_of_a_program_that_records_little() {
+    let place = Workplace::new();
+    let mut puppet = puppet(&place);
+    create(&place, "web");
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    assert_eq!(puppet.ask("record 3"), "done");
+    // Their packet would be full after thousands of them.
+    wait_until("status has counted them", || {
+        place.piste_json(&["status"])["channels"][0]["events"] == json!(3)
+    });
+    puppet.finish().expect_success();
+}
+
+#[test]
+fn a_place_on_a_network_is_refused_and_no_folder_is_made() {
+    let place = Workplace::new();
+    for arguments in [
+        &["create", "web", "-o", "net://host"][..],
+        &["record", "--no-kernel", "-o", "net://host", "--", "true"],
+    ] {
+        let finished = place.piste(arguments);
+        finished.expect_status(2);
+        assert!(finished.stderr.contains("folders of this computer"), "{finished}");
+    }
+    assert!(!place.path("net:").exists());
+}
+
+#[test]
 fn a_session_records_what_is_enabled_while_it_is_started() {
     let place = Workplace::new();
     let mut puppet = puppet(&place);

@@ -2,7 +2,11 @@
 //! Programs that send pisted what none should, or write over the memory they share with it, while a good program records: the good one's
 //! events are complete, pisted and the consumer live on, and the trace can be read.
 
-use piste_suite::{Trace, Workplace};
+use std::path::PathBuf;
+use std::process::Command;
+
+use piste_suite::build_tree::repository;
+use piste_suite::{Trace, Workplace, process};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -110,4 +114,75 @@ fn a_program_that_answers_nothing_any_more_disturbs_nobody_else() {
         .run(&good, &[file.to_str().expect("UTF-8"), "2", &EVENTS.to_string(), "0"])
         .expect_success();
     watch.end(&place, EVENTS);
+}
+
+#[test]
+fn a_channel_that_is_not_exactly_as_it_should_be_is_refused() {
+    let place = Workplace::new();
+    let (daemon, puppet) = (place.program("hostile_daemon.c"), place.program("puppet.c"));
+    let mut daemon = place.start(&daemon, &["refusals"]);
+    assert_eq!(daemon.line(), "listening");
+    let mut puppet = place.start(&puppet, &[]);
+    assert_eq!(puppet.ask("record 10"), "done");
+    // What it did not refuse comes before.
+    assert_eq!(daemon.finish().expect_success().stdout, "good\n");
+    puppet.finish().expect_success();
+}
+
+/// Two programs at a time, one of them checked by the sanitizers; more of it with $PISTE_HOSTILE_ROUNDS.
+#[test]
+fn a_hostile_daemon_ends_no_program() {
+    let daemons = std::env::var("PISTE_HOSTILE_ROUNDS").unwrap_or("60".into());
+    let place = Workplace::new();
+    let daemon = place.program("hostile_daemon.c");
+    let mut daemon = place.start(&daemon, &["1", &daemons]);
+    let mut puppets = [place.program("puppet.c"), sanitized_puppet(&place)].map(|puppet| place.start(&puppet, &[]));
+    assert_eq!(daemon.line(), "listening");
+    let mut rounds = 0;
+    while daemon.runs() {
+        for puppet in &mut puppets {
+            assert_eq!(puppet.ask("record 200"), "done");
+        }
+        rounds += 1;
+    }
+    let ended = daemon.finish();
+    ended.expect_success();
+    let counts: Vec<u64> = ended
+        .stdout
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    assert!(counts.len() == 2 && counts.iter().all(|&count| count > 0), "{ended}");
+    assert!(rounds > 0);
+    for mut puppet in puppets {
+        puppet.finish().expect_silent_success();
+    }
+}
+
+/// With libpiste inside.
+fn sanitized_puppet(place: &Workplace) -> PathBuf {
+    with_library_inside(place, "puppet.c", "-O1 -fsanitize=address,undefined")
+}
+
+fn with_library_inside(place: &Workplace, source: &str, options: &str) -> PathBuf {
+    let output = place.path("with_library_inside");
+    let mut compiler = Command::new("sh");
+    let build = "exec cc -std=gnu11 -g -Wall -Wextra -Werror -fno-omit-frame-pointer $2 -fno-sanitize-recover=all -rdynamic -Iinclude \
+                 -Iruntime -o \"$0\" \"tests/programs/$1\" runtime/*.c -ldl -lpthread";
+    compiler.args(["-c", build]).arg(&output).args([source, options]);
+    process::run(compiler.current_dir(repository())).expect_success();
+    output
+}
+
+/// At whatever instruction of the event, whatever the channel does when it is full.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_channel_that_goes_while_a_thread_records_harms_it_not() {
+    let place = Workplace::new();
+    let program = with_library_inside(&place, "detached.c", "-O1 -fsanitize=undefined");
+    for (loss_mode, stride) in [("0", "7"), ("1", "31"), ("2", "7")] {
+        let stepped = place.run(&program, &[loss_mode, stride]);
+        let times: u32 = stepped.expect_silent_success().stdout.trim().parse().expect("a number");
+        assert!(times > 30, "{stepped}");
+    }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::build;
+use piste_suite::disk::Disk;
 use piste_suite::process::Finished;
 use piste_suite::{Trace, Workplace, kernel, process};
 
@@ -26,15 +26,7 @@ fn open(place: &Workplace) -> Option<Open<'_>> {
         println!("skipped: only root can become another user");
         return None;
     }
-    // Where nobody else may enter the build tree, the programs are taken out of it.
-    let copied = process::run(
-        Command::new("cp")
-            .arg("-a")
-            .args([build().join("bin"), build().join("lib")])
-            .arg(place.path("")),
-    );
-    copied.expect_success();
-    fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).expect("it is ours");
+    place.copy_build();
     place.start_pisted();
     let control = place.run_folder().join("control.sock");
     fs::set_permissions(&control, Permissions::from_mode(0o666)).expect("it is ours");
@@ -147,6 +139,36 @@ fn member_leads_pisted_to_no_file_of_others() {
         open.piste(&["destroy"]);
         assert_eq!((place.pisted(), place.consumer()), pids, "both live on");
     }
+}
+
+/// What a file system keeps for root is for nobody whom root's pisted serves. Nor do quotas end where pisted writes, which needs
+/// a kernel that has them.
+#[test]
+fn a_members_trace_takes_nothing_of_what_a_disk_keeps_for_root() {
+    let place = Workplace::new();
+    let Some(open) = open(&place) else { return };
+    let Some(disk) = Disk::new(&place, 64 << 20, 40) else {
+        return;
+    };
+    fs::set_permissions(&disk.folder, Permissions::from_mode(0o777)).expect("it is ours");
+    let space = || rustix::fs::statvfs(&disk.folder).expect("it is mounted");
+    let filled = format!("of={}", text(&disk.folder.join("filled")));
+    open.member("dd", &["if=/dev/zero", &filled, "bs=1M", "count=24"])
+        .expect_success();
+    let before = space();
+    let kept = before.f_bfree - before.f_bavail;
+    assert!(kept * before.f_frsize > 16 << 20, "{kept} blocks are kept for root");
+
+    let (program, trace) = (place.program("count.c"), disk.folder.join("trace"));
+    let record = ["record", "-u", "count:*", "-o", text(&trace), "--"];
+    let recorded = open.piste(&[&record[..], &[text(&program), "1", "3000000"]].concat());
+    assert!(recorded.stderr.contains("No space left on device"), "{recorded}");
+    let left = space().f_bfree;
+    // Folders grow by blocks that are anybody's.
+    assert!(
+        left + 64 > kept,
+        "{left} of {kept} blocks that are kept for root are left"
+    );
 }
 
 #[test]
@@ -281,6 +303,93 @@ fn member_probes_nothing_that_the_member_may_not_read() {
     let of_root = format!("{}:secret_work", secret.display());
     expect_denied(&place.piste(&["enable-event", "-k", "-s", "probes", "--uprobe", &of_root]));
     open.piste(&["destroy", "probes"]).expect_success();
+}
+
+fn expect_root_only(finished: &Finished, what: &str) {
+    let told = finished.to_string();
+    let is_refused = !finished.success() && told.contains("is not permitted") && told.contains(what);
+    assert!(is_refused, "{what}: {told}");
+}
+
+/// Bytes behind the beginning of `work` at which its second instruction begins, and where in the file `work` begins.
+fn places_in_work(place: &Workplace, program: &Path) -> (u64, u64) {
+    let number = |text: &str| u64::from_str_radix(text.trim(), 16).expect("hexadecimal");
+    let listing = process::run(Command::new("objdump").args(["-d", "--disassemble=work"]).arg(program));
+    let addresses = listing
+        .expect_success()
+        .stdout
+        .lines()
+        .skip_while(|line| !line.contains("<work>:"));
+    let addresses: Vec<u64> = addresses
+        .skip(1)
+        .take(2)
+        .map(|line| number(line.split(':').next().expect("one")))
+        .collect();
+    let listed = place.piste_json(&["list", "--symbols", text(program), "work"]);
+    let offset = listed["places"][0]["offset"].as_u64().expect("a number");
+    (addresses[1] - addresses[0], offset)
+}
+
+#[test]
+fn member_neither_reads_memory_nor_changes_programs_with_probes() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(open) = open(&place) else { return };
+    let program = place.program("probed.c");
+    let path = text(&program).to_owned();
+    let (second, offset) = places_in_work(&place, &program);
+    assert!(second > 1, "it is longer than a byte");
+    let output = open.home().join("trace");
+    open.piste(&["create", "probes", "-o", text(&output)]).expect_success();
+    let enable = |option: &str, place: &str| open.piste(&["enable-event", "-k", option, place]);
+
+    for at in [offset, offset + 1] {
+        expect_root_only(&enable("--uprobe", &format!("{path}:{at:#x}")), "offset of the file");
+    }
+    for argument in [
+        "+0(%si):string",
+        "+0(%si):ustring",
+        "$stack1",
+        "@0x400000",
+        "@+0x10",
+        "%si:symstr",
+    ] {
+        let asked = format!("{path}:work number=%di:s32 memory={argument}");
+        expect_root_only(&enable("--uprobe", &asked), "read from memory");
+    }
+    expect_root_only(&enable("--uretprobe", &format!("{path}:work")), "returns");
+    expect_root_only(&enable("--kprobe", "do_exit"), "in the kernel");
+
+    // In the middle of an instruction nobody probes by the name of a function.
+    let middle = format!("{path}:work+1");
+    let of_root = place.piste(&["enable-event", "-k", "-s", "probes", "--uprobe", &middle]);
+    for refused in [enable("--uprobe", &middle), of_root] {
+        let told = refused.to_string();
+        assert!(
+            !refused.success() && told.contains("middle of an instruction"),
+            "{told}"
+        );
+    }
+    // Nor does root ask for the member to whom the trace is.
+    let of_root = format!("{path}:work memory=+0(%si):string");
+    let refused = place.piste(&["enable-event", "-k", "-s", "probes", "--uprobe", &of_root]);
+    expect_root_only(&refused, "read from memory");
+
+    enable("--uprobe", &format!("{path}:work number=%di:s32")).expect_success();
+    let second = format!("{path}:work+{second}");
+    open.piste(&["enable-event", "-k", "--uprobe", &second, "--name", "second"])
+        .expect_success();
+    enable("--usdt", &format!("{path}:shop:order")).expect_success();
+    open.piste(&["start"]).expect_success();
+    let mut running = place.start(&program, &["4"]);
+    assert_eq!(running.line(), "ready");
+    running.ask("begin");
+    running.say("end");
+    running.finish().expect_success();
+    open.piste(&["destroy", "probes"]).expect_success();
+    let counts = Trace::at(output.join("kernel")).counts();
+    for name in ["probed_work", "second", "shop:order"] {
+        assert_eq!(counts.get(name), Some(&4), "{counts:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use piste_suite::process::{send, wait_until};
-use piste_suite::{Compilation, Recording, Workplace};
+use piste_suite::{Compilation, Recording, Running, Trace, Workplace};
 use rustix::process::Signal;
 
 /// A program that waits loses nothing, however busy the computer is.
@@ -144,6 +144,54 @@ fn check_dying_threads(how: &str) {
         "{}",
         recording.summary()
     );
+}
+
+#[test]
+fn a_program_that_is_slow_to_take_other_memory_loses_only_the_hole() {
+    // As much as it records meanwhile finds space behind the hole.
+    let (calls, recorded, discarded) = record_while_held_up(&["--subbuf-size", "64K"], 3000, 100);
+    assert_eq!((recorded, discarded), (calls, 1));
+}
+
+#[test]
+fn a_program_that_is_slow_to_take_other_memory_has_all_its_losses_counted() {
+    let (calls, recorded, discarded) = record_while_held_up(&["--subbuf-size", "16K"], 2000, 1000);
+    assert!(recorded < calls, "more than its ring holds");
+    assert_eq!(recorded + discarded, calls + 1, "the hole is none of the calls");
+}
+
+/// The consumer gives up a hole in a ring of 4 sub-buffers, and the program's runtime thread, which would go over to other memory, is
+/// stopped for long. Returns how many calls the program made, how many events the trace has, and how many it says are discarded.
+fn record_while_held_up(channel: &[&str], until_given_up: u64, each_round: u64) -> (u64, u64, u64) {
+    const ROUNDS: u64 = 20;
+    let place = Workplace::new();
+    let output = place.path("trace");
+    place.piste_succeeds(&["create", "held", "-o", output.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&[&["enable-channel", "-u", "small", "--num-subbuf", "4"], channel].concat());
+    place.piste_succeeds(&["enable-event", "-u", "held_up:tick", "-c", "small"]);
+    place.piste_succeeds(&["start"]);
+    let mut program = place.start(place.program("held_up.c"), &[]);
+    assert_eq!(program.ask("hold"), "done");
+    assert_eq!(program.ask("hole"), "done");
+    assert_eq!(program.ask(&format!("record {until_given_up}")), "done");
+    wait_until("the hole is given up", || {
+        place.piste_json(&["status"]).to_string().contains("given up")
+    });
+    for _ in 0..ROUNDS {
+        assert_eq!(program.ask(&format!("record {each_round}")), "done");
+        // No condition: what must not happen may happen at any time.
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(program.ask("release"), "done");
+    program.finish().expect_success();
+
+    let status = place.piste_json(&["destroy"]);
+    let (events, discarded) = Trace::at(output).events_and_loss();
+    let mut numbers: Vec<u64> = events.iter().map(|event| event.number("number")).collect();
+    numbers.sort_unstable();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "twice");
+    assert_eq!(status["channels"][0]["discarded_events"], discarded, "{status:#}");
+    (until_given_up + ROUNDS * each_round, numbers.len() as u64, discarded)
 }
 
 #[test]
@@ -370,4 +418,83 @@ fn a_hung_pisted_holds_the_start_of_a_program_no_longer_than_its_setting() {
     assert!(held.runs());
     send(pisted, Signal::CONT);
     held.finish().expect_silent_success();
+}
+
+/// What /proc/PID/smaps says of the mappings whose first line has `name` in it: the lines of each.
+fn mappings(pid: i32, name: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the kernel's text");
+    let mut mappings: Vec<Vec<String>> = vec![];
+    for line in text.lines() {
+        // Others begin with a word and a colon.
+        let is_first = line.split(' ').next().is_some_and(|word| !word.ends_with(':'));
+        match mappings.last_mut() {
+            Some(last) if !is_first => last.push(line.to_owned()),
+            _ => mappings.push(vec![line.to_owned()]),
+        }
+    }
+    mappings.retain(|lines| lines[0].contains(name));
+    mappings
+}
+
+fn record_a_session(place: &Workplace, puppet: &mut Running, name: &str) {
+    let output = place.path(name);
+    place.piste_succeeds(&["create", name, "-o", output.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    assert_eq!(puppet.ask("wait"), "done");
+    assert_eq!(puppet.ask("record 1"), "done");
+}
+
+#[test]
+fn rings_are_not_in_core_dumps() {
+    let place = Workplace::new();
+    place.start_pisted();
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    record_a_session(&place, &mut puppet, "web");
+    let rings = mappings(puppet.pid(), "memfd:piste:");
+    assert!(!rings.is_empty());
+    for ring in rings {
+        let flags = ring.iter().find_map(|line| line.strip_prefix("VmFlags:"));
+        assert!(
+            flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "dd")),
+            "{ring:?}"
+        );
+    }
+    puppet.finish().expect_success();
+}
+
+#[test]
+fn sessions_leave_no_locked_memory_in_a_program_that_locks_its_own() {
+    const SESSIONS: usize = 20;
+    // The C library's own needs. A ring that stays takes a multiple of it.
+    const LOCKED_KB_MORE_MAX: u64 = 512;
+    let place = Workplace::new();
+    place.start_pisted();
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    let locked = puppet.ask("lock");
+    if locked != "done" {
+        return println!("skipped: a program cannot lock its memory here: {locked}");
+    }
+    let pid = puppet.pid();
+    let locked_kb = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the kernel's text");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        number.expect("a number of kB")
+    };
+    let before = locked_kb();
+    for session in 0..SESSIONS {
+        record_a_session(&place, &mut puppet, &format!("web-{session}"));
+        assert!(
+            locked_kb() > before + LOCKED_KB_MORE_MAX,
+            "rings are locked while they are used"
+        );
+        place.piste_succeeds(&["destroy"]);
+        wait_until("the rings are detached", || mappings(pid, "memfd:piste:").is_empty());
+    }
+    // The last one may be on its way.
+    wait_until("what was locked is not any more", || {
+        locked_kb() <= before + LOCKED_KB_MORE_MAX
+    });
+    puppet.finish().expect_success();
 }

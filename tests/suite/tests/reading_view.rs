@@ -304,6 +304,11 @@ fn info_says_what_a_trace_is() {
     );
     assert!(user["begin_ns"].as_i64() < user["end_ns"].as_i64(), "{user}");
     assert!(user["clocks"][0]["frequency_hz"].as_u64() > Some(0), "{user}");
+    let clock_error_ns = user["environment"]["piste_clock_error_ns"].as_u64();
+    assert!(
+        clock_error_ns.is_some_and(|ns| (1..1_000_000_000).contains(&ns)),
+        "{user}"
+    );
     let packets = user["streams"].as_array().expect("streams").iter();
     let packets: u64 = packets
         .map(|stream| stream["packets"].as_u64().expect("a number"))
@@ -320,6 +325,7 @@ fn info_says_what_a_trace_is() {
     );
 
     let text = place.piste_succeeds(&["info", folder]);
+    assert!(text.contains(" of the wall clock\n"), "{text}");
     for part in [
         "  format    CTF 1.8\n",
         "  tracer    piste ",

@@ -254,6 +254,84 @@ fn whoever_follows_a_trace_sees_each_event_once_over_rotations() {
     assert_eq!(lines.len(), 21, "{lines:#?}");
 }
 
+#[test]
+fn whoever_follows_a_trace_goes_on_while_pisted_is_gone() {
+    let place = Workplace::new();
+    let output = place.path("trace");
+    let output = output.to_str().expect("UTF-8");
+    place.piste_succeeds(&["create", "web", "-o", output]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    assert_eq!(puppet.ask("record 1"), "done");
+    let mut follower = place.start(build_tree::binary("piste"), &["view", "--follow", output]);
+    assert!(follower.line().contains("shop:order"));
+    place.kill_pisted();
+    // A follower that takes this for the end is gone after a few looks.
+    sleep(Duration::from_secs(1));
+    place.start_pisted();
+    assert_eq!(puppet.ask("record 2"), "done");
+    assert!((0..2).all(|_| follower.line().contains("shop:order")));
+    puppet.finish().expect_success();
+    place.piste_succeeds(&["stop"]);
+    let rest = follower.finish();
+    rest.expect_success();
+    assert_eq!(rest.stdout, "", "{rest}");
+    assert_eq!(rest.stderr.matches("pisted cannot be reached").count(), 1, "{rest}");
+}
+
+#[test]
+fn whoever_is_interrupted_while_a_trace_is_followed_fails() {
+    let place = Workplace::new();
+    let output = place.path("trace");
+    let output = output.to_str().expect("UTF-8");
+    place.piste_succeeds(&["create", "web", "-o", output]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    assert_eq!(puppet.ask("record 1"), "done");
+    let mut follower = place.start(build_tree::binary("piste"), &["view", "--follow", output]);
+    assert!(follower.line().contains("shop:order"));
+    send(follower.pid(), Signal::INT);
+    let finished = follower.finish();
+    assert_eq!(finished.status, 130, "{finished}");
+    puppet.finish().expect_success();
+}
+
+#[test]
+fn whoever_waits_is_told_what_for_and_may_leave() {
+    let place = Workplace::new();
+    let output = place.path("trace");
+    place.piste_succeeds(&["create", "web", "-o", output.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
+    place.piste_succeeds(&["start"]);
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    let mut told = |command: &str, what: &str| {
+        assert_eq!(puppet.ask("record 100"), "done");
+        let consumer = place.consumer();
+        // As one whose disk is slow.
+        send(consumer, Signal::STOP);
+        let mut waiting = place.start(build_tree::binary("piste"), &[command]);
+        sleep(Duration::from_millis(1500));
+        send(waiting.pid(), Signal::INT);
+        let left = waiting.finish();
+        send(consumer, Signal::CONT);
+        assert_eq!(left.status, 130, "{left}");
+        assert!(left.stderr.contains(&format!("waiting for {what}: 1 s")), "{left}");
+        assert!(left.stderr.contains("pisted goes on"), "{left}");
+    };
+    told("rotate", "the chunk to be written");
+    wait_until("the chunk is in its place", || {
+        number(&place.piste_json(&["status"]), "chunks") == 1
+    });
+    told("destroy", "the consumer to write what is left");
+    wait_until("the session is gone", || {
+        place.piste_json(&["list"])["sessions"] == Value::Array(Vec::new())
+    });
+    assert_eq!(Trace::at(&output).event_count(), 200);
+    puppet.finish().expect_success();
+}
+
 fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value:#}"))
 }

@@ -37,7 +37,7 @@ pub(crate) struct EnableEvent {
     /// All events
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel that records them, made if missing [default: default]
+    /// Channel that records them [default: default, made if missing]
     #[arg(short, long)]
     pub(crate) channel: Option<String>,
     /// Leave out the events that match

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste view --follow`: goes on as traces grow, until their session stops, or Ctrl-C. Events come when their packets are complete, and
-//! pisted is asked now and then to complete those of slow programs: only who follows knows that somebody waits for them.
+//! `piste view --follow`: goes on as traces grow, until pisted says that their session has stopped, or Ctrl-C. Events come when their
+//! packets are complete, and pisted is asked now and then to complete those of slow programs: only who follows knows that somebody waits
+//! for them. Recording goes on without pisted, and so does following.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,8 +21,8 @@ use super::output::Output;
 use super::shower::Shower;
 use super::{OUT_BYTES, printable_lines, show, times, unreadable, zone};
 use crate::arguments::{View, ViewFormat};
-use crate::failure::Failure;
-use crate::screen::{printable, tell};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::screen::{printable, tell, tell_sentence};
 use crate::traces::tell_findings;
 
 /// Between two looks.
@@ -47,13 +48,15 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
     let mut had_heading = false;
     let (mut state, mut is_waiting) = (None, false);
     let mut next_flush = Instant::now();
+    let mut pisted = Pisted::default();
     loop {
         if Instant::now() >= next_flush {
             sources.iter().for_each(Source::flush);
             next_flush = Instant::now() + FLUSH_PAUSE;
         }
         // Asked before the files are looked at: what is written until then is seen.
-        let is_over = sources.iter().all(Source::is_over) || output.is_interrupted();
+        let is_ended = pisted.have_ended(&sources);
+        let is_over = is_ended || output.is_interrupted();
         let now = sizes(&sources);
         if !is_over && !is_waiting && state.as_ref() == Some(&now) {
             thread::sleep(PAUSE);
@@ -93,7 +96,10 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
                 &mut times_shown,
             ))));
             tell_findings(&findings);
-            return Ok(());
+            return match is_ended || left == 0 {
+                true => Ok(()),
+                false => Err(Failure::with_status("interrupted", INTERRUPTED)),
+            };
         }
         thread::sleep(PAUSE);
     }
@@ -109,7 +115,8 @@ struct Source {
 impl Source {
     /// A session by its name, or a folder.
     fn new(path: &Path) -> Result<Source, Failure> {
-        let sessions = sessions();
+        // Without a pisted, there is no session to follow, but there may be a trace.
+        let sessions = sessions().unwrap_or_default();
         let name = path.to_string_lossy();
         if !path.exists() {
             return match sessions.into_iter().find(|session| session.name == name) {
@@ -138,7 +145,9 @@ impl Source {
     /// Has written what waits for more. Where that cannot be, events come when their packets are full.
     fn flush(&self) {
         let Some(id) = &self.session else { return };
-        let Some(mut client) = client() else { return };
+        let Ok(mut client) = Places::from_environment().and_then(|places| Client::connect(&places)) else {
+            return;
+        };
         let Ok(reply) = client.calls().list_sessions().call() else {
             return;
         };
@@ -147,26 +156,48 @@ impl Source {
         }
     }
 
-    /// Nothing more will be written.
-    fn is_over(&self) -> bool {
+    /// Nothing more will be written, as these are the sessions that there are.
+    fn has_ended(&self, sessions: &[SessionStatus]) -> bool {
         let Some(id) = &self.session else { return false };
-        let running = |session: &SessionStatus| session.id == *id && session.state != SessionState::stopped;
-        !sessions().iter().any(running)
+        let is_running = |session: &SessionStatus| session.id == *id && session.state != SessionState::stopped;
+        !sessions.iter().any(is_running)
     }
 }
 
-/// Those that there are; none where no pisted runs.
-fn sessions() -> Vec<SessionStatus> {
-    let Some(mut client) = client() else {
-        return Vec::new();
-    };
-    let reply = client.calls().list_sessions().call();
-    reply.map_or_else(|_| Vec::new(), |reply| reply.sessions)
+/// Who knows whether sessions have ended.
+#[derive(Default)]
+struct Pisted {
+    is_told_lost: bool,
 }
 
-/// None where no pisted runs.
-fn client() -> Option<Client> {
-    Client::connect(&Places::from_environment().ok()?).ok()
+impl Pisted {
+    /// Nothing more will be written to any of them. While pisted cannot be reached nobody knows, and that is told once.
+    fn have_ended(&mut self, sources: &[Source]) -> bool {
+        if sources.iter().all(|source| source.session.is_none()) {
+            return false;
+        }
+        match sessions() {
+            Ok(sessions) => {
+                self.is_told_lost = false;
+                sources.iter().all(|source| source.has_ended(&sessions))
+            }
+            Err(error) => {
+                if !self.is_told_lost {
+                    tell_sentence(&format!(
+                        "pisted cannot be reached, and whether the session goes on is unknown; its trace is followed: {error}"
+                    ));
+                    self.is_told_lost = true;
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Those that there are.
+fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
+    let mut client = Client::connect(&Places::from_environment()?)?;
+    Ok(client.calls().list_sessions().call()?.sessions)
 }
 
 /// What tells that there is something new.

@@ -158,6 +158,7 @@ impl Script {
             participants: vec![],
             state_dump: None,
             unmatched_events: vec![],
+            programs_not_recorded: 0,
             findings: vec![],
         }
     }

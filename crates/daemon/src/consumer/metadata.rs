@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use piste_ctf::{EventClass, StreamClass, Trace, metadata};
 
+use super::clock::ClockError;
 use super::storage::{At, StorageError};
 use crate::person::Person;
 
@@ -20,6 +21,7 @@ pub(super) struct Metadata {
     trace: Trace,
     streams: BTreeMap<u32, Described>,
     written: bool,
+    clock_error: ClockError,
     /// Where a chunk of the trace ends that may yet need more classes.
     old: Option<OldChunk>,
 }
@@ -40,6 +42,7 @@ struct Described {
 impl Metadata {
     pub(super) fn new(trace: Trace) -> Self {
         Self {
+            clock_error: ClockError::new(trace.clock.clone()),
             trace,
             streams: BTreeMap::new(),
             written: false,
@@ -69,6 +72,13 @@ impl Metadata {
                 self.written = false;
                 class
             });
+        }
+    }
+
+    /// Looks how far the trace's clock is from the wall clock.
+    pub(super) fn look_at_clock(&mut self) {
+        if self.clock_error.look() {
+            self.written = false;
         }
     }
 
@@ -118,10 +128,10 @@ impl Metadata {
     }
 
     fn text(&self, trace_uuid: [u8; 16]) -> String {
-        let mut text = metadata::opening(&Trace {
-            uuid: trace_uuid,
-            ..self.trace.clone()
-        });
+        let mut trace = self.trace.clone();
+        trace.uuid = trace_uuid;
+        trace.environment.push(self.clock_error.entry());
+        let mut text = metadata::opening(&trace);
         for Described { stream, classes } in self.streams.values() {
             text += &metadata::stream_class(stream);
             for class in classes.values() {

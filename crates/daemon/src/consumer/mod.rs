@@ -2,7 +2,9 @@
 //! The consumer process: takes what programs recorded out of their rings and writes it to traces.
 //!
 //! ```text
-//!   control  --link.rs-->  service.rs: one thread, one loop: messages, then a look at every session
+//!   control  --link.rs-->  service.rs: one thread that listens, and waits for nothing else
+//!                             |
+//!                          worker.rs        a thread for each session: messages, then a look at the session
 //!                             |
 //!                          session.rs       channels and ring sets of a session; start, stop, close (stage.rs)
 //!                          /        \
@@ -27,6 +29,7 @@ pub(crate) mod clock;
 pub(crate) mod continued;
 mod earlier;
 pub(crate) mod findings;
+mod held;
 pub(crate) mod metadata;
 pub(crate) mod outbox;
 pub(crate) mod pace;
@@ -45,10 +48,11 @@ mod streaming;
 mod tests;
 mod trace;
 mod verdict;
+mod worker;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::outbox::Outbox;
@@ -59,17 +63,17 @@ use self::ring_set::{Fullest, Life, Source};
 use self::service::{Domain, Opening, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
-use crate::link::{SessionId, ToConsumer, ToControl};
+use crate::link::{ToConsumer, ToControl};
 
 /// Runs the consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`.
 ///
 /// # Errors
 /// The listener is no such socket, or polling fails.
 pub fn run(listener: OwnedFd) -> io::Result<()> {
-    service::run(listener, Programs::default())
+    service::run(listener, Programs::default)
 }
 
-/// Sessions that record programs, and what they share.
+/// What the thread of a session that records programs has.
 #[derive(Default)]
 struct Programs {
     pace: Option<Pace>,
@@ -78,48 +82,36 @@ struct Programs {
     fullest: Fullest,
 }
 
-type Sessions = BTreeMap<SessionId, Session>;
-
 impl Domain for Programs {
     type Session = Session;
 
-    fn open(&mut self, opening: Opening<'_>, outbox: &mut Outbox) -> Session {
+    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Session {
         Session::new(opening, outbox)
     }
 
     fn handle(
         &mut self,
         message: ToConsumer,
-        descriptor: Option<OwnedFd>,
-        sessions: &mut Sessions,
-        outbox: &mut Outbox,
+        descriptor: Option<Arc<OwnedFd>>,
+        session: &mut Session,
+        outbox: &Outbox,
     ) {
-        match message {
-            ToConsumer::AddChannel {
-                session,
-                stream,
-                geometry,
-            } => {
+        let changed = match message {
+            ToConsumer::AddChannel { stream, geometry, .. } => {
                 let ring_bytes = u64::from(geometry.subbuf_bytes) * u64::from(geometry.subbuf_count);
                 self.pace
                     .get_or_insert_with(|| Pace::new(pace::PROGRAMS, ring_bytes))
                     .admit(ring_bytes);
-                change(sessions, session, outbox, |session| {
-                    session.add_channel(stream, &geometry)
-                });
+                session.add_channel(stream, &geometry)
             }
-            ToConsumer::AddClass {
-                session,
-                stream_id,
-                class,
-            } => change(sessions, session, outbox, |session| session.add_class(stream_id, class)),
+            ToConsumer::AddClass { stream_id, class, .. } => session.add_class(stream_id, class),
             ToConsumer::AddRingSet {
-                session,
                 stream_id,
                 key,
                 stream_instance_base,
                 vpid,
                 pid,
+                ..
             } => {
                 let program = Program::new(pid, vpid);
                 let source = Source {
@@ -128,18 +120,32 @@ impl Domain for Programs {
                     program,
                     stream_instance_base,
                 };
-                change(sessions, session, outbox, |session| {
-                    let descriptor = descriptor.ok_or(format!("ring set {key} came without its memory"))?;
-                    session.add_ring_set(source, descriptor)
-                });
+                let memory = descriptor.ok_or_else(|| "it came without its memory".to_owned());
+                if let Err(why) = memory.and_then(|memory| session.add_ring_set(source, &memory)) {
+                    outbox.send(&ToControl::RingSetRefused { key, why });
+                }
+                Ok(())
             }
-            ToConsumer::ProgramGone { key } => end_ring_set(sessions, key, Life::Gone, outbox),
-            ToConsumer::RetireRingSet { key } => end_ring_set(sessions, key, Life::Retired(Instant::now()), outbox),
-            other => refuse(&other, outbox),
+            ToConsumer::ProgramGone { key } => {
+                session.end_ring_set(key, Life::Gone, outbox);
+                Ok(())
+            }
+            ToConsumer::RetireRingSet { key } => {
+                session.end_ring_set(key, Life::Retired(Instant::now()), outbox);
+                Ok(())
+            }
+            other => {
+                refuse(&other, outbox);
+                Ok(())
+            }
+        };
+        if let Err(what) = changed {
+            let session = session.id;
+            outbox.send(&ToControl::Finding { session, what });
         }
     }
 
-    fn look(&mut self, session: &mut Session, outbox: &mut Outbox, now: Instant) -> Again {
+    fn look(&mut self, session: &mut Session, outbox: &Outbox, now: Instant) -> Again {
         session.work(&mut Shared {
             outbox,
             buffers: &mut self.buffers,
@@ -148,15 +154,12 @@ impl Domain for Programs {
         })
     }
 
-    fn rest(&mut self, again: Again, is_empty: bool) {
+    fn rest(&mut self, again: Again) {
         let fullest = std::mem::take(&mut self.fullest);
         if let Some(pace) = &mut self.pace
             && fullest.ring_bytes > 0
         {
             pace.observe(fullest.fill_bytes, fullest.ring_bytes);
-        }
-        if is_empty {
-            self.pace = None;
         }
         if again == Again::Never {
             // Nothing to do for a while: the memory goes back.
@@ -166,30 +169,5 @@ impl Domain for Programs {
 
     fn interval(&self) -> Option<Duration> {
         self.pace.as_ref().map(Pace::interval)
-    }
-}
-
-/// Changes a session; what cannot be done is a finding.
-fn change(
-    sessions: &mut Sessions,
-    session: SessionId,
-    outbox: &mut Outbox,
-    change: impl FnOnce(&mut Session) -> Result<(), String>,
-) {
-    let known = sessions.get_mut(&session);
-    let changed = known.map_or_else(|| Err("no such session".into()), change);
-    if let Err(what) = changed {
-        outbox.send(&ToControl::Finding { session, what });
-    }
-}
-
-fn end_ring_set(sessions: &mut Sessions, key: u32, life: Life, outbox: &mut Outbox) {
-    match sessions
-        .values_mut()
-        .find(|session| session.ring_sets.contains_key(&key))
-    {
-        Some(session) => session.end_ring_set(key, life, outbox),
-        // It was done before; the message was lost.
-        None => outbox.send(&ToControl::RingSetDone { key }),
     }
 }

@@ -45,8 +45,6 @@ pub(super) struct Ring {
     /// Events in the packets of an earlier consumer, once somebody asked.
     earlier_events: Option<u64>,
     corrupt: bool,
-    /// A record was given up: the program needs other memory.
-    recovered: bool,
     /// While the ring is emptied: packets that it can still have from before.
     left: Option<u32>,
     /// The sub-buffer that was next at the last flush.
@@ -87,7 +85,7 @@ pub(super) struct Desk<'a> {
     pub(super) session: SessionId,
     pub(super) trace: &'a mut TraceFolder,
     pub(super) channel: &'a mut Channel,
-    pub(super) outbox: &'a mut Outbox,
+    pub(super) outbox: &'a Outbox,
     pub(super) buffers: &'a mut Buffers,
     pub(super) now: Instant,
 }
@@ -134,14 +132,9 @@ impl Ring {
             given_up_events: 0,
             earlier_events: None,
             corrupt: false,
-            recovered: false,
             left: None,
             flushed: next_sequence,
         })
-    }
-
-    pub(super) fn is_recovered(&self) -> bool {
-        self.recovered
     }
 
     /// Bytes that wait to be taken.
@@ -338,7 +331,6 @@ impl Ring {
         if !is_dead {
             // Before the packet is on disk: a consumer that dies in between finds the record unfinished again and says it
             // again, whereas one that has the packet does not look back.
-            self.recovered = true;
             desk.outbox.send(&ToControl::RingRecovered { key: source.key });
             // The calls may return yet.
             self.given_up_events += u64::from(salvage.holes);

@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use piste_ring::{ChannelMemory, Losses};
 
@@ -19,13 +17,9 @@ use super::storage::StorageError;
 use super::trace::TraceFolder;
 use crate::link::{ChannelTotals, RingSetKey};
 
-/// How long a program may take to go over to other memory. What it records until then is taken as ever.
-pub(super) const MOVE_WITHIN: Duration = Duration::from_millis(500);
-
 pub(super) struct RingSet {
     pub(super) source: Source,
     pub(super) memory: ChannelMemory,
-    pub(super) descriptor: Arc<OwnedFd>,
     pub(super) life: Life,
     rings: BTreeMap<u32, Ring>,
     touched: Vec<u32>,
@@ -44,7 +38,7 @@ pub(super) struct Source {
 pub(super) enum Life {
     /// The program writes to it while the session records.
     Current,
-    /// The program has other memory since then.
+    /// The program records into other memory since then, or earlier.
     Retired(Instant),
     /// The program is dead.
     Gone,
@@ -58,11 +52,10 @@ pub(super) struct Fullest {
 }
 
 impl RingSet {
-    pub(super) fn new(source: Source, memory: ChannelMemory, descriptor: Arc<OwnedFd>) -> Self {
+    pub(super) fn new(source: Source, memory: ChannelMemory) -> Self {
         Self {
             source,
             memory,
-            descriptor,
             life: Life::Current,
             rings: BTreeMap::new(),
             touched: Vec::new(),
@@ -106,11 +99,11 @@ impl RingSet {
     pub(super) fn finish(&mut self, deadline: Instant, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         let patience = match self.life {
             Life::Current => Patience::Until(deadline),
-            Life::Retired(since) => Patience::Until(deadline.min(since + MOVE_WITHIN + GIVE_UP_AFTER)),
+            Life::Retired(since) => Patience::Until(deadline.min(since + GIVE_UP_AFTER)),
             Life::Gone => Patience::Dead,
         };
         if self.life != Life::Current {
-            // A call that looks at this memory from now on goes to the new one.
+            // A call that began before the program had other memory goes there now.
             self.memory.set_recording(false);
         }
         self.for_each_touched(desk, |ring, source, desk| ring.finish(patience, source, desk))
@@ -133,11 +126,6 @@ impl RingSet {
     /// A chunk of the trace ends: its rings' files were moved.
     pub(super) fn moved(&mut self, trace: &TraceFolder) {
         self.rings.values_mut().for_each(|ring| ring.moved(trace));
-    }
-
-    /// The program may not have moved to its other memory yet.
-    pub(super) fn is_moving(&self, now: Instant) -> bool {
-        matches!(self.life, Life::Retired(since) if now < since + MOVE_WITHIN)
     }
 
     /// Gives up what is in the rings, because the trace cannot be written; returns how many events that are.
@@ -176,11 +164,6 @@ impl RingSet {
                 },
             );
         }
-    }
-
-    /// A record of the living program was given up.
-    pub(super) fn is_recovered(&self) -> bool {
-        self.rings.values().any(Ring::is_recovered)
     }
 
     /// Records that found no space, in all rings.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A consumer process as control sees it: a listening socket, one connection, requests and their answers. One thread, one loop.
+//! A consumer process as control sees it: a listening socket, one connection, requests and their answers. One thread listens to control
+//! and hands everything on to the threads of the sessions (worker.rs); it waits for nothing else.
 //!
 //! What the sessions are made of is their [`Domain`]'s: the rings of programs (mod.rs), or those of the kernel
-//! (crate::kernel_consumer). The loop takes messages, then looks at every session, then sleeps as long as they allow.
+//! (crate::kernel_consumer).
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piste_ctf::Trace;
@@ -16,42 +17,47 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
-use super::outbox::Outbox;
+use super::outbox::{Outbox, lock};
 use super::stage::Again;
+use super::worker::{Worker, Workers};
+use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Link, RequestId, Rotation, SessionId, ToConsumer, ToControl};
 use crate::person::{Output, Person};
 
-/// Messages taken in one go: rings are looked at in between, however much control has to say.
+/// Messages taken in one go: new connections are looked at in between.
 const MESSAGES_MAX: usize = 256;
 
-/// A kind of tracing sessions, and what they share.
+/// A session that does not answer for so long because of its disk does not, for who asks for totals: they are told that instead.
+const REPORT_WITHIN: Duration = Duration::from_millis(50);
+
+/// A kind of tracing sessions: what a session's thread has beside the session.
 pub(crate) trait Domain {
     /// A session of this kind.
     type Session: Recording;
 
     /// A session that is new here: stopped, without channels.
-    fn open(&mut self, opening: Opening<'_>, outbox: &mut Outbox) -> Self::Session;
+    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Self::Session;
 
     /// A message that only this domain understands; [`refuse`] answers the others.
     fn handle(
         &mut self,
         message: ToConsumer,
-        descriptor: Option<OwnedFd>,
-        sessions: &mut BTreeMap<SessionId, Self::Session>,
-        outbox: &mut Outbox,
+        descriptor: Option<Arc<OwnedFd>>,
+        session: &mut Self::Session,
+        outbox: &Outbox,
     );
 
-    /// Does what there is to do for one session; says when to come back.
-    fn look(&mut self, session: &mut Self::Session, outbox: &mut Outbox, now: Instant) -> Again;
+    /// Does what there is to do for the session; says when to come back.
+    fn look(&mut self, session: &mut Self::Session, outbox: &Outbox, now: Instant) -> Again;
 
-    /// Every session was looked at; `again` is when it is done next, and `is_empty` when there is none left.
-    fn rest(&mut self, again: Again, is_empty: bool);
+    /// The session was looked at; `again` is when it is done next.
+    fn rest(&mut self, again: Again);
 
     /// What [`Again::AtPace`] means.
     fn interval(&self) -> Option<Duration>;
 
     /// What to wait for beside control: to be looked at when readable.
-    fn descriptors<'a>(&'a self, _sessions: &'a BTreeMap<SessionId, Self::Session>) -> Vec<BorrowedFd<'a>> {
+    fn descriptors<'a>(&self, _session: &'a Self::Session) -> Vec<BorrowedFd<'a>> {
         vec![]
     }
 
@@ -60,9 +66,10 @@ pub(crate) trait Domain {
 }
 
 /// What control says of a new session.
-pub(crate) struct Opening<'a> {
+#[derive(Debug)]
+pub(crate) struct Opening {
     pub(crate) session: SessionId,
-    pub(crate) output: &'a Path,
+    pub(crate) output: PathBuf,
     pub(crate) owner: Person,
     pub(crate) snapshot: bool,
     pub(crate) trace: Trace,
@@ -78,7 +85,7 @@ pub(crate) trait Recording {
     ///
     /// # Errors
     /// The trace cannot be begun.
-    fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure>;
+    fn start(&mut self, outbox: &Outbox) -> Result<(), Failure>;
 
     /// What the channels recorded and lost.
     fn totals(&mut self) -> Vec<ChannelTotals>;
@@ -87,47 +94,47 @@ pub(crate) trait Recording {
     fn end(&mut self, request: RequestId, close: bool, now: Instant);
 
     /// Has a snapshot written to `output`; `request` is answered then.
-    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox);
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &Outbox);
 
     /// Has the chunk ended that is recorded to; `request` is answered when nobody writes to it any more.
-    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox);
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &Outbox);
 
     /// Has events written that wait for their sub-buffer to be full.
     fn flush(&mut self);
-
-    /// Tells a new control process what the session has, beyond that it is there.
-    fn tell(&self, outbox: &mut Outbox);
 }
 
-/// Runs a consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`.
+/// Runs a consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. `domain` makes what
+/// the thread of each session has.
 ///
 /// # Errors
-/// The listener is no such socket, or polling fails.
-pub(crate) fn run<D: Domain>(listener: OwnedFd, domain: D) -> io::Result<()> {
+/// The listener is no such socket, polling fails, or no descriptor is left.
+pub(crate) fn run<D, F>(listener: OwnedFd, domain: F) -> io::Result<()>
+where
+    D: Domain,
+    F: FnOnce() -> D + Clone + Send + 'static,
+{
     prepare_process();
+    let bell = Arc::new(Bell::new()?);
     let mut service = Service {
-        outbox: Outbox::default(),
-        sessions: BTreeMap::new(),
+        outbox: Outbox::new(bell.clone()),
+        bell,
+        workers: Workers::default(),
         domain,
     };
-    let mut again = Again::Never;
     loop {
-        let ready = service.wait(&listener, service.timeout(again))?;
+        let ready = service.wait(&listener)?;
         if ready.connection {
             service.accept(&listener)?;
         }
         if ready.link && service.receive() == Received::Exit {
             return Ok(());
         }
-        if ready.session {
-            service.domain.woken();
-        }
-        again = service.work(Instant::now());
+        service.answer_for_those_held_up();
     }
 }
 
 /// Answers a message that is for another kind of consumer.
-pub(crate) fn refuse(message: &ToConsumer, outbox: &mut Outbox) {
+pub(crate) fn refuse(message: &ToConsumer, outbox: &Outbox) {
     if let Some(request) = message.request() {
         let what = "this consumer has no such sessions".into();
         let outcome = Err(Failure::Other { what });
@@ -136,24 +143,17 @@ pub(crate) fn refuse(message: &ToConsumer, outbox: &mut Outbox) {
 }
 
 /// Answers a request for a snapshot where there is nothing to take one of.
-pub(crate) fn refuse_snapshot(request: RequestId, outbox: &mut Outbox) {
+pub(crate) fn refuse_snapshot(request: RequestId, outbox: &Outbox) {
     let what = "the session writes everything to its trace and keeps nothing for a snapshot".into();
     let outcome = Err(Failure::Other { what });
     outbox.send(&ToControl::Done { request, outcome });
 }
 
 /// Answers a request to rotate a session that has no chunks.
-pub(crate) fn refuse_rotation(request: RequestId, outbox: &mut Outbox) {
+pub(crate) fn refuse_rotation(request: RequestId, outbox: &Outbox) {
     let what = "the session keeps its events in memory".into();
     let outcome = Err(Failure::Other { what });
     outbox.send(&ToControl::Done { request, outcome });
-}
-
-/// The answer to a request about a session that is not here.
-pub(crate) fn unknown(session: SessionId) -> Failure {
-    Failure::Other {
-        what: format!("the consumer has no session {session}"),
-    }
 }
 
 /// Asks for what a consumer needs; it works without, only less well.
@@ -171,17 +171,18 @@ fn prepare_process() {
     );
 }
 
-struct Service<D: Domain> {
+struct Service<F> {
     outbox: Outbox,
-    sessions: BTreeMap<SessionId, D::Session>,
-    domain: D,
+    /// There is something to do with the connection.
+    bell: Arc<Bell>,
+    workers: Workers,
+    domain: F,
 }
 
 /// What there is to do.
 struct Ready {
     connection: bool,
     link: bool,
-    session: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -191,44 +192,41 @@ enum Received {
     Exit,
 }
 
-impl<D: Domain> Service<D> {
-    fn timeout(&self, again: Again) -> Option<Duration> {
-        match again {
-            Again::Never | Again::Closed => None,
-            Again::AtPace => self.domain.interval(),
-            Again::After(duration) => Some(duration),
-        }
-    }
-
-    /// Sleeps until control says something, or for `timeout`.
-    fn wait(&mut self, listener: &OwnedFd, timeout: Option<Duration>) -> io::Result<Ready> {
-        let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("no timeout is longer than the epoch"));
-        let of_sessions = self.domain.descriptors(&self.sessions);
-        let mut descriptors = vec![PollFd::new(listener, PollFlags::IN)];
-        descriptors.extend(
-            of_sessions
-                .iter()
-                .map(|descriptor| PollFd::new(descriptor, PollFlags::IN)),
-        );
-        let link_index = descriptors.len();
-        if let Some(link) = &self.outbox.link {
-            let writing = if link.wants_write() {
+impl<D, F> Service<F>
+where
+    D: Domain,
+    F: FnOnce() -> D + Clone + Send + 'static,
+{
+    /// Sleeps until control says something, or a session that somebody asks about has had its time.
+    fn wait(&mut self, listener: &OwnedFd) -> io::Result<Ready> {
+        let is_asked = lock(&self.workers)
+            .values()
+            .any(|worker| lock(&worker.held).wants_report());
+        let timeout = is_asked.then(|| Timespec::try_from(REPORT_WITHIN).expect("it is short"));
+        let link = self.outbox.socket();
+        let mut descriptors = vec![
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(&*self.bell, PollFlags::IN),
+        ];
+        if let Some((socket, wants_write)) = &link {
+            let writing = if *wants_write {
                 PollFlags::OUT
             } else {
                 PollFlags::empty()
             };
-            descriptors.push(PollFd::new(link, PollFlags::IN | writing));
+            descriptors.push(PollFd::new(socket, PollFlags::IN | writing));
         }
         match poll(&mut descriptors, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let is_ready = |descriptor: &PollFd<'_>| !descriptor.revents().is_empty();
-        Ok(Ready {
+        let ready = Ready {
             connection: is_ready(&descriptors[0]),
-            session: descriptors[1..link_index].iter().any(is_ready),
-            link: descriptors.get(link_index).is_some_and(is_ready),
-        })
+            link: descriptors[1..].iter().any(is_ready),
+        };
+        self.bell.silence();
+        Ok(ready)
     }
 
     /// Accepts the connection of a control process; a newer one replaces an older one.
@@ -245,13 +243,10 @@ impl<D: Domain> Service<D> {
     fn receive(&mut self) -> Received {
         self.outbox.flush();
         for _ in 0..MESSAGES_MAX {
-            let Some(link) = &mut self.outbox.link else {
-                return Received::Messages;
-            };
-            match link.receive() {
+            match self.outbox.receive() {
                 Ok(None) => break,
                 Ok(Some((ToConsumer::Exit, _))) => return Received::Exit,
-                Ok(Some((message, descriptor))) => self.handle(message, descriptor),
+                Ok(Some((message, descriptor))) => self.hand_on(message, descriptor.map(Arc::new)),
                 // A message that is none: after it nothing can be understood as it was meant.
                 Err(_) => self.outbox.disconnect(),
             }
@@ -259,118 +254,125 @@ impl<D: Domain> Service<D> {
         Received::Messages
     }
 
-    fn handle(&mut self, message: ToConsumer, descriptor: Option<OwnedFd>) {
-        match message {
-            ToConsumer::Adopt => self.adopt(),
-            ToConsumer::OpenSession {
-                session,
-                output,
-                owner,
-                snapshot,
-                trace,
-                rotation,
-                archived,
-            } => {
-                let opening = Opening {
-                    session,
-                    output: &output,
-                    owner,
-                    snapshot,
-                    trace,
-                    rotation,
-                    archived,
-                };
-                let (domain, outbox) = (&mut self.domain, &mut self.outbox);
-                self.sessions
-                    .entry(session)
-                    .or_insert_with(|| domain.open(opening, outbox));
+    /// Hands a message on to the session that it is about.
+    fn hand_on(&mut self, message: ToConsumer, descriptor: Option<Arc<OwnedFd>>) {
+        let message = match self.open(message) {
+            None => return,
+            Some(message) => message,
+        };
+        let workers = lock(&self.workers);
+        let worker = match (&message, message.session()) {
+            (_, Some(session)) => workers.get(&session),
+            (ToConsumer::ProgramGone { key } | ToConsumer::RetireRingSet { key }, _) => {
+                workers.values().find(|worker| lock(&worker.held).has(*key))
             }
-            ToConsumer::Start { session, request } => {
-                let outcome = match self.sessions.get_mut(&session) {
-                    None => Err(unknown(session)),
-                    Some(session) => session.start(&mut self.outbox).map(|()| session.totals()),
-                };
-                self.outbox.send(&ToControl::Done { request, outcome });
-            }
-            ToConsumer::Report { session, request } => {
-                let totals = self.sessions.get_mut(&session).map(Recording::totals);
-                let outcome = totals.ok_or_else(|| unknown(session));
-                self.outbox.send(&ToControl::Done { request, outcome });
-            }
-            ToConsumer::Stop { session, request } => match self.sessions.get_mut(&session) {
-                None => self.outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Err(unknown(session)),
-                }),
-                Some(session) => session.end(request, false, Instant::now()),
-            },
-            ToConsumer::CloseSession { session, request } => match self.sessions.get_mut(&session) {
-                // It was closed before; the answer was lost.
-                None => self.outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Ok(vec![]),
-                }),
-                Some(session) => session.end(request, true, Instant::now()),
-            },
-            ToConsumer::Snapshot {
-                session,
-                output,
-                owner,
-                request,
-            } => match self.sessions.get_mut(&session) {
-                None => self.outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Err(unknown(session)),
-                }),
-                Some(session) => session.snapshot(request, Output { folder: output, owner }, &mut self.outbox),
-            },
-            ToConsumer::Rotate {
-                session,
-                rotation,
-                request,
-            } => match self.sessions.get_mut(&session) {
-                None => self.outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Err(unknown(session)),
-                }),
-                Some(session) => session.rotate(request, rotation, &mut self.outbox),
-            },
-            ToConsumer::Flush { session } => {
-                if let Some(session) = self.sessions.get_mut(&session) {
-                    session.flush();
+            (ToConsumer::Adopt, _) => {
+                // Everything that is here.
+                for (&session, worker) in &*workers {
+                    lock(&worker.held).tell(session, &self.outbox);
                 }
+                let pid = std::process::id() as i32;
+                self.outbox.send(&ToControl::Adopted { pid });
+                return;
             }
-            ToConsumer::Exit => unreachable!("the loop takes this one"),
-            of_a_domain => self
-                .domain
-                .handle(of_a_domain, descriptor, &mut self.sessions, &mut self.outbox),
+            _ => None,
+        };
+        let Some(worker) = worker else {
+            drop(workers);
+            return answer_for_nobody(&message, &self.outbox);
+        };
+        match (&message, &descriptor) {
+            (ToConsumer::AddRingSet { key, .. }, Some(memory)) => lock(&worker.held).add(*key, memory.clone()),
+            (ToConsumer::Report { request, .. }, _) => lock(&worker.held).ask(*request),
+            // Who follows asks again.
+            (ToConsumer::Flush { .. }, _) if worker.busy.time().is_some_and(|time| time > REPORT_WITHIN) => return,
+            _ => {}
         }
+        worker.post((message, descriptor));
     }
 
-    /// Tells a new control process everything that is here.
-    fn adopt(&mut self) {
-        for (&session, known) in &self.sessions {
-            self.outbox.send(&ToControl::AdoptedSession {
-                session,
-                started: known.is_started(),
-            });
-            known.tell(&mut self.outbox);
+    /// Starts the thread of a new session; other messages come back.
+    fn open(&mut self, message: ToConsumer) -> Option<ToConsumer> {
+        let ToConsumer::OpenSession {
+            session,
+            output,
+            owner,
+            snapshot,
+            trace,
+            rotation,
+            archived,
+        } = message
+        else {
+            return Some(message);
+        };
+        if lock(&self.workers).contains_key(&session) {
+            return None;
         }
-        self.outbox.send(&ToControl::Adopted {
-            pid: std::process::id() as i32,
-        });
+        let opening = Opening {
+            session,
+            output,
+            owner,
+            snapshot,
+            trace,
+            rotation,
+            archived,
+        };
+        match Worker::start(opening, self.domain.clone(), &self.outbox, &self.workers) {
+            Ok(worker) => drop(lock(&self.workers).insert(session, worker)),
+            Err(error) => {
+                let what = format!("nothing is recorded, the consumer has no thread for it: {error}");
+                self.outbox.send(&ToControl::Finding { session, what });
+            }
+        }
+        None
     }
 
-    /// Looks at every session; returns when to do so again.
-    fn work(&mut self, now: Instant) -> Again {
-        let mut again = Again::Never;
-        let (domain, outbox) = (&mut self.domain, &mut self.outbox);
-        self.sessions.retain(|_, session| {
-            let wanted = domain.look(session, outbox, now);
-            again = again.sooner(wanted, domain.interval());
-            wanted != Again::Closed
-        });
-        self.domain.rest(again, self.sessions.is_empty());
-        again
+    /// Whoever wants totals of a session that waits for its disk is told so.
+    fn answer_for_those_held_up(&self) {
+        for worker in lock(&self.workers).values() {
+            let Some(time) = worker.busy.time().filter(|time| *time >= REPORT_WITHIN) else {
+                continue;
+            };
+            for request in lock(&worker.held).take_reports() {
+                let what = format!(
+                    "it has been waiting for the trace's disk for {:.1} s",
+                    time.as_secs_f64()
+                );
+                let outcome = Err(Failure::Other { what });
+                self.outbox.send(&ToControl::Done { request, outcome });
+            }
+        }
     }
+}
+
+/// Answers a message about a session that is not here.
+pub(super) fn answer_for_nobody(message: &ToConsumer, outbox: &Outbox) {
+    let answer = match *message {
+        // It was closed before; the answer was lost.
+        ToConsumer::CloseSession { request, .. } => ToControl::Done {
+            request,
+            outcome: Ok(vec![]),
+        },
+        // It was done before; the message was lost.
+        ToConsumer::ProgramGone { key } | ToConsumer::RetireRingSet { key } => ToControl::RingSetDone { key },
+        ToConsumer::AddRingSet { key, .. } => ToControl::RingSetRefused {
+            key,
+            why: "no such session".into(),
+        },
+        ToConsumer::AddChannel { session, .. }
+        | ToConsumer::AddClass { session, .. }
+        | ToConsumer::SetKernelChannel { session, .. } => ToControl::Finding {
+            session,
+            what: "no such session".into(),
+        },
+        _ => {
+            let (Some(request), Some(session)) = (message.request(), message.session()) else {
+                return;
+            };
+            let what = format!("the consumer has no session {session}");
+            let outcome = Err(Failure::Other { what });
+            ToControl::Done { request, outcome }
+        }
+    };
+    outbox.send(&answer);
 }

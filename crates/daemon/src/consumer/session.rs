@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use piste_ctf::{EventClass, StreamClass};
@@ -45,16 +44,16 @@ enum Mode {
     Recorder(Recorder),
 }
 
-/// What all sessions share.
+/// What the session's thread has.
 pub(super) struct Shared<'a> {
-    pub(super) outbox: &'a mut Outbox,
+    pub(super) outbox: &'a Outbox,
     pub(super) buffers: &'a mut Buffers,
     pub(super) fullest: &'a mut Fullest,
     pub(super) now: Instant,
 }
 
 impl Session {
-    pub(super) fn new(opening: Opening<'_>, outbox: &mut Outbox) -> Self {
+    pub(super) fn new(opening: Opening, outbox: &Outbox) -> Self {
         let Opening {
             session: id,
             output,
@@ -64,7 +63,7 @@ impl Session {
             rotation,
             archived,
         } = opening;
-        let (trace, error) = TraceFolder::open(output, owner, Metadata::new(trace), archived, rotation);
+        let (trace, error) = TraceFolder::open(&output, owner, Metadata::new(trace), archived, rotation);
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
@@ -110,17 +109,16 @@ impl Session {
 
     /// # Errors
     /// Why the memory cannot be read, as a sentence.
-    pub(super) fn add_ring_set(&mut self, source: Source, descriptor: OwnedFd) -> Result<(), String> {
+    pub(super) fn add_ring_set(&mut self, source: Source, memory: &impl AsFd) -> Result<(), String> {
         let key = source.key;
         if self.ring_sets.contains_key(&key) {
             return Ok(());
         }
-        let refuse = |why: &dyn std::fmt::Display| format!("ring set {key} of {}: {why}", source.program);
         let channel = self.channels.get(&source.stream_id);
-        let channel = channel.ok_or_else(|| refuse(&format!("no channel has number {}", source.stream_id)))?;
-        let ring_key = Key::new(key).ok_or_else(|| refuse(&"0 is no key"))?;
-        let memory = ChannelMemory::open(&descriptor, channel.geometry, ring_key).map_err(|error| refuse(&error))?;
-        let mut ring_set = RingSet::new(source, memory, Arc::new(descriptor));
+        let channel = channel.ok_or_else(|| format!("no channel has number {}", source.stream_id))?;
+        let ring_key = Key::new(key).ok_or("0 is no key")?;
+        let memory = ChannelMemory::open(memory, channel.geometry, ring_key).map_err(|error| error.to_string())?;
+        let mut ring_set = RingSet::new(source, memory);
         if self.stage.is_started() {
             ring_set.set_recording(true);
         }
@@ -129,9 +127,10 @@ impl Session {
     }
 
     /// The program is dead, or has other memory: what is in the ring set is the last of it.
-    pub(super) fn end_ring_set(&mut self, key: RingSetKey, life: Life, outbox: &mut Outbox) {
+    pub(super) fn end_ring_set(&mut self, key: RingSetKey, life: Life, outbox: &Outbox) {
         let Some(ring_set) = self.ring_sets.get_mut(&key) else {
-            return;
+            // It was done before; the message was lost.
+            return outbox.send(&ToControl::RingSetDone { key });
         };
         let was_current = ring_set.life == Life::Current;
         if ring_set.life != Life::Gone {
@@ -172,12 +171,15 @@ impl Session {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
+        if matches!(self.mode, Mode::Streaming) {
+            self.trace.note_clock();
+        }
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }
     }
 
     /// The ring set is done; what it wrote and lost stays in the totals.
-    pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &mut Outbox) {
+    pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &Outbox) {
         if let Some(mut ring_set) = self.ring_sets.remove(&key)
             && let Some(channel) = self.channels.get_mut(&ring_set.source.stream_id)
         {
@@ -191,7 +193,7 @@ impl Session {
         outbox.send(&ToControl::RingSetDone { key });
     }
 
-    fn answer(&mut self, requests: Vec<RequestId>, outbox: &mut Outbox) {
+    fn answer(&mut self, requests: Vec<RequestId>, outbox: &Outbox) {
         let totals = self.totals();
         for request in requests {
             outbox.send(&ToControl::Done {
@@ -202,7 +204,7 @@ impl Session {
     }
 
     /// Memory is bounded: the programs that died first go first.
-    fn find_dropped(&mut self, key: RingSetKey, outbox: &mut Outbox) {
+    fn find_dropped(&mut self, key: RingSetKey, outbox: &Outbox) {
         if let Some(RingSet { source, .. }) = self.ring_sets.get(&key) {
             let why = format!("it is dead, and {GONE_MAX} programs died after it");
             let what = format!("the events of {} are not kept: {why}", source.program);
@@ -211,7 +213,7 @@ impl Session {
     }
 
     /// Notes something that people should know about a channel, and tells control when it is new.
-    pub(super) fn find(&mut self, stream_id: u32, what: String, outbox: &mut Outbox) {
+    pub(super) fn find(&mut self, stream_id: u32, what: String, outbox: &Outbox) {
         if self
             .channels
             .get_mut(&stream_id)
@@ -227,7 +229,8 @@ impl Recording for Session {
         self.stage.is_started()
     }
 
-    fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+    fn start(&mut self, outbox: &Outbox) -> Result<(), Failure> {
+        self.trace.metadata.look_at_clock();
         if matches!(self.mode, Mode::Streaming)
             && let Err(error) = self.trace.write_metadata()
             && !self.trace.exists()
@@ -250,14 +253,15 @@ impl Recording for Session {
     }
 
     /// A session that streams has nothing to take a snapshot of.
-    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox) {
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &Outbox) {
+        self.trace.metadata.look_at_clock();
         match &mut self.mode {
             Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
             Mode::Streaming => service::refuse_snapshot(request, outbox),
         }
     }
 
-    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox) {
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &Outbox) {
         match self.mode {
             Mode::Recorder(_) => service::refuse_rotation(request, outbox),
             Mode::Streaming => self.trace.chunks.ask(request, rotation),
@@ -299,17 +303,5 @@ impl Recording for Session {
             totals.findings = self.channels[stream_id].findings.list().to_vec();
         }
         totals.into_values().collect()
-    }
-
-    /// The memory of its ring sets, which control may have to hand to programs again.
-    fn tell(&self, outbox: &mut Outbox) {
-        for (&key, ring_set) in &self.ring_sets {
-            let session = self.id;
-            let descriptor = Some(ring_set.descriptor.clone());
-            outbox.send_with(&ToControl::AdoptedRingSet { session, key }, descriptor);
-            if ring_set.is_recovered() {
-                outbox.send(&ToControl::RingRecovered { key });
-            }
-        }
     }
 }

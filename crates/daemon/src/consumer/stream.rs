@@ -240,6 +240,7 @@ impl Stream {
         packet[..header_bytes].copy_from_slice(&header.encode()[..header_bytes]);
 
         let entry = Entry::of(&header, self.end.data_bytes);
+        let _as_owner = self.paths.owner.enter().at(&self.paths.data)?;
         if let Err(error) = self.write_data(packet).and_then(|()| self.write_entry(&entry)) {
             self.cut();
             return Err(error);

@@ -108,7 +108,6 @@ impl Session {
                 _ if !has_moved => ring_set.take(shared.fullest, &mut desk).map(|()| false),
                 None if is_current && matches!(self.stage, Stage::Stopped) => Ok(true),
                 None if is_current => ring_set.take(shared.fullest, &mut desk).map(|()| true),
-                None if ring_set.is_moving(shared.now) => ring_set.take(shared.fullest, &mut desk).map(|()| false),
                 deadline => ring_set.finish(deadline.unwrap_or(shared.now + GIVE_UP_AFTER), &mut desk),
             };
             match finished {

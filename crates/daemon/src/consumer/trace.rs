@@ -77,6 +77,15 @@ impl TraceFolder {
         Ok(stream)
     }
 
+    /// Notes in the metadata that is there how far the trace's clock is from the wall clock now: recording begins, or a chunk or the session ends.
+    pub(super) fn note_clock(&mut self) {
+        self.metadata.look_at_clock();
+        if self.exists() {
+            // Without space, it says what was known before; packets that need a new class have it written again.
+            let _ = self.write_metadata();
+        }
+    }
+
     /// Writes what is new in the metadata; to be called before a packet is written.
     ///
     /// # Errors
@@ -105,6 +114,7 @@ impl TraceFolder {
         rotation: Rotation,
         now: Instant,
     ) -> Result<(), StorageError> {
+        self.note_clock();
         let next_uuid = rotation.next_uuid;
         let (metadata, owner) = (&self.metadata, self.chunks.owner().clone());
         self.chunks.begin(request, rotation, now, |folder| {

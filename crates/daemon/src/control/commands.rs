@@ -12,12 +12,12 @@ use piste_ctf::{EnvironmentValue, Trace};
 
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
-use super::output::{make_output, time_stamp};
+use super::output::{make_output, not_made, time_stamp};
 use super::waiting::Ended;
 use super::{clock, host, status};
 use crate::link::{Domain, RequestId, SessionId};
 use crate::person::Person;
-use crate::session::commands::RulesRequest;
+use crate::session::commands::{Asked, RulesRequest};
 use crate::session::settings::ChannelRequest;
 use crate::session::{Creator, Pending, Refusal, SessionIdentity};
 
@@ -39,11 +39,25 @@ pub type ChannelRules = (String, Vec<shown::EventRule>);
 impl Daemon {
     /// Creates a session and its folder.
     pub fn create_session(&mut self, wanted: SessionRequest, answer: Answer<shown::SessionStatus>) {
-        let created = self.try_create_session(wanted);
-        self.reply(answer, created.map(|session| self.status_of(session)));
+        let identity = match self.identify(wanted) {
+            Ok(identity) => identity,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        let (output, owner) = (identity.output.clone(), identity.owner.clone());
+        let make = move || make_output(&output, &owner);
+        self.with_files(make, move |daemon, made| {
+            let made = made.unwrap_or_else(|error| Err(not_made(&identity.output, &error)));
+            let created = made.and_then(|()| daemon.machine.create_session(identity));
+            let status = created.map(|session| {
+                daemon.watch_creator(session);
+                daemon.status_of(session)
+            });
+            daemon.reply(answer, status);
+        });
     }
 
-    fn try_create_session(&mut self, wanted: SessionRequest) -> Result<SessionId, Refusal> {
+    /// What a session is to be that somebody wants.
+    fn identify(&mut self, wanted: SessionRequest) -> Result<SessionIdentity, Refusal> {
         let stamp = time_stamp();
         let name = wanted.name.unwrap_or_else(|| format!("auto-{stamp}"));
         self.machine.check_session_name(&name)?;
@@ -65,9 +79,8 @@ impl Daemon {
                 None => PathBuf::new(),
             },
         };
-        make_output(&output, &wanted.owner)?;
         let trace = self.describe_trace(&name, &stamp);
-        let identity = SessionIdentity {
+        Ok(SessionIdentity {
             name,
             output,
             owner: wanted.owner,
@@ -76,10 +89,7 @@ impl Daemon {
             never_current: wanted.never_current,
             bound_to: wanted.bound_to,
             trace,
-        };
-        let session = self.machine.create_session(identity)?;
-        self.watch_creator(session);
-        Ok(session)
+        })
     }
 
     fn describe_trace(&mut self, session: &str, stamp: &str) -> Trace {
@@ -116,8 +126,8 @@ impl Daemon {
     }
 
     /// Begins to destroy a session; answers when its trace is whole.
-    pub fn destroy_session(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
-        match self.machine.find_session(session.as_deref()) {
+    pub fn destroy_session(&mut self, session: &Asked, answer: Answer<shown::SessionStatus>) {
+        match self.machine.find_own_session(session) {
             Ok(session) => self.end_session(session, |daemon, ended| daemon.reply(answer, ended)),
             Err(refusal) => self.reply(answer, Err(refusal)),
         }
@@ -127,7 +137,7 @@ impl Daemon {
     pub(super) fn end_session(
         &mut self,
         session: SessionId,
-        then: impl FnOnce(&mut Daemon, Result<shown::SessionStatus, Refusal>) + 'static,
+        then: impl FnOnce(&mut Daemon, Result<shown::SessionStatus, Refusal>) + Send + 'static,
     ) {
         let request = self.machine.destroy(session, clock::now());
         self.wait_for_consumer(session, request, move |daemon, outcome| {
@@ -140,12 +150,16 @@ impl Daemon {
                 daemon.after_rotations(vec![session], move |daemon| {
                     let ended = programs.and(kernel).map(|()| daemon.status_of(session));
                     let identity = daemon.machine.session(session).identity.clone();
-                    daemon.forget_session(session);
                     // Nothing was recorded: an empty folder is of no use. One that is not empty stays.
-                    if let Ok(_as_owner) = identity.owner.enter() {
-                        let _ = fs::remove_dir(identity.output);
-                    }
-                    then(daemon, ended);
+                    let remove = move || {
+                        if let Ok(_as_owner) = identity.owner.enter() {
+                            let _ = fs::remove_dir(identity.output);
+                        }
+                    };
+                    daemon.with_files(remove, move |daemon, _| {
+                        daemon.forget_session(session);
+                        then(daemon, ended);
+                    });
                 });
             });
         });
@@ -157,30 +171,26 @@ impl Daemon {
         self.creators.remove(&session);
         for domain in Domain::ALL {
             self.totals.remove(&(session, domain));
+            self.outdated.remove(&(session, domain));
         }
     }
 
     /// Makes a session the current one.
-    pub fn set_current(&mut self, session: &str, answer: Answer<()>) {
+    pub fn set_current(&mut self, session: &Asked, answer: Answer<()>) {
         let set = self.machine.set_current(session);
         self.reply(answer, set);
     }
 
     /// Has events written that wait for their sub-buffer to be full.
-    pub fn flush(&mut self, session: Option<String>, answer: Answer<()>) {
-        let session = self.machine.find_session(session.as_deref());
+    pub fn flush(&mut self, session: &Asked, answer: Answer<()>) {
+        let session = self.machine.find_session(session);
         let told = session.and_then(|session| self.machine.flush(session));
         self.reply(answer, told);
     }
 
     /// Makes a channel.
-    pub fn enable_channel(
-        &mut self,
-        session: Option<String>,
-        wanted: &ChannelRequest,
-        answer: Answer<shown::ChannelSettings>,
-    ) {
-        let session = self.machine.find_session(session.as_deref());
+    pub fn enable_channel(&mut self, session: &Asked, wanted: &ChannelRequest, answer: Answer<shown::ChannelSettings>) {
+        let session = self.machine.find_own_session(session);
         let enabled = session.and_then(|session| self.machine.enable_channel(session, wanted));
         self.reply(answer, enabled.map(|settings| status::settings(&settings)));
     }
@@ -188,12 +198,12 @@ impl Daemon {
     /// Adds rules; answers when the programs follow them.
     pub fn enable_event(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         channel: Option<String>,
         wanted: &RulesRequest,
         answer: Answer<ChannelRules>,
     ) {
-        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+        let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, pending) = self.machine.enable_event(session, channel.as_deref(), wanted)?;
             Ok((session, channel, pending))
         });
@@ -203,12 +213,12 @@ impl Daemon {
     /// Disables rules; answers when the programs follow them.
     pub fn disable_event(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         channel: Option<String>,
         patterns: &[String],
         answer: Answer<ChannelRules>,
     ) {
-        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+        let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, pending) = self.machine.disable_event(session, channel.as_deref(), patterns)?;
             Ok((session, channel, pending))
         });
@@ -230,7 +240,14 @@ impl Daemon {
     }
 
     /// Ends pisted, once no session is left.
-    pub fn shutdown(&mut self, force: bool, answer: Answer<()>) {
+    pub fn shutdown(&mut self, force: bool, by: &Person, answer: Answer<()>) {
+        if by.uid().is_some() {
+            let refusal = Refusal::NoPermission {
+                what: "ending root's pisted".into(),
+                mend: "it serves others too; only root ends it".into(),
+            };
+            return self.reply(answer, Err(refusal));
+        }
         let sessions = self.machine.open_session_ids();
         if !force && !sessions.is_empty() {
             let name = |&session: &SessionId| self.machine.session(session).identity.name.clone();

@@ -8,32 +8,50 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use piste_abi::PISTE_MESSAGE_BYTES_MAX;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::complaints::Complaints;
 use super::host;
 use super::poll::{Poll, Source};
+use super::turns::Turns;
 use crate::datagrams::{Datagrams, Descriptors, Received};
-use crate::description::{Interner, Malformed};
+use crate::description::{Interner, KEPT_BYTES_MAX, Malformed};
 use crate::message::{self, FromProgram, Hello, ToProgram};
 use crate::session::{Machine, ProgramId};
+use crate::shares::{Holdings, Users};
 
 /// What may wait for a program that does not read, in bytes: more than the longest list of events to enable.
 const WAITING_BYTES_MAX: usize = 2 << 20;
-/// Datagrams taken from one program before others have their turn.
+/// What may wait for all programs together.
+const ALL_WAITING_BYTES_MAX: usize = 256 << 20;
+/// Connections accepted before others have their turn, and datagrams taken from one program ...
 const TURN_COUNT_MAX: usize = 64;
+/// ... unless they take longer than this.
+const TURN_TIME_MAX: Duration = Duration::from_millis(1);
+/// Turns for what a process sent before it ended: its socket held no more.
+const LAST_TURN_COUNT_MAX: usize = 16;
 /// Descriptors that are kept for everything but programs.
 const DESCRIPTOR_RESERVE_COUNT: u64 = 128;
-/// Connections of one user who is not root and not pisted's own.
-const USER_CONNECTION_COUNT_MAX: usize = 4096;
+/// Connections, also where there are descriptors for more.
+const CONNECTION_COUNT_MAX: u64 = 65_536;
+
+/// How many connections there can be, and how many ring sets: each takes two descriptors of pisted's.
+pub fn count_max(descriptor_count_max: u64) -> usize {
+    (descriptor_count_max.saturating_sub(DESCRIPTOR_RESERVE_COUNT) / 4).min(CONNECTION_COUNT_MAX) as usize
+}
 
 /// All connections.
 #[derive(Debug)]
 pub struct Connections {
     listener: OwnedFd,
+    /// For a connection that there is no descriptor for.
+    reserve: Option<OwnedFd>,
     /// By number; a number is never used again.
     connections: HashMap<u64, Connection>,
     by_program: HashMap<ProgramId, u64>,
@@ -42,7 +60,14 @@ pub struct Connections {
     watched: HashMap<ProgramId, Watch>,
     last_number: u64,
     connection_count_max: usize,
-    interner: Interner,
+    turns: Turns,
+    users: Users,
+    /// Connections, by user.
+    holdings: Holdings,
+    /// Bytes that wait to be sent, by user.
+    waiting_holdings: Holdings,
+    /// Of each user with a connection.
+    interners: HashMap<u32, Interner>,
     buffer: Vec<u8>,
     confirmed: Vec<(ProgramId, u64)>,
     complaints: Complaints,
@@ -51,6 +76,8 @@ pub struct Connections {
 #[derive(Debug)]
 struct Connection {
     datagrams: Datagrams,
+    /// Of them, in `waiting_holdings`.
+    held_waiting_bytes: usize,
     uid: u32,
     pid: i32,
     program: Option<ProgramId>,
@@ -78,9 +105,13 @@ impl From<Malformed> for End {
     }
 }
 
+fn open_reserve() -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::open("/", flags, Mode::empty())?)
+}
+
 impl Connections {
-    /// Accepts connections from a listening socket, as many as the descriptors allow when each program has
-    /// one channel: a socket, a process, a ring set.
+    /// Accepts connections from a listening socket, as many as [`count_max`] says.
     ///
     /// # Errors
     /// The socket cannot be polled.
@@ -88,59 +119,68 @@ impl Connections {
         poll.add(&listener, Source::Listener)?;
         Ok(Connections {
             listener,
+            reserve: Some(open_reserve()?),
             connections: HashMap::new(),
             by_program: HashMap::new(),
             watches: HashMap::new(),
             watched: HashMap::new(),
             last_number: 0,
-            connection_count_max: (descriptor_count_max.saturating_sub(DESCRIPTOR_RESERVE_COUNT) / 3) as usize,
-            interner: Interner::default(),
+            connection_count_max: count_max(descriptor_count_max),
+            turns: Turns::default(),
+            users: Users::of_this_process(),
+            holdings: Holdings::default(),
+            waiting_holdings: Holdings::default(),
+            interners: HashMap::new(),
             buffer: Vec::new(),
             confirmed: Vec::new(),
             complaints: Complaints::default(),
         })
     }
 
-    /// Takes the connections that wait, and what was sent over them: a program that connects has much to say at once.
+    /// Takes the connections that wait. A program that connects has much to say at once.
     pub fn accept(&mut self, poll: &Poll, machine: &mut Machine) {
         for _ in 0..TURN_COUNT_MAX {
-            let Ok(socket) = net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
-                return;
+            let socket = match net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => socket,
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // The one in reserve takes it, so that it does not wait, and the loop with it.
+                    self.reserve = None;
+                    drop(net::accept_with(&self.listener, SocketFlags::CLOEXEC));
+                    self.reserve = open_reserve().ok();
+                    return self.refuse("pisted has no descriptor left (ulimit -n)", machine);
+                }
+                Err(_) => return,
             };
             match self.admit(socket, poll) {
-                Ok(number) => self.serve(number, poll, machine),
-                Err(reason) => self.complaints.add(&format!("a program could not register: {reason}")),
+                Ok(number) => self.is_ready(number),
+                Err(reason) => self.refuse(&reason.to_string(), machine),
             }
         }
+    }
+
+    fn refuse(&mut self, why: &str, machine: &mut Machine) {
+        self.complaints.add(&format!("a program could not register: {why}"));
+        machine.not_registered(why);
     }
 
     fn admit(&mut self, socket: OwnedFd, poll: &Poll) -> io::Result<u64> {
         let peer = net::sockopt::socket_peercred(&socket)?;
         let uid = peer.uid.as_raw();
-        if self.connections.len() >= self.connection_count_max {
-            let limit = self.connection_count_max;
+        if !self.users.permit(&self.holdings, uid, 1, self.connection_count_max) {
+            let (count, share) = (self.holdings.of(uid), self.users.share(uid, self.connection_count_max));
             return Err(io::Error::other(format!(
-                "{limit} are connected; allow pisted more open files (ulimit -n)"
-            )));
-        }
-        let is_stranger = uid != 0 && uid != rustix::process::geteuid().as_raw();
-        let of_user = || {
-            self.connections
-                .values()
-                .filter(|connection| connection.uid == uid)
-                .count()
-        };
-        if is_stranger && of_user() >= USER_CONNECTION_COUNT_MAX {
-            return Err(io::Error::other(format!(
-                "user {uid} has {USER_CONNECTION_COUNT_MAX} connected"
+                "{} are connected, {count} of them of user {uid}, who may have {share}; allow pisted more open files (ulimit -n)",
+                self.connections.len()
             )));
         }
         let number = self.next_number();
         poll.add(&socket, Source::Connection(number))?;
+        self.holdings.add(uid, 1);
         self.connections.insert(
             number,
             Connection {
                 datagrams: Datagrams::new(socket, WAITING_BYTES_MAX),
+                held_waiting_bytes: 0,
                 uid,
                 pid: peer.pid.as_raw_nonzero().get(),
                 program: None,
@@ -155,10 +195,36 @@ impl Connections {
         self.last_number
     }
 
+    /// There is something to read or write on a connection.
+    pub fn is_ready(&mut self, number: u64) {
+        if let Some(connection) = self.connections.get(&number) {
+            self.turns.add(connection.uid, number);
+        }
+    }
+
+    /// Whether a connection waits for its turn.
+    pub fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Serves the connection whose turn it is. False when none waits.
+    pub fn serve_next(&mut self, poll: &Poll, machine: &mut Machine) -> bool {
+        let next = self.turns.take();
+        if let Some(number) = next {
+            self.serve(number, poll, machine);
+        }
+        next.is_some()
+    }
+
     /// Reads what a program sent, and sends what waits for it.
-    pub fn serve(&mut self, number: u64, poll: &Poll, machine: &mut Machine) {
+    fn serve(&mut self, number: u64, poll: &Poll, machine: &mut Machine) {
         match self.receive(number, poll, machine) {
-            Ok(_) => self.flush(number, poll, machine),
+            Ok(more) => {
+                self.flush(number, poll, machine);
+                if more {
+                    self.is_ready(number);
+                }
+            }
             Err(end) => self.end(number, end, machine),
         }
     }
@@ -179,13 +245,21 @@ impl Connections {
         poll: &Poll,
         machine: &mut Machine,
     ) -> Result<bool, End> {
-        for _ in 0..TURN_COUNT_MAX {
+        let end = Instant::now() + TURN_TIME_MAX;
+        for taken in 0..TURN_COUNT_MAX {
             let Some(connection) = self.connections.get(&number) else {
                 return Ok(false);
             };
+            if taken > 0 && Instant::now() >= end {
+                return Ok(true);
+            }
             match connection.datagrams.receive(buffer, Descriptors::Ignored) {
                 Ok(Received::Datagram { bytes, .. }) => {
-                    let message = message::parse(&buffer[..bytes], &mut self.interner)?;
+                    let user = connection.uid;
+                    let kept_bytes_max = self.users.share(user, KEPT_BYTES_MAX);
+                    let interner = self.interners.entry(user);
+                    let interner = interner.or_insert_with(|| Interner::new(kept_bytes_max));
+                    let message = message::parse(&buffer[..bytes], interner)?;
                     self.take(number, message, poll, machine)?;
                 }
                 Ok(Received::Empty) => return Ok(false),
@@ -210,6 +284,7 @@ impl Connections {
             (Some(id), FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
             (Some(id), FromProgram::Refused { key, reason }) => machine.refused(id, key, &reason),
             (Some(id), FromProgram::Sync { token }) => machine.sync(id, token),
+            (Some(id), FromProgram::Late) => machine.late(id),
             (Some(id), FromProgram::Synced { token }) => self.confirmed.push((id, token)),
         }
         Ok(())
@@ -227,13 +302,14 @@ impl Connections {
         connection.program = Some(id);
         let start = host::process_start(id.pid).unwrap_or(0);
         if let Some(earlier) = self.by_program.insert(id, number) {
-            self.connections.remove(&earlier);
+            self.remove(earlier);
             machine.disconnected(id);
         }
-        if !self.watch(id, poll) {
-            return Err(End::Closed);
-        }
+        let lives = self.watch(id, poll);
         machine.hello(id, uid, start, hello);
+        if !lives {
+            machine.ended_before(id);
+        }
         Ok(())
     }
 
@@ -272,14 +348,18 @@ impl Connections {
             return;
         };
         if let Some(&number) = self.by_program.get(&id) {
-            let end = loop {
+            // Another process may still have the socket, and send on.
+            let mut end = End::Closed;
+            for _ in 0..LAST_TURN_COUNT_MAX {
                 match self.receive(number, poll, machine) {
                     Ok(true) => {}
-                    // Another process may still have the socket.
-                    Ok(false) => break End::Closed,
-                    Err(end) => break end,
+                    Ok(false) => break,
+                    Err(why) => {
+                        end = why;
+                        break;
+                    }
                 }
-            };
+            }
             self.end(number, end, machine);
         }
         self.unwatch(id);
@@ -317,7 +397,26 @@ impl Connections {
                 Err(_) => return self.end(number, End::Closed, machine),
             }
         }
-        self.poll_for_writing(number, poll);
+        if self.hold_waiting(number) {
+            return self.poll_for_writing(number, poll);
+        }
+        let what = "programs of its user do not read their messages, and too many bytes wait for them".into();
+        self.end(number, End::Misbehaved(what), machine);
+    }
+
+    /// Counts what waits for a program among what waits for its user's. False when that is too much.
+    fn hold_waiting(&mut self, number: u64) -> bool {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return true;
+        };
+        let (user, waiting_bytes) = (connection.uid, connection.datagrams.waiting_bytes());
+        self.waiting_holdings.remove(user, connection.held_waiting_bytes);
+        let permitted = self
+            .users
+            .permit(&self.waiting_holdings, user, waiting_bytes, ALL_WAITING_BYTES_MAX);
+        self.waiting_holdings.add(user, waiting_bytes);
+        connection.held_waiting_bytes = waiting_bytes;
+        permitted
     }
 
     fn flush(&mut self, number: u64, poll: &Poll, machine: &mut Machine) {
@@ -327,6 +426,7 @@ impl Connections {
         if connection.datagrams.flush().is_err() {
             return self.end(number, End::Closed, machine);
         }
+        self.hold_waiting(number);
         self.poll_for_writing(number, poll);
     }
 
@@ -341,8 +441,19 @@ impl Connections {
         }
     }
 
+    fn remove(&mut self, number: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&number)?;
+        let user = connection.uid;
+        self.waiting_holdings.remove(user, connection.held_waiting_bytes);
+        self.holdings.remove(user, 1);
+        if self.holdings.of(user) == 0 {
+            self.interners.remove(&user);
+        }
+        Some(connection)
+    }
+
     fn end(&mut self, number: u64, end: End, machine: &mut Machine) {
-        let Some(connection) = self.connections.remove(&number) else {
+        let Some(connection) = self.remove(number) else {
             return;
         };
         let who = match connection.program {

@@ -10,8 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::daemon::Daemon;
 use super::host;
 use super::poll::Source;
+use super::rotation::destroyed_meanwhile;
 use crate::link::SessionId;
-use crate::session::{Creator, Session, SessionState};
+use crate::session::{Creator, Refusal, Session, SessionState};
 
 /// A process that runs.
 pub fn of(pid: Pid) -> Creator {
@@ -69,6 +70,14 @@ impl Daemon {
         } else {
             self.end_session(session, |_, _| {});
         }
+    }
+
+    /// For what goes on with a session after a while.
+    pub(super) fn still_open(&self, session: SessionId) -> Result<(), Refusal> {
+        if self.is_open(session) {
+            return Ok(());
+        }
+        Err(destroyed_meanwhile())
     }
 
     /// Nobody destroys it yet.

@@ -29,6 +29,8 @@ use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long the consumer may take to say how much there is.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long programs are served before people and consumers are looked after again.
+const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// What to do when a wait is over.
 pub type Then = Box<dyn FnOnce(&mut Daemon, Ended)>;
@@ -45,6 +47,8 @@ pub struct Daemon {
     pub started: Instant,
     /// The totals that the consumers stated last.
     pub totals: HashMap<(SessionId, Domain), Vec<ChannelTotals>>,
+    /// Why these are not of now.
+    pub(super) outdated: HashMap<(SessionId, Domain), String>,
     /// Set when it is time to end.
     pub ending: bool,
     pub(super) poll: Poll,
@@ -90,6 +94,7 @@ impl Daemon {
             clock: parts.clock,
             started: now,
             totals: HashMap::new(),
+            outdated: HashMap::new(),
             ending: false,
             poll: parts.poll,
             journal: parts.journal,
@@ -113,27 +118,43 @@ impl Daemon {
     /// # Errors
     /// Only for what is a bug here.
     pub fn run(&mut self) -> io::Result<()> {
+        let served = self.serve();
+        match served {
+            Ok(()) => self.journal.close(),
+            Err(_) => self.journal.fail(),
+        }
+        served.map(|()| self.take_leave())
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
         while !self.ending {
-            let timeout = self
-                .deadline()
-                .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let timeout = if self.connections.has_turns() {
+                Some(Duration::ZERO)
+            } else {
+                self.deadline()
+                    .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            };
             for source in self.poll.wait(timeout)? {
                 match source {
                     Source::Listener => self.connections.accept(&self.poll, &mut self.machine),
                     Source::Commands => self.obey(),
                     Source::Consumer(domain) => self.serve_consumer(domain),
                     Source::Signal => self.ending = true,
-                    Source::Connection(number) => self.connections.serve(number, &self.poll, &mut self.machine),
+                    Source::Connection(number) => self.connections.is_ready(number),
                     Source::Process(watch) => self.connections.process_ended(watch, &self.poll, &mut self.machine),
                     Source::Creator(session) => self.creator_ended(session),
                 }
                 self.carry_out();
             }
+            let end = Instant::now() + TURNS_TIME_MAX;
+            while Instant::now() < end && self.connections.serve_next(&self.poll, &mut self.machine) {
+                self.carry_out();
+            }
             self.replace_consumers();
             self.end_waits();
             self.look_idle();
+            self.journal.look_at_time();
         }
-        self.take_leave();
         Ok(())
     }
 
@@ -196,7 +217,9 @@ impl Daemon {
         loop {
             for (program, token) in self.connections.take_confirmed() {
                 self.waiting.confirmed(program, token);
+                self.machine.confirmed(program, token);
             }
+            self.carry_out();
             let machine = &self.machine;
             let ended = self
                 .waiting

@@ -94,6 +94,12 @@ pub fn group_id(name: &str) -> Option<u32> {
     entries.find(|entry| entry[0] == name)?.get(2)?.parse().ok()
 }
 
+/// The memory of the computer.
+pub fn memory_bytes() -> usize {
+    let known = rustix::system::sysinfo();
+    (known.totalram as usize).saturating_mul(known.mem_unit as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

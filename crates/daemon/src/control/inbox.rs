@@ -99,11 +99,6 @@ impl Inbox {
         self.shared.connection_count.fetch_add(1, Ordering::Relaxed);
         Connected(Arc::downgrade(&self.shared))
     }
-
-    /// Clients that are connected.
-    pub fn connection_count(&self) -> usize {
-        self.shared.connection_count.load(Ordering::Relaxed)
-    }
 }
 
 impl Shared {

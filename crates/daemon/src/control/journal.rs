@@ -8,7 +8,8 @@
 //! {"started":{"session":1,"at":{...}}}
 //! ```
 //!
-//! It holds for one boot: ring memory and processes are gone after that. Once it has grown, it starts anew with a summary.
+//! It holds for one boot: ring memory and processes are gone after that. Once it has grown, it starts anew with a summary. A line that
+//! pisted does not survive is set aside (trial.rs).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::trial::Trial;
+use crate::link::SessionId;
 use crate::session::{Change, Sessions};
 
 const FORMAT: u32 = 1;
@@ -32,6 +35,9 @@ pub struct Journal {
     bytes: u64,
     /// When it was begun.
     first_bytes: u64,
+    /// The last line.
+    last: Vec<u8>,
+    trial: Trial,
 }
 
 /// What a journal said.
@@ -41,6 +47,8 @@ pub struct Past {
     pub sessions: Sessions,
     /// What was wrong with it; sentences.
     pub findings: Vec<String>,
+    /// What was set aside: the session that it was about, and a sentence.
+    pub set_aside: Vec<(Option<SessionId>, String)>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,9 +57,21 @@ struct Header {
     boot: String,
 }
 
+/// The lines of a journal, replayed.
+#[derive(Default)]
+struct Lines<'a> {
+    /// Those that count.
+    good: Vec<&'a [u8]>,
+    /// Those that pisted did not survive, and those that make no sense without them.
+    aside: Vec<&'a [u8]>,
+    /// What follows the good ones makes no sense.
+    is_damaged: bool,
+}
+
 impl Journal {
     /// Opens the journal of a run folder, or begins one, and reads what it says. A line that makes no sense, and what follows
-    /// it, is cut off; a whole copy stays beside it then.
+    /// it, is cut off; a whole copy stays beside it then. A line with which pisted ended twice is set aside, into a file beside the journal,
+    /// with those that make no sense without it.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -61,56 +81,41 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
+        let mut trial = Trial::open(&path.with_extension("trial"));
         let mut past = Past::default();
-        let good_bytes = replay(&bytes, boot, &mut past);
-        if good_bytes < bytes.len() {
+        let lines = replay(&bytes, boot, &mut trial, &mut past);
+        trial.replayed();
+        if lines.is_damaged {
             let copy = path.with_extension("damaged");
             fs::write(&copy, &bytes)?;
             past.findings
                 .push(format!("a copy of the damaged journal is at {}", copy.display()));
         }
-        if good_bytes == 0 {
-            let journal = Journal::begin(path, boot, &[])?;
-            return Ok((journal, past));
+        if !lines.aside.is_empty() {
+            let aside = path.with_extension("aside");
+            let mut options = OpenOptions::new();
+            let mut file = options.create(true).append(true).mode(0o600).open(&aside)?;
+            file.write_all(&lines.aside.concat())?;
+            past.set_aside = lines.aside.iter().map(|line| set_aside(line, &aside)).collect();
         }
-        let file = OpenOptions::new().append(true).open(path)?;
-        file.set_len(good_bytes as u64)?;
-        Ok((
-            Journal {
-                path: path.into(),
-                boot: boot.into(),
-                file,
-                bytes: good_bytes as u64,
-                first_bytes: good_bytes as u64,
-            },
-            past,
-        ))
-    }
-
-    /// Puts a new journal in the place of an old one, at once.
-    fn begin(path: &Path, boot: &str, first: &[Change]) -> io::Result<Journal> {
-        let mut text = line(&Header {
-            journal: FORMAT,
-            boot: boot.into(),
-        });
-        text.extend(first.iter().flat_map(line));
-        let new_path = path.with_extension("new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new_path)?;
-        file.write_all(&text)?;
-        fs::rename(&new_path, path)?;
-        let file = OpenOptions::new().append(true).open(path)?;
-        Ok(Journal {
+        let text = match lines.good.is_empty() {
+            true => line(&Header::of(boot)),
+            false => lines.good.concat(),
+        };
+        let file = match text == bytes {
+            true => OpenOptions::new().append(true).open(path)?,
+            false => put(path, &text)?,
+        };
+        let journal = Journal {
             path: path.into(),
             boot: boot.into(),
             file,
             bytes: text.len() as u64,
             first_bytes: text.len() as u64,
-        })
+            last: lines.good.last().map(|line| line.to_vec()).unwrap_or_default(),
+            trial,
+        };
+        Ok((journal, past))
     }
 
     /// Appends changes.
@@ -124,6 +129,7 @@ impl Journal {
             return Err(error);
         }
         self.bytes += text.len() as u64;
+        self.last = changes.last().map(line).unwrap_or_default();
         Ok(())
     }
 
@@ -137,9 +143,60 @@ impl Journal {
     /// # Errors
     /// The new file could not be written. The old one is still there then.
     pub fn begin_again(&mut self, summary: &[Change]) -> io::Result<()> {
-        *self = Journal::begin(&self.path, &self.boot, summary)?;
+        let mut text = line(&Header::of(&self.boot));
+        text.extend(summary.iter().flat_map(line));
+        self.file = put(&self.path, &text)?;
+        self.bytes = text.len() as u64;
+        self.first_bytes = self.bytes;
+        self.last = summary.last().map(line).unwrap_or_default();
         Ok(())
     }
+
+    /// Looks whether pisted has survived what an earlier one may have ended with.
+    pub fn look_at_time(&mut self) {
+        self.trial.look_at_time();
+    }
+
+    /// Pisted ends as it should: no line is why.
+    pub fn close(&mut self) {
+        self.trial.survived();
+    }
+
+    /// Pisted ends because something failed: the last line may be why.
+    pub fn fail(&mut self) {
+        self.trial.failed(&self.last);
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail();
+        }
+    }
+}
+
+impl Header {
+    fn of(boot: &str) -> Header {
+        Header {
+            journal: FORMAT,
+            boot: boot.into(),
+        }
+    }
+}
+
+/// Puts a new journal in the place of an old one, at once.
+fn put(path: &Path, text: &[u8]) -> io::Result<File> {
+    let new_path = path.with_extension("new");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new_path)?;
+    file.write_all(text)?;
+    fs::rename(&new_path, path)?;
+    OpenOptions::new().append(true).open(path)
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
@@ -148,28 +205,39 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     text
 }
 
-/// Applies the lines to `past`, and says how many bytes made sense.
-fn replay(bytes: &[u8], boot: &str, past: &mut Past) -> usize {
-    let mut good_bytes = 0;
-    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+/// Applies the lines to `past`, but for one that pisted does not survive.
+fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -> Lines<'a> {
+    let mut lines = Lines::default();
+    let all: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
+    let condemned = trial.condemned();
+    let condemned = condemned.and_then(|entry| all.iter().rposition(|line| *line == entry.as_bytes()));
+    for (index, &line) in all.iter().enumerate() {
         let number = index + 1;
         let finding = if line.last() != Some(&b'\n') {
             format!("the journal's last line, {number}, is not whole; it was cut off")
         } else if number == 1 {
             match serde_json::from_slice::<Header>(line) {
-                Ok(header) if header.journal == FORMAT && header.boot == boot => {
-                    good_bytes += line.len();
+                Ok(header) if header == Header::of(boot) => {
+                    lines.good.push(line);
                     continue;
                 }
                 // Of an earlier boot: nothing of it is left but the traces.
-                Ok(header) if header.journal == FORMAT => return 0,
+                Ok(header) if header.journal == FORMAT => return lines,
                 _ => "the journal's first line is not one of this pisted; it was set aside".into(),
             }
+        } else if condemned == Some(index) {
+            lines.aside.push(line);
+            continue;
         } else {
+            trial.replays(line);
             match serde_json::from_slice::<Change>(line).map_err(|error| error.to_string()) {
                 Ok(change) => match past.sessions.apply(change) {
                     Ok(()) => {
-                        good_bytes += line.len();
+                        lines.good.push(line);
+                        continue;
+                    }
+                    Err(_) if !lines.aside.is_empty() => {
+                        lines.aside.push(line);
                         continue;
                     }
                     Err(error) => format!("line {number} of the journal does not fit, it was cut off there: {error}"),
@@ -178,9 +246,23 @@ fn replay(bytes: &[u8], boot: &str, past: &mut Past) -> usize {
             }
         };
         past.findings.push(finding);
-        return good_bytes;
+        lines.is_damaged = true;
+        return lines;
     }
-    good_bytes
+    lines
+}
+
+/// What is said of a line that was set aside, and the session that it was about.
+fn set_aside(line: &[u8], aside: &Path) -> (Option<SessionId>, String) {
+    let value: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+    let change = value.as_object().and_then(|change| change.iter().next());
+    let session = change.and_then(|(_, about)| about.get("session")?.as_u64());
+    let name = change.map_or("a change", |(name, _)| name);
+    let what = format!(
+        "pisted ended twice over a change of the sessions ({name}); it was undone, with what it led to, and is kept in {}",
+        aside.display()
+    );
+    (session, what)
 }
 
 #[cfg(test)]
@@ -245,6 +327,39 @@ mod tests {
         }
         let unfit = "{\"session_ended\":{\"session\":4}}\n";
         assert_eq!(check(&(good.clone() + unfit + &good)), (5, 2, good.clone()));
+    }
+
+    #[test]
+    fn a_line_that_pisted_does_not_survive_is_set_aside_with_what_follows_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let change = |last_session: u64| String::from_utf8(line(&numbers(last_session))).unwrap();
+        let unfit = "{\"session_ended\":{\"session\":4}}\n";
+        fs::write(&path, header() + &change(3) + &change(7) + unfit + &change(5)).unwrap();
+        let suspect = |ends: u32| {
+            let mut trial = serde_json::Map::new();
+            trial.insert("ends".into(), ends.into());
+            trial.insert("entry".into(), change(7).into());
+            fs::write(path.with_extension("trial"), serde_json::to_vec(&trial).unwrap()).unwrap();
+        };
+        suspect(2);
+        let (mut journal, past) = Journal::open(&path, BOOT).unwrap();
+        assert_eq!(past.sessions.next_session(), 6);
+        assert!(past.findings.is_empty(), "{:?}", past.findings);
+        assert_eq!(past.set_aside.len(), 2);
+        assert!(past.set_aside[0].1.contains("numbers_used"), "{:?}", past.set_aside);
+        assert_eq!(past.set_aside[1].0, Some(4));
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!(read(&path), header() + &change(3) + &change(5));
+        assert_eq!(read(&path.with_extension("aside")), change(7) + unfit);
+        journal.append(&[numbers(8)]).unwrap();
+        drop(journal);
+        let (_, past) = Journal::open(&path, BOOT).unwrap();
+        assert_eq!((past.sessions.next_session(), past.set_aside.len()), (9, 0));
+        // Once is no reason.
+        fs::write(&path, header() + &change(7)).unwrap();
+        suspect(1);
+        assert_eq!(Journal::open(&path, BOOT).unwrap().1.sessions.next_session(), 8);
     }
 
     #[test]

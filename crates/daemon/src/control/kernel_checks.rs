@@ -12,7 +12,7 @@ use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::kernel::pattern;
 
-/// Whether the kernel can do what the rules say, about files that all of these people may read. What goes wrong later, because a file changes or a module goes, is a finding of the
+/// Whether the kernel can do what the rules say, about files that all of these people may read, and whether all of them may ask for it. What goes wrong later, because a file changes or a module goes, is a finding of the
 /// channel.
 ///
 /// # Errors
@@ -24,7 +24,8 @@ pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> R
         let mut of_probe = Vec::new();
         for person in people {
             let _as_person = person.enter().map_err(not_entered)?;
-            of_probe = probe::check(&rule.source).map_err(|error| invalid_probe(place(&rule.source), &error))?;
+            of_probe = probe::check(&rule.source, person.asker())
+                .map_err(|error| refused_probe(place(&rule.source), error))?;
         }
         resolve::check_fields(rule, &meant, of_probe, catalog).map_err(|NoField { field, nearest }| {
             Refusal::NoField {
@@ -63,10 +64,13 @@ pub fn not_entered(error: io::Error) -> Refusal {
 }
 
 /// A probe that is refused, as the interface has it.
-pub fn invalid_probe(probe: String, error: &ProbeError) -> Refusal {
-    Refusal::InvalidProbe {
-        probe,
-        reason: error.to_string(),
+pub fn refused_probe(probe: String, error: ProbeError) -> Refusal {
+    match error {
+        ProbeError::RootOnly { what, mend } => Refusal::NoPermission { what, mend },
+        error => Refusal::InvalidProbe {
+            probe,
+            reason: error.to_string(),
+        },
     }
 }
 

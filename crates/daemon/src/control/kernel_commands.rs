@@ -10,6 +10,7 @@ use super::kernel_words;
 use crate::link::{RequestId, SessionId};
 use crate::person::Person;
 use crate::session::Refusal;
+use crate::session::commands::Asked;
 use crate::session::settings::ChannelRequest;
 
 /// A kernel channel's name and rules.
@@ -25,8 +26,8 @@ pub struct Prepared {
 
 impl Daemon {
     /// Whether a session is there, before the kernel is asked anything for it.
-    pub fn prepare_for_kernel(&mut self, session: Option<&str>, answer: Answer<Prepared>) {
-        let prepared = self.machine.find_session(session).map(|session| Prepared {
+    pub fn prepare_for_kernel(&mut self, session: &Asked, answer: Answer<Prepared>) {
+        let prepared = self.machine.find_own_session(session).map(|session| Prepared {
             cpu_count: self.machine.host().ring_count,
             owner: self.machine.session(session).identity.owner.clone(),
         });
@@ -36,11 +37,11 @@ impl Daemon {
     /// Makes a kernel channel; answers when it records, in a session that does.
     pub fn enable_kernel_channel(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         wanted: &ChannelRequest,
         answer: Answer<shown::ChannelSettings>,
     ) {
-        let enabled = self.machine.find_session(session.as_deref()).and_then(|session| {
+        let enabled = self.machine.find_own_session(session).and_then(|session| {
             let (channel, request) = self.machine.enable_kernel_channel(session, wanted)?;
             Ok((session, kernel_words::settings(&channel), request))
         });
@@ -50,12 +51,12 @@ impl Daemon {
     /// Adds rules to a kernel channel; answers when the kernel follows them.
     pub fn enable_kernel_event(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         channel: Option<String>,
         rules: Vec<Rule>,
         answer: Answer<KernelChannelRules>,
     ) {
-        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+        let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, request) = self.machine.enable_kernel_event(session, channel.as_deref(), rules)?;
             Ok((session, self.kernel_channel_rules(session, channel), request))
         });
@@ -65,12 +66,12 @@ impl Daemon {
     /// Disables rules of a kernel channel; answers when the kernel follows.
     pub fn disable_kernel_event(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         channel: Option<String>,
         patterns: &[String],
         answer: Answer<KernelChannelRules>,
     ) {
-        let changed = self.machine.find_session(session.as_deref()).and_then(|session| {
+        let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, request) = self
                 .machine
                 .disable_kernel_event(session, channel.as_deref(), patterns)?;
@@ -85,15 +86,15 @@ impl Daemon {
     }
 
     /// Says what the kernel channels of a session are about; answers when the kernel follows.
-    pub fn set_tracked(&mut self, session: Option<String>, tracked: Tracked, answer: Answer<()>) {
-        let found = self.machine.find_session(session.as_deref());
+    pub fn set_tracked(&mut self, session: &Asked, tracked: Tracked, answer: Answer<()>) {
+        let found = self.machine.find_own_session(session);
         let set = found.map(|session| (session, (), self.machine.set_tracked(session, tracked)));
         self.answer_after_kernel(set, answer);
     }
 
     /// Writes the state of the system into the trace once more.
-    pub fn regenerate_state_dump(&mut self, session: Option<String>, answer: Answer<()>) {
-        let asked = self.machine.find_session(session.as_deref()).and_then(|session| {
+    pub fn regenerate_state_dump(&mut self, session: &Asked, answer: Answer<()>) {
+        let asked = self.machine.find_own_session(session).and_then(|session| {
             let request = self.machine.regenerate_state_dump(session)?;
             Ok((session, (), Some(request)))
         });

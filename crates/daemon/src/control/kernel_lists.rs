@@ -7,9 +7,10 @@ use piste_control::interface as shown;
 use piste_kernel::layout::Layout;
 use piste_kernel::list::{self, ListedEvent, ListedField, ListedSyscall};
 use piste_kernel::probe::{self, Place, PlaceKind};
+use piste_kernel::syscalls::Architecture;
 use piste_kernel::{doctor, pattern};
 
-use super::kernel_checks::{invalid_probe, not_entered};
+use super::kernel_checks::{not_entered, refused_probe};
 use super::kernel_desk::Clerk;
 use super::status::count;
 use crate::person::Person;
@@ -54,7 +55,10 @@ pub fn syscalls(pattern: Option<&str>) -> Result<Vec<shown::Syscall>, Refusal> {
         compat_number: syscall.compat_number.map(i64::from),
         arguments: fields(syscall.arguments),
     };
-    Ok(list::syscalls(pattern).into_iter().map(syscall).collect())
+    Ok(list::syscalls(Architecture::HERE, pattern)
+        .into_iter()
+        .map(syscall)
+        .collect())
 }
 
 fn fields(fields: Vec<ListedField>) -> Vec<shown::EventField> {
@@ -87,7 +91,7 @@ pub fn probe_places(
     };
     let _as_asking = asking.enter().map_err(not_entered)?;
     let places =
-        probe::places(Path::new(binary), kind, pattern).map_err(|error| invalid_probe(binary.to_owned(), &error))?;
+        probe::places(Path::new(binary), kind, pattern).map_err(|error| refused_probe(binary.to_owned(), error))?;
     let place = |place: Place| shown::ProbePlace {
         name: place.name,
         demangled: place.demangled,

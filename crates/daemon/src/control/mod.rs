@@ -8,15 +8,15 @@
 //! ```
 //!
 //! - [`daemon`]: the loop and the effects; start here;
-//! - [`server`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`rotation`], [`output`], [`archive`]: what
+//! - [`server`], [`requests`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`rotation`], [`output`], [`archive`]: what
 //!   they ask;
 //!   [`reports`], [`status`]: what they are shown;
 //! - [`waiting`]: answers that have to wait;
-//! - [`connections`], [`complaints`]: traced programs;
+//! - [`connections`], [`turns`], [`complaints`]: traced programs;
 //! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
 //! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
 //!   kernel is asked for it;
-//! - [`journal`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
+//! - [`journal`], [`trial`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
 
 pub mod archive;
 pub mod clock;
@@ -26,6 +26,7 @@ pub mod connections;
 pub mod consumer;
 pub mod creator;
 pub mod daemon;
+mod files;
 pub mod host;
 pub mod inbox;
 pub mod journal;
@@ -41,11 +42,14 @@ pub mod poll;
 pub mod recording;
 pub mod replies;
 pub mod reports;
+pub mod requests;
 pub mod rotation;
 pub mod server;
 pub mod sockets;
 pub mod state_page;
 pub mod status;
+pub mod trial;
+pub mod turns;
 pub mod upkeep;
 pub mod waiting;
 
@@ -73,6 +77,7 @@ use self::poll::{Poll, Source};
 use self::sockets::{Access, listen};
 use self::upkeep::Adopted;
 use crate::session::{Host, Machine};
+use crate::shares::Users;
 
 /// The revision that this pisted was built from.
 pub const COMMIT: &str = match option_env!("PISTE_COMMIT") {
@@ -93,7 +98,10 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     let descriptor_count_max = allow_descriptors();
     let boot_id = host::boot_id()?;
     let (journal, past) = Journal::open(&places.journal(), &boot_id)?;
-    past.findings.iter().for_each(|finding| eprintln!("pisted: {finding}"));
+    let set_aside = past.set_aside.iter().map(|(_, finding)| finding);
+    for finding in past.findings.iter().chain(set_aside) {
+        eprintln!("pisted: {finding}");
+    }
 
     let poll = Poll::new()?;
     let signals = signals(&poll)?;
@@ -101,8 +109,16 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     let host = Host {
         ring_count: host::possible_cpu_count(),
         clock: clock.source(),
+        users: Users::of_this_process(),
+        ring_set_count_max: connections::count_max(descriptor_count_max),
+        kernel_ring_bytes_max: host::memory_bytes() / 2,
     };
-    let machine = Machine::new(host, past.sessions, clock::now().boot_ns);
+    let mut machine = Machine::new(host, past.sessions, clock::now().boot_ns);
+    for (session, finding) in past.set_aside {
+        session
+            .into_iter()
+            .for_each(|session| machine.add_finding(session, finding.clone()));
+    }
     let adopted = Adopted {
         user: Consumer::adopt(&places.consumer_socket())?,
         kernel: Consumer::find(&places.kernel_consumer_socket()),

@@ -26,10 +26,7 @@ pub fn make_output(path: &Path, owner: &Person) -> Result<(), Refusal> {
             allowed: "an absolute path".into(),
         });
     }
-    let failed = |error: io::Error| Refusal::OutputFailed {
-        path: path.into(),
-        reason: without_number(&error),
-    };
+    let failed = |error: io::Error| not_made(path, &error);
     let _as_owner = owner.enter().map_err(failed)?;
     let mode = if owner.uid().is_some() { 0o700 } else { FOLDER_MODE };
     match fs::read_dir(path) {
@@ -50,6 +47,14 @@ pub fn make_output(path: &Path, owner: &Person) -> Result<(), Refusal> {
     }
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     accessat(CWD, path, wanted, AtFlags::EACCESS).map_err(|error| failed(error.into()))
+}
+
+/// Why there is no such folder.
+pub fn not_made(path: &Path, error: &io::Error) -> Refusal {
+    Refusal::OutputFailed {
+        path: path.into(),
+        reason: without_number(error),
+    }
 }
 
 /// "No space left on device", without "(os error 28)".

@@ -14,6 +14,9 @@ use crate::link::{Domain, SessionId};
 /// Events taken at once. The rest comes with the next call.
 const EVENT_COUNT_MAX: usize = 64;
 
+/// As long as it may wait at once. Kernels before 5.11 take milliseconds in 31 bits.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// An epoll instance whose events say what they are about.
 pub struct Poll {
     epoll: OwnedFd,
@@ -108,20 +111,41 @@ impl Poll {
         assert_eq!(modified, Ok(()), "the descriptor was added");
     }
 
-    /// Waits at most `timeout`, and says who has something.
+    /// Waits at most `timeout`, or for a while shorter than that, and says who has something.
     ///
     /// # Errors
     /// Only for what is a bug here.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Source>> {
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
+        let timeout = timeout.map(bounded);
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(self.events.iter().map(|event| Source::decode(event.data)).collect())
+    }
+}
+
+fn bounded(timeout: Duration) -> Timespec {
+    let timeout = timeout.min(TIMEOUT_MAX);
+    Timespec {
+        tv_sec: timeout.as_secs() as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wait_is_longer_than_an_old_kernel_can_say() {
+        let year = Duration::from_secs(365 * 24 * 3600);
+        for timeout in [year, Duration::MAX] {
+            let bounded = bounded(timeout);
+            assert!(i32::try_from(bounded.tv_sec * 1000 + 999).is_ok(), "{bounded:?}");
+        }
+        let short = bounded(Duration::from_micros(1_500_001));
+        assert_eq!((short.tv_sec, short.tv_nsec), (1, 500_001_000));
     }
 }

@@ -7,12 +7,13 @@ use piste_control::interface as shown;
 
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
-use super::output::{make_output, time_stamp};
+use super::output::{make_output, not_made, time_stamp};
 use super::reports::refusal_of;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
 use crate::link::{ChannelTotals, Domain, SessionId};
 use crate::person::{Output, Person};
+use crate::session::commands::Asked;
 use crate::session::{Pending, Refusal, Starting};
 
 /// A snapshot that was taken.
@@ -26,8 +27,8 @@ pub struct SnapshotTaken {
 
 impl Daemon {
     /// Starts a session; answers when the kernel, the programs and their consumer record.
-    pub fn start(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
-        let found = self.machine.find_session(session.as_deref());
+    pub fn start(&mut self, session: &Asked, answer: Answer<shown::SessionStatus>) {
+        let found = self.machine.find_own_session(session);
         let started = found.and_then(|session| Ok((session, self.machine.start(session, clock::now())?)));
         match started {
             Err(refusal) => self.reply(answer, Err(refusal)),
@@ -65,8 +66,8 @@ impl Daemon {
     }
 
     /// Stops a session; answers when everything is written.
-    pub fn stop(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
-        let found = self.machine.find_session(session.as_deref());
+    pub fn stop(&mut self, session: &Asked, answer: Answer<shown::SessionStatus>) {
+        let found = self.machine.find_own_session(session);
         let stopped = found.and_then(|session| Ok((session, self.machine.stop(session, clock::now())?)));
         match stopped {
             Err(refusal) => self.reply(answer, Err(refusal)),
@@ -84,12 +85,12 @@ impl Daemon {
     /// Writes a snapshot: for whoever is `asking`, to a folder of that person's; beside others of the session, for its owner.
     pub fn snapshot_record(
         &mut self,
-        session: Option<String>,
+        session: &Asked,
         output: Option<String>,
         asking: Person,
         answer: Answer<SnapshotTaken>,
     ) {
-        match self.machine.find_session(session.as_deref()) {
+        match self.machine.find_own_session(session) {
             Ok(session) => self.snapshot(session, output, asking, |daemon, taken| daemon.reply(answer, taken)),
             Err(refusal) => self.reply(answer, Err(refusal)),
         }
@@ -101,12 +102,32 @@ impl Daemon {
         session: SessionId,
         output: Option<String>,
         asking: Person,
-        done: impl FnOnce(&mut Daemon, Result<SnapshotTaken, Refusal>) + 'static,
+        done: impl FnOnce(&mut Daemon, Result<SnapshotTaken, Refusal>) + Send + 'static,
     ) {
-        let Output { folder: output, owner } = match self.prepare_snapshot(session, output, asking) {
-            Ok(prepared) => prepared,
+        let output = match self.snapshot_output(session, output, asking) {
+            Ok(output) => output,
             Err(refusal) => return done(self, Err(refusal)),
         };
+        let Output { folder, owner } = output.clone();
+        self.with_files(
+            move || make_output(&folder, &owner),
+            move |daemon, made| {
+                let made = made.unwrap_or_else(|error| Err(not_made(&output.folder, &error)));
+                match made.and_then(|()| daemon.still_open(session)) {
+                    Ok(()) => daemon.take_snapshot(session, output, done),
+                    Err(refusal) => done(daemon, Err(refusal)),
+                }
+            },
+        );
+    }
+
+    fn take_snapshot(
+        &mut self,
+        session: SessionId,
+        output: Output,
+        done: impl FnOnce(&mut Daemon, Result<SnapshotTaken, Refusal>) + 'static,
+    ) {
+        let Output { folder: output, owner } = output;
         let requests = self.machine.take_snapshot(session, output.clone(), owner);
         let then = move |daemon: &mut Daemon, ended: Ended| {
             let outcomes: Outcome = ended
@@ -128,14 +149,14 @@ impl Daemon {
         self.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
     }
 
-    fn prepare_snapshot(
+    fn snapshot_output(
         &mut self,
         session: SessionId,
         output: Option<String>,
         asking: Person,
     ) -> Result<Output, Refusal> {
         let number = self.machine.next_snapshot(session)?;
-        let output = match output {
+        Ok(match output {
             Some(output) => Output {
                 folder: PathBuf::from(output),
                 owner: asking,
@@ -147,8 +168,6 @@ impl Daemon {
                     owner: identity.owner.clone(),
                 }
             }
-        };
-        make_output(&output.folder, &output.owner)?;
-        Ok(output)
+        })
     }
 }

@@ -3,7 +3,7 @@
 
 use piste_control::interface::VarlinkCallError;
 
-use super::status::count;
+use super::status::{self, count};
 use crate::session::Refusal;
 
 /// Items in each part of a long answer.
@@ -38,7 +38,12 @@ pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal
         Refusal::NoCurrentSession => call.reply_no_current_session(),
         Refusal::SessionExists { name } => call.reply_session_exists(name),
         Refusal::SessionsExist { names } => call.reply_sessions_exist(names),
-        Refusal::NoChannel { name, session, nearest } => call.reply_no_channel(name, session, nearest),
+        Refusal::NoChannel {
+            name,
+            session,
+            domain,
+            nearest,
+        } => call.reply_no_channel(name, session, status::domain(domain), nearest),
         Refusal::ChannelExists {
             name,
             session,
@@ -81,6 +86,7 @@ pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal
         Refusal::RotationInProgress { session } => call.reply_rotation_in_progress(session),
         Refusal::OutputExists { path } => call.reply_output_exists(text(path)),
         Refusal::OutputFailed { path, reason } => call.reply_output_failed(text(path), reason),
+        Refusal::NoPermission { what, mend } => call.reply_no_permission(what, mend),
         Refusal::ConsumerFailed { reason } => call.reply_consumer_failed(reason),
         Refusal::Internal { reason } => call.reply_internal(reason),
     }

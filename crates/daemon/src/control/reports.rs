@@ -9,12 +9,15 @@ use super::status::Totals;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
 use crate::link::{Domain, Failure, RequestId, SessionId};
+use crate::person::Person;
+use crate::session::commands::Asked;
 use crate::session::{Pending, Refusal};
 
 impl Daemon {
     /// Answers with the status of one session.
-    pub fn status(&mut self, session: Option<String>, answer: Answer<shown::SessionStatus>) {
-        let session = match self.machine.find_session(session.as_deref()) {
+    pub fn status(&mut self, session: Asked, answer: Answer<shown::SessionStatus>) {
+        let by = session.by.clone();
+        let session = match self.machine.find_session(&session) {
             Ok(session) => session,
             Err(refusal) => return self.reply(answer, Err(refusal)),
         };
@@ -26,7 +29,7 @@ impl Daemon {
             daemon.reply(
                 answer,
                 if known {
-                    Ok(daemon.status_of(session))
+                    Ok(daemon.status_for(session, &by))
                 } else {
                     Err(ended)
                 },
@@ -35,14 +38,12 @@ impl Daemon {
     }
 
     /// Answers with the status of all sessions.
-    pub fn list_sessions(&mut self, answer: Answer<Vec<shown::SessionStatus>>) {
+    pub fn list_sessions(&mut self, by: Person, answer: Answer<Vec<shown::SessionStatus>>) {
         let sessions = self.machine.open_session_ids();
         self.report(sessions, move |daemon| {
-            let sessions = daemon.machine.open_session_ids();
-            daemon.reply(
-                answer,
-                Ok(sessions.into_iter().map(|session| daemon.status_of(session)).collect()),
-            );
+            let sessions = daemon.machine.open_session_ids().into_iter();
+            let statuses = sessions.map(|session| daemon.status_for(session, &by)).collect();
+            daemon.reply(answer, Ok(statuses));
         });
     }
 
@@ -82,7 +83,7 @@ impl Daemon {
         }
     }
 
-    /// Brings the totals of sessions up to date. Those of a consumer that is busy stay what they were.
+    /// Brings the totals of sessions up to date. Those of a consumer that is busy stay what they were, and their status says so.
     fn report(&mut self, sessions: Vec<SessionId>, then: impl FnOnce(&mut Daemon) + 'static) {
         let mut asked = Vec::new();
         for session in sessions {
@@ -93,9 +94,7 @@ impl Daemon {
         let then = move |daemon: &mut Daemon, ended: Ended| {
             for ((session, domain, _), outcome) in asked.into_iter().zip(ended.outcomes) {
                 if let Err(refusal) = daemon.learn(session, domain, outcome) {
-                    daemon
-                        .machine
-                        .add_finding(session, format!("its counts are not of now: {}", reason_of(&refusal)));
+                    daemon.outdated.insert((session, domain), reason_of(&refusal));
                 }
             }
             then(daemon);
@@ -106,16 +105,31 @@ impl Daemon {
     pub(super) fn learn(&mut self, session: SessionId, domain: Domain, outcome: Outcome) -> Result<(), Refusal> {
         let totals = outcome.map_err(refusal_of)?;
         self.totals.insert((session, domain), totals);
+        self.outdated.remove(&(session, domain));
         Ok(())
     }
 
+    /// A session as its owner sees it.
     pub(super) fn status_of(&self, session: SessionId) -> shown::SessionStatus {
+        self.status_for(session, &self.machine.session(session).identity.owner)
+    }
+
+    /// A session as somebody sees it.
+    fn status_for(&self, session: SessionId, by: &Person) -> shown::SessionStatus {
         let of = |domain| self.totals.get(&(session, domain)).map_or(&[][..], |totals| totals);
         let totals = Totals {
             user: of(Domain::User),
             kernel: of(Domain::Kernel),
         };
-        status::session(&self.machine, session, totals, clock::now())
+        let mut status = status::session(&self.machine, session, totals, clock::now(), by);
+        let outdated = Domain::ALL
+            .into_iter()
+            .filter_map(|domain| self.outdated.get(&(session, domain)));
+        status.findings.extend(outdated.map(|why| shown::Finding {
+            what: format!("its counts are not of now: {why}"),
+            count: 1,
+        }));
+        status
     }
 
     /// Programs that did not say that they follow.

@@ -2,18 +2,18 @@
 //! Rotations, in the daemon's thread: the consumers write the chunk, a thread of its own puts it on the disk and into its place
 //! (archive.rs), and whoever wants the session destroyed waits for that.
 
+use std::convert::identity;
 use std::io;
-use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
-use super::output::without_number;
+use super::output::not_made;
 use super::reports::refusal_of;
 use super::waiting::Ended;
 use super::{archive, clock, status};
 use crate::link::{ChannelTotals, Domain, RequestId, SessionId};
+use crate::session::commands::Asked;
 use crate::session::{Chunk, Pending, Refusal};
 
 /// A consumer without space on its disk waits for some.
@@ -40,25 +40,37 @@ pub(super) struct AfterRotations {
 
 impl Daemon {
     /// Ends the chunk of a session and begins the next; answers when it is in its place.
-    pub fn rotate(&mut self, session: Option<String>, answer: Answer<ChunkFinished>) {
-        let found = self.machine.find_session(session.as_deref());
-        let begun = found.and_then(|session| Ok((session, self.begin_rotation(session)?)));
-        match begun {
-            Err(refusal) => self.reply(answer, Err(refusal)),
-            Ok((session, asked)) => self.wait_for_chunk(
-                session,
-                asked,
-                Box::new(move |daemon, finished| daemon.reply(answer, finished)),
-            ),
-        }
-    }
-
-    fn begin_rotation(&mut self, session: SessionId) -> Result<Vec<(Domain, RequestId)>, Refusal> {
+    pub fn rotate(&mut self, session: &Asked, answer: Answer<ChunkFinished>) {
         let now = clock::now();
-        let chunk = self.machine.next_chunk(session, now)?;
-        archive::make(&chunk, &self.machine.session(session).identity.owner)
-            .map_err(|error| not_written(chunk.hidden, &error))?;
-        Ok(self.machine.begin_rotation(session, now))
+        let found = self.machine.find_own_session(session);
+        let next = found.and_then(|session| Ok((session, self.machine.next_chunk(session, now)?)));
+        let (session, chunk) = match next {
+            Ok(next) => next,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        let (hidden, owner) = (
+            chunk.hidden.clone(),
+            self.machine.session(session).identity.owner.clone(),
+        );
+        self.with_files(
+            move || archive::make(&chunk, &owner),
+            move |daemon, made| {
+                let made = made.and_then(identity).map_err(|error| not_made(&hidden, &error));
+                let open = made.and_then(|()| daemon.still_open(session));
+                // Somebody else's may have begun meanwhile.
+                let begun = open.and_then(|()| {
+                    daemon.machine.next_chunk(session, now)?;
+                    Ok(daemon.machine.begin_rotation(session, now))
+                });
+                match begun {
+                    Err(refusal) => daemon.reply(answer, Err(refusal)),
+                    Ok(asked) => {
+                        let done = move |daemon: &mut Daemon, finished| daemon.reply(answer, finished);
+                        daemon.wait_for_chunk(session, asked, Box::new(done));
+                    }
+                }
+            },
+        );
     }
 
     /// Goes on with the rotations that an earlier pisted left.
@@ -105,14 +117,30 @@ impl Daemon {
         let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
             return done(self, Err(destroyed_meanwhile()));
         };
-        if let Some(refusal) = refusal.clone()
-            && archived.is_empty()
-            && archive::remove_empty(&chunk, &self.machine.session(session).identity.owner)
-        {
-            self.machine.abandon_rotation(session);
-            done(self, Err(refusal));
-            return self.go_on_after_rotations();
-        }
+        let Some(refused) = refusal.clone().filter(|_| archived.is_empty()) else {
+            return self.keep_chunk(session, archived, refusal, done);
+        };
+        let owner = self.machine.session(session).identity.owner.clone();
+        self.with_files(
+            move || archive::remove_empty(&chunk, &owner),
+            move |daemon, is_removed| match is_removed {
+                Ok(true) => {
+                    daemon.machine.abandon_rotation(session);
+                    done(daemon, Err(refused));
+                    daemon.go_on_after_rotations();
+                }
+                Ok(false) | Err(_) => daemon.keep_chunk(session, archived, refusal, done),
+            },
+        );
+    }
+
+    fn keep_chunk(
+        &mut self,
+        session: SessionId,
+        archived: Vec<(Domain, Vec<ChannelTotals>)>,
+        refusal: Option<Refusal>,
+        done: Done,
+    ) {
         let (has, pending) = self.machine.chunk_written(session, archived);
         let has = refusal.map_or(Ok(has), Err);
         // The next chunk begins with the programs' state dumps; another rotation may follow the answer at once.
@@ -126,26 +154,12 @@ impl Daemon {
         let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
             return done(self, Err(destroyed_meanwhile()));
         };
-        let inbox = self.inbox.clone();
-        let thread = thread::Builder::new().name("pisted-archive".into());
         let to_place = chunk.clone();
         let owner = self.machine.session(session).identity.owner.clone();
-        let started = thread.spawn(move || {
-            let placed = archive::place(&to_place, &owner);
-            inbox.post(Box::new(move |daemon| {
-                daemon.chunk_placed(session, to_place, placed, has, done);
-            }));
-        });
-        if let Err(error) = started {
-            // Who waits for the answer is told that there is none.
-            self.chunk_placed(
-                session,
-                chunk,
-                Err(error),
-                Ok(ChannelTotals::default()),
-                Box::new(|_, _| {}),
-            );
-        }
+        self.with_files(
+            move || archive::place(&to_place, &owner),
+            move |daemon, placed| daemon.chunk_placed(session, chunk, placed.and_then(identity), has, done),
+        );
     }
 
     fn chunk_placed(
@@ -160,7 +174,7 @@ impl Daemon {
         let placed = placed.map_err(|error| {
             let what = format!("chunk {} stays in {}: {error}", chunk.number, chunk.hidden.display());
             self.machine.add_finding(session, what);
-            not_written(chunk.place.clone(), &error)
+            not_made(&chunk.place, &error)
         });
         let finished = has.and_then(|has| {
             placed?;
@@ -197,14 +211,7 @@ impl Daemon {
     }
 }
 
-fn destroyed_meanwhile() -> Refusal {
+pub(super) fn destroyed_meanwhile() -> Refusal {
     let reason = "the session was destroyed meanwhile".into();
     Refusal::Internal { reason }
-}
-
-fn not_written(path: PathBuf, error: &io::Error) -> Refusal {
-    Refusal::OutputFailed {
-        path,
-        reason: without_number(error),
-    }
 }

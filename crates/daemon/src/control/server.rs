@@ -20,23 +20,24 @@ use rustix::process::Pid;
 use varlink::{ConnectionHandler, VarlinkService};
 
 use super::commands::SessionRequest;
+use super::complaints::Complaints;
 use super::creator;
 use super::daemon::Daemon;
 use super::inbox::{Answer, Connected, Inbox};
 use super::kernel_commands::Prepared;
 use super::kernel_desk::{Clerk, KernelDesk};
 use super::replies::{in_parts, refuse};
+use super::requests::{Requests, Slot, Slots};
 use super::status::count;
 use super::{kernel_checks, kernel_lists, kernel_words};
 use crate::link::Loss;
 use crate::person::Person;
 use crate::session::Refusal;
-use crate::session::commands::RulesRequest;
+use crate::session::commands::{Asked, RulesRequest};
 use crate::session::rules::Levels;
 use crate::session::settings;
+use crate::shares::Users;
 
-/// Clients served at once.
-const CONNECTION_COUNT_MAX: usize = 256;
 /// Of a connection's thread: JSON in, JSON out.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -54,40 +55,42 @@ pub fn serve(listener: OwnedFd, inbox: Inbox, desk: KernelDesk) -> io::Result<()
 }
 
 fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
+    let slots = Slots::new(Users::of_this_process());
+    let mut complaints = Complaints::default();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // No descriptor is left, most likely. Accepting would fail again at once.
             thread::sleep(std::time::Duration::from_millis(100));
             continue;
         };
-        if inbox.connection_count() >= CONNECTION_COUNT_MAX {
-            eprintln!("pisted: {CONNECTION_COUNT_MAX} control connections are open, one more was refused");
+        let (peer, person) = match (socket_peercred(&stream), Person::of_peer(&stream)) {
+            (Ok(peer), Ok(person)) => (peer, person),
+            _ => continue,
+        };
+        let user = peer.uid.as_raw();
+        let Some(slot) = slots.take(user) else {
+            complaints.add(&format!(
+                "user {user} has too many control connections open, one more was refused"
+            ));
             continue;
-        }
-        let person = match Person::of_peer(&stream) {
-            Ok(person) => person,
-            Err(error) => {
-                eprintln!("pisted: a control connection could not be served: {error}");
-                continue;
-            }
         };
         let connected = inbox.connect();
         let server = Server {
             inbox: inbox.clone(),
             desk: desk.clone(),
             person,
-            pid: socket_peercred(&stream).ok().map(|peer| peer.pid),
+            pid: peer.pid,
         };
         let thread = thread::Builder::new()
             .name("pisted-client".into())
             .stack_size(STACK_BYTES);
-        if let Err(error) = thread.spawn(move || converse(&stream, server, connected)) {
+        if let Err(error) = thread.spawn(move || converse(&stream, server, (connected, slot))) {
             eprintln!("pisted: a control connection could not be served: {error}");
         }
     }
 }
 
-fn converse(stream: &UnixStream, server: Server, _connected: Connected) {
+fn converse(stream: &UnixStream, server: Server, _connected: (Connected, Slot)) {
     let service = VarlinkService::new(
         "Piste",
         "pisted",
@@ -96,7 +99,7 @@ fn converse(stream: &UnixStream, server: Server, _connected: Connected) {
         vec![Box::new(new(Box::new(server)))],
     );
     // An error is a client that left, or that does not speak Varlink: closing is the answer to both.
-    let _ = service.handle(&mut BufReader::new(stream), &mut &*stream, None);
+    let _ = service.handle(&mut BufReader::new(Requests::new(stream)), &mut &*stream, None);
 }
 
 struct Server {
@@ -104,8 +107,8 @@ struct Server {
     desk: KernelDesk,
     /// Who asks.
     person: Person,
-    /// From which process; absent where it is out of sight.
-    pid: Option<Pid>,
+    /// From which process.
+    pid: Pid,
 }
 
 impl Server {
@@ -114,15 +117,23 @@ impl Server {
         &self,
         session: Option<String>,
         look: impl FnOnce(&mut Clerk, Prepared) -> Result<Known, Refusal> + Send + 'static,
-        act: impl FnOnce(&mut Daemon, Option<String>, Known, Answer<T>) + Send + 'static,
+        act: impl FnOnce(&mut Daemon, &Asked, Known, Answer<T>) + Send + 'static,
     ) -> Result<T, Refusal> {
-        let name = session.clone();
+        let asked = self.asked(session);
+        let prepared = asked.clone();
         let prepared = self
             .inbox
-            .ask(move |daemon, answer| daemon.prepare_for_kernel(name.as_deref(), answer))?;
+            .ask(move |daemon, answer| daemon.prepare_for_kernel(&prepared, answer))?;
         let known = self.desk.ask(move |clerk| look(clerk, prepared))?;
-        self.inbox
-            .ask(move |daemon, answer| act(daemon, session, known, answer))
+        self.inbox.ask(move |daemon, answer| act(daemon, &asked, known, answer))
+    }
+
+    /// The session that is meant, and who asks.
+    fn asked(&self, session: Option<String>) -> Asked {
+        Asked {
+            session,
+            by: self.person.clone(),
+        }
     }
 }
 
@@ -167,21 +178,23 @@ impl VarlinkInterface for Server {
             record_id,
             never_current: never_current.unwrap_or(false),
             owner: self.person.clone(),
-            bound_to: self.pid.filter(|_| bound.unwrap_or(false)).map(creator::of),
+            bound_to: bound.unwrap_or(false).then(|| creator::of(self.pid)),
         };
         let answer = self.inbox.ask(|daemon, answer| daemon.create_session(wanted, answer));
         reply!(call, answer, session => session)
     }
 
     fn destroy_session(&self, call: &mut dyn Call_DestroySession, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.destroy_session(session, answer));
+        let asked = self.asked(session);
+        let answer = self
+            .inbox
+            .ask(move |daemon, answer| daemon.destroy_session(&asked, answer));
         reply!(call, answer, session => session)
     }
 
     fn set_current(&self, call: &mut dyn Call_SetCurrent, session: String) -> varlink::Result<()> {
-        let answer = self
-            .inbox
-            .ask(move |daemon, answer| daemon.set_current(&session, answer));
+        let asked = self.asked(Some(session));
+        let answer = self.inbox.ask(move |daemon, answer| daemon.set_current(&asked, answer));
         reply!(call, answer, () => )
     }
 
@@ -204,9 +217,11 @@ impl VarlinkInterface for Server {
             contexts: channel.contexts,
         };
         let answer = match channel.domain {
-            None | Some(Domain::user) => self
-                .inbox
-                .ask(move |daemon, answer| daemon.enable_channel(session, &wanted, answer)),
+            None | Some(Domain::user) => {
+                let asked = self.asked(session);
+                self.inbox
+                    .ask(move |daemon, answer| daemon.enable_channel(&asked, &wanted, answer))
+            }
             Some(Domain::kernel) => self.after_kernel(
                 session,
                 |clerk, _| clerk.tracefs(),
@@ -226,6 +241,7 @@ impl VarlinkInterface for Server {
         level: Option<Level>,
         level_only: bool,
     ) -> varlink::Result<()> {
+        let asked = self.asked(session);
         let levels = match (level, level_only) {
             (None, _) => Levels::All,
             (Some(level), false) => Levels::AtLeast(level.number()),
@@ -238,7 +254,7 @@ impl VarlinkInterface for Server {
         };
         let answer = self
             .inbox
-            .ask(move |daemon, answer| daemon.enable_event(session, channel, &wanted, answer));
+            .ask(move |daemon, answer| daemon.enable_event(&asked, channel, &wanted, answer));
         reply!(call, answer, (channel, rules) => channel, rules)
     }
 
@@ -249,19 +265,22 @@ impl VarlinkInterface for Server {
         channel: Option<String>,
         patterns: Vec<String>,
     ) -> varlink::Result<()> {
+        let asked = self.asked(session);
         let answer = self
             .inbox
-            .ask(move |daemon, answer| daemon.disable_event(session, channel, &patterns, answer));
+            .ask(move |daemon, answer| daemon.disable_event(&asked, channel, &patterns, answer));
         reply!(call, answer, (channel, rules) => channel, rules)
     }
 
     fn start(&self, call: &mut dyn Call_Start, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.start(session, answer));
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| daemon.start(&asked, answer));
         reply!(call, answer, session => session)
     }
 
     fn stop(&self, call: &mut dyn Call_Stop, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.stop(session, answer));
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| daemon.stop(&asked, answer));
         reply!(call, answer, session => session)
     }
 
@@ -271,30 +290,35 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         output: Option<String>,
     ) -> varlink::Result<()> {
+        let asked = self.asked(session);
         let asking = self.person.clone();
         let answer = self
             .inbox
-            .ask(|daemon, answer| daemon.snapshot_record(session, output, asking, answer));
+            .ask(move |daemon, answer| daemon.snapshot_record(&asked, output, asking, answer));
         reply!(call, answer, taken => taken.output, taken.events, taken.bytes, taken.packets)
     }
 
     fn rotate(&self, call: &mut dyn Call_Rotate, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.rotate(session, answer));
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| daemon.rotate(&asked, answer));
         reply!(call, answer, chunk => chunk.number, chunk.output, chunk.events, chunk.bytes, chunk.packets)
     }
 
     fn flush(&self, call: &mut dyn Call_Flush, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.flush(session, answer));
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| daemon.flush(&asked, answer));
         reply!(call, answer, () => )
     }
 
     fn status(&self, call: &mut dyn Call_Status, session: Option<String>) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.status(session, answer));
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| daemon.status(asked, answer));
         reply!(call, answer, session => session)
     }
 
     fn list_sessions(&self, call: &mut dyn Call_ListSessions) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.list_sessions(answer));
+        let by = self.person.clone();
+        let answer = self.inbox.ask(move |daemon, answer| daemon.list_sessions(by, answer));
         reply!(call, answer, sessions => sessions)
     }
 
@@ -329,9 +353,10 @@ impl VarlinkInterface for Server {
         channel: Option<String>,
         patterns: Vec<String>,
     ) -> varlink::Result<()> {
+        let asked = self.asked(session);
         let answer = self
             .inbox
-            .ask(move |daemon, answer| daemon.disable_kernel_event(session, channel, &patterns, answer));
+            .ask(move |daemon, answer| daemon.disable_kernel_event(&asked, channel, &patterns, answer));
         reply!(call, answer, (channel, rules) => channel, rules)
     }
 
@@ -356,9 +381,10 @@ impl VarlinkInterface for Server {
         call: &mut dyn Call_RegenerateStateDump,
         session: Option<String>,
     ) -> varlink::Result<()> {
+        let asked = self.asked(session);
         let answer = self
             .inbox
-            .ask(|daemon, answer| daemon.regenerate_state_dump(session, answer));
+            .ask(move |daemon, answer| daemon.regenerate_state_dump(&asked, answer));
         reply!(call, answer, () => )
     }
 
@@ -400,7 +426,10 @@ impl VarlinkInterface for Server {
     }
 
     fn shutdown(&self, call: &mut dyn Call_Shutdown, force: bool) -> varlink::Result<()> {
-        let answer = self.inbox.ask(move |daemon, answer| daemon.shutdown(force, answer));
+        let by = self.person.clone();
+        let answer = self
+            .inbox
+            .ask(move |daemon, answer| daemon.shutdown(force, &by, answer));
         reply!(call, answer, () => )
     }
 }

@@ -13,7 +13,22 @@ use rustix::fs::OFlags;
 /// # Errors
 /// The file is somebody else's, or cannot be written; programs that run already will not register then.
 pub fn announce(path: &Path) -> io::Result<()> {
-    let file = open(path)?;
+    let Page { file, replaced } = open(path)?;
+    change(&file)?;
+    // Who waits on the old one looks for the new one, which is there by now.
+    if let Some(replaced) = replaced {
+        change(&replaced)?;
+    }
+    Ok(())
+}
+
+/// The page, and the one in whose place it was put.
+struct Page {
+    file: File,
+    replaced: Option<File>,
+}
+
+fn change(file: &File) -> io::Result<()> {
     let mut generation = [0; 4];
     // A new file is empty: its generation is 0.
     if file.read_exact_at(&mut generation, 0).is_err() {
@@ -21,26 +36,30 @@ pub fn announce(path: &Path) -> io::Result<()> {
     }
     let next = u32::from_ne_bytes(generation).wrapping_add(1).max(1);
     file.write_all_at(&next.to_ne_bytes(), 0)?;
-    piste_ring::wake_state_page(&file)?;
+    piste_ring::wake_state_page(file)?;
     Ok(())
 }
 
 /// Opens the page, or makes it. In /dev/shm anybody could have put anything under its name.
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<Page> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let existing = File::options().read(true).write(true).custom_flags(flags).open(path);
     let uid = rustix::process::geteuid().as_raw();
-    match existing {
+    let fresh = |file| Page { file, replaced: None };
+    let replaced = match existing {
         Ok(file) => {
             let metadata = file.metadata()?;
-            if metadata.is_file() && metadata.uid() == uid && metadata.mode() & 0o022 == 0 && metadata.nlink() == 1 {
-                return Ok(file);
+            // Another name of a file that is not about us.
+            let is_page = metadata.is_file() && metadata.nlink() == 1;
+            if is_page && metadata.uid() == uid && metadata.mode() & 0o022 == 0 {
+                return Ok(fresh(file));
             }
+            is_page.then_some(file)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return make(path, flags),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return make(path, flags).map(fresh),
         // A link, a folder, a file of somebody else: see whether it can be removed.
-        Err(_) => {}
-    }
+        Err(_) => None,
+    };
     fs::remove_file(path).map_err(|error| {
         let what = format!(
             "{} is somebody else's file and cannot be removed: {error}",
@@ -48,7 +67,8 @@ fn open(path: &Path) -> io::Result<File> {
         );
         io::Error::new(error.kind(), what)
     })?;
-    make(path, flags)
+    let file = make(path, flags)?;
+    Ok(Page { file, replaced })
 }
 
 fn make(path: &Path, flags: i32) -> io::Result<File> {

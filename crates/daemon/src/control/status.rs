@@ -9,7 +9,8 @@ use piste_kernel::{spec, state_dump};
 
 use super::{host, kernel_words};
 use crate::description::EventDescription;
-use crate::link::{ChannelTotals, Finding, Loss, SessionId};
+use crate::link::{ChannelTotals, Domain, Finding, Loss, SessionId};
+use crate::person::Person;
 use crate::session::machine::Machine;
 use crate::session::programs::Program;
 use crate::session::rules::{Levels, Rule};
@@ -30,7 +31,7 @@ pub struct Totals<'a> {
 }
 
 /// A session, with the totals that the consumers stated.
-pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment) -> shown::SessionStatus {
+pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment, by: &Person) -> shown::SessionStatus {
     let session = machine.session(id);
     let identity = &session.identity;
     let notes = machine.notes(id);
@@ -78,7 +79,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
             SessionState::Active => shown::SessionState::active,
             SessionState::Stopped | SessionState::Closing => shown::SessionState::stopped,
         },
-        current: machine.sessions().current() == Some(id),
+        current: machine.sessions().current(by) == Some(id),
         output: identity.output.to_string_lossy().into_owned(),
         snapshot: identity.snapshot,
         record_id: identity.record_id.map(host::hex),
@@ -111,6 +112,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
             let events = notes.participants.unmatched_events().filter(|event| !is_matched(event));
             events.take(UNMATCHED_EVENT_COUNT_MAX).map(str::to_owned).collect()
         }),
+        programs_not_recorded: count(session.programs_not_recorded),
         findings: own_findings,
     }
 }
@@ -165,6 +167,14 @@ pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
         subbuf_bytes: geometry.subbuf_bytes.into(),
         subbuf_count: geometry.subbuf_count.into(),
         contexts: geometry.context_names().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// A domain.
+pub fn domain(domain: Domain) -> shown::Domain {
+    match domain {
+        Domain::User => shown::Domain::user,
+        Domain::Kernel => shown::Domain::kernel,
     }
 }
 

@@ -182,6 +182,7 @@ impl Daemon {
                 self.waiting.done(request, outcome);
             }
             ToControl::RingSetDone { key } => self.machine.ring_set_done(key),
+            ToControl::RingSetRefused { key, why } => self.machine.ring_set_refused(key, &why),
             ToControl::RingRecovered { key } => self.machine.ring_recovered(key),
             ToControl::Finding { session, what } => self.machine.add_finding(session, what),
             ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {

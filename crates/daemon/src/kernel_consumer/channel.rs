@@ -467,7 +467,8 @@ fn trace_clock(clock: ClockSource) -> TraceClock {
 
 fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
     let kernel = frame.kernel;
-    let planned = frame.owner.enter().map(|_as_owner| Plans::of(&spec.rules));
+    let asker = frame.owner.asker();
+    let planned = frame.owner.enter().map(|_as_owner| Plans::of(&spec.rules, asker));
     let failed = planned.as_ref().err().map(|error| format!("no probes: {error}"));
     let (probes, mut findings) = Probes::define(
         &kernel.tracefs,

@@ -12,6 +12,7 @@ use piste_ctf::metadata::kernel::{event_class, opening, stream_class};
 use piste_ctf::metadata::uuid_text;
 use piste_ctf::{EventClass, KernelStreamClass, Trace};
 
+use crate::consumer::clock::ClockError;
 use crate::consumer::metadata::write_text;
 use crate::consumer::storage::StorageError;
 use crate::person::Person;
@@ -26,6 +27,7 @@ pub(super) struct Metadata {
     /// Stream class and class.
     classes: BTreeSet<(u32, u32)>,
     written: bool,
+    clock_error: ClockError,
     /// The folder has the metadata of another trace.
     is_foreign: bool,
     /// Where a chunk of the trace ends that may yet need more classes, and its uuid.
@@ -43,6 +45,7 @@ impl Metadata {
             streams: BTreeSet::new(),
             classes: BTreeSet::new(),
             written: false,
+            clock_error: ClockError::new(trace.clock.clone()),
             is_foreign: false,
             old: None,
         };
@@ -73,6 +76,23 @@ impl Metadata {
     /// Says that some of the events that tell which threads have the CPUs are recorded and others are not.
     pub(super) fn say_selected_events(&mut self) {
         self.mark("piste_selected_events");
+    }
+
+    /// Says how far the trace's clock is from the wall clock now.
+    pub(super) fn look_at_clock(&mut self) {
+        if self.clock_error.look() {
+            self.text = self.clock_error.put_into(&self.text);
+            self.written = false;
+        }
+    }
+
+    /// The same, in the file that is there: a chunk or the session ends.
+    pub(super) fn note_clock(&mut self) {
+        self.look_at_clock();
+        if self.exists() {
+            // Without space, it says what was known before; packets that need a new class have it written again.
+            let _ = self.write();
+        }
     }
 
     fn mark(&mut self, name: &str) {
@@ -177,6 +197,7 @@ impl Metadata {
                 self.classes.insert((stream_id, id));
             }
         }
+        self.clock_error.take(&text);
         self.text = text;
         self.written = true;
     }

@@ -2,7 +2,7 @@
 //! The kernel consumer process: takes what the kernel recorded out of its rings, page by page, and writes it to traces.
 //!
 //! ```text
-//!   control  --link.rs-->  consumer/service.rs: the same loop as for programs
+//!   control  --link.rs-->  consumer/service.rs, worker.rs: a thread for each session, as for programs
 //!                             |
 //!                          session.rs       channels and state dump of a session; start, stop, close
 //!                          /        \
@@ -34,20 +34,19 @@ mod snapshot;
 mod streaming;
 mod tally;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use self::kernel::Kernel;
 use self::session::{Session, Shared};
-use crate::consumer::outbox::Outbox;
+use crate::consumer::outbox::{Outbox, lock};
 use crate::consumer::pace::{self, Pace};
-use crate::consumer::service::{self, Domain, Opening, refuse, unknown};
+use crate::consumer::service::{self, Domain, Opening, refuse};
 use crate::consumer::stage::Again;
-use crate::link::{SessionId, ToConsumer, ToControl};
+use crate::link::ToConsumer;
 
 /// Runs the kernel consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. What has to
 /// outlive it lies in the run folder.
@@ -55,14 +54,15 @@ use crate::link::{SessionId, ToConsumer, ToControl};
 /// # Errors
 /// The listener is no such socket, or polling fails.
 pub fn run(listener: OwnedFd, run_folder: PathBuf) -> io::Result<()> {
-    service::run(listener, Kernels::new(run_folder))
+    let kernel = Arc::<Mutex<Option<Arc<Kernel>>>>::default();
+    service::run(listener, move || Kernels::new(run_folder, kernel))
 }
 
-/// Sessions that record the kernel, and what they share.
+/// What the thread of a session that records the kernel has.
 struct Kernels {
     run_folder: PathBuf,
-    /// Opened with the first session.
-    kernel: Option<Rc<Kernel>>,
+    /// Of all sessions; opened with the first one.
+    kernel: Arc<Mutex<Option<Arc<Kernel>>>>,
     pace: Option<Pace>,
     packet: Vec<u8>,
     fullest: Fullest,
@@ -93,13 +93,11 @@ impl Fullest {
     }
 }
 
-type Sessions = BTreeMap<SessionId, Session>;
-
 impl Kernels {
-    fn new(run_folder: PathBuf) -> Self {
+    fn new(run_folder: PathBuf, kernel: Arc<Mutex<Option<Arc<Kernel>>>>) -> Self {
         Self {
             run_folder,
-            kernel: None,
+            kernel,
             pace: None,
             packet: Vec::new(),
             fullest: Fullest::default(),
@@ -109,55 +107,38 @@ impl Kernels {
     }
 
     /// The kernel, or why it cannot be traced.
-    fn kernel(&mut self) -> Result<Rc<Kernel>, String> {
-        if let Some(kernel) = &self.kernel {
-            return Ok(kernel.clone());
+    fn kernel(&self) -> Result<Arc<Kernel>, String> {
+        let mut known = lock(&self.kernel);
+        match &*known {
+            Some(kernel) => Ok(kernel.clone()),
+            None => Ok(known.insert(Arc::new(Kernel::open(&self.run_folder)?)).clone()),
         }
-        let kernel = Rc::new(Kernel::open(&self.run_folder)?);
-        self.kernel = Some(kernel.clone());
-        Ok(kernel)
     }
 }
 
 impl Domain for Kernels {
     type Session = Session;
 
-    fn open(&mut self, opening: Opening<'_>, outbox: &mut Outbox) -> Session {
+    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Session {
         let kernel = self.kernel();
         Session::new(opening, kernel, &self.run_folder, outbox)
     }
 
-    fn handle(&mut self, message: ToConsumer, _: Option<OwnedFd>, sessions: &mut Sessions, outbox: &mut Outbox) {
+    fn handle(&mut self, message: ToConsumer, _: Option<Arc<OwnedFd>>, session: &mut Session, outbox: &Outbox) {
         match message {
-            ToConsumer::SetTracked { session, tracked } => {
-                if let Some(session) = sessions.get_mut(&session) {
-                    session.set_tracked(tracked, outbox);
-                }
-            }
-            ToConsumer::SetKernelChannel { session, spec } => {
+            ToConsumer::SetTracked { tracked, .. } => session.set_tracked(tracked, outbox),
+            ToConsumer::SetKernelChannel { spec, .. } => {
                 let ring_bytes = u64::from(spec.subbuf_bytes) * u64::from(spec.subbuf_count);
                 let pace = self.pace.get_or_insert_with(|| Pace::new(pace::KERNEL, ring_bytes));
                 pace.admit(ring_bytes);
-                match sessions.get_mut(&session) {
-                    Some(session) => session.set_channel(spec, outbox),
-                    None => outbox.send(&ToControl::Finding {
-                        session,
-                        what: "no such session".into(),
-                    }),
-                }
+                session.set_channel(spec, outbox);
             }
-            ToConsumer::RegenerateStateDump { session, request } => match sessions.get_mut(&session) {
-                Some(session) => session.dump_again(request, outbox),
-                None => outbox.send(&ToControl::Done {
-                    request,
-                    outcome: Err(unknown(session)),
-                }),
-            },
+            ToConsumer::RegenerateStateDump { request, .. } => session.dump_again(request, outbox),
             other => refuse(&other, outbox),
         }
     }
 
-    fn look(&mut self, session: &mut Session, outbox: &mut Outbox, now: Instant) -> Again {
+    fn look(&mut self, session: &mut Session, outbox: &Outbox, now: Instant) -> Again {
         session.work(&mut Shared {
             outbox,
             packet: &mut self.packet,
@@ -166,7 +147,7 @@ impl Domain for Kernels {
         })
     }
 
-    fn rest(&mut self, again: Again, is_empty: bool) {
+    fn rest(&mut self, again: Again) {
         let fullest = std::mem::take(&mut self.fullest);
         if let Some(pace) = &mut self.pace
             && fullest.ring_bytes > 0
@@ -175,9 +156,6 @@ impl Domain for Kernels {
         }
         // A ring that is readable and gives nothing would wake us for ever.
         self.is_idle = fullest.taken_bytes == 0 && !std::mem::take(&mut self.was_woken);
-        if is_empty {
-            self.pace = None;
-        }
         if again == Again::Never {
             // Nothing to do for a while: the memory goes back.
             self.packet = Vec::new();
@@ -191,11 +169,11 @@ impl Domain for Kernels {
         self.pace.as_ref().map(Pace::interval)
     }
 
-    fn descriptors<'a>(&'a self, sessions: &'a Sessions) -> Vec<BorrowedFd<'a>> {
+    fn descriptors<'a>(&self, session: &'a Session) -> Vec<BorrowedFd<'a>> {
         if !self.is_idle {
             return vec![];
         }
-        sessions.values().flat_map(Session::descriptors).collect()
+        session.descriptors().collect()
     }
 
     fn woken(&mut self) {

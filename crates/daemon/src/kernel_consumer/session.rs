@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piste_kernel::spec::{ChannelSpec, Tracked};
@@ -37,7 +37,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct Session {
     pub(super) id: SessionId,
     /// Or why it cannot be traced.
-    kernel: Result<Rc<Kernel>, String>,
+    kernel: Result<Arc<Kernel>, String>,
     pub(super) place: Place,
     pub(super) clock: ClockSource,
     /// Whose the trace is.
@@ -63,9 +63,9 @@ pub(super) struct Session {
     pub(super) wants_flush: bool,
 }
 
-/// What all sessions share.
+/// What the session's thread has.
 pub(super) struct Shared<'a> {
-    pub(super) outbox: &'a mut Outbox,
+    pub(super) outbox: &'a Outbox,
     pub(super) packet: &'a mut Vec<u8>,
     pub(super) fullest: &'a mut Fullest,
     pub(super) now: Instant,
@@ -73,10 +73,10 @@ pub(super) struct Shared<'a> {
 
 impl Session {
     pub(super) fn new(
-        opening: Opening<'_>,
-        kernel: Result<Rc<Kernel>, String>,
+        opening: Opening,
+        kernel: Result<Arc<Kernel>, String>,
         run_folder: &Path,
-        outbox: &mut Outbox,
+        outbox: &Outbox,
     ) -> Session {
         let Opening {
             session: id,
@@ -87,7 +87,7 @@ impl Session {
             rotation,
             archived,
         } = opening;
-        let place = Place::new(run_folder, id, output, snapshot);
+        let place = Place::new(run_folder, id, &output, snapshot);
         // What is kept for snapshots lies in the run folder.
         let keeper = if snapshot { Person::default() } else { owner.clone() };
         let (chunks, unreadable) = Chunks::open(keeper.clone(), place.streams.clone(), trace.uuid, archived, rotation);
@@ -131,12 +131,12 @@ impl Session {
         session
     }
 
-    pub(super) fn kernel(&self) -> Option<Rc<Kernel>> {
+    pub(super) fn kernel(&self) -> Option<Arc<Kernel>> {
         self.kernel.as_ref().ok().cloned()
     }
 
     /// Adds a channel, or changes what it records.
-    pub(super) fn set_channel(&mut self, spec: ChannelSpec, outbox: &mut Outbox) {
+    pub(super) fn set_channel(&mut self, spec: ChannelSpec, outbox: &Outbox) {
         let Some(kernel) = self.kernel() else { return };
         let stream_id = spec.stream_id;
         if spec.filters_switches() {
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// Records other threads and CPUs from now on.
-    pub(super) fn set_tracked(&mut self, tracked: Tracked, outbox: &mut Outbox) {
+    pub(super) fn set_tracked(&mut self, tracked: Tracked, outbox: &Outbox) {
         if tracked == self.tracked {
             return;
         }
@@ -208,7 +208,7 @@ impl Session {
     }
 
     /// Writes the state of the system once more; `request` is answered then.
-    pub(super) fn dump_again(&mut self, request: RequestId, outbox: &mut Outbox) {
+    pub(super) fn dump_again(&mut self, request: RequestId, outbox: &Outbox) {
         if self.stage.is_started() && self.recorder.is_none() && self.begin_dump() {
             self.dump_requests.push(request);
             return;
@@ -251,6 +251,9 @@ impl Session {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
+        if self.recorder.is_none() {
+            self.metadata.note_clock();
+        }
         self.answer_dumps(shared.outbox);
         self.tell_notes(shared.outbox);
         if !ending.close {
@@ -277,7 +280,7 @@ impl Session {
     }
 
     /// Answers those who wait for a state dump.
-    pub(super) fn answer_dumps(&mut self, outbox: &mut Outbox) {
+    pub(super) fn answer_dumps(&mut self, outbox: &Outbox) {
         let requests = std::mem::take(&mut self.dump_requests);
         self.answer(requests, outbox);
     }
@@ -287,13 +290,13 @@ impl Session {
     }
 
     /// Notes something that people should know about the session, and tells control when it is new.
-    pub(super) fn find(&mut self, what: String, outbox: &mut Outbox) {
+    pub(super) fn find(&mut self, what: String, outbox: &Outbox) {
         if self.findings.note(&what) {
             outbox.send(&ToControl::Finding { session: self.id, what });
         }
     }
 
-    fn answer(&mut self, requests: Vec<RequestId>, outbox: &mut Outbox) {
+    fn answer(&mut self, requests: Vec<RequestId>, outbox: &Outbox) {
         if requests.is_empty() {
             return;
         }
@@ -305,7 +308,7 @@ impl Session {
     }
 
     /// Tells control what channels noted and people were not told yet.
-    fn tell_notes(&mut self, outbox: &mut Outbox) {
+    fn tell_notes(&mut self, outbox: &Outbox) {
         for channel in self.channels.values_mut() {
             for what in channel.take_notes() {
                 if channel.findings.note(&what) {
@@ -315,7 +318,7 @@ impl Session {
         }
     }
 
-    fn open_dump(&mut self, outbox: &mut Outbox) {
+    fn open_dump(&mut self, outbox: &Outbox) {
         if self.dump.is_some() || self.recorder.is_some() {
             return;
         }
@@ -362,7 +365,7 @@ impl Session {
     ///
     /// # Errors
     /// There is no channel that could record.
-    fn open_refused(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+    fn open_refused(&mut self, outbox: &Outbox) -> Result<(), Failure> {
         if let Err(why) = &self.kernel {
             let what = format!("the kernel is not recorded: {why}");
             return Err(Failure::Other { what });
@@ -384,8 +387,9 @@ impl Recording for Session {
 
     /// The state dump begins when the rings record: what changes while it is taken is in the trace. A session that another consumer
     /// started goes on without.
-    fn start(&mut self, outbox: &mut Outbox) -> Result<(), Failure> {
+    fn start(&mut self, outbox: &Outbox) -> Result<(), Failure> {
         self.open_refused(outbox)?;
+        self.metadata.look_at_clock();
         if self.recorder.is_none()
             && let Err(error) = self.metadata.write()
             && !self.metadata.exists()
@@ -445,7 +449,7 @@ impl Recording for Session {
     }
 
     /// A session that streams has nothing to take a snapshot of.
-    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &mut Outbox) {
+    fn snapshot(&mut self, request: RequestId, output: Output, outbox: &Outbox) {
         if self.recorder.is_none() {
             refuse_snapshot(request, outbox);
             return;
@@ -453,12 +457,10 @@ impl Recording for Session {
         self.begin_snapshot(request, output);
     }
 
-    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &mut Outbox) {
+    fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &Outbox) {
         match self.recorder {
             Some(_) => refuse_rotation(request, outbox),
             None => self.chunks.ask(request, rotation),
         }
     }
-
-    fn tell(&self, _: &mut Outbox) {}
 }

@@ -111,6 +111,7 @@ impl SnapshotJob {
         if !dump.write(&mut session.metadata)? {
             return Ok(false);
         }
+        session.metadata.look_at_clock();
         session.metadata.write_to(&self.output.owner, folder)?;
         Ok(true)
     }

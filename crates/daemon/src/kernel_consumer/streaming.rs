@@ -132,6 +132,7 @@ impl Session {
         if !matches!(self.stage, Stage::Stopped) {
             self.write(shared)?;
         }
+        self.metadata.note_clock();
         let (next_uuid, metadata) = (rotation.next_uuid, &self.metadata);
         self.chunks.begin(request, rotation, shared.now, |folder| {
             metadata.write_next(folder, next_uuid)

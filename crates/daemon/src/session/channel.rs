@@ -2,12 +2,14 @@
 //! One channel of a session: its shape, its rules, and the event classes that programs gave it.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use piste_ctf::{Contexts, EventClass, Field, FieldKind, Label, StreamClass};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Rule;
 use crate::link::Geometry;
+use crate::shares::Holdings;
 
 /// A channel of a session.
 #[derive(Debug)]
@@ -18,11 +20,16 @@ pub struct Channel {
     pub rules: Vec<Rule>,
     /// The index is the class's id.
     pub classes: Vec<EventClass>,
-    /// What the classes take, roughly.
-    pub class_bytes: usize,
     /// Ring sets whose memory was lost with what was in it.
     pub lost_ring_set_count: u64,
-    classes_by_name: HashMap<String, Vec<u32>>,
+    /// By the hash of name and fields, which nobody outside can foresee: a program may have thousands of one name.
+    classes_by_hash: HashMap<u64, Vec<u32>>,
+    hasher: RandomState,
+    /// Whose program brought each class.
+    class_users: Vec<u32>,
+    /// Classes, and bytes of them, by user.
+    pub(super) class_counts: Holdings,
+    pub(super) class_bytes: Holdings,
 }
 
 /// A channel's name and shape.
@@ -40,9 +47,12 @@ impl Channel {
             settings,
             rules: Vec::new(),
             classes: Vec::new(),
-            class_bytes: 0,
             lost_ring_set_count: 0,
-            classes_by_name: HashMap::new(),
+            classes_by_hash: HashMap::new(),
+            hasher: RandomState::new(),
+            class_users: Vec::new(),
+            class_counts: Holdings::default(),
+            class_bytes: Holdings::default(),
         }
     }
 
@@ -72,13 +82,12 @@ impl Channel {
 
     /// The class of an event, by name and fields: two programs that agree on both have the same.
     pub fn class_of(&self, name: &str, fields: &[Field]) -> Option<u32> {
-        let ids = self.classes_by_name.get(name)?;
-        ids.iter()
-            .copied()
-            .find(|&id| self.classes[id as usize].fields == fields)
+        let ids = self.classes_by_hash.get(&self.hasher.hash_one((name, fields)))?;
+        let is_it = |class: &EventClass| class.name == name && class.fields == fields;
+        ids.iter().copied().find(|&id| is_it(&self.classes[id as usize]))
     }
 
-    pub(super) fn add(&mut self, class: EventClass) -> Result<(), String> {
+    pub(super) fn add(&mut self, class: EventClass, user: u32) -> Result<(), String> {
         if class.id as usize != self.classes.len() {
             return Err(format!(
                 "event class {} follows {} others",
@@ -86,25 +95,29 @@ impl Channel {
                 self.classes.len()
             ));
         }
-        self.class_bytes += bytes_of(&class);
-        self.classes_by_name
-            .entry(class.name.clone())
-            .or_default()
-            .push(class.id);
+        self.class_counts.add(user, 1);
+        self.class_bytes.add(user, bytes_of(&class.name, &class.fields));
+        let hash = self.hasher.hash_one((&*class.name, &*class.fields));
+        self.classes_by_hash.entry(hash).or_default().push(class.id);
         self.classes.push(class);
+        self.class_users.push(user);
         Ok(())
+    }
+
+    /// The classes, with the users whose programs brought them.
+    pub(super) fn classes_with_users(&self) -> impl Iterator<Item = (&EventClass, u32)> {
+        self.classes.iter().zip(self.class_users.iter().copied())
     }
 }
 
-/// What a class takes, roughly.
-fn bytes_of(class: &EventClass) -> usize {
+/// What an event of that name with these fields takes, roughly.
+pub fn bytes_of(name: &str, fields: &[Field]) -> usize {
     let labels = |field: &Field| match &field.kind {
         FieldKind::Enum { labels } => labels.iter().map(|label| size_of::<Label>() + label.name.len()).sum(),
         _ => 0,
     };
-    let fields = class
-        .fields
+    let fields = fields
         .iter()
         .map(|field| size_of::<Field>() + field.name.len() + labels(field));
-    size_of::<EventClass>() + class.name.len() + fields.sum::<usize>()
+    size_of::<EventClass>() + name.len() + fields.sum::<usize>()
 }

@@ -16,9 +16,22 @@ use super::settings::{ChannelRequest, check_name, check_same, settle};
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
 use crate::link::{Domain, RequestId, SessionId, ToConsumer};
 use crate::person::Person;
+use crate::shares::Holdings;
 
 /// The channel of events that were enabled without naming one.
 pub const DEFAULT_CHANNEL: &str = "default";
+
+/// Sessions that there can be.
+pub const SESSION_COUNT_MAX: usize = 256;
+
+/// The session that somebody means.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its name; without one it is the current one.
+    pub session: Option<String>,
+    /// Who asks.
+    pub by: Person,
+}
 
 /// Rules that are wanted: one for each pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +56,34 @@ impl Machine {
     ///
     /// # Errors
     /// There is none of that name, or no current one.
-    pub fn find_session(&self, name: Option<&str>) -> Result<SessionId, Refusal> {
-        let Some(name) = name else {
-            return self.sessions.current().ok_or(Refusal::NoCurrentSession);
+    pub fn find_session(&self, asked: &Asked) -> Result<SessionId, Refusal> {
+        let Some(name) = &asked.session else {
+            return self.sessions.current(&asked.by).ok_or(Refusal::NoCurrentSession);
         };
-        let found = self.open_sessions().find(|(_, session)| session.identity.name == name);
+        let found = self.open_sessions().find(|(_, session)| session.identity.name == *name);
         found.map(|(id, _)| id).ok_or_else(|| Refusal::NoSession {
             name: name.to_owned(),
             nearest: nearest(name, self.open_sessions().map(|(_, session)| &*session.identity.name)),
+        })
+    }
+
+    /// The session that a command means which changes it: the owner may, and root.
+    ///
+    /// # Errors
+    /// As of [`Machine::find_session`], or it is somebody else's.
+    pub fn find_own_session(&self, asked: &Asked) -> Result<SessionId, Refusal> {
+        let session = self.find_session(asked)?;
+        let identity = &self.session(session).identity;
+        if asked.by.uid().is_none() || asked.by.uid() == identity.owner.uid() {
+            return Ok(session);
+        }
+        let owner = identity.owner.uid();
+        Err(Refusal::NoPermission {
+            what: format!("changing session {:?}", identity.name),
+            mend: format!(
+                "it belongs to {}, who can change it, as root can; make one of your own with `piste create`",
+                owner.map_or("root".into(), |uid| format!("user {uid}"))
+            ),
         })
     }
 
@@ -73,19 +106,39 @@ impl Machine {
     /// See [`Machine::check_session_name`].
     pub fn create_session(&mut self, identity: SessionIdentity) -> Result<SessionId, Refusal> {
         self.check_session_name(&identity.name)?;
+        self.check_session_count(&identity.owner)?;
         let session = self.sessions.next_session();
         self.record(Change::SessionCreated { session, identity });
         self.open_at_consumer(session);
         Ok(session)
     }
 
-    /// Makes a session the current one.
+    fn check_session_count(&self, owner: &Person) -> Result<(), Refusal> {
+        let mut sessions = Holdings::default();
+        for (_, session) in self.sessions.iter() {
+            sessions.add(session.identity.owner.uid().unwrap_or(0), 1);
+        }
+        let (users, user) = (self.host.users, owner.uid().unwrap_or(0));
+        if users.permit(&sessions, user, 1, SESSION_COUNT_MAX) {
+            return Ok(());
+        }
+        Err(Refusal::NoPermission {
+            what: "one more session".into(),
+            mend: format!(
+                "there can be {SESSION_COUNT_MAX}, {} of one user's; destroy one first",
+                users.share(user, SESSION_COUNT_MAX)
+            ),
+        })
+    }
+
+    /// Makes a session the current one of who asks.
     ///
     /// # Errors
     /// There is none of that name.
-    pub fn set_current(&mut self, name: &str) -> Result<(), Refusal> {
-        let session = self.find_session(Some(name))?;
-        self.record(Change::CurrentSet { session });
+    pub fn set_current(&mut self, asked: &Asked) -> Result<(), Refusal> {
+        let session = self.find_session(asked)?;
+        let user = asked.by.uid();
+        self.record(Change::CurrentSet { session, user });
         Ok(())
     }
 
@@ -349,6 +402,7 @@ impl Machine {
         found.map(|(number, _)| number).ok_or_else(|| Refusal::NoChannel {
             name: name.to_owned(),
             session: state.identity.name.clone(),
+            domain: Domain::User,
             nearest: nearest(name, state.channels.iter().map(|channel| &*channel.settings.name)),
         })
     }

@@ -39,10 +39,10 @@ impl Machine {
             if !has.contains(&key) {
                 self.tell_consumer(ring_set.announce(key));
             }
-            if ring_set.life == RingSetLife::Retired {
-                self.tell_consumer(ToConsumer::RetireRingSet { key });
-            } else if self.orphans.contains(&key) {
+            if self.orphans.contains(&key) {
                 self.tell_consumer(ToConsumer::ProgramGone { key });
+            } else if ring_set.life == RingSetLife::Retired && !self.moves.is_leaving(key) {
+                self.tell_consumer(ToConsumer::RetireRingSet { key });
             }
         }
     }
@@ -63,7 +63,18 @@ impl Machine {
 
     /// The memory of a ring set could not be made.
     pub fn ring_set_failed(&mut self, key: RingSetKey, why: &str) {
-        self.abandon(key, &format!("a program is not recorded: {why}"));
+        let Some(ring_set) = self.sessions.ring_set(key) else {
+            return;
+        };
+        let (program, session) = (ring_set.program, ring_set.session);
+        self.not_recorded(program, session, why);
+        self.abandon(key);
+    }
+
+    /// The consumer could not take a ring set.
+    pub fn ring_set_refused(&mut self, key: RingSetKey, why: &str) {
+        self.ring_set_failed(key, &format!("the consumer cannot read its rings: {why}"));
+        self.drop_rings(key);
     }
 
     /// A new pisted finds that its consumer has not a ring set. One that lived on while there was no pisted has emptied it, if
@@ -93,22 +104,24 @@ impl Machine {
             count,
         });
         let finding = "pisted and its consumer ended at the same time: what was in the rings of a program is lost";
-        self.abandon(key, finding);
+        self.add_finding(session, finding);
+        self.abandon(key);
     }
 
-    fn abandon(&mut self, key: RingSetKey, finding: &str) {
-        let Some(ring_set) = self.sessions.ring_set(key).cloned() else {
+    fn abandon(&mut self, key: RingSetKey) {
+        let Some(program) = self.sessions.ring_set(key).map(|ring_set| ring_set.program) else {
             return;
         };
         self.orphans.remove(&key);
+        self.moves.forget(key);
         self.record(Change::RingSetEnded { key });
-        self.tell(ring_set.program, ToProgram::ChannelGone { key });
-        self.add_finding(ring_set.session, finding);
+        self.tell(program, ToProgram::ChannelGone { key });
     }
 
     /// The consumer has emptied a ring set.
     pub fn ring_set_done(&mut self, key: RingSetKey) {
         self.orphans.remove(&key);
+        self.moves.forget(key);
         if let Some((program, life)) = self.sessions.ring_set(key).map(|set| (set.program, set.life)) {
             self.record(Change::RingSetEnded { key });
             if life == RingSetLife::Retired {
@@ -130,13 +143,13 @@ impl Machine {
             .sessions
             .ring_sets()
             .filter(|(_, ring_set)| ring_set.session == session)
-            .map(|(key, ring_set)| (key, ring_set.program, ring_set.life))
+            .map(|(key, ring_set)| (key, ring_set.program))
             .collect();
-        for (key, program, life) in ring_sets {
+        for (key, program) in ring_sets {
             self.orphans.remove(&key);
-            if life == RingSetLife::Live {
-                self.tell(program, ToProgram::ChannelGone { key });
-            }
+            self.moves.forget(key);
+            // Also of one that it was to leave: it may not have, or keeps the memory for calls that had begun.
+            self.tell(program, ToProgram::ChannelGone { key });
             self.drop_rings(key);
         }
         if self.sessions.get(session).is_some() {

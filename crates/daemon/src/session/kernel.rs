@@ -13,7 +13,9 @@ use super::refusal::{Refusal, nearest};
 use super::rules::InvalidPattern;
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name};
-use crate::link::{RequestId, SessionId};
+use crate::link::{Domain, RequestId, SessionId};
+use crate::person::Person;
+use crate::shares::Holdings;
 
 /// Channels that a session can have in the kernel. Each is a tracefs instance, with rings for every CPU.
 pub const KERNEL_CHANNEL_COUNT_MAX: usize = 32;
@@ -70,6 +72,37 @@ impl KernelDomain {
 }
 
 impl Machine {
+    /// Whether there is room for the rings of one more kernel channel.
+    fn check_kernel_memory(&self, owner: &Person, channel: &ChannelSpec) -> Result<(), Refusal> {
+        let user_of = |owner: &Person| owner.uid().unwrap_or(0);
+        let bytes_of = |channel: &ChannelSpec| {
+            let ring_bytes = u64::from(channel.subbuf_bytes) * u64::from(channel.subbuf_count);
+            (ring_bytes * u64::from(self.host.ring_count)) as usize
+        };
+        let mut holdings = Holdings::default();
+        for (_, session) in self.sessions.iter() {
+            let bytes = session.kernel.channels.iter().map(bytes_of).sum();
+            holdings.add(user_of(&session.identity.owner), bytes);
+        }
+        let (users, user, limit) = (self.host.users, user_of(owner), self.host.kernel_ring_bytes_max);
+        if users.permit(&holdings, user, bytes_of(channel), limit) {
+            return Ok(());
+        }
+        let mebibytes = |bytes: usize| bytes >> 20;
+        Err(Refusal::NoPermission {
+            what: format!(
+                "{} MiB more of the kernel's memory for rings",
+                mebibytes(bytes_of(channel))
+            ),
+            mend: format!(
+                "all sessions may have {} MiB, {} MiB those of one user, who has {} MiB; take fewer or smaller sub-buffers",
+                mebibytes(limit),
+                mebibytes(users.share(user, limit)),
+                mebibytes(holdings.of(user))
+            ),
+        })
+    }
+
     /// Makes a kernel channel, unless it exists as it is wanted. What to wait for, if the session records.
     ///
     /// # Errors
@@ -101,6 +134,7 @@ impl Machine {
         }
         let stream_id = state.kernel.channels.len() as u32;
         let channel = settle(wanted, stream_id, state.identity.snapshot)?;
+        self.check_kernel_memory(&state.identity.owner, &channel)?;
         let added = channel.clone();
         self.record(Change::KernelChannelAdded { session, channel });
         let request = self.add_kernel_channel(session, stream_id);
@@ -216,6 +250,7 @@ impl Machine {
             .ok_or_else(|| Refusal::NoChannel {
                 name: name.to_owned(),
                 session: state.identity.name.clone(),
+                domain: Domain::Kernel,
                 nearest: nearest(name, channels.iter().map(|channel| &*channel.name)),
             })
     }

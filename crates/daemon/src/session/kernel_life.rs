@@ -111,10 +111,13 @@ impl Machine {
     /// Writes the state of the system into the trace once more.
     ///
     /// # Errors
-    /// The session does not record, or has no kernel channel.
+    /// The session keeps its events in memory, does not record, or has no kernel channel.
     pub fn regenerate_state_dump(&mut self, session: SessionId) -> Result<RequestId, Refusal> {
         let state = self.session(session);
         let name = || state.identity.name.clone();
+        if state.identity.snapshot {
+            return Err(Refusal::IsSnapshot { session: name() });
+        }
         if state.state != SessionState::Active {
             return Err(Refusal::NotActive { session: name() });
         }

@@ -5,12 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use super::moves::Moves;
 use super::participants::Participants;
 use super::programs::Program;
 use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
 use super::tracing_session::{Session, SessionState};
 use crate::link::{Clock, Domain, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
+use crate::shares::Users;
 
 /// Something to be done outside, in the order of the effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +64,12 @@ pub struct Host {
     pub ring_count: u32,
     /// The clock of the records.
     pub clock: Clock,
+    /// Who may have how much.
+    pub users: Users,
+    /// Ring sets that there can be: each takes descriptors.
+    pub ring_set_count_max: usize,
+    /// Bytes that the rings of all kernel channels may have: the kernel locks them in memory.
+    pub kernel_ring_bytes_max: usize,
 }
 
 /// The whole state of pisted.
@@ -73,6 +81,8 @@ pub struct Machine {
     pub(super) programs: BTreeMap<ProgramId, Program>,
     /// Ring sets of programs that are dead, which the consumer empties.
     pub(super) orphans: BTreeSet<RingSetKey>,
+    /// Ring sets that their programs are to leave for others.
+    pub(super) moves: Moves,
     /// What is known about a session beyond its state.
     notes: BTreeMap<SessionId, Notes>,
     effects: Vec<Effect>,
@@ -127,6 +137,7 @@ impl Machine {
     pub fn new(host: Host, sessions: Sessions, epoch: u64) -> Machine {
         Machine {
             host,
+            moves: Moves::of(&sessions),
             sessions,
             programs: BTreeMap::new(),
             orphans: BTreeSet::new(),
@@ -136,6 +147,11 @@ impl Machine {
             last_token: epoch,
             last_request: epoch,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit_ring_sets(&mut self, count: usize) {
+        self.host.ring_set_count_max = count;
     }
 
     /// What is to be done, in order. The machine assumes that it is done.
@@ -176,6 +192,23 @@ impl Machine {
         if self.sessions.get(session).is_some() {
             self.notes_mut(session).findings.add(what);
         }
+    }
+
+    /// Counts a program that is not recorded in a session, or not all that it did, and says why: once, as long as it is connected.
+    pub(super) fn not_recorded(&mut self, id: ProgramId, session: SessionId, why: &str) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let mut name = "a program".to_owned();
+        if let Some(program) = self.programs.get_mut(&id) {
+            if !program.not_recorded_in.insert(session) {
+                return;
+            }
+            program.findings.add(why);
+            name.clone_from(&program.hello.name);
+        }
+        self.add_finding(session, format!("{name} (pid {}) is not recorded: {why}", id.pid));
+        self.record(Change::ProgramsNotRecorded { session, count: 1 });
     }
 
     pub(super) fn record(&mut self, change: Change) {
@@ -226,8 +259,7 @@ impl Machine {
 
     /// Asks the programs that were told something to confirm it.
     pub(super) fn wait_for_told(&mut self, request: Option<RequestId>) -> Pending {
-        self.last_token += 1;
-        let token = self.last_token;
+        let token = self.next_token();
         let programs = mem::take(&mut self.told);
         for &program in &programs {
             self.effects.push(Effect::Tell {
@@ -240,6 +272,12 @@ impl Machine {
             token,
             request,
         }
+    }
+
+    /// A token that no program has answered with.
+    pub(super) fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
     }
 
     /// What was told so far needs no confirmation.

@@ -4,6 +4,7 @@
 //! - [`machine`]: the state with the programs of now, and the effects; start here;
 //! - [`commands`], [`settings`]: what people ask;
 //! - [`programs`], [`offers`]: what programs say, and what they are told;
+//! - [`moves`]: programs that go over from one ring set to another;
 //! - [`consumers`]: what the consumer says, and what a new one is told;
 //! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
 //! - [`rotation`]: how a trace becomes several;
@@ -18,6 +19,7 @@ pub mod kernel;
 pub mod kernel_life;
 pub mod kernel_settings;
 pub mod machine;
+pub mod moves;
 pub mod offers;
 pub mod participants;
 pub mod programs;

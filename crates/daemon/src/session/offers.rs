@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use piste_ctf::EventClass;
 
+use super::channel::bytes_of;
 use super::machine::Machine;
 use super::rules::Rule;
 use super::sessions::{Change, ProgramId, RingSet, RingSetLife};
@@ -17,9 +18,9 @@ use crate::description::{EventBlock, EventDescription};
 use crate::link::{RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, ToProgram};
 
-/// Classes that a channel can have: what all programs together can make it remember.
+/// Classes that a channel can have: what all programs together can make it remember. One user's can have a share.
 pub const CLASS_COUNT_MAX: usize = 65_536;
-/// Bytes that a channel's classes can have.
+/// Bytes that a channel's classes can have, likewise.
 pub const CLASS_BYTES_MAX: usize = 64 << 20;
 
 /// The events with which a program describes what it has loaded where.
@@ -63,7 +64,7 @@ impl Machine {
     }
 
     /// Replaces a ring set that has a hole: the program gets a new one, which takes over the events, and keeps the memory of the old
-    /// one, for calls that have begun, until the consumer has emptied it.
+    /// one, for calls that have begun, until the consumer has emptied it. A program that is not connected gets it when it comes back.
     pub(super) fn replace(&mut self, key: RingSetKey) {
         let Some(old) = self.sessions.ring_set(key).cloned() else {
             return;
@@ -71,24 +72,31 @@ impl Machine {
         if old.life != RingSetLife::Live || self.orphans.contains(&key) {
             return;
         }
-        self.record(Change::RingSetRetired { key });
-        if let Some(program) = self.programs.get(&old.program)
-            && self
-                .sessions
-                .get(old.session)
-                .is_some_and(|session| session.state != SessionState::Closing)
-        {
-            let blocks = program.blocks();
-            self.make_ring_set(old.program, old.session, old.channel, Some(key));
-            self.offer(old.program, old.session, old.channel, &blocks, &[]);
-            if let Some(new) = self.ring_set_of(old.program, old.session, old.channel)
-                && let Some(program) = self.programs.get_mut(&old.program)
-            {
-                program.undumped.remove(&new);
-                program.dumped.insert(new);
-            }
+        let Some(program) = self.programs.get(&old.program) else {
+            self.moves.wait_for_program(key);
+            return;
+        };
+        let blocks = program.blocks();
+        // It has recorded into this one, so it has left the one before.
+        if let Some(before) = self.predecessor(old.program, key) {
+            self.has_moved(before);
         }
-        self.tell_consumer(ToConsumer::RetireRingSet { key });
+        let is_closing = self.session(old.session).state == SessionState::Closing;
+        self.record(Change::RingSetRetired { key });
+        let new = if is_closing {
+            None
+        } else {
+            self.make_ring_set(old.program, old.session, old.channel, Some(key))
+        };
+        let Some(new) = new else {
+            return self.tell_consumer(ToConsumer::RetireRingSet { key });
+        };
+        self.offer(old.program, old.session, old.channel, &blocks, &[]);
+        if let Some(program) = self.programs.get_mut(&old.program) {
+            program.undumped.remove(&new);
+            program.dumped.insert(new);
+        }
+        self.await_move(old.program, key);
     }
 
     /// Enables in a channel what it wants of `blocks`, less what the `earlier` rules matched already.
@@ -100,7 +108,10 @@ impl Machine {
         if !earlier.is_empty() && self.ring_set_of(id, session, channel).is_none() {
             events = self.select(session, channel, blocks, |_, wanted| wanted);
         }
-        self.find_classes(session, channel, blocks, &mut events);
+        if self.has_ended(id) && !events.is_empty() {
+            return self.not_recorded(id, session, "it ended before pisted answered");
+        }
+        let has_state_dump = self.find_classes(id, session, channel, blocks, &mut events);
         if events.is_empty() {
             return;
         }
@@ -113,7 +124,7 @@ impl Machine {
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
-        if !program.dumped.contains(&key) && has_state_dump(blocks, &events) {
+        if has_state_dump && !program.dumped.contains(&key) {
             program.undumped.insert(key);
         }
         if program.takes_part.insert(session, true) == Some(false) {
@@ -162,10 +173,21 @@ impl Machine {
             .collect()
     }
 
-    /// Fills in the classes of selected events, making those that are missing. Drops what the channel has no room for.
-    fn find_classes(&mut self, session: SessionId, channel: u32, blocks: &Blocks, events: &mut Vec<EnabledEvent>) {
+    /// Fills in the classes of selected events, making those that are missing. Drops what the channel has no room for. Says whether a
+    /// state dump is among them.
+    fn find_classes(
+        &mut self,
+        id: ProgramId,
+        session: SessionId,
+        channel: u32,
+        blocks: &Blocks,
+        events: &mut Vec<EnabledEvent>,
+    ) -> bool {
+        let Some(user) = self.programs.get(&id).map(|program| program.uid) else {
+            return false;
+        };
         let mut selected = events.iter_mut().peekable();
-        let mut dropped = false;
+        let (mut dropped, mut has_state_dump) = (false, false);
         let described = blocks
             .iter()
             .flat_map(|(module, block)| block.events.iter().map(move |event| (*module, event)));
@@ -174,28 +196,34 @@ impl Machine {
             let Some(enabled) = selected.next_if(|next| next.module == module && next.index == event.index) else {
                 continue;
             };
-            enabled.class = self.class_of(session, channel, event).unwrap_or_else(|| {
+            enabled.class = self.class_of(user, session, channel, event).unwrap_or_else(|| {
                 dropped = true;
                 NO_CLASS
             });
+            has_state_dump |= event.name.starts_with(STATE_DUMP_PROVIDER);
         }
         if dropped {
             events.retain(|event| event.class != NO_CLASS);
-            self.add_finding(
-                session,
-                format!(
-                    "a channel has {CLASS_COUNT_MAX} different events or {CLASS_BYTES_MAX} bytes of their descriptions, more are not recorded"
-                ),
+            let users = self.host.users;
+            let (count, bytes) = (users.share(user, CLASS_COUNT_MAX), users.share(user, CLASS_BYTES_MAX));
+            let why = format!(
+                "programs of user {user} brought {count} different events or {bytes} bytes of their descriptions to a channel; more are not recorded"
             );
+            self.not_recorded(id, session, &why);
         }
+        has_state_dump
     }
 
-    fn class_of(&mut self, session: SessionId, channel: u32, event: &EventDescription) -> Option<u32> {
+    fn class_of(&mut self, user: u32, session: SessionId, channel: u32, event: &EventDescription) -> Option<u32> {
+        let users = self.host.users;
         let classes = &self.sessions.get(session)?.channels[channel as usize];
         if let Some(id) = classes.class_of(&event.name, &event.fields) {
             return Some(id);
         }
-        if classes.classes.len() >= CLASS_COUNT_MAX || classes.class_bytes >= CLASS_BYTES_MAX {
+        let bytes = bytes_of(&event.name, &event.fields);
+        if !users.permit(&classes.class_counts, user, 1, CLASS_COUNT_MAX)
+            || !users.permit(&classes.class_bytes, user, bytes, CLASS_BYTES_MAX)
+        {
             return None;
         }
         let id = classes.classes.len() as u32;
@@ -209,6 +237,7 @@ impl Machine {
             session,
             channel,
             class: class.clone(),
+            user,
         });
         self.tell_consumer(ToConsumer::AddClass {
             session,
@@ -233,6 +262,16 @@ impl Machine {
             return None;
         };
         let program = self.programs.get(&id)?;
+        let (users, limit) = (self.host.users, self.host.ring_set_count_max);
+        if !users.permit(self.sessions.holdings(), program.uid, 1, limit) {
+            let why = format!(
+                "programs of user {} have as many ring sets as one user may ({})",
+                program.uid,
+                users.share(program.uid, limit)
+            );
+            self.not_recorded(id, session, &why);
+            return None;
+        }
         let state = self.sessions.get(session)?;
         let settings = &state.channels[channel as usize].settings;
         let name = format!("piste:{}:{}", state.identity.name, settings.name);
@@ -244,6 +283,7 @@ impl Machine {
             stream_instance_base: state.next_stream_instance(),
             program: id,
             program_start: program.start,
+            user: program.uid,
             vpid: program.hello.vpid,
             life: RingSetLife::Live,
         };
@@ -299,17 +339,6 @@ const NO_CLASS: u32 = u32::MAX;
 
 fn any_matches(rules: &[Rule], event: &EventDescription) -> bool {
     rules.iter().any(|rule| rule.matches(&event.name, event.level))
-}
-
-fn has_state_dump(blocks: &Blocks, enabled: &[EnabledEvent]) -> bool {
-    blocks.iter().any(|(module, block)| {
-        let is_enabled =
-            |event: &EventDescription| enabled.iter().any(|e| e.module == *module && e.index == event.index);
-        block
-            .events
-            .iter()
-            .any(|event| event.name.starts_with(STATE_DUMP_PROVIDER) && is_enabled(event))
-    })
 }
 
 impl RingSet {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::machine::{Findings, Machine};
 use super::offers::{Blocks, STATE_DUMP_PROVIDER};
+use super::sessions::Change;
 use super::sessions::ProgramId;
 use super::tracing_session::{Session, SessionState};
 use crate::description::{EventBlock, EventDescription};
@@ -40,6 +41,10 @@ pub struct Program {
     pub(super) dumped: BTreeSet<RingSetKey>,
     /// Ring sets that wait for the end of its registration to get one.
     pub(super) undumped: BTreeSet<RingSetKey>,
+    /// Its process ended before pisted saw it: it can be given nothing any more.
+    has_ended: bool,
+    /// Sessions in which it is not recorded, or not all of it.
+    pub(super) not_recorded_in: BTreeSet<SessionId>,
     /// Sessions that it takes part in, and whether a rule matched one of its events.
     pub(super) takes_part: BTreeMap<SessionId, bool>,
 }
@@ -92,15 +97,21 @@ impl Machine {
                 returned: !attached.is_empty(),
                 dumped: known.intersection(&attached).copied().collect(),
                 undumped: BTreeSet::new(),
+                has_ended: false,
+                not_recorded_in: BTreeSet::new(),
                 takes_part: BTreeMap::new(),
             },
         );
         for &key in attached.difference(&known) {
-            self.tell(id, ToProgram::ChannelGone { key });
+            if !self.is_to_move(key, &attached) {
+                self.tell(id, ToProgram::ChannelGone { key });
+            }
         }
         for &key in known.difference(&attached) {
-            self.tell(id, ToProgram::Channel { key, replaces: None });
+            let replaces = self.predecessor(id, key).filter(|old| attached.contains(old));
+            self.tell(id, ToProgram::Channel { key, replaces });
         }
+        self.resume_moves(id, &attached);
         for session in self.sessions_of(id) {
             if self.is_active(session) {
                 self.take_part(id, session);
@@ -112,8 +123,8 @@ impl Machine {
     fn bury_earlier_images(&mut self, id: ProgramId, start: u64) {
         let earlier: BTreeSet<ProgramId> = self
             .sessions
-            .ring_sets()
-            .filter(|(key, ring_set)| ring_set.program.pid == id.pid && !self.orphans.contains(key))
+            .ring_sets_of_process(id.pid)
+            .filter(|(key, _)| !self.orphans.contains(key))
             .filter(|(_, ring_set)| ring_set.program != id || ring_set.program_start != start)
             .map(|(_, ring_set)| ring_set.program)
             .filter(|program| !self.programs.contains_key(program))
@@ -194,13 +205,44 @@ impl Machine {
             return;
         };
         let session = ring_set.session;
-        let Some(program) = self.programs.get_mut(&id) else {
-            return;
-        };
-        program.findings.add(reason);
-        let what = format!("{} (pid {}) is not recorded: {reason}", program.hello.name, id.pid);
-        self.add_finding(session, what);
+        self.not_recorded(id, session, reason);
         // It stays the program's, so that it is not offered another one in vain.
+    }
+
+    /// A program that could not wait for pisted is heard after its end: what it would have recorded is missing.
+    pub fn ended_before(&mut self, id: ProgramId) {
+        if let Some(program) = self.programs.get_mut(&id) {
+            program.has_ended = true;
+        }
+    }
+
+    /// A program waited for an answer as long as it may, and went on: what it did until now is missing where it is recorded.
+    pub fn late(&mut self, id: ProgramId) {
+        let Some(program) = self.programs.get(&id) else { return };
+        let matched = program.takes_part.iter().filter(|&(_, &matched)| matched);
+        let sessions: Vec<SessionId> = matched.map(|(&session, _)| session).collect();
+        for session in sessions {
+            self.not_recorded(id, session, "pisted answered too late, its first events are missing");
+        }
+    }
+
+    /// Programs of a user could not register: nobody knows what they would have recorded, nor in which session.
+    pub fn not_registered(&mut self, why: &str) {
+        let is_of_programs = |session: &Session| session.state == SessionState::Active && !session.channels.is_empty();
+        let sessions = self.open_sessions().filter(|(_, session)| is_of_programs(session));
+        let sessions: Vec<SessionId> = sessions.map(|(id, _)| id).collect();
+        for session in sessions {
+            self.add_finding(
+                session,
+                format!("a program could not register and may be missing: {why}"),
+            );
+            self.record(Change::ProgramsNotRecorded { session, count: 1 });
+        }
+    }
+
+    /// Whether it ended before pisted saw it.
+    pub(super) fn has_ended(&self, id: ProgramId) -> bool {
+        self.programs.get(&id).is_some_and(|program| program.has_ended)
     }
 
     /// The connection is gone. The program may live on, and come back.
@@ -211,8 +253,10 @@ impl Machine {
     /// The process is gone, or runs another executable.
     pub fn dead(&mut self, id: ProgramId) {
         self.programs.remove(&id);
-        let keys: Vec<RingSetKey> = self.sessions.ring_sets_of(id).map(|(key, _)| key).collect();
+        let mut keys: Vec<RingSetKey> = self.sessions.ring_sets_of(id).map(|(key, _)| key).collect();
+        keys.extend(self.leaving_of(id));
         for key in keys {
+            self.moves.forget(key);
             if self.orphans.insert(key) {
                 self.tell_consumer(ToConsumer::ProgramGone { key });
             }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::rules::InvalidPattern;
+use crate::link::Domain;
 
 /// Why something that was asked is not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub enum Refusal {
     NoChannel {
         name: String,
         session: String,
+        domain: Domain,
         nearest: Vec<String>,
     },
     ChannelExists {
@@ -96,6 +98,11 @@ pub enum Refusal {
     OutputFailed {
         path: PathBuf,
         reason: String,
+    },
+    /// Not this user.
+    NoPermission {
+        what: String,
+        mend: String,
     },
     ConsumerFailed {
         reason: String,

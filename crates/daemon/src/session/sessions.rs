@@ -15,6 +15,8 @@ use super::rotation::Chunks;
 use super::rules::Rule;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
 use crate::link::{RingSetKey, SessionId};
+use crate::person::Person;
+use crate::shares::Holdings;
 
 /// One step of the state. A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,9 +28,11 @@ pub enum Change {
         session: SessionId,
         identity: SessionIdentity,
     },
-    /// Commands that name no session mean this one.
+    /// Commands of a user that name no session mean this one; `None` is the user who runs pisted.
     CurrentSet {
         session: SessionId,
+        #[serde(default)]
+        user: Option<u32>,
     },
     ChannelAdded {
         session: SessionId,
@@ -38,6 +42,11 @@ pub enum Change {
     RingSetsLost {
         session: SessionId,
         channel: u32,
+        count: u64,
+    },
+    /// So many programs more are not recorded, or not all that they did, and nobody counts their events.
+    ProgramsNotRecorded {
+        session: SessionId,
         count: u64,
     },
     /// The channel's rules are these now.
@@ -50,6 +59,9 @@ pub enum Change {
         session: SessionId,
         channel: u32,
         class: EventClass,
+        /// Whose program brought it.
+        #[serde(default)]
+        user: u32,
     },
     /// Its `stream_id` is the number of the session's kernel channels before.
     KernelChannelAdded {
@@ -127,6 +139,9 @@ pub struct RingSet {
     pub program: ProgramId,
     /// When the process started, in ticks of /proc/PID/stat: tells it from a later one with the same number.
     pub program_start: u64,
+    /// The program's user, from the kernel.
+    #[serde(default)]
+    pub user: u32,
     /// Process id in the program's own pid namespace.
     pub vpid: i32,
     /// Where it is in its life.
@@ -158,7 +173,10 @@ pub struct Sessions {
     sessions: BTreeMap<SessionId, Session>,
     ring_sets: BTreeMap<RingSetKey, RingSet>,
     by_program: BTreeSet<(ProgramId, RingSetKey)>,
-    current: Option<SessionId>,
+    /// Ring sets, by the user of their programs.
+    holdings: Holdings,
+    /// Of each user.
+    current: BTreeMap<Option<u32>, SessionId>,
     last_session: SessionId,
     last_key: RingSetKey,
 }
@@ -173,15 +191,16 @@ impl Sessions {
             Change::SessionCreated { session, identity } => {
                 self.last_session = self.last_session.max(session);
                 if identity.is_shared() {
-                    self.current = Some(session);
+                    self.current.insert(identity.owner.uid(), session);
                 }
                 self.sessions.insert(session, Session::new(identity));
             }
-            Change::CurrentSet { session } => {
+            Change::CurrentSet { session, user } => {
                 self.find(session)?;
-                self.current = Some(session);
+                self.current.insert(user, session);
             }
             Change::ChannelAdded { session, settings } => self.find(session)?.channels.push(Channel::new(settings)),
+            Change::ProgramsNotRecorded { session, count } => self.find(session)?.programs_not_recorded += count,
             Change::RulesSet {
                 session,
                 channel,
@@ -196,7 +215,8 @@ impl Sessions {
                 session,
                 channel,
                 class,
-            } => self.find(session)?.find(channel)?.add(class)?,
+                user,
+            } => self.find(session)?.find(channel)?.add(class, user)?,
             Change::KernelChannelAdded { session, channel } => self.find(session)?.kernel.add(channel)?,
             Change::KernelRulesSet {
                 session,
@@ -210,6 +230,7 @@ impl Sessions {
                 session.next_stream_instance = ring_set.stream_instance_base + u64::from(ring_count);
                 self.last_key = self.last_key.max(key);
                 self.by_program.insert((ring_set.program, key));
+                self.holdings.add(ring_set.user, 1);
                 self.ring_sets.insert(key, ring_set);
             }
             Change::RingSetRetired { key } => {
@@ -218,6 +239,7 @@ impl Sessions {
             Change::RingSetEnded { key } => {
                 let ring_set = self.ring_sets.remove(&key).ok_or_else(|| no_ring_set(key))?;
                 self.by_program.remove(&(ring_set.program, key));
+                self.holdings.remove(ring_set.user, 1);
             }
             Change::Started { session, at } => self.find(session)?.start(at),
             Change::Stopped { session, at } => self.find(session)?.stop(at),
@@ -227,9 +249,7 @@ impl Sessions {
                 let closing = self.find(session)?;
                 closing.stop(at);
                 closing.state = SessionState::Closing;
-                if self.current == Some(session) {
-                    self.current = self.newest_shared();
-                }
+                self.leave_current(session);
             }
             Change::StreamInstancesUsed { session, next } => self.find(session)?.next_stream_instance = next,
             Change::NumbersUsed { last_session, last_key } => {
@@ -238,11 +258,12 @@ impl Sessions {
             }
             Change::SessionEnded { session } => {
                 self.sessions.remove(&session).ok_or_else(|| no_session(session))?;
-                let by_program = &mut self.by_program;
+                let (by_program, holdings) = (&mut self.by_program, &mut self.holdings);
                 self.ring_sets.retain(|&key, ring_set| {
                     let keep = ring_set.session != session;
                     if !keep {
                         by_program.remove(&(ring_set.program, key));
+                        holdings.remove(ring_set.user, 1);
                     }
                     keep
                 });
@@ -255,11 +276,25 @@ impl Sessions {
         self.sessions.get_mut(&session).ok_or_else(|| no_session(session))
     }
 
-    /// The session that was created last, of those that do not belong to one recorded command.
-    fn newest_shared(&self) -> Option<SessionId> {
+    /// Whose current session this is, get another one of theirs.
+    fn leave_current(&mut self, gone: SessionId) {
+        let left = self.current.iter().filter(|&(_, &session)| session == gone);
+        let users: Vec<Option<u32>> = left.map(|(&user, _)| user).collect();
+        for user in users {
+            match self.newest_shared(user) {
+                Some(session) => self.current.insert(user, session),
+                None => self.current.remove(&user),
+            };
+        }
+    }
+
+    /// The session that a user created last, of those that do not belong to one recorded command.
+    fn newest_shared(&self, user: Option<u32>) -> Option<SessionId> {
         let mut newest_first = self.sessions.iter().rev();
         let is_shared = |session: &Session| session.identity.is_shared() && session.state != SessionState::Closing;
-        newest_first.find(|(_, session)| is_shared(session)).map(|(&id, _)| id)
+        newest_first
+            .find(|(_, session)| is_shared(session) && session.identity.owner.uid() == user)
+            .map(|(&id, _)| id)
     }
 
     /// All sessions, in the order of their creation, those that are being destroyed too.
@@ -272,9 +307,9 @@ impl Sessions {
         self.sessions.get(&session)
     }
 
-    /// The session that commands without a name mean.
-    pub fn current(&self) -> Option<SessionId> {
-        self.current
+    /// The session that somebody's commands without a name mean.
+    pub fn current(&self, by: &Person) -> Option<SessionId> {
+        self.current.get(&by.uid()).copied()
     }
 
     /// The number of the next session.
@@ -297,6 +332,19 @@ impl Sessions {
         self.ring_sets.iter().map(|(&key, ring_set)| (key, ring_set))
     }
 
+    /// How many ring sets the programs of each user have.
+    pub fn holdings(&self) -> &Holdings {
+        &self.holdings
+    }
+
+    /// The ring sets of a process, whatever image it had.
+    pub fn ring_sets_of_process(&self, pid: i32) -> impl Iterator<Item = (RingSetKey, &RingSet)> {
+        let image = |instance_id| ProgramId { pid, instance_id };
+        self.by_program
+            .range((image(0), 0)..=(image(u64::MAX), RingSetKey::MAX))
+            .map(|&(_, key)| (key, &self.ring_sets[&key]))
+    }
+
     /// The ring sets that a program has, those it has no longer not counted.
     pub fn ring_sets_of(&self, program: ProgramId) -> impl Iterator<Item = (RingSetKey, &RingSet)> {
         self.by_program
@@ -312,7 +360,8 @@ impl Sessions {
         for (&session, state) in &self.sessions {
             state.summarize(session, &mut changes);
         }
-        changes.extend(self.current.map(|session| Change::CurrentSet { session }));
+        let current = self.current.iter();
+        changes.extend(current.map(|(&user, &session)| Change::CurrentSet { session, user }));
         for (&key, ring_set) in &self.ring_sets {
             let ring_set = ring_set.clone();
             changes.push(Change::RingSetAdded { key, ring_set });

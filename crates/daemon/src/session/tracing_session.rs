@@ -28,6 +28,8 @@ pub struct Session {
     pub first_start: Option<Moment>,
     /// Snapshots taken.
     pub snapshot_count: u64,
+    /// Programs whose events are missing, nobody knows how many.
+    pub programs_not_recorded: u64,
     /// What became of its rotations.
     pub chunks: Chunks,
     started: Moment,
@@ -105,6 +107,7 @@ impl Session {
             kernel: KernelDomain::default(),
             first_start: None,
             snapshot_count: 0,
+            programs_not_recorded: 0,
             chunks: Chunks::default(),
             started: Moment::default(),
             recorded_ns: 0,
@@ -163,11 +166,11 @@ impl Session {
                     count,
                 });
             }
-            let classes = state.classes.iter().cloned();
-            changes.extend(classes.map(|class| Change::ClassAdded {
+            changes.extend(state.classes_with_users().map(|(class, user)| Change::ClassAdded {
                 session,
                 channel,
-                class,
+                class: class.clone(),
+                user,
             }));
         }
         self.kernel.summarize(session, changes);
@@ -180,6 +183,10 @@ impl Session {
                 at: first_start,
             });
             changes.push(Change::Stopped { session, at });
+        }
+        if self.programs_not_recorded > 0 {
+            let count = self.programs_not_recorded;
+            changes.push(Change::ProgramsNotRecorded { session, count });
         }
         if self.chunks != Chunks::default() {
             let chunks = self.chunks.clone();

@@ -5,17 +5,19 @@ use piste_ctf::EventClass;
 
 use super::detail::Detail;
 use super::event::{self, Event};
-use super::syscall::{self, Side};
+use super::syscall::{self, CallFormat, Side};
 use crate::format::EventFormat;
 use crate::layout::Layout;
-use crate::syscalls::{self, Syscall, Table};
+use crate::syscalls::{Architecture, Syscall, Table};
 
 /// Names in the trace of the fields of a kernel's event. The raw events of system calls are written as the calls, and have the fields
 /// of all of them.
-pub(crate) fn of_event(format: &EventFormat, layout: &Layout) -> Vec<String> {
-    if let Some(side) = Side::of(format) {
-        return syscalls::all(Table::Native)
-            .flat_map(|call| of_side(Table::Native, call, side))
+pub(crate) fn of_event(format: &EventFormat, layout: &Layout, architecture: Architecture) -> Vec<String> {
+    if let Some(format) = CallFormat::of(format) {
+        let known = architecture.all(Table::Native).map(Some);
+        return known
+            .chain([None])
+            .flat_map(|call| of_side(Table::Native, call, format))
             .collect();
     }
     let event = Event {
@@ -31,15 +33,15 @@ pub(crate) fn of_event(format: &EventFormat, layout: &Layout) -> Vec<String> {
 }
 
 /// Names in the trace of what a system call is given and returns.
-pub(crate) fn of_call(table: Table, number: u32) -> Vec<String> {
-    let call = syscalls::by_number(table, number).into_iter();
-    call.flat_map(|call| [Side::Entry, Side::Exit].map(|side| of_side(table, call, side)))
+pub(crate) fn of_call(table: Table, number: u32, architecture: Architecture) -> Vec<String> {
+    let call = architecture.by_number(table, number).into_iter();
+    call.flat_map(|call| [Side::Entry, Side::Exit].map(|side| of_side(table, Some(call), CallFormat::usual(side))))
         .flatten()
         .collect()
 }
 
-fn of_side(table: Table, call: &Syscall, side: Side) -> Vec<String> {
-    let planned = syscall::plan(table, Some(call), side, &Detail::default(), &[]);
+fn of_side(table: Table, call: Option<&Syscall>, format: CallFormat) -> Vec<String> {
+    let planned = syscall::plan(table, call, format, &Detail::default(), &[]);
     planned.map_or_else(|_| Vec::new(), |(_, class)| names(class))
 }
 

@@ -16,6 +16,22 @@ pub enum Finding {
         /// The type as the kernel writes it.
         type_text: String,
     },
+    /// An event that analyses need has other fields on this kernel. Said once.
+    #[error("{event} is not as analyses expect it on this kernel: {what}; what they say of it may be missing or wrong")]
+    OtherShape {
+        /// The event's group and name.
+        event: String,
+        /// What is different.
+        what: String,
+    },
+    /// System calls have numbers that no table knows. Said once.
+    #[error(
+        "system calls have no names: their numbers on {architecture} are not known; they are recorded with number and words"
+    )]
+    UnnamedCalls {
+        /// What the kernel runs on.
+        architecture: &'static str,
+    },
     /// Records of an event that the kernel does not describe. They are not in the trace and count as discarded.
     #[error("{records} records of event {id} are discarded: the kernel does not say what they are")]
     UnknownEvent {

@@ -9,16 +9,17 @@ use piste_ctf::{EventClass, Label};
 use super::compat::Effect;
 use super::detail::{Detail, Subject};
 use super::event::{self, Event};
-use super::syscall::{self, Side};
+use super::syscall::{self, CallFormat, Side};
 use super::{Finding, class_id};
 use crate::catalog::Catalog;
 use crate::format::EventFormat;
 use crate::layout::Layout;
 use crate::plan::{Plan, TooFar};
 use crate::probe::ProbeEvent;
+use crate::shapes;
 use crate::spec::{ChannelSpec, Context, Rule, Stack};
 use crate::stacks::StackFormats;
-use crate::syscalls::{self, Table};
+use crate::syscalls::Table;
 
 /// The plans of a channel.
 pub(super) struct Plans {
@@ -59,7 +60,7 @@ pub(super) enum Slot {
     /// The plan with this index; and the record says something of threads.
     Watched(u32),
     /// It is the entry or exit of a system call.
-    Call(Side),
+    Call(CallFormat),
     /// It is a stack and belongs to another record.
     Stack,
     /// Nothing is known of it.
@@ -130,10 +131,10 @@ impl Plans {
 
     /// What to do with an entry or exit of a call.
     #[inline(always)]
-    pub(super) fn call(&mut self, table: Table, number: u64, side: Side) -> Call {
+    pub(super) fn call(&mut self, table: Table, number: u64, format: CallFormat) -> Call {
         let number = number.min(CALL_COUNT as u64 - 1) as usize;
-        match self.calls[call_index(table, number, side)] {
-            Call::Unseen => self.new_call(table, number, side),
+        match self.calls[call_index(table, number, format.side)] {
+            Call::Unseen => self.new_call(table, number, format),
             call => call,
         }
     }
@@ -178,8 +179,10 @@ impl Plans {
         let Some(format) = catalog.by_id(id) else {
             return Slot::Unknown;
         };
-        if let Some(side) = Side::of(format) {
-            return Slot::Call(side);
+        self.findings.extend(other_shape(format));
+        if let Some(format) = CallFormat::of(format) {
+            self.findings.extend(unnamed_calls(&catalog, format.side));
+            return Slot::Call(format);
         }
         let (system, name) = (&format.system, &format.name);
         let trace_name = self.layout.event_name(system, name);
@@ -216,17 +219,19 @@ impl Plans {
     }
 
     #[cold]
-    fn new_call(&mut self, table: Table, number: usize, side: Side) -> Call {
-        let call = self.plan_call(table, number, side);
-        self.calls[call_index(table, number, side)] = call;
+    fn new_call(&mut self, table: Table, number: usize, format: CallFormat) -> Call {
+        let call = self.plan_call(table, number, format);
+        self.calls[call_index(table, number, format.side)] = call;
         call
     }
 
-    fn plan_call(&mut self, table: Table, number: usize, side: Side) -> Call {
+    fn plan_call(&mut self, table: Table, number: usize, format: CallFormat) -> Call {
         const OTHERS: usize = CALL_COUNT - 1;
-        let call = syscalls::by_number(table, number as u32);
+        let side = format.side;
+        let architecture = self.catalog.architecture();
+        let call = architecture.by_number(table, number as u32);
         if call.is_none() && number != OTHERS {
-            return self.call(table, OTHERS as u64, side);
+            return self.call(table, OTHERS as u64, format);
         }
         let trace_name = syscall::event_name(table, call, side);
         let subject = Subject::Syscall {
@@ -246,7 +251,7 @@ impl Plans {
             return Call::Dropped;
         };
         let effect = call.and_then(|call| Effect::of(call.name, side));
-        match syscall::plan(table, call, side, &detail, &self.contexts) {
+        match syscall::plan(table, call, format, &detail, &self.contexts) {
             Ok(planned) => {
                 let index = self.add(planned, detail);
                 effect.map_or(Call::Plan(index), |effect| Call::Watched(index, effect))
@@ -269,6 +274,24 @@ impl Plans {
         }
         index
     }
+}
+
+/// What is said of an event that the analyses know in another shape.
+fn other_shape(format: &EventFormat) -> Option<Finding> {
+    let what = shapes::strange(format);
+    (!what.is_empty()).then(|| Finding::OtherShape {
+        event: format!("{}:{}", format.system, format.name),
+        what: what.join(", "),
+    })
+}
+
+/// What is said, once, where calls have no names.
+fn unnamed_calls(catalog: &Catalog, side: Side) -> Option<Finding> {
+    let architecture = catalog.architecture();
+    let is_unnamed = side == Side::Entry && !architecture.has_tables();
+    is_unnamed.then(|| Finding::UnnamedCalls {
+        architecture: architecture.name(),
+    })
 }
 
 #[inline(always)]

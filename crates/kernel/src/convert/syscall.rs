@@ -8,7 +8,7 @@ use piste_ctf::{Base, Element, EventClass, FieldKind};
 
 use super::detail::Detail;
 use super::event::{finish, scalar};
-use super::{class_id, put_contexts};
+use super::{TID_FROM, class_id, put_contexts};
 use crate::format::EventFormat;
 use crate::plan::{Builder, Plan, TooFar};
 use crate::spec::Context;
@@ -21,42 +21,59 @@ pub(super) enum Side {
     Exit,
 }
 
-/// Where the number of the call is in its records, and behind it the first argument or the result: on every kernel of 64 bits.
-const NUMBER_FROM: u32 = 8;
-const FROM: u32 = 16;
+/// Where records of a side have what: kernels with real-time scheduling have more fields in front of it than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallFormat {
+    pub(super) side: Side,
+    /// Of the number of the call.
+    number_from: u16,
+    /// Of the first argument, or the result.
+    words_from: u16,
+}
+
 const WORD_BYTES: u32 = 8;
 const WORD_COUNT: u32 = 6;
-/// The least that a record has: common fields, number, one word.
-pub(super) const RECORD_BYTES: usize = 24;
 
-impl Side {
-    /// Of `raw_syscalls:sys_enter` or `sys_exit`; `None` when it is neither, or not as on other kernels.
-    pub(super) fn of(format: &EventFormat) -> Option<Side> {
-        let (side, name, bytes) = match (format.system.as_str(), format.name.as_str()) {
+impl CallFormat {
+    /// Of `raw_syscalls:sys_enter` or `sys_exit`; `None` when it is neither, or has other fields than on kernels of 64 bits.
+    pub(super) fn of(format: &EventFormat) -> Option<CallFormat> {
+        let (side, words, bytes) = match (format.system.as_str(), format.name.as_str()) {
             ("raw_syscalls", "sys_enter") => (Side::Entry, "args", WORD_COUNT * WORD_BYTES),
             ("raw_syscalls", "sys_exit") => (Side::Exit, "ret", WORD_BYTES),
             _ => return None,
         };
-        let is = |name, offset, bytes| {
-            let field = format.field(name);
-            field.is_some_and(|field| (field.offset, field.bytes) == (offset, bytes))
+        let from = |name, bytes| {
+            let field = format.field(name).filter(|field| field.bytes == bytes)?;
+            u16::try_from(field.offset).ok()
         };
-        let is_usual = is("id", NUMBER_FROM, WORD_BYTES) && is(name, FROM, bytes);
-        is_usual.then_some(side)
+        Some(CallFormat {
+            side,
+            number_from: from("id", WORD_BYTES)?,
+            words_from: from(words, bytes)?,
+        })
     }
-}
 
-/// Thread, number, and first argument or result, by the record of a call's entry or exit.
-#[inline(always)]
-pub(super) fn words(record: &[u8; RECORD_BYTES]) -> (i32, u64, i64) {
-    let [_, _, _, _, record @ ..] = record;
-    let (tid, record) = record.split_first_chunk().expect("24 bytes");
-    let (number, word) = record.split_first_chunk().expect("24 bytes");
-    (
-        i32::from_le_bytes(*tid),
-        u64::from_le_bytes(*number),
-        i64::from_le_bytes(*word.first_chunk().expect("24 bytes")),
-    )
+    /// As most kernels have it: what is written of a call does not depend on it.
+    pub(super) fn usual(side: Side) -> CallFormat {
+        CallFormat {
+            side,
+            number_from: 8,
+            words_from: 16,
+        }
+    }
+
+    /// Thread, number, and first argument or result, by the record of a call's entry or exit; `None` when it is too short.
+    #[inline(always)]
+    pub(super) fn words(self, record: &[u8]) -> Option<(i32, u64, i64)> {
+        let tid = record.get(usize::from(TID_FROM)..)?.first_chunk()?;
+        let number = record.get(usize::from(self.number_from)..)?.first_chunk()?;
+        let word = record.get(usize::from(self.words_from)..)?.first_chunk()?;
+        Some((
+            i32::from_le_bytes(*tid),
+            u64::from_le_bytes(*number),
+            i64::from_le_bytes(*word),
+        ))
+    }
 }
 
 /// The name in the trace of a call's entry or exit; `None` is a call that is in no table.
@@ -77,28 +94,33 @@ pub(super) fn event_name(table: Table, call: Option<&Syscall>, side: Side) -> St
 pub(super) fn plan(
     table: Table,
     call: Option<&Syscall>,
-    side: Side,
+    format: CallFormat,
     detail: &Detail,
     contexts: &[Context],
 ) -> Result<(Plan, EventClass), TooFar> {
+    let CallFormat {
+        side,
+        number_from,
+        words_from,
+    } = format;
     let mut builder = Builder::default();
     put_contexts(contexts, &mut builder);
-    let mut put = |name: &str, from, kind, bytes| {
+    let mut put = |name: &str, from: u16, kind, bytes| {
         if detail.has(name) {
             builder.field(name, kind);
-            builder.copy(from, bytes)?;
+            builder.copy(from.into(), bytes)?;
         }
         Ok(())
     };
     if call.is_none() {
-        put("id", NUMBER_FROM, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?;
+        put("id", number_from, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?;
     }
     match (side, call) {
-        (Side::Exit, _) => put("ret", FROM, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?,
+        (Side::Exit, _) => put("ret", words_from, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?,
         (Side::Entry, Some(call)) => {
             for (argument, index) in call.arguments.iter().zip(0..WORD_COUNT) {
                 // The low bytes of a word come first.
-                let from = FROM + index * WORD_BYTES;
+                let from = words_from.saturating_add((index * WORD_BYTES) as u16);
                 let kind = scalar(argument.element, argument.base);
                 put(argument.name, from, kind, argument.element.bytes())?;
             }
@@ -109,7 +131,7 @@ pub(super) fn plan(
                 base: Base::Hex,
                 count: WORD_COUNT,
             };
-            put("args", FROM, kind, WORD_COUNT * WORD_BYTES)?;
+            put("args", words_from, kind, WORD_COUNT * WORD_BYTES)?;
         }
     }
     let name = event_name(table, call, side);

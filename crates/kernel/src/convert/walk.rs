@@ -9,8 +9,8 @@ use std::path::Path;
 use super::compat::CompatThreads;
 use super::plans::{Call, Plans, Slot, Watched};
 use super::room::Room;
-use super::syscall::{self, RECORD_BYTES, Side};
-use super::{Converted, Cursor, Fault, Finding, NoRoom, class_id, kept};
+use super::syscall::CallFormat;
+use super::{Converted, Cursor, Fault, Finding, NoRoom, TID_FROM, class_id, kept};
 use crate::format::Location;
 use crate::page::Record;
 use crate::plan::{self, Stop, Surroundings};
@@ -123,20 +123,19 @@ impl<'a> Walk<'a> {
         };
         match self.plans.slot(id) {
             Slot::Plan(index) => Some(index),
-            Slot::Call(side) => self.call(id, record, side),
+            Slot::Call(format) => self.call(id, record, format),
             slot => self.rare(id, record, slot),
         }
     }
 
     #[inline(always)]
-    fn call(&mut self, id: u16, record: &[u8], side: Side) -> Option<u32> {
-        let Some(record) = record.first_chunk::<RECORD_BYTES>() else {
+    fn call(&mut self, id: u16, record: &[u8], format: CallFormat) -> Option<u32> {
+        let Some((tid, number, word)) = format.words(record) else {
             self.discard_unknown(id);
             return None;
         };
-        let (tid, number, word) = syscall::words(record);
-        let table = self.compat.table_of(tid, number, side, self.around.threads);
-        match self.plans.call(table, number, side) {
+        let table = self.compat.table_of(tid, number, format.side, self.around.threads);
+        match self.plans.call(table, number, format) {
             Call::Plan(index) => Some(index),
             Call::Watched(index, effect) => {
                 self.compat.note_effect(tid, effect, word);
@@ -258,9 +257,6 @@ impl<'a> Walk<'a> {
         }
     }
 }
-
-/// Where each record has its thread.
-const TID_FROM: u16 = 4;
 
 fn int(record: &[u8], from: u16) -> Option<i32> {
     let bytes = record.get(usize::from(from)..)?.first_chunk()?;

@@ -14,6 +14,9 @@ use rustix::thread::futex;
 
 use super::idle;
 use crate::answer::answers;
+use crate::catalog::Catalog;
+use crate::shapes;
+use crate::syscalls::Architecture;
 use crate::tracefs::{Lack, Tracefs};
 
 /// What was seen.
@@ -21,7 +24,7 @@ use crate::tracefs::{Lack, Tracefs};
 pub(super) struct Facts {
     /// Of the kernel: `6.18.4-generic`.
     pub(super) release: String,
-    pub(super) is_x86: bool,
+    pub(super) architecture: Architecture,
     /// The files of tracing, or why they cannot be used.
     pub(super) tracefs: Result<TracefsFacts, Lack>,
     /// The effective user is root.
@@ -38,7 +41,6 @@ pub(super) struct Facts {
     pub(super) cpus_possible: u64,
     /// Bytes of memory that can be had, the limits of the control group included.
     pub(super) available_bytes: u64,
-    pub(super) has_btf: bool,
     pub(super) perf_paranoid: Option<i32>,
     /// The CPU's counters of cycles, misses and so on are offered.
     pub(super) has_hardware_counters: bool,
@@ -65,9 +67,10 @@ pub(super) struct TracefsFacts {
     pub(super) root: PathBuf,
     pub(super) groups: usize,
     pub(super) clocks: Vec<String>,
-    pub(super) tracers: Vec<String>,
     /// Files of the root and of `options` that matter, as far as they are there.
     pub(super) files: BTreeSet<&'static str>,
+    /// What analyses need and events do not have, a sentence for each event.
+    pub(super) strange_events: Vec<String>,
     /// CPUs whose turns from idling to a thread are not told, as far as that could be tried.
     pub(super) idle_ends_untold: Vec<u32>,
 }
@@ -98,7 +101,7 @@ impl Facts {
         };
         Facts {
             release: text("/proc/sys/kernel/osrelease"),
-            is_x86: cfg!(target_arch = "x86_64"),
+            architecture: Architecture::HERE,
             tracefs: tracefs(run_folder),
             is_root: geteuid().is_root(),
             tracing_group: tracing_group(&text("/etc/group")),
@@ -108,7 +111,6 @@ impl Facts {
             clock_sources: words(&clock_source("available")),
             cpus_possible: cpus(&text("/sys/devices/system/cpu/possible")).count().max(1) as u64,
             available_bytes: available_bytes(),
-            has_btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             perf_paranoid: text("/proc/sys/kernel/perf_event_paranoid").parse().ok(),
             has_hardware_counters: has_hardware_counters(),
             container: container(),
@@ -135,12 +137,12 @@ fn tracefs(run_folder: &Path) -> Result<TracefsFacts, Lack> {
     let cpus: Vec<u32> = cpus(&text("/sys/devices/system/cpu/online")).collect();
     Ok(TracefsFacts {
         idle_ends_untold: idle::untold(&tracefs, run_folder, &cpus).unwrap_or_default(),
+        strange_events: Catalog::read(&tracefs).map_or_else(|_| Vec::new(), |catalog| shapes::strange_events(&catalog)),
         root: tracefs.root().to_owned(),
         groups: fs::read_dir(tracefs.path("events")).map_or(0, |entries| {
             entries.flatten().filter(|entry| entry.path().is_dir()).count()
         }),
         clocks: words(&read("trace_clock").replace(['[', ']'], "")),
-        tracers: words(&read("available_tracers")),
         files: FILES.into_iter().filter(|file| tracefs.has(file)).collect(),
     })
 }

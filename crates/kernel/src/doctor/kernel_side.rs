@@ -3,6 +3,7 @@
 
 use super::Check;
 use super::facts::{Facts, TracefsFacts};
+use crate::syscalls::Architecture;
 
 /// Bytes of the default rings of a channel, for each CPU: 256 sub-buffers of 64 KiB.
 const RING_BYTES: u64 = 256 * (64 << 10);
@@ -20,17 +21,18 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     if let Ok(files) = &facts.tracefs {
         checks.extend([
             events(files),
+            formats(files),
             idle_cpus(files),
-            syscalls(files),
+            syscalls(files, facts.architecture),
             following(files),
             subbuffers(files),
         ]);
     }
     checks.extend([clock(facts), memory(facts)]);
     if let Ok(files) = &facts.tracefs {
-        checks.extend([uprobes(files), kprobes(files), user_stacks(files), functions(files)]);
+        checks.extend([uprobes(files), kprobes(files), user_stacks(files)]);
     }
-    checks.extend([btf(facts), counters(facts)]);
+    checks.push(counters(facts));
     checks
 }
 
@@ -125,10 +127,23 @@ fn idle_cpus(files: &TracefsFacts) -> Check {
         .mend("restart the machine and take no CPU offline; virtual machines that start like that need another kernel than Linux 6.18")
 }
 
-fn syscalls(files: &TracefsFacts) -> Check {
+fn formats(files: &TracefsFacts) -> Check {
+    const NAME: &str = "event formats";
+    match &*files.strange_events {
+        [] => Check::ok(NAME, "events have the fields that analyses need"),
+        events => Check::note(NAME, events.join("; "))
+            .cost("the events are recorded as they are; what analyses say from these fields is missing or wrong")
+            .mend("report it, with the kernel's version, to those who make Piste"),
+    }
+}
+
+fn syscalls(files: &TracefsFacts, architecture: Architecture) -> Check {
+    const NAME: &str = "system calls";
     match files.files.contains("events/raw_syscalls/sys_enter") {
-        true => Check::ok("system calls", "recorded"),
-        false => Check::lack("system calls", "not in this kernel")
+        true if architecture.has_tables() => Check::ok(NAME, "recorded"),
+        true => Check::note(NAME, format!("recorded without names: the numbers on {} are not known", architecture.name()))
+            .cost("each call has its number and six words in the trace, all are recorded or none, and no analysis tells them apart"),
+        false => Check::lack(NAME, "not in this kernel")
             .cost("no system call is recorded")
             .mend(format!("{BUILD} CONFIG_FTRACE_SYSCALLS")),
     }
@@ -161,7 +176,7 @@ fn clock(facts: &Facts) -> Check {
         .is_ok_and(|files| files.clocks.iter().any(|clock| clock == "x86-tsc"));
     let is_used = facts.clock_source == "tsc";
     let slower = "both sides use CLOCK_MONOTONIC: the same time line, and each event of a program takes longer";
-    match (facts.is_x86, is_used) {
+    match (facts.architecture == Architecture::named("x86_64"), is_used) {
         (false, _) => Check::ok(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source)),
         (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's counter (TSC)"),
         (true, true) => Check::note(NAME, "the kernel cannot record with the CPU's counter")
@@ -226,22 +241,6 @@ fn user_stacks(files: &TracefsFacts) -> Check {
         false => Check::note("stacks of programs", "not in this kernel")
             .cost("no `--callstack user`")
             .mend(format!("{BUILD} CONFIG_USER_STACKTRACE_SUPPORT")),
-    }
-}
-
-fn functions(files: &TracefsFacts) -> Check {
-    match files.tracers.iter().any(|tracer| tracer == "function") {
-        true => Check::ok("function tracer", "there"),
-        false => Check::ok("function tracer", "not in this kernel, and not needed"),
-    }
-}
-
-fn btf(facts: &Facts) -> Check {
-    match facts.has_btf {
-        true => Check::ok("types (BTF)", "there"),
-        false => Check::note("types (BTF)", "not in this kernel")
-            .cost("texts and structures that system calls point to cannot be recorded")
-            .mend(format!("{BUILD} CONFIG_DEBUG_INFO_BTF")),
     }
 }
 

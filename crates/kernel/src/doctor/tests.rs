@@ -3,6 +3,7 @@
 
 use super::facts::TracefsFacts;
 use super::*;
+use crate::syscalls::Architecture;
 use crate::tracefs::Lack;
 
 fn words(text: &str) -> Vec<String> {
@@ -13,7 +14,7 @@ fn words(text: &str) -> Vec<String> {
 fn complete() -> Facts {
     Facts {
         release: "6.18.4-generic".to_owned(),
-        is_x86: true,
+        architecture: Architecture::named("x86_64"),
         tracefs: Ok(files()),
         is_root: true,
         tracing_group: Some(vec!["ann".to_owned()]),
@@ -23,7 +24,6 @@ fn complete() -> Facts {
         clock_sources: words("tsc hpet"),
         cpus_possible: 4,
         available_bytes: 8 << 30,
-        has_btf: true,
         perf_paranoid: Some(2),
         has_hardware_counters: true,
         container: Vec::new(),
@@ -42,9 +42,9 @@ fn files() -> TracefsFacts {
     TracefsFacts {
         root: "/sys/kernel/tracing".into(),
         groups: 90,
+        strange_events: Vec::new(),
         idle_ends_untold: Vec::new(),
         clocks: words("local mono x86-tsc"),
-        tracers: words("function nop"),
         files: [
             "events/raw_syscalls/sys_enter",
             "events/sched/sched_switch",
@@ -90,11 +90,10 @@ fn an_old_kernel_is_told_what_newer_ones_have() {
     let old = Facts {
         release: "5.15.0".to_owned(),
         tracefs: Ok(tracefs),
-        has_btf: false,
         rseq_bytes: 0,
         ..complete()
     };
-    let notes = ["sub-buffers", "kprobes", "types (BTF)", "rseq"];
+    let notes = ["sub-buffers", "kprobes", "rseq"];
     check(old.clone(), &notes.map(|name| (name, Level::Note)));
     let older = Facts {
         release: "4.19.0".to_owned(),
@@ -174,11 +173,11 @@ fn a_clock_that_is_not_the_counter_is_a_note() {
         assert!(found.unwrap_or_default().contains(mend.unwrap_or_default()));
     }
     let other_machine = Facts {
-        is_x86: false,
+        architecture: Architecture::named("aarch64"),
         clock_source: "arch_sys_counter".to_owned(),
         ..complete()
     };
-    check(other_machine, &[]);
+    check(other_machine, &[("system calls", Level::Note)]);
 }
 
 #[test]
@@ -208,6 +207,19 @@ fn cpus_that_do_not_tell_the_end_of_idling_are_a_note() {
         ..complete()
     };
     check(facts, &[("idle CPUs", Level::Note)]);
+}
+
+#[test]
+fn events_of_another_shape_are_a_note() {
+    let files = TracefsFacts {
+        strange_events: vec!["sched_switch: prev_state is missing".to_owned()],
+        ..files()
+    };
+    let facts = Facts {
+        tracefs: Ok(files),
+        ..complete()
+    };
+    check(facts, &[("event formats", Level::Note)]);
 }
 
 #[test]

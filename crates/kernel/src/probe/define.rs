@@ -5,19 +5,17 @@
 //! event is something that kernels have got wrong; what is in the kernel's list is therefore never written again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::asker::Asker;
 use super::error::ProbeError;
 use super::listed::List;
 use super::plan::{self, Definition, Plan, Target, plan};
 use super::{names, remove};
 use crate::spec::Rule;
 use crate::tracefs::Tracefs;
-use rustix::fs::OFlags;
 
 /// The probes of a channel, as the kernel has them.
 #[derive(Debug)]
@@ -31,10 +29,14 @@ pub struct Probes {
 pub struct Plans(Vec<(usize, Result<Plan, ProbeError>)>);
 
 impl Plans {
-    /// Reads those files: to be done as whoever may learn what is in them. Writes nothing.
-    pub fn of(rules: &[Rule]) -> Plans {
+    /// Reads those files: to be done as `asker`, who may learn what is in them. Keeps them open, and writes nothing.
+    pub fn of(rules: &[Rule], asker: Asker) -> Plans {
         let enabled = rules.iter().enumerate().filter(|(_, rule)| rule.enabled);
-        Plans(enabled.map(|(index, rule)| (index, plan(&rule.source))).collect())
+        Plans(
+            enabled
+                .map(|(index, rule)| (index, plan(&rule.source, asker)))
+                .collect(),
+        )
     }
 }
 
@@ -254,18 +256,20 @@ impl Probes {
 
 impl Definition {
     /// As the kernel reads it.
-    fn command(&self, group: &str, event: &str, file: Option<&Path>) -> String {
+    fn command(&self, group: &str, event: &str) -> String {
         let place = match &self.target {
             Target::Kernel { place } => place.clone(),
+            // The very file whose places are known, and no other that took its path; a path may also have blanks, which end a word for
+            // the kernel.
             Target::File {
-                path,
+                file,
                 offset,
                 semaphore,
                 ..
             } => {
-                let path = file.map_or(path.clone(), |file| file.display().to_string());
+                let file = file.as_raw_fd();
                 let semaphore = semaphore.map_or(String::new(), |offset| format!("({offset:#x})"));
-                format!("{path}:{offset:#x}{semaphore}")
+                format!("/proc/self/fd/{file}:{offset:#x}{semaphore}")
             }
         };
         let mut command = format!("{}:{group}/{event} {place}", self.kind());
@@ -288,19 +292,7 @@ impl Definition {
 const COMMAND_BYTES_MAX: usize = 4093;
 
 fn make(tracefs: &Tracefs, group: &str, event: &str, definition: &Definition) -> Result<(), String> {
-    // Blanks and # end a word for the kernel; a path with them is given as that of a file that is open here.
-    let flags = OFlags::PATH.bits().cast_signed();
-    let open = match &definition.target {
-        Target::File { path, .. } if path.contains(|character: char| character.is_whitespace() || character == '#') => {
-            let opened = fs::File::options().read(true).custom_flags(flags).open(path);
-            Some(opened.map_err(|error| format!("{path}: {error}"))?)
-        }
-        _ => None,
-    };
-    let alias = open
-        .as_ref()
-        .map(|file| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
-    let command = definition.command(group, event, alias.as_deref());
+    let command = definition.command(group, event);
     if command.len() > COMMAND_BYTES_MAX {
         let bytes = command.len();
         return Err(format!(

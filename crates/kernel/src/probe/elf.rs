@@ -5,15 +5,18 @@
 //! fixed addresses and anywhere as well as in libraries. Symbols come from the file and, when it was stripped, from its debug file
 //! ([`debug_file`]).
 
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
-use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags};
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SegmentFlags, SymbolFlags};
 
 use piste_symbols::binary::{self, Cache, File};
 use piste_symbols::debug_file;
 
+use super::asker::Asker;
 use super::error::ProbeError;
 
 /// The symbols of the largest programs take half of it.
@@ -22,8 +25,8 @@ const PIECE_BYTES_MAX: u64 = 256 << 20;
 /// An ELF file that the kernel of this machine runs.
 pub(super) struct Elf {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    metadata: fs::Metadata,
+    architecture: Architecture,
     cache: Cache,
     segments: Vec<Segment>,
 }
@@ -71,7 +74,7 @@ impl Elf {
         let file = binary::open(path).map_err(|error| refused(error.to_string()))?;
         let metadata = file.metadata().map_err(|error| refused(error.to_string()))?;
         let cache = Cache::new(file, PIECE_BYTES_MAX);
-        let segments = {
+        let (architecture, segments) = {
             let file =
                 File::parse(&cache).map_err(|error| refused(format!("is no ELF program or library: {error}")))?;
             if !runs_here(file.architecture()) {
@@ -81,15 +84,16 @@ impl Elf {
                     std::env::consts::ARCH
                 )));
             }
-            file.segments().map(|segment| Segment::of(&segment)).collect::<Vec<_>>()
+            let segments: Vec<_> = file.segments().map(|segment| Segment::of(&segment)).collect();
+            (file.architecture(), segments)
         };
         if !segments.iter().any(|segment| segment.is_executable) {
             return Err(refused("has no code that is mapped; link it first".into()));
         }
         Ok(Elf {
             path: path.into(),
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            metadata,
+            architecture,
             cache,
             segments,
         })
@@ -101,20 +105,40 @@ impl Elf {
 
     /// What the kernel knows the file by, whatever its path: device and inode.
     pub(super) fn identity(&self) -> (u64, u64) {
-        (self.device, self.inode)
+        (self.metadata.dev(), self.metadata.ino())
+    }
+
+    /// The file itself: another one may have its path by now.
+    pub(super) fn file(&self) -> Arc<fs::File> {
+        Arc::clone(self.cache.file())
+    }
+
+    pub(super) fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// So many bytes of code, or those that there are, from an offset of the file.
+    pub(super) fn code(&self, offset: u64, bytes: u64) -> Option<&[u8]> {
+        let mut code = self.segments.iter().filter(|segment| segment.is_executable);
+        let rest = code.find_map(|segment| {
+            let into = offset.checked_sub(segment.offset)?;
+            segment.file_bytes.checked_sub(into).filter(|rest| *rest > 0)
+        })?;
+        (&self.cache).read_bytes_at(offset, bytes.min(rest)).ok()
     }
 
     pub(super) fn parse(&self) -> Option<File<'_>> {
         File::parse(&self.cache).ok()
     }
 
-    /// Defined symbols by name, then address; each pair once.
-    pub(super) fn symbols(&self) -> Vec<Symbol> {
+    /// Defined symbols by name, then address; each pair once. Those of a debug file only if `asker` may rely on it.
+    pub(super) fn symbols(&self, asker: Asker) -> Vec<Symbol> {
         let mut symbols = Vec::new();
         if let Some(file) = self.parse() {
             collect(&file, &mut symbols);
             if file.symbols().next().is_none()
                 && let Some(debug) = debug_file::find(&file, &self.path, PIECE_BYTES_MAX)
+                && (asker == Asker::Root || self.is_as_trusted(debug.file()))
                 && let Ok(file) = File::parse(&debug)
             {
                 collect(&file, &mut symbols);
@@ -123,6 +147,16 @@ impl Elf {
         symbols.sort_unstable();
         symbols.dedup_by(|a, b| (&a.name, a.address) == (&b.name, b.address));
         symbols
+    }
+
+    /// Whether only root and the program's owner could write the debug file. Anybody can make one that seems to belong to a program, with
+    /// symbols in the middle of its instructions.
+    fn is_as_trusted(&self, debug: &fs::File) -> bool {
+        let is_owners = |debug: fs::Metadata| {
+            let is_writable_for_others = debug.mode() & 0o022 != 0;
+            (debug.uid() == 0 || debug.uid() == self.metadata.uid()) && !is_writable_for_others
+        };
+        debug.metadata().is_ok_and(is_owners)
     }
 
     /// A section's bytes and address; none when the file has no such section or it is cut off.
@@ -148,7 +182,9 @@ impl Elf {
             .filter(|segment| is_wanted(segment))
             .find_map(|segment| {
                 let into = address.checked_sub(segment.address)?;
-                (into < segment.file_bytes).then(|| segment.offset + into)
+                (into < segment.file_bytes)
+                    .then(|| segment.offset.checked_add(into))
+                    .flatten()
             })
     }
 

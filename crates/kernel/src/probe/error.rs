@@ -42,6 +42,14 @@ pub enum ProbeError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Only root may ask for this.
+    #[error("{what} is for root only: {mend}")]
+    RootOnly {
+        /// What was asked for: `a probe at an offset of the file`.
+        what: String,
+        /// What the asker can do.
+        mend: String,
+    },
     /// The event cannot have this name.
     #[error("name \"{name}\": {reason}")]
     Name {

@@ -61,6 +61,20 @@ pub(super) fn checked(arguments: &[String], probed: Probed) -> Result<Vec<String
     Ok(checked)
 }
 
+/// Whether an argument, `NAME=FETCH:TYPE`, tells more than what registers have: it reads the memory of a program, or of the kernel where
+/// its type says so.
+pub(super) fn reads_memory(argument: &str) -> bool {
+    let (_, text) = argument.split_once('=').unwrap_or(("", argument));
+    let (fetch, kind) = split_type(text);
+    let is_value = fetch.starts_with(['%', '\\']) || matches!(fetch, "$retval" | "$stack" | "$comm");
+    let is_plain = match kind.unwrap_or("u64") {
+        "string" => fetch == "$comm" || fetch.starts_with("\\\""),
+        "char" => true,
+        kind => is_bit_field(kind) || is_integer(kind),
+    };
+    !(is_value && is_plain)
+}
+
 fn check_name(name: &str) -> Result<(), String> {
     let is_word = name
         .chars()
@@ -91,12 +105,17 @@ fn check_fetch_and_type(text: &str, probed: Probed) -> Result<(), String> {
     if text.contains(char::is_control) || (text.contains([' ', '#']) || !text.is_ascii()) {
         return Err("the kernel reads no blanks, # or letters beyond ASCII in an argument".into());
     }
-    let (fetch, kind) = match text.rsplit_once(':') {
-        Some((fetch, kind)) if !kind.ends_with('"') => (fetch, Some(kind)),
-        _ => (text, None),
-    };
+    let (fetch, kind) = split_type(text);
     check_fetch(fetch, probed)?;
     kind.map_or(Ok(()), |kind| check_type(kind, fetch))
+}
+
+/// `FETCH:TYPE`. A constant text may have colons.
+fn split_type(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((fetch, kind)) if !kind.ends_with('"') => (fetch, Some(kind)),
+        _ => (text, None),
+    }
 }
 
 fn check_fetch(fetch: &str, probed: Probed) -> Result<(), String> {
@@ -183,17 +202,21 @@ fn check_type(kind: &str, fetch: &str) -> Result<(), String> {
         }
     }
     match base {
-        "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" | "x8" | "x16" | "x32" | "x64" | "char"
-        | "symbol" => Ok(()),
+        "char" | "symbol" => Ok(()),
         "string" | "ustring" if !is_memory && fetch != "$comm" && !fetch.starts_with("\\\"") => Err(format!(
             "{fetch} is a value; the text that it points to is +0({fetch}):{base}"
         )),
         "string" | "ustring" | "symstr" | "%pd" | "%pD" => Ok(()),
-        _ if is_bit_field(base) => Ok(()),
+        _ if is_bit_field(base) || is_integer(base) => Ok(()),
         _ => Err(format!(
             "there is no type {base}; there are u8 u16 u32 u64, s8 .. s64, x8 .. x64, char, string, ustring and bBITS@FIRST/WIDTH"
         )),
     }
+}
+
+fn is_integer(kind: &str) -> bool {
+    kind.strip_prefix(['u', 's', 'x'])
+        .is_some_and(|bits| matches!(bits, "8" | "16" | "32" | "64"))
 }
 
 fn is_bit_field(kind: &str) -> bool {
@@ -242,6 +265,40 @@ mod tests {
             assert!(check(&[argument], false).is_ok(), "{:?}", check(&[argument], false));
         }
         assert!(check(&["$retval:s32"], true).is_ok());
+    }
+
+    #[test]
+    fn what_comes_from_memory_is_known() {
+        for (argument, expected) in [
+            ("a=%di", false),
+            ("a=%di:s32", false),
+            ("a=%ax:b8@8/16", false),
+            ("a=%al:char", false),
+            ("a=$retval:x64", false),
+            ("a=$stack", false),
+            ("a=$comm:string", false),
+            ("a=\\-5:s64", false),
+            ("a=\\\"text:s32\"", false),
+            ("a=\\\"text\":string", false),
+            ("a=+0(%di):string", true),
+            ("a=+0(%di):ustring", true),
+            ("a=-8(%bp):u32", true),
+            ("a=+u8(%di):u32", true),
+            ("a=$stack0", true),
+            ("a=$stack12:u8", true),
+            ("a=@0x401000:u8", true),
+            ("a=@+0x2000:u32", true),
+            ("a=@jiffies", true),
+            ("a=$arg1", true),
+            // The kernel looks up what lies at that address of its own.
+            ("a=%di:symstr", true),
+            ("a=%di:symbol", true),
+            ("a=%di:%pd", true),
+            ("a=%di:%pD", true),
+            ("a=%di:string", true),
+        ] {
+            assert_eq!(reads_memory(argument), expected, "{argument}");
+        }
     }
 
     #[test]

@@ -11,11 +11,16 @@
 //!   ([`ProbeEvent::class_id`]).
 //! - [`leftovers`] removes what a dead owner left.
 //!
-//! What cannot be known: whether `SYMBOL+OFFSET` or `0xOFFSET` is where an instruction begins. The kernel puts its breakpoint there
-//! either way, and a program that runs over one in the middle of an instruction fails or computes something else. Symbols and static
-//! probes are always right.
+//! A place in a function must be where an instruction begins (boundary): the kernel puts its breakpoint anywhere, and a program that runs over
+//! one in the middle of an instruction fails or computes something else. Root may give `0xOFFSET` of the file, which nobody checks; what
+//! others may ask for is in the table of [`Asker`].
+//!
+//! The kernel is given the file that was looked at, not its path. Whoever may write the file can still change it: it is theirs, and does what
+//! they want with and without a probe.
 
 mod arguments;
+mod asker;
+mod boundary;
 mod define;
 mod elf;
 mod error;
@@ -30,6 +35,7 @@ mod usdt;
 
 use std::path::Path;
 
+pub use asker::Asker;
 pub use define::{Plans, ProbeEvent, Probes};
 pub use error::ProbeError;
 pub use remove::leftovers;
@@ -77,7 +83,7 @@ pub fn places(binary: &Path, kind: PlaceKind, pattern: Option<&str>) -> Result<V
     let is_meant = |name: &str| pattern.is_none_or(|pattern| matches(pattern, name));
     let mut places: Vec<Place> = match kind {
         PlaceKind::Symbol => elf
-            .symbols()
+            .symbols(Asker::Root)
             .into_iter()
             .filter_map(|symbol| function(&elf, symbol))
             .collect(),
@@ -92,12 +98,13 @@ pub fn places(binary: &Path, kind: PlaceKind, pattern: Option<&str>) -> Result<V
 }
 
 /// Says what is wrong with a probe, without writing anything: the file, the place, the arguments, or that this kernel has no such
-/// probes; else the names in the trace of its event's fields. Other sources than probes are always well, and have none.
+/// probes, or that `asker` may not have it; else the names in the trace of its event's fields. Other sources than probes are always well,
+/// and have none.
 ///
 /// # Errors
 /// What [`Probes::define`] would meet, apart from what only the kernel knows.
-pub fn check(source: &EventSource) -> Result<Vec<String>, ProbeError> {
-    let definitions = plan::plan(source)?.definitions;
+pub fn check(source: &EventSource, asker: Asker) -> Result<Vec<String>, ProbeError> {
+    let definitions = plan::plan(source, asker)?.definitions;
     Ok(definitions.iter().flat_map(Definition::field_names).collect())
 }
 

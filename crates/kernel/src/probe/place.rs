@@ -4,6 +4,8 @@
 //! One name can be several functions: a `static` function of two source files, a C++ constructor that the compiler made twice. All of
 //! them are meant. Aliases, several names of one function, are one place.
 
+use super::asker::Asker;
+use super::boundary::{self, Doubt};
 use super::elf::{Elf, Symbol, SymbolKind};
 use super::error::ProbeError;
 use piste_names::nearest;
@@ -11,12 +13,22 @@ use piste_symbols::demangle::{demangle, means};
 
 /// The offsets in the file that `place` names, lowest first. With `is_return` only beginnings of functions are accepted: there, and
 /// nowhere else, the top of the stack is the return address that the kernel replaces.
-pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64>, ProbeError> {
+pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> Result<Vec<u64>, ProbeError> {
     let refused = |reason: String| ProbeError::Place {
         place: place.into(),
         reason,
     };
+    if is_return {
+        asker.must_be_root(
+            format!("a probe at the returns of \"{place}\""),
+            "the kernel replaces return addresses for it, and programs that look at theirs fail; probe the function's beginning",
+        )?;
+    }
     if let Some(digits) = place.strip_prefix("0x") {
+        asker.must_be_root(
+            format!("a probe at an offset of the file, \"{place}\""),
+            "in the middle of an instruction it changes what programs do; name a function or a static probe",
+        )?;
         let offset =
             u64::from_str_radix(digits, 16).map_err(|_| refused("0x is followed by hexadecimal digits".into()))?;
         let address = elf.code_address(offset).ok_or_else(|| {
@@ -25,7 +37,7 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64
                 elf.path().display()
             ))
         })?;
-        if is_return && let Some(symbol) = around(&elf.symbols(), address) {
+        if is_return && let Some(symbol) = around(&elf.symbols(asker), address) {
             return Err(refused(format!(
                 "is inside of {}; returns are probed at the beginning of a function",
                 symbol.name
@@ -42,12 +54,16 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64
             "returns are probed at the beginning of a function; leave the offset out".into(),
         ));
     }
-    let symbols = elf.symbols();
+    let symbols = elf.symbols(asker);
     let meant = meant(&symbols, name);
     if meant.is_empty() && functions(&symbols).next().is_none() {
+        let lacks = match asker {
+            Asker::Root => "its debug file is not installed; write 0xOFFSET of the file",
+            Asker::Other => "has no debug file that only root or its owner may write",
+        };
+        let path = elf.path().display();
         return Err(refused(format!(
-            "{} names no functions: it was stripped, and its debug file is not installed; write 0xOFFSET of the file",
-            elf.path().display()
+            "{path} names no functions: it was stripped, and {lacks}"
         )));
     }
     if meant.is_empty() {
@@ -60,6 +76,12 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64
     if meant.iter().any(|symbol| symbol.kind == SymbolKind::Chooser) {
         return Err(refused(chooser_reason(&symbols, name)));
     }
+    if meant.iter().any(|symbol| symbol.kind != SymbolKind::Function) {
+        asker.must_be_root(
+            format!("a probe at {name}, which the file does not say to be a function,"),
+            "it may be data; name a function or a static probe",
+        )?;
+    }
     let mut addresses: Vec<u64> = meant.iter().map(|symbol| symbol.address).collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -71,6 +93,9 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64
         );
     }
     if plus == 0 {
+        if asker == Asker::Other && meant.iter().any(|symbol| !boundary::is_aligned(elf, symbol.address)) {
+            return Err(refused("no instruction begins at such an address".into()));
+        }
         return Ok(offsets);
     }
     let [offset] = offsets[..] else {
@@ -87,9 +112,30 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool) -> Result<Vec<u64
             "{name} has {bytes} bytes; +{plus:#x} is behind its end"
         )));
     }
-    elf.code_address(offset.saturating_add(plus))
-        .map(|_| vec![offset + plus])
-        .ok_or_else(|| refused(format!("+{plus:#x} is behind the end of the code")))
+    let probed = offset.saturating_add(plus);
+    elf.code_address(probed)
+        .ok_or_else(|| refused(format!("+{plus:#x} is behind the end of the code")))?;
+    let doubt = match bytes {
+        0 => format!("the file does not say how long {name} is, so its instructions are not known"),
+        _ => match boundary::check(elf, offset, plus) {
+            Ok(()) => return Ok(vec![probed]),
+            Err(Doubt::Architecture) if asker == Asker::Root => return Ok(vec![probed]),
+            Err(Doubt::Inside { begin, next }) => {
+                format!(
+                    "it is in the middle of an instruction, which begins at +{begin:#x}; the next begins at +{next:#x}"
+                )
+            }
+            Err(Doubt::Undecodable { at }) => {
+                format!("what {name} has at +{at:#x} is no known instruction, so where others begin is not known")
+            }
+            Err(Doubt::TooFar) => format!("{name} is too long to look for its instructions"),
+            Err(Doubt::Architecture) => "where instructions begin is known of x86 programs only".into(),
+        },
+    };
+    Err(refused(match asker {
+        Asker::Root => format!("{doubt} (\"{probed:#x}\" is probed unchecked)"),
+        Asker::Other => doubt,
+    }))
 }
 
 /// `SYMBOL+OFFSET`, the offset in decimal or hexadecimal. A name may itself have a plus (`operator+`).

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A wish -> the definitions that the kernel takes for it. Reads files, writes nothing.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::arguments::{self, Site};
+use super::asker::Asker;
 use super::elf::Elf;
 use super::error::ProbeError;
 use super::fetch::{self, Probed};
@@ -22,7 +25,7 @@ pub(super) struct Plan {
 }
 
 /// One tracefs event to be, at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Definition {
     /// Its name in the trace.
     pub(super) trace_name: String,
@@ -33,10 +36,11 @@ pub(super) struct Definition {
 }
 
 /// The place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Target {
     File {
-        path: String,
+        /// The file that was looked at: by its path the kernel could find another one.
+        file: Arc<File>,
         /// What the kernel knows the file by.
         identity: (u64, u64),
         offset: u64,
@@ -91,7 +95,7 @@ pub(super) fn trace_name(source: &EventSource) -> Option<String> {
 }
 
 /// The definitions for a source; none for one that is no probe.
-pub(super) fn plan(source: &EventSource) -> Result<Plan, ProbeError> {
+pub(super) fn plan(source: &EventSource, asker: Asker) -> Result<Plan, ProbeError> {
     match source {
         EventSource::Tracepoint { .. } | EventSource::Syscall { .. } => Ok(Plan::default()),
         EventSource::Uprobe {
@@ -106,12 +110,18 @@ pub(super) fn plan(source: &EventSource) -> Result<Plan, ProbeError> {
             let is_return = *is_return;
             let is_kernel = false;
             let arguments = fetch::checked(arguments, Probed { is_kernel, is_return })?;
-            let definitions = place::offsets(&elf, place, is_return)?
+            if let Some(argument) = arguments.iter().find(|argument| fetch::reads_memory(argument)) {
+                asker.must_be_root(
+                    format!("an argument that is read from memory, \"{argument}\","),
+                    "it would tell what programs of others keep; registers can be recorded",
+                )?;
+            }
+            let definitions = place::offsets(&elf, place, is_return, asker)?
                 .into_iter()
                 .map(|offset| Definition {
                     trace_name: name.clone(),
                     is_return,
-                    target: Target::file(&elf, binary, offset, None),
+                    target: Target::file(&elf, offset, None),
                     arguments: arguments.clone(),
                 });
             Ok(Plan {
@@ -123,7 +133,7 @@ pub(super) fn plan(source: &EventSource) -> Result<Plan, ProbeError> {
             binary,
             provider,
             probe,
-        } => static_probe(binary, provider, probe),
+        } => static_probe(binary, provider, probe, asker),
         EventSource::Kprobe {
             name,
             place,
@@ -131,6 +141,10 @@ pub(super) fn plan(source: &EventSource) -> Result<Plan, ProbeError> {
             is_return,
         } => {
             names::check(name)?;
+            asker.must_be_root(
+                format!("a probe in the kernel, \"{place}\","),
+                "record tracepoints and system calls instead (`piste list -k`)",
+            )?;
             let is_return = *is_return;
             let is_kernel = true;
             kernel_place::check(place, is_return)?;
@@ -149,9 +163,9 @@ pub(super) fn plan(source: &EventSource) -> Result<Plan, ProbeError> {
 }
 
 impl Target {
-    fn file(elf: &Elf, path: &str, offset: u64, semaphore: Option<u64>) -> Target {
+    fn file(elf: &Elf, offset: u64, semaphore: Option<u64>) -> Target {
         Target::File {
-            path: path.into(),
+            file: elf.file(),
             identity: elf.identity(),
             offset,
             semaphore,
@@ -159,7 +173,7 @@ impl Target {
     }
 }
 
-fn static_probe(binary: &str, provider: &str, probe: &str) -> Result<Plan, ProbeError> {
+fn static_probe(binary: &str, provider: &str, probe: &str, asker: Asker) -> Result<Plan, ProbeError> {
     let trace_name = format!("{provider}:{probe}");
     names::check(&trace_name)?;
     let elf = Elf::open(Path::new(binary))?;
@@ -188,7 +202,12 @@ fn static_probe(binary: &str, provider: &str, probe: &str) -> Result<Plan, Probe
             ));
             continue;
         };
-        let (arguments, left_out) = note_arguments(&elf, note, offset);
+        let (mut arguments, mut left_out) = note_arguments(&elf, note, offset);
+        if asker == Asker::Other {
+            let of_memory = arguments.extract_if(.., |argument| fetch::reads_memory(argument));
+            left_out
+                .extend(of_memory.map(|argument| format!("{argument} is read from memory: only root may record it")));
+        }
         plan.findings.extend(
             left_out
                 .iter()
@@ -203,7 +222,7 @@ fn static_probe(binary: &str, provider: &str, probe: &str) -> Result<Plan, Probe
         plan.definitions.push(Definition {
             trace_name: trace_name.clone(),
             is_return: false,
-            target: Target::file(&elf, binary, offset, semaphore),
+            target: Target::file(&elf, offset, semaphore),
             arguments,
         });
     }
@@ -232,7 +251,7 @@ pub(super) fn note_arguments(elf: &Elf, note: &Note, offset: u64) -> (Vec<String
     let site = Site {
         address: note.address,
         offset,
-        symbols: &|| elf.symbols(),
+        symbols: &|| elf.symbols(Asker::Root),
     };
     let mut words = Vec::new();
     let mut left_out = Vec::new();

@@ -60,9 +60,12 @@ fn fields_of(event: &ResolvedEvent, catalog: &Catalog, layout: &Layout) -> Vec<S
     match event {
         ResolvedEvent::Tracepoint { system, name, .. } => {
             let format = catalog.by_name(system, name);
-            format.map_or_else(|_| Vec::new(), |format| field_names::of_event(format, layout))
+            format.map_or_else(
+                |_| Vec::new(),
+                |format| field_names::of_event(format, layout, catalog.architecture()),
+            )
         }
-        ResolvedEvent::Syscall { table, number, .. } => field_names::of_call(*table, *number),
+        ResolvedEvent::Syscall { table, number, .. } => field_names::of_call(*table, *number, catalog.architecture()),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::syscalls::{self, Table};
+use crate::syscalls::{Architecture, Table};
 
 /// The number of an exit when a signal handler's return has replaced it.
 const REPLACED: i64 = -1;
@@ -16,22 +16,26 @@ const REPLACED: i64 = -1;
 pub(super) struct Numbers {
     chosen: BTreeSet<u32>,
     has_sigreturn: bool,
+    architecture: Architecture,
 }
 
 impl Numbers {
-    pub(super) fn of(calls: &[(Table, u32)]) -> Numbers {
+    pub(super) fn of(calls: &[(Table, u32)], architecture: Architecture) -> Numbers {
         let is_sigreturn = |&(table, number): &(Table, u32)| {
-            syscalls::by_number(table, number).is_some_and(|call| call.name.ends_with("sigreturn"))
+            let call = architecture.by_number(table, number);
+            call.is_some_and(|call| call.name.ends_with("sigreturn"))
         };
         Numbers {
             chosen: calls.iter().map(|&(_, number)| number).collect(),
             has_sigreturn: calls.iter().any(is_sigreturn),
+            architecture,
         }
     }
 
     /// For `sys_enter`; `None` when it is every number.
     pub(super) fn filter_of_entries(&self) -> Option<String> {
-        let known = [Table::Native, Table::Compat].into_iter().flat_map(syscalls::all);
+        let all = |table| self.architecture.all(table);
+        let known = [Table::Native, Table::Compat].into_iter().flat_map(all);
         shortest(&known.map(|call| call.number).collect(), &self.chosen)
     }
 

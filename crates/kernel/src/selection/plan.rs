@@ -94,7 +94,7 @@ fn wanted(
     if !called.is_empty() {
         let filters = resolve::syscall_filters(rule, selection.catalog)?;
         let raw = |name: &str| ("raw_syscalls".to_owned(), name.to_owned());
-        let numbers = numbers::Numbers::of(&called);
+        let numbers = numbers::Numbers::of(&called, selection.catalog.architecture());
         events.push((raw("sys_enter"), both(numbers.filter_of_entries(), filters.entry)));
         events.push((raw("sys_exit"), both(numbers.filter_of_exits(), filters.exit)));
     }

@@ -23,7 +23,7 @@ use piste_kernel::layout::Layout;
 use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::pattern;
 use piste_kernel::spec::{Context, Loss};
-use piste_kernel::syscalls::{self, Table};
+use piste_kernel::syscalls::{Architecture, Table};
 use real::Place;
 
 /// Groups that would leave no room for others, or that record what the converter does not.
@@ -152,7 +152,7 @@ fn calls(format: &EventFormat, class: &str, said: &[u8], event: &decode::Event, 
     let number: i64 = words.peek().unwrap().parse().unwrap();
     let call = u32::try_from(number)
         .ok()
-        .and_then(|number| syscalls::by_number(Table::Native, number));
+        .and_then(|number| Architecture::HERE.by_number(Table::Native, number));
     let side = if format.name == "sys_exit" { "exit" } else { "entry" };
     let mut is_same = class == format!("syscall_{side}_{}", call.map_or("unknown", |call| call.name));
     if call.is_some() {

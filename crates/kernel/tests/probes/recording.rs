@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use piste_kernel::probe::ProbeEvent;
+use piste_kernel::probe::{Asker, Plans, ProbeEvent, Probes};
 
 use crate::programs::compile;
-use crate::rig::{Rig, pass_the_gate, uprobe, uretprobe, usdt, wait_at_the_gate};
+use crate::rig::{CHANNEL, Rig, SESSION, pass_the_gate, rules, uprobe, uretprobe, usdt, wait_at_the_gate};
 
 /// Records `count` calls of `work` at `place` in a program compiled with `options`.
 fn check_calls(place: &str, options: &[&str]) {
@@ -71,6 +71,25 @@ fn a_path_with_blanks_is_probed() {
     let probes = rig.define(&[uprobe(&program, "work", &[])]);
     rig.enable(probes.events());
     rig.run(&program, &["3"], false);
+    assert_eq!(rig.records(&probes.events()[0]).len(), 3);
+}
+
+#[test]
+fn what_was_looked_at_is_probed_and_not_what_has_its_path_by_now() {
+    let Some(rig) = Rig::new() else { return };
+    let program = compile(rig.folder.path(), "calls.c", "calls", &[]);
+    let other = compile(rig.folder.path(), "calls.c", "other", &["-O0"]);
+    let rules = rules(&[uprobe(&program, "work", &[])]);
+    let plans = Plans::of(&rules, Asker::Root);
+    let kept = rig.folder.path().join("kept");
+    fs::rename(&program, &kept).unwrap();
+    fs::rename(&other, &program).unwrap();
+    let (probes, findings) = Probes::define(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules, plans);
+    assert_eq!(findings, [""; 0]);
+    rig.enable(probes.events());
+    rig.run(&program, &["5"], false);
+    assert_eq!(rig.records(&probes.events()[0]), [""; 0]);
+    rig.run(&kept, &["3"], false);
     assert_eq!(rig.records(&probes.events()[0]).len(), 3);
 }
 

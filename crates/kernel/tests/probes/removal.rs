@@ -3,14 +3,21 @@
 
 use std::fs;
 
-use piste_kernel::probe::{self, Plans, Probes};
+use piste_kernel::probe::{self, Asker, Plans, Probes};
 use piste_kernel::spec::Rule;
 
 use crate::programs::compile;
 use crate::rig::{CHANNEL, Rig, SESSION, listed, new_owner, rules, uprobe, usdt};
 
 fn open(rig: &Rig, rules: &[Rule]) -> (Probes, Vec<String>) {
-    Probes::open(&rig.tracefs, &rig.owner, SESSION, CHANNEL, rules, Plans::of(rules))
+    Probes::open(
+        &rig.tracefs,
+        &rig.owner,
+        SESSION,
+        CHANNEL,
+        rules,
+        Plans::of(rules, Asker::Root),
+    )
 }
 
 #[test]
@@ -79,7 +86,14 @@ fn an_event_keeps_its_name_and_rule_when_that_is_disabled() {
     rig.define(&[usdt(&program, "twice")]);
     let mut rules = rules(&[usdt(&program, "one"), usdt(&program, "twice")]);
     rules.iter_mut().for_each(|rule| rule.enabled = false);
-    let (probes, findings) = Probes::define(&rig.tracefs, &rig.owner, SESSION, CHANNEL, &rules, Plans::of(&rules));
+    let (probes, findings) = Probes::define(
+        &rig.tracefs,
+        &rig.owner,
+        SESSION,
+        CHANNEL,
+        &rules,
+        Plans::of(&rules, Asker::Root),
+    );
     assert_eq!(findings, [""; 0]);
     assert_eq!(probes.events().len(), 2, "none is made for a disabled rule");
     for event in probes.events() {
@@ -140,7 +154,14 @@ fn leftovers_of_the_dead_go_and_those_of_the_living_stay() {
     let rules = rules(&[uprobe(&program, "work", &[])]);
     let _living_probes = living.define(&[uprobe(&program, "work", &[])]);
     let dead = new_owner();
-    let (dead_probes, findings) = Probes::define(&living.tracefs, &dead, 3, "a channel", &rules, Plans::of(&rules));
+    let (dead_probes, findings) = Probes::define(
+        &living.tracefs,
+        &dead,
+        3,
+        "a channel",
+        &rules,
+        Plans::of(&rules, Asker::Root),
+    );
     assert_eq!(findings, [""; 0]);
     // The dead one's event is on in an instance.
     let enable = living.instance().join(dead_probes.events()[0].folder()).join("enable");

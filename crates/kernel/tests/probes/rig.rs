@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use piste_kernel::probe::{self, Plans, ProbeEvent, Probes};
+use piste_kernel::probe::{self, Asker, Plans, ProbeEvent, Probes};
 use piste_kernel::spec::{EventSource, Rule};
 use piste_kernel::tracefs::Tracefs;
 use tempfile::TempDir;
@@ -62,7 +62,14 @@ impl Rig {
 
     pub(crate) fn try_define(&self, sources: &[EventSource]) -> (Probes, Vec<String>) {
         let rules = rules(sources);
-        Probes::define(&self.tracefs, &self.owner, SESSION, CHANNEL, &rules, Plans::of(&rules))
+        Probes::define(
+            &self.tracefs,
+            &self.owner,
+            SESSION,
+            CHANNEL,
+            &rules,
+            Plans::of(&rules, Asker::Root),
+        )
     }
 
     /// Records the events in the instance.

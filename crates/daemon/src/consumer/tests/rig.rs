@@ -7,6 +7,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piste_ctf::{Base, Clock, Contexts, Element, EventClass, Field, FieldKind, StreamClass, Trace};
@@ -21,6 +22,7 @@ use super::super::service::{Opening, Recording};
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
 use super::writer::Writer;
+use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
 use crate::person::{Output, Person};
 
@@ -78,7 +80,7 @@ impl Rig {
     fn with(loss: Loss, snapshot: bool) -> Rig {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let mut outbox = Outbox::default();
+        let outbox = Outbox::new(Arc::new(Bell::new().unwrap()));
         outbox.connect(Link::new(ours));
         let folder = tempfile::tempdir().unwrap();
         let geometry = Geometry {
@@ -92,7 +94,7 @@ impl Rig {
             context_cpu_id: false,
         };
         let mut rig = Rig {
-            session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &mut outbox),
+            session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &outbox),
             chunks: Chunks::default(),
             folder,
             geometry,
@@ -117,20 +119,17 @@ impl Rig {
 
     /// As `kill`, while the session is stopped.
     pub(super) fn kill_stopped(&mut self) {
-        self.session = open(&self.output(), self.snapshot, &self.chunks, &mut self.outbox);
+        self.session = open(&self.output(), self.snapshot, &self.chunks, &self.outbox);
         self.describe();
         for (key, memory) in &self.memories {
-            let (source, memory) = (source(*key), memory.try_clone().unwrap());
-            self.session.add_ring_set(source, memory).unwrap();
+            self.session.add_ring_set(source(*key), memory).unwrap();
         }
     }
 
     /// A program starts; its key is also its process id.
     pub(super) fn program(&mut self, key: u32) {
         let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
-        self.session
-            .add_ring_set(source(key), memory.try_clone().unwrap())
-            .unwrap();
+        self.session.add_ring_set(source(key), &memory).unwrap();
         self.memories.insert(key, memory);
     }
 
@@ -180,7 +179,7 @@ impl Rig {
     /// One look at the rings.
     pub(super) fn work(&mut self) -> Again {
         let mut fullest = Fullest::default();
-        let (outbox, buffers, now) = (&mut self.outbox, &mut self.buffers, self.now);
+        let (outbox, buffers, now) = (&self.outbox, &mut self.buffers, self.now);
         let again = self.session.work(&mut Shared {
             outbox,
             buffers,
@@ -198,12 +197,11 @@ impl Rig {
     }
 
     pub(super) fn gone(&mut self, key: u32) {
-        self.session.end_ring_set(key, Life::Gone, &mut self.outbox);
+        self.session.end_ring_set(key, Life::Gone, &self.outbox);
     }
 
     pub(super) fn retire(&mut self, key: u32) {
-        self.session
-            .end_ring_set(key, Life::Retired(self.now), &mut self.outbox);
+        self.session.end_ring_set(key, Life::Retired(self.now), &self.outbox);
     }
 
     pub(super) fn start(&mut self) {
@@ -211,7 +209,7 @@ impl Rig {
     }
 
     pub(super) fn try_start(&mut self) -> Result<(), Failure> {
-        self.session.start(&mut self.outbox)
+        self.session.start(&self.outbox)
     }
 
     /// Stops the session and returns the totals.
@@ -254,7 +252,7 @@ impl Rig {
     pub(super) fn ask_to_rotate(&mut self) {
         let rotation = self.chunks.rotation.clone().unwrap();
         self.messages.clear();
-        self.session.rotate(ROTATE, rotation, &mut self.outbox);
+        self.session.rotate(ROTATE, rotation, &self.outbox);
     }
 
     /// Waits until nobody writes to the chunk any more, and puts it into its place. Returns what it has.
@@ -296,7 +294,7 @@ impl Rig {
             folder: output,
             owner: Person::default(),
         };
-        self.session.snapshot(9, output, &mut self.outbox);
+        self.session.snapshot(9, output, &self.outbox);
     }
 
     fn finish(&mut self, request: u64) -> ChannelTotals {
@@ -450,10 +448,10 @@ fn source(key: u32) -> Source {
     }
 }
 
-fn open(output: &Path, snapshot: bool, chunks: &Chunks, outbox: &mut Outbox) -> Session {
+fn open(output: &Path, snapshot: bool, chunks: &Chunks, outbox: &Outbox) -> Session {
     let opening = Opening {
         session: 1,
-        output,
+        output: output.into(),
         owner: Person::default(),
         snapshot,
         trace: chunks.trace(),

@@ -4,7 +4,6 @@
 use std::fs;
 use std::time::Duration;
 
-use super::super::ring_set::MOVE_WITHIN;
 use super::super::stage::Again;
 use super::rig::{NUMBER, Read, Rig};
 use crate::link::{Loss, ToControl};
@@ -214,20 +213,26 @@ fn record_that_a_living_program_never_finishes_is_given_up_and_its_memory_replac
     rig.pass(Duration::from_millis(200));
     rig.work();
     assert!(rig.messages.contains(&ToControl::RingRecovered { key: 1 }));
-    rig.retire(1);
-    rig.record(1, 300..350);
     rig.program(2);
-    rig.record(2, 350..400);
+    // The program has other memory whenever it comes to that.
+    for begin in (300..800).step_by(50) {
+        assert_eq!(rig.record(1, begin..begin + 50), 50);
+        rig.pass(Duration::from_secs(1));
+        rig.work();
+    }
     rig.writer(1, 0).commit(&unfinished);
+    let begun = rig.writer(1, 0).reserve(800, NUMBER, &800_u64.to_ne_bytes()).unwrap();
+    rig.retire(1);
+    rig.record(2, 801..850);
     rig.work();
     let done = ToControl::RingSetDone { key: 1 };
-    assert!(!rig.messages.contains(&done), "calls may still use its memory");
-    rig.pass(MOVE_WITHIN);
+    assert!(!rig.messages.contains(&done), "a call still uses its memory");
+    rig.writer(1, 0).commit(&begun);
     rig.work();
     assert!(rig.messages.contains(&done));
     let totals = rig.close();
     let read = rig.read();
-    assert_eq!(read.numbers, (0..10).chain(11..400).collect::<Vec<_>>());
+    assert_eq!(read.numbers, (0..10).chain(11..850).collect::<Vec<_>>());
     assert_eq!(
         (totals.discarded_late, read.discarded),
         (1, 1),

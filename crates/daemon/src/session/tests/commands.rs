@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sessions, channels, rules, start, stop.
 
+use super::super::commands::SESSION_COUNT_MAX;
 use super::*;
 use crate::link::Loss;
 use crate::session::{Refusal, Starting};
@@ -156,7 +157,10 @@ fn a_session_is_destroyed_when_the_consumer_has_closed_it() {
     register(&mut machine, ADA, &["shop:order"]);
     machine.destroy(session, at(5));
     check(&mut machine, &["consumer: close 1 #2"]);
-    assert_eq!(machine.find_session(Some("web")).unwrap_err(), no_session("web", &[]));
+    assert_eq!(
+        machine.find_session(&asked(Some("web"))).unwrap_err(),
+        no_session("web", &[])
+    );
     assert_eq!(
         machine.create_session(identity("web")).unwrap_err(),
         Refusal::SessionExists { name: "web".into() }
@@ -179,7 +183,7 @@ fn no_session(name: &str, nearest: &[&str]) -> Refusal {
 #[test]
 fn the_current_session_is_the_newest_that_is_left() {
     let mut machine = machine();
-    assert_eq!(machine.find_session(None), Err(Refusal::NoCurrentSession));
+    assert_eq!(machine.find_session(&asked(None)), Err(Refusal::NoCurrentSession));
     let web = machine.create_session(identity("web")).unwrap();
     let mail = machine.create_session(identity("mail")).unwrap();
     let mut recorded = identity("recorded");
@@ -188,13 +192,13 @@ fn the_current_session_is_the_newest_that_is_left() {
     let mut system = identity("system");
     system.never_current = true;
     machine.create_session(system).unwrap();
-    assert_eq!(machine.find_session(None), Ok(mail));
-    machine.set_current("web").unwrap();
-    assert_eq!(machine.find_session(None), Ok(web));
+    assert_eq!(machine.find_session(&asked(None)), Ok(mail));
+    machine.set_current(&asked(Some("web"))).unwrap();
+    assert_eq!(machine.find_session(&asked(None)), Ok(web));
     machine.destroy(web, at(0));
-    assert_eq!(machine.find_session(None), Ok(mail));
+    assert_eq!(machine.find_session(&asked(None)), Ok(mail));
     machine.destroy(mail, at(0));
-    assert_eq!(machine.find_session(None), Err(Refusal::NoCurrentSession));
+    assert_eq!(machine.find_session(&asked(None)), Err(Refusal::NoCurrentSession));
 }
 
 #[test]
@@ -202,7 +206,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
     machine.take_effects();
-    assert_eq!(machine.find_session(Some("wbe")), Err(no_session("wbe", &["web"])));
+    assert_eq!(
+        machine.find_session(&asked(Some("wbe"))),
+        Err(no_session("wbe", &["web"]))
+    );
     let web = || "web".to_owned();
     assert_eq!(
         machine.create_session(identity("web")),
@@ -422,4 +429,87 @@ fn snapshots_are_of_overwriting_rings() {
     machine.take_snapshot(session, "/t/flight/snapshot-1".into(), Person::default());
     check(&mut machine, &["consumer: snapshot 1 /t/flight/snapshot-1 #2"]);
     assert_eq!(machine.next_snapshot(session), Ok(2));
+}
+
+fn asked_by(uid: u32, session: Option<&str>) -> Asked {
+    Asked {
+        by: Person::of_user(uid),
+        ..asked(session)
+    }
+}
+
+fn create_for(machine: &mut Machine, uid: u32, name: &str) -> Result<SessionId, Refusal> {
+    machine.create_session(SessionIdentity {
+        owner: Person::of_user(uid),
+        ..identity(name)
+    })
+}
+
+#[test]
+fn a_session_is_changed_by_its_owner_and_root_only() {
+    let mut machine = machine();
+    let roots = machine.create_session(identity("roots")).unwrap();
+    let adas = create_for(&mut machine, 1000, "adas").unwrap();
+    for (by, name, permitted) in [
+        (asked_by(1000, Some("adas")), adas, true),
+        (asked(Some("adas")), adas, true),
+        (asked_by(1001, Some("adas")), adas, false),
+        (asked_by(1000, Some("roots")), roots, false),
+    ] {
+        assert_eq!(machine.find_session(&by), Ok(name), "everybody sees it");
+        let found = machine.find_own_session(&by);
+        assert_eq!(found.is_ok(), permitted, "{by:?}: {found:?}");
+        assert!(permitted || matches!(found, Err(Refusal::NoPermission { .. })));
+    }
+}
+
+#[test]
+fn each_user_has_a_current_session() {
+    let mut machine = machine();
+    let roots = machine.create_session(identity("roots")).unwrap();
+    let first = create_for(&mut machine, 1000, "first").unwrap();
+    let second = create_for(&mut machine, 1000, "second").unwrap();
+    assert_eq!(machine.find_session(&asked(None)), Ok(roots));
+    assert_eq!(machine.find_session(&asked_by(1000, None)), Ok(second));
+    assert_eq!(
+        machine.find_session(&asked_by(1001, None)),
+        Err(Refusal::NoCurrentSession)
+    );
+    machine.set_current(&asked_by(1001, Some("first"))).unwrap();
+    machine.set_current(&asked(Some("second"))).unwrap();
+    let again = replay(&machine.sessions().summary());
+    for sessions in [machine.sessions(), &again] {
+        let current = [None, Some(1000), Some(1001)]
+            .map(|uid| sessions.current(&uid.map_or_else(Person::default, Person::of_user)));
+        assert_eq!(current, [Some(second), Some(second), Some(first)]);
+    }
+    machine.destroy(first, at(0));
+    machine.destroy(second, at(0));
+    assert_eq!(machine.find_session(&asked(None)), Ok(roots));
+    assert_eq!(
+        machine.find_session(&asked_by(1000, None)),
+        Err(Refusal::NoCurrentSession)
+    );
+}
+
+#[test]
+fn one_user_leaves_sessions_and_kernel_memory_for_others() {
+    let mut machine = machine();
+    let created = (0..).take_while(|number| create_for(&mut machine, 1000, &format!("s{number}")).is_ok());
+    assert_eq!(created.count(), SESSION_COUNT_MAX / 4);
+    let bobs = create_for(&mut machine, 1001, "bobs").unwrap();
+    let roots = machine.create_session(identity("roots")).unwrap();
+    // Two CPUs: a quarter of the memory that there can be.
+    let large = |name: &str| ChannelRequest {
+        subbuf_bytes: Some(512 << 10),
+        subbuf_count: Some(1024),
+        ..channel(name)
+    };
+    assert!(machine.enable_kernel_channel(bobs, &large("one")).is_ok());
+    let refused = machine.enable_kernel_channel(bobs, &channel("two"));
+    assert!(matches!(refused, Err(Refusal::NoPermission { .. })), "{refused:?}");
+    for name in ["one", "two", "three"] {
+        assert!(machine.enable_kernel_channel(roots, &large(name)).is_ok());
+    }
+    assert!(machine.enable_kernel_channel(roots, &channel("four")).is_err());
 }

@@ -13,6 +13,7 @@ fn a_new_consumer_is_told_everything() {
     register(&mut machine, BOB, &["shop:order"]);
     machine.dead(BOB);
     machine.ring_recovered(1);
+    machine.confirmed(ADA, 3);
     machine.take_effects();
     machine.everything(&BTreeSet::new());
     check(
@@ -61,14 +62,18 @@ fn a_new_pisted_knows_what_the_journal_says() {
     journal.extend(changes(machine.take_effects()));
 
     let mut next = machine_after(replay(&journal));
-    assert_eq!(next.find_session(None), Ok(web));
+    assert_eq!(next.find_session(&asked(None)), Ok(web));
     assert!(next.is_active(web));
     assert_eq!(next.session(web).recorded_ns(at(150)), 50);
     assert_eq!(next.session(web).channels[0].rules.len(), 1);
     assert!(!next.is_alive(1));
+    // Nobody knows how far the program came.
+    next.everything(&BTreeSet::from([1, 2]));
+    let told: Vec<String> = next.take_effects().iter().map(show).collect();
+    assert!(!told.iter().any(|line| line.contains("retire")), "{told:?}");
     // The program comes back with both ring sets; the new one is still its own, and its event the same class.
     next.hello(ADA, 1000, 1, hello(&[1, 2]));
-    check(&mut next, &["7: gone 1"]);
+    check(&mut next, &["7: gone 1", "consumer: retire 1"]);
     next.events(ADA, 1, block(&["shop:order", "shop:pay"]), 100);
     check(
         &mut next,
@@ -104,14 +109,20 @@ fn a_summary_says_what_all_changes_said() {
     machine.start(web, at(200)).unwrap();
     register(&mut machine, ProgramId { pid: 9, ..BOB }, &["shop:order"]);
     machine.ring_set_missing(6, true, false);
-    machine.set_current("flight").unwrap();
+    machine.set_current(&asked(Some("flight"))).unwrap();
     let gone = machine.create_session(identity("gone")).unwrap();
     machine.destroy(gone, at(250));
 
     let summary = machine.sessions().summary();
     let again = replay(&summary);
     assert_eq!(again.summary(), summary);
-    assert_eq!((again.current(), machine.sessions().current()), (Some(web), Some(web)));
+    assert_eq!(
+        (
+            again.current(&Person::default()),
+            machine.sessions().current(&Person::default())
+        ),
+        (Some(web), Some(web))
+    );
     assert_eq!((again.next_session(), again.next_key()), (4, Some(8)));
     let both = |look: fn(&Sessions) -> Vec<u64>| assert_eq!(look(&again), look(machine.sessions()));
     both(|sessions| {
@@ -199,7 +210,7 @@ fn rings_that_could_not_be_made_are_a_finding_and_tried_again_by_the_next_rule()
     check(&mut machine, &["7: gone 1"]);
     assert_eq!(
         machine.notes(session).unwrap().findings.list()[0].what,
-        "a program is not recorded: no memory"
+        "shop (pid 7) is not recorded: no memory"
     );
     machine.ring_set_failed(1, "no memory");
     check(&mut machine, &[]);
@@ -225,7 +236,7 @@ fn numbers_are_not_used_again_after_the_last_session() {
 fn a_change_that_does_not_fit_is_refused() {
     let mut sessions = Sessions::default();
     for change in [
-        Change::CurrentSet { session: 1 },
+        Change::CurrentSet { session: 1, user: None },
         Change::Started { session: 1, at: at(0) },
         Change::RingSetEnded { key: 1 },
         Change::RingSetRetired { key: 1 },

@@ -302,7 +302,8 @@ fn kernel_refusals_name_what_is_wrong() {
     assert!(matches!(&invalid, Err(Refusal::InvalidPattern(invalid)) if invalid.position == 1));
     assert!(machine.enable_kernel_event(session, None, vec![]).is_err());
     let missing = machine.enable_kernel_event(session, Some("defualt"), vec![tracepoint("a")]);
-    assert!(matches!(missing, Err(Refusal::NoChannel { nearest, .. }) if nearest == ["default"]));
+    let is_said = |nearest: &[String], domain| nearest == ["default"] && domain == Domain::Kernel;
+    assert!(matches!(missing, Err(Refusal::NoChannel { nearest, domain, .. }) if is_said(&nearest, domain)));
     machine
         .enable_kernel_event(session, None, vec![tracepoint("sched_*")])
         .unwrap();
@@ -310,6 +311,16 @@ fn kernel_refusals_name_what_is_wrong() {
     assert!(matches!(no_rule, Err(Refusal::NoRule { nearest, .. }) if nearest == ["sched_*"]));
     let not_active = Err(Refusal::NotActive { session: "web".into() });
     assert_eq!(machine.regenerate_state_dump(session), not_active);
+    let flight = machine
+        .create_session(SessionIdentity {
+            snapshot: true,
+            ..identity("flight")
+        })
+        .unwrap();
+    let is_snapshot = Err(Refusal::IsSnapshot {
+        session: "flight".into(),
+    });
+    assert_eq!(machine.regenerate_state_dump(flight), is_snapshot);
 }
 
 #[test]

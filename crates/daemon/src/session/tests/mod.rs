@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use piste_ctf::{Base, Clock as CtfClock, Element, Field, FieldKind, Trace};
 
-use super::commands::RulesRequest;
+use super::commands::{Asked, RulesRequest};
 use super::kernel::pattern;
 use super::machine::{Effect, Host, Machine};
 use super::rules::Levels;
@@ -22,6 +22,7 @@ use crate::description::{EventBlock, EventDescription};
 use crate::link::{Clock, Domain, RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, Hello, ToProgram};
 use crate::person::Person;
+use crate::shares::Users;
 
 const ADA: ProgramId = ProgramId {
     pid: 7,
@@ -41,6 +42,9 @@ fn machine_after(sessions: Sessions) -> Machine {
         Host {
             ring_count: 2,
             clock: Clock::Monotonic,
+            users: Users { own: 0 },
+            ring_set_count_max: 1000,
+            kernel_ring_bytes_max: 4 << 30,
         },
         sessions,
         0,
@@ -70,6 +74,14 @@ fn identity(name: &str) -> SessionIdentity {
         never_current: false,
         bound_to: None,
         trace,
+    }
+}
+
+/// By the user who runs pisted.
+fn asked(session: Option<&str>) -> Asked {
+    Asked {
+        session: session.map(str::to_owned),
+        by: Person::default(),
     }
 }
 

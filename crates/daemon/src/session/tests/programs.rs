@@ -238,13 +238,154 @@ fn a_hole_in_a_ring_leads_to_a_new_ring_set() {
             "consumer: rings 1/0 2 of 7 from 2",
             "7: channel 2 for 1",
             "7: enable 2 1.0=0 1.1=1",
-            "consumer: retire 1",
+            "7: sync 3",
         ],
     );
     machine.ring_recovered(1);
+    check(&mut machine, &[]);
+    // Until it says so, the program may record into the old one.
+    machine.confirmed(BOB, 3);
+    machine.confirmed(ADA, 2);
+    check(&mut machine, &[]);
+    machine.confirmed(ADA, 3);
+    check(&mut machine, &["consumer: retire 1"]);
+    machine.confirmed(ADA, 3);
     check(&mut machine, &[]);
     machine.ring_set_done(1);
     check(&mut machine, &["7: gone 1", "drop 1"]);
     machine.dead(ADA);
     check(&mut machine, &["consumer: program gone 2"]);
+}
+
+#[test]
+fn a_program_that_dies_before_it_moved_leaves_both_ring_sets() {
+    let mut machine = machine();
+    recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.ring_recovered(1);
+    machine.take_effects();
+    machine.dead(ADA);
+    check(&mut machine, &["consumer: program gone 2", "consumer: program gone 1"]);
+    machine.confirmed(ADA, 3);
+    check(&mut machine, &[]);
+    machine.ring_set_done(1);
+    check(&mut machine, &["drop 1"]);
+}
+
+#[test]
+fn a_hole_in_the_new_ring_set_says_that_the_program_has_moved() {
+    let mut machine = machine();
+    recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.ring_recovered(1);
+    machine.take_effects();
+    machine.ring_recovered(2);
+    check(
+        &mut machine,
+        &[
+            "consumer: retire 1",
+            "make 3 piste:web:default recording",
+            "consumer: rings 1/0 3 of 7 from 4",
+            "7: channel 3 for 2",
+            "7: enable 3 1.0=0",
+            "7: sync 4",
+        ],
+    );
+}
+
+#[test]
+fn a_program_that_is_away_gets_the_new_ring_set_when_it_is_back() {
+    let mut machine = machine();
+    recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.disconnected(ADA);
+    machine.take_effects();
+    machine.ring_recovered(1);
+    check(&mut machine, &[]);
+    machine.hello(ADA, 1000, 1, hello(&[1]));
+    check(
+        &mut machine,
+        &[
+            "make 2 piste:web:default recording",
+            "consumer: rings 1/0 2 of 7 from 2",
+            "7: channel 2 for 1",
+            "7: sync 3",
+        ],
+    );
+    // And once more, as it went before it obeyed.
+    machine.disconnected(ADA);
+    machine.hello(ADA, 1000, 1, hello(&[1]));
+    check(&mut machine, &["7: channel 2 for 1", "7: sync 4"]);
+    machine.disconnected(ADA);
+    machine.hello(ADA, 1000, 1, hello(&[2]));
+    check(&mut machine, &["consumer: retire 1"]);
+}
+
+/// What people are told of the session.
+fn findings(machine: &Machine, session: SessionId) -> Vec<String> {
+    let findings = machine.notes(session).map(|notes| notes.findings.list());
+    findings
+        .unwrap_or_default()
+        .into_iter()
+        .map(|finding| finding.what)
+        .collect()
+}
+
+#[test]
+fn ring_sets_of_one_users_programs_leave_room_for_others() {
+    let mut machine = machine();
+    machine.limit_ring_sets(8);
+    let session = recording(&mut machine, "all", &["*"]);
+    let id = |pid| ProgramId { pid, instance_id: 1 };
+    for pid in 1..=4 {
+        register(&mut machine, id(pid), &["shop:order", "shop:pay"]);
+        // It lives on, and its ring set with it.
+        machine.disconnected(id(pid));
+    }
+    assert_eq!(machine.sessions().holdings().of(1000), 2);
+    assert_eq!(
+        findings(&machine, session),
+        [3, 4].map(|pid| format!(
+            "shop (pid {pid}) is not recorded: programs of user 1000 have as many ring sets as one user may (2)"
+        ))
+    );
+    machine.hello(id(9), 1001, 1, hello(&[]));
+    machine.events(id(9), 1, block(&["shop:order"]), 100);
+    assert_eq!(machine.sessions().holdings().of(1001), 1);
+    machine.dead(id(1));
+    let key = machine.sessions().ring_sets().next().unwrap().0;
+    machine.ring_set_done(key);
+    assert_eq!(machine.sessions().holdings().of(1000), 1);
+}
+
+/// Finding a class among those of the same name takes no longer than among others; this would take minutes otherwise.
+#[test]
+fn one_users_programs_bring_no_more_classes_than_their_share() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "all", &["*"]);
+    let field = |number: u32| Field {
+        name: format!("field_{number}"),
+        kind: FieldKind::Text,
+    };
+    let described = |index| EventDescription {
+        index,
+        name: "shop:order".into(),
+        level: 13,
+        fields: vec![field(index)],
+    };
+    let same_name = Rc::new(EventBlock {
+        events: (0..65_000).map(described).collect(),
+    });
+    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.events(ADA, 1, same_name, 100);
+    let count = |machine: &Machine| machine.session(session).channels[0].classes.len();
+    assert_eq!(count(&machine), 65_536 / 4);
+    let told = findings(&machine, session);
+    assert!(
+        told.len() == 1 && told[0].contains("programs of user 1000 brought"),
+        "{told:?}"
+    );
+    machine.hello(BOB, 1001, 1, hello(&[]));
+    machine.events(BOB, 1, block(&["shop:pay"]), 100);
+    assert_eq!(count(&machine), 65_536 / 4 + 1);
 }

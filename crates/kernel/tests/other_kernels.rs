@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records of kernels that are not this one: their formats as they write them, and what becomes of the records. Needs nothing of this machine.
+
+mod handmade;
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+
+use handmade::decode;
+use piste_kernel::catalog::Catalog;
+use piste_kernel::convert::{Converter, Finding, stream_class};
+use piste_kernel::layout::Layout;
+use piste_kernel::resolve::{self, Refusal, ResolvedEvent};
+use piste_kernel::spec::{Context, EventSource};
+use piste_kernel::syscalls::Architecture;
+
+const ENTER: u16 = 348;
+const EXIT: u16 = 347;
+const TID: i32 = 77;
+const BEGIN_TICKS: u64 = 1000;
+
+/// What events of most kernels begin with.
+const USUAL: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+";
+/// What those of kernels for real-time work have beside it (Linux 6.1-rt).
+const LAZY: &str = "\tfield:unsigned char common_preempt_lazy_count;\toffset:8;\tsize:1;\tsigned:0;\n";
+
+/// The catalog of a kernel whose system calls have such fields.
+fn catalog(common: &str, enter: &str, exit: &str) -> Catalog {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, id, fields) in [("sys_enter", ENTER, enter), ("sys_exit", EXIT, exit)] {
+        let event = folder.path().join("raw_syscalls").join(name);
+        fs::create_dir_all(&event).unwrap();
+        let text = format!("name: {name}\nID: {id}\nformat:\n{common}\n{fields}\nprint fmt: \"\"\n");
+        for (file, text) in [("format", text), ("id", format!("{id}\n")), ("enable", "0".to_owned())] {
+            fs::write(event.join(file), text).unwrap();
+        }
+    }
+    let catalog = Catalog::read_folder(folder.path()).unwrap();
+    // Formats are read when they are first asked for.
+    catalog.learn_ids();
+    for name in ["sys_enter", "sys_exit"] {
+        catalog.by_name("raw_syscalls", name).unwrap();
+    }
+    catalog
+}
+
+fn enter_fields(from: u32) -> String {
+    format!(
+        "\tfield:long id;\toffset:{from};\tsize:8;\tsigned:1;\n\tfield:unsigned long args[6];\toffset:{};\tsize:48;\tsigned:0;\n",
+        from + 8
+    )
+}
+
+fn exit_fields(from: u32) -> String {
+    format!(
+        "\tfield:long id;\toffset:{from};\tsize:8;\tsigned:1;\n\tfield:long ret;\toffset:{};\tsize:8;\tsigned:1;\n",
+        from + 8
+    )
+}
+
+/// A record whose number is at `from`, with words behind it.
+fn record(id: u16, from: usize, number: u64, words: &[u64]) -> Vec<u8> {
+    let mut record = vec![0xee; from];
+    record[..2].copy_from_slice(&id.to_le_bytes());
+    record[4..8].copy_from_slice(&TID.to_le_bytes());
+    for word in [number].iter().chain(words) {
+        record.extend(word.to_le_bytes());
+    }
+    record
+}
+
+/// Events as `NAME FIELD=VALUE ..`, and findings.
+fn converted(catalog: Catalog, records: &[Vec<u8>]) -> (Vec<String>, Vec<Finding>) {
+    let layout = Arc::new(Layout::new(catalog.names()));
+    let channel = handmade::channel(&[Context::Tid]);
+    let mut converter = Converter::new(Arc::new(catalog), layout, &channel, &[], Box::new(handmade::Numbered));
+    let page = handmade::page(BEGIN_TICKS, records.iter().map(|record| (BEGIN_TICKS, &**record)));
+    let mut packet = Vec::new();
+    let converted = converter.page(&handmade::parse(&page), 0, &mut packet);
+    let classes = converter.take_new_classes();
+    let classes: HashMap<_, _> = classes.into_iter().map(|class| (class.id, class)).collect();
+    let contexts = stream_class(&channel).contexts;
+    let events = decode::events(&packet, converted.begin_ticks, &contexts, &classes).unwrap();
+    let shown = events.iter().map(|event| {
+        assert_eq!(event.contexts[0].unsigned(), TID as u64);
+        let class = &classes[&event.class_id];
+        let fields = class.fields.iter().zip(&event.fields);
+        let fields = fields.map(|(field, value)| {
+            let words = value.bytes().chunks(8).map(|word| {
+                let mut bytes = [0; 8];
+                bytes[..word.len()].copy_from_slice(word);
+                u64::from_le_bytes(bytes).to_string()
+            });
+            format!(" {}={}", field.name, words.collect::<Vec<_>>().join(","))
+        });
+        class.name.clone() + &fields.collect::<String>()
+    });
+    (shown.collect(), converted.findings)
+}
+
+#[test]
+fn calls_are_found_wherever_the_format_says_that_they_are() {
+    for (common, from) in [(USUAL.to_owned(), 8), (USUAL.to_owned() + LAZY, 16)] {
+        let catalog = catalog(&common, &enter_fields(from), &exit_fields(from));
+        let records = [
+            record(ENTER, from as usize, 0, &[3, 4096, 17, 0, 0, 0]),
+            record(EXIT, from as usize, 0, &[17]),
+            record(ENTER, from as usize, 999, &[1, 2, 3, 4, 5, 6]),
+        ];
+        let (events, findings) = converted(catalog, &records);
+        let expected = [
+            "syscall_entry_read fd=3 buf=4096 count=17",
+            "syscall_exit_read ret=17",
+            "syscall_entry_unknown id=999 args=1,2,3,4,5,6",
+        ];
+        assert_eq!(events, expected, "from {from}");
+        assert_eq!(findings, []);
+    }
+}
+
+#[test]
+fn calls_of_another_shape_are_recorded_as_they_are_and_said() {
+    let narrow = "\tfield:int id;\toffset:8;\tsize:4;\tsigned:1;\n";
+    let catalog = catalog(USUAL, narrow, &exit_fields(8));
+    let (events, findings) = converted(catalog, &[record(ENTER, 8, 5, &[])]);
+    assert_eq!(events, ["sys_enter id=5"]);
+    let [Finding::OtherShape { event, what }] = &*findings else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(event, "raw_syscalls:sys_enter");
+    assert_eq!(what, "id is int32 and not int64, args is missing");
+}
+
+#[test]
+fn a_record_of_a_call_that_is_too_short_is_discarded() {
+    let catalog = catalog(&(USUAL.to_owned() + LAZY), &enter_fields(16), &exit_fields(16));
+    // Long enough for most kernels, not for this one.
+    let (events, findings) = converted(catalog, &[record(EXIT, 8, 0, &[17])]);
+    assert!(events.is_empty());
+    assert_eq!(findings, [Finding::UnknownEvent { id: EXIT, records: 1 }]);
+}
+
+#[test]
+fn calls_of_other_processors_have_numbers_and_words_and_no_names() {
+    let other = || catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("aarch64"));
+    let records = [
+        record(ENTER, 8, 0, &[1, 2, 3, 4, 5, 6]),
+        record(EXIT, 8, 0, &[9]),
+        record(ENTER, 8, 59, &[0; 6]),
+    ];
+    let (events, findings) = converted(other(), &records);
+    let expected = [
+        "syscall_entry_unknown id=0 args=1,2,3,4,5,6",
+        "syscall_exit_unknown id=0 ret=9",
+        "syscall_entry_unknown id=59 args=0,0,0,0,0,0",
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(
+        findings,
+        [Finding::UnnamedCalls {
+            architecture: "aarch64"
+        }]
+    );
+}
+
+#[test]
+fn rules_choose_all_calls_of_other_processors_or_are_refused() {
+    let other = catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("aarch64"));
+    let rule = |pattern: &str| {
+        let pattern = pattern.to_owned();
+        handmade::rule(EventSource::Syscall { pattern })
+    };
+    let all = resolve::rule(&rule("*"), &other).unwrap();
+    let raw = |name: &str| ResolvedEvent::Tracepoint {
+        system: "raw_syscalls".to_owned(),
+        name: name.to_owned(),
+        filter: None,
+    };
+    assert_eq!(all, [raw("sys_enter"), raw("sys_exit")]);
+    let mut without = rule("*");
+    without.excluded.push("read".to_owned());
+    for (rule, named) in [(rule("openat"), "openat"), (without, "read")] {
+        match resolve::rule(&rule, &other) {
+            Err(Refusal::InvalidPattern(invalid)) => {
+                assert_eq!(invalid.pattern, named);
+                assert!(invalid.reason.contains("aarch64"), "{}", invalid.reason);
+            }
+            refusal => panic!("{refusal:?}"),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that are not recorded although they should be: each is counted, the session says why, and `--fail-on-loss` fails. "Nothing lost"
+//! is said of none of them.
+
+use std::process::Stdio;
+
+use piste_suite::process::{Running, run, wait_until};
+use piste_suite::{Recording, Workplace};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const LOST: i32 = 90;
+
+fn not_recorded(status: &Value) -> u64 {
+    status["programs_not_recorded"].as_u64().expect("a number")
+}
+
+fn expect_told(recording: &Recording, count: u64, why: &str) {
+    let summary = recording.summary();
+    assert_eq!(not_recorded(summary), count, "{summary:#}");
+    assert!(summary["findings"].to_string().contains(why), "{summary:#}");
+    assert_eq!(recording.finished.status, LOST, "{}", recording.finished);
+    assert!(
+        !recording.finished.stderr.contains("nothing lost"),
+        "{}",
+        recording.finished
+    );
+}
+
+#[test]
+fn a_ninth_session_of_a_program() {
+    let place = Workplace::new();
+    for number in 1..=8 {
+        let (name, output) = (format!("s{number}"), place.path(&format!("t{number}")));
+        place.piste_succeeds(&["create", &name, "-o", output.to_str().expect("UTF-8")]);
+        place.piste_succeeds(&["enable-event", "-u", "*"]);
+        place.piste_succeeds(&["start"]);
+    }
+    let recording = place.record(&["--fail-on-loss", "-u", "*"], place.program("count.c"), &["1", "1000"]);
+    expect_told(&recording, 1, "it has 8 channels attached");
+    for _ in 1..=8 {
+        place.piste_succeeds(&["destroy"]);
+    }
+}
+
+#[test]
+fn programs_whose_rings_the_consumer_cannot_map() {
+    let place = Workplace::new();
+    place.piste_succeeds(&["create", "first", "-o", place.path("first").to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "nothing:*"]);
+    place.piste_succeeds(&["start"]);
+    // Enough for what it does, not for the rings: 4 GiB and more.
+    let limit = format!("--as={}", 2u64 << 30);
+    run(place
+        .command("prlimit")
+        .args(["--pid", &place.consumer().to_string(), &limit]))
+    .expect_success();
+    let options = [
+        "--fail-on-loss",
+        "-u",
+        "*",
+        "--subbuf-size",
+        "64M",
+        "--num-subbuf",
+        "64",
+    ];
+    let recording = place.record(&options, place.program("count.c"), &["1", "1000"]);
+    expect_told(&recording, 1, "the consumer cannot read its rings");
+}
+
+/// There are as many connections as (160 - 128) / 4. A process and its descendants are all there at once.
+#[test]
+fn programs_that_pisted_has_no_descriptors_for() {
+    const DESCENDANTS: u64 = 20;
+    let place = Workplace::new();
+    let limited = "ulimit -n 160 && exec \"$0\" list";
+    let piste = piste_suite::build_tree::binary("piste");
+    run(place.command("sh").args(["-c", limited]).arg(piste)).expect_success();
+    let recording = place.record(
+        &["--fail-on-loss", "-u", "forks:*"],
+        place.program("forks.c"),
+        &[&DESCENDANTS.to_string()],
+    );
+    assert_eq!(recording.events(), 7, "{}", recording.summary());
+    expect_told(
+        &recording,
+        DESCENDANTS - 7,
+        "a program could not register and may be missing: ",
+    );
+}
+
+#[test]
+fn a_program_that_does_not_wait_any_longer() {
+    let place = Workplace::new();
+    let puppet = place.program("puppet.c");
+    for outlives in [true, false] {
+        place.piste_succeeds(&[
+            "create",
+            "all",
+            "-o",
+            place.path(&format!("t{outlives}")).to_str().expect("UTF-8"),
+        ]);
+        place.piste_succeeds(&["enable-event", "-u", "shop:*"]);
+        place.piste_succeeds(&["start"]);
+        let pisted = place.pisted();
+        piste_suite::process::send(pisted, Signal::STOP);
+        let mut command = place.command(&puppet);
+        command.env("PISTE_REGISTER_TIMEOUT", "100").stdin(Stdio::piped());
+        let mut puppet = Running::start(&mut command);
+        assert_eq!(puppet.ask("record 10"), "done");
+        if !outlives {
+            puppet.finish().expect_success();
+        }
+        piste_suite::process::send(pisted, Signal::CONT);
+        if outlives {
+            assert_eq!(puppet.ask("wait"), "done");
+            assert_eq!(puppet.ask("record 10"), "done");
+        }
+        wait_until("the program is counted", || {
+            not_recorded(&place.piste_json(&["status"])) == 1
+        });
+        let status = place.piste_json(&["destroy"]);
+        let told = if outlives {
+            "answered too late"
+        } else {
+            "ended before pisted answered"
+        };
+        assert!(status["findings"].to_string().contains(told), "{status:#}");
+        let events = status["channels"][0]["events"].as_u64().expect("a number");
+        assert!(events == if outlives { 20 } else { 0 }, "{status:#}");
+    }
+}
+
+/// It waits for pisted no longer than once, however many libraries it loads and children it has.
+#[test]
+fn a_pisted_that_hangs_holds_a_program_up_once() {
+    const TIMEOUT_MS: u32 = 5000;
+    let place = Workplace::new();
+    place.start_pisted();
+    let pisted = place.pisted();
+    let program = place.program("forks.c");
+    piste_suite::process::send(pisted, Signal::STOP);
+    let begin = std::time::Instant::now();
+    let mut command = place.command(&program);
+    command.env("PISTE_REGISTER_TIMEOUT", TIMEOUT_MS.to_string()).arg("10");
+    let finished = run(&mut command);
+    piste_suite::process::send(pisted, Signal::CONT);
+    finished.expect_success();
+    // Each of the ten children would wait as long.
+    assert!(
+        begin.elapsed().as_millis() < u128::from(5 * TIMEOUT_MS),
+        "{:?}",
+        begin.elapsed()
+    );
+}
