@@ -3,7 +3,7 @@
  * Attaching and detaching the memory of channels.
  *
  * A channel lies in one range of addresses: a private page with struct piste_channel, then, at PISTE_CHANNEL_SPACE_BYTES, the mapping of
- * the memfd. Detaching maps private zero memory over the range and gives the range up for good: a thread that sleeps inside
+ * the memfd, then that of the board with its bell. Detaching maps private zero memory over the range and gives the range up for good: a thread that sleeps inside
  * a record finds harmless memory when it wakes, whenever that is.
  */
 #define _GNU_SOURCE
@@ -82,18 +82,32 @@ static bool is_understood(const struct piste_channel_header *header, uint32_t ke
 	       (header->contexts & ~PISTE_CONTEXT_ALL) == 0;
 }
 
-/* Reads the header of memory that nobody can make smaller under us: only a memfd has seals. */
-static bool read_header(int memory, struct piste_channel_header *header)
+/* The size of memory that nobody can make smaller under us, else 0: only a memfd has seals. */
+static uint64_t sealed_bytes(int memory)
 {
 	int seals = fcntl(memory, F_GET_SEALS);
 	struct stat status;
 
-	return seals >= 0 && (seals & PISTE_CHANNEL_SEALS) == PISTE_CHANNEL_SEALS && fstat(memory, &status) == 0 &&
-	       pread(memory, header, sizeof(*header), 0) == sizeof(*header) &&
-	       header->total_bytes == (uint64_t)status.st_size;
+	if (seals < 0 || (seals & PISTE_CHANNEL_SEALS) != PISTE_CHANNEL_SEALS || fstat(memory, &status) != 0)
+		return 0;
+	return (uint64_t)status.st_size;
 }
 
-static struct piste_channel describe_channel(const struct piste_channel_header *header)
+static bool read_header(int memory, struct piste_channel_header *header)
+{
+	uint64_t bytes = sealed_bytes(memory);
+
+	return bytes != 0 && pread(memory, header, sizeof(*header), 0) == sizeof(*header) &&
+	       header->total_bytes == bytes;
+}
+
+static bool is_bell(const struct piste_channel_files *files)
+{
+	return files->board < 0 || (sealed_bytes(files->board) == PISTE_BOARD_BYTES &&
+	                            files->bell_index < PISTE_BOARD_BYTES / sizeof(uint32_t));
+}
+
+static struct piste_channel describe_channel(const struct piste_channel_header *header, uint32_t bell_index)
 {
 	struct piste_channel channel = {0};
 
@@ -113,29 +127,37 @@ static struct piste_channel describe_channel(const struct piste_channel_header *
 	channel.loss_mode = header->loss_mode;
 	channel.block_timeout_us = header->block_timeout_us;
 	channel.key = header->key;
-	channel.mapped_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	channel.bell_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes + bell_index * sizeof(uint32_t);
+	channel.mapped_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes + PISTE_BOARD_BYTES;
 	return channel;
 }
 
-/* Maps channel and memory side by side. */
-static struct piste_channel *map_channel(const struct piste_channel_header *header, int memory)
+static bool map_over(uint8_t *place, uint64_t bytes, int memory)
 {
-	uint64_t bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	return mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) != MAP_FAILED;
+}
+
+/* Maps channel, memory and board side by side. */
+static struct piste_channel *map_channel(const struct piste_channel_header *header,
+                                         const struct piste_channel_files *files)
+{
+	uint64_t board_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	uint64_t bytes = board_offset_bytes + PISTE_BOARD_BYTES;
 	uint8_t *range = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (range == MAP_FAILED)
 		return NULL;
 	if (((uint64_t)(uintptr_t)range & ~PISTE_ENABLED_CHANNEL_MASK) != 0 ||
-	    mmap(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-	         memory, 0) == MAP_FAILED) {
+	    !map_over(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, files->memory) ||
+	    (files->board >= 0 && !map_over(range + board_offset_bytes, PISTE_BOARD_BYTES, files->board))) {
 		munmap(range, bytes);
 		return NULL;
 	}
 	/* Where the kernel has no MADV_WIPEONFORK the handler of fork does it, and a child made behind its back is on its own. */
 	madvise(range, PISTE_CHANNEL_SPACE_BYTES, MADV_WIPEONFORK);
 	/* Gigabytes on a large machine, of which a debugger needs none. */
-	madvise(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, MADV_DONTDUMP);
-	*(struct piste_channel *)range = describe_channel(header);
+	madvise(range + PISTE_CHANNEL_SPACE_BYTES, bytes - PISTE_CHANNEL_SPACE_BYTES, MADV_DONTDUMP);
+	*(struct piste_channel *)range = describe_channel(header, files->board >= 0 ? files->bell_index : 0);
 	return (struct piste_channel *)range;
 }
 
@@ -165,7 +187,7 @@ static void let_leave(const struct attached *replaced)
 	leaving[place] = *replaced;
 }
 
-uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, int memory)
+uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, struct piste_channel_files files)
 {
 	struct piste_channel_header header;
 	struct attached new;
@@ -179,9 +201,9 @@ uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, 
 			;
 	if (slot == PISTE_CHANNEL_COUNT_MAX)
 		return PISTE_REFUSED_TOO_MANY_CHANNELS;
-	if (!read_header(memory, &header) || !is_understood(&header, key))
+	if (!read_header(files.memory, &header) || !is_understood(&header, key) || !is_bell(&files))
 		return PISTE_REFUSED_LAYOUT;
-	new.channel = map_channel(&header, memory);
+	new.channel = map_channel(&header, &files);
 	if (!new.channel)
 		return PISTE_REFUSED_MAPPING;
 	new.key = key;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One daemon: the messages of abi/protocol.h. Runs on the runtime's thread only. A daemon that hangs holds nobody up but this thread,
- * and for SEND_TIMEOUT_S at a time.
+ * and that for SEND_TIMEOUT_S: a message that it did not take leaves the connection stuck, and nothing more is sent over it.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -28,6 +28,13 @@ static struct piste_message message_of(uint32_t type, size_t total_bytes)
 	return message;
 }
 
+static void forget_board(struct piste_connection *connection)
+{
+	if (connection->board >= 0)
+		close(connection->board);
+	connection->board = -1;
+}
+
 static bool send_message(struct piste_connection *connection, const void *message, size_t bytes)
 {
 	ssize_t sent;
@@ -37,7 +44,9 @@ static bool send_message(struct piste_connection *connection, const void *messag
 	while (sent < 0 && errno == EINTR);
 	if (sent == (ssize_t)bytes)
 		return true;
-	piste_connection_close(connection);
+	connection->stuck = sent < 0 && errno == EAGAIN;
+	if (!connection->stuck)
+		piste_connection_close(connection);
 	return false;
 }
 
@@ -132,6 +141,8 @@ void piste_connection_close(struct piste_connection *connection)
 	if (connection->socket >= 0)
 		close(connection->socket);
 	connection->socket = -1;
+	connection->stuck = false;
+	forget_board(connection);
 }
 
 /* Fills `outgoing` with descriptions of the module's events from `*event_index` on, as many as fit. */
@@ -231,8 +242,11 @@ static bool attach(struct piste_connection *connection, int memory)
 	sigset_t before;
 
 	piste_lock(&before);
-	refused.reason = piste_channel_attach(connection->daemon, channel->key, channel->replaces, memory);
+	refused.reason =
+	        piste_channel_attach(connection->daemon, channel->key, channel->replaces,
+	                             (struct piste_channel_files){memory, connection->board, connection->bell_index});
 	piste_unlock(&before);
+	forget_board(connection);
 	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }
 
@@ -277,6 +291,14 @@ static void detach(struct piste_connection *connection)
 	piste_unlock(&before);
 }
 
+/* Keeps the descriptor, which is the caller's, for the next channel. */
+static void keep_board(struct piste_connection *connection, int board)
+{
+	forget_board(connection);
+	connection->board = fcntl(board, F_DUPFD_CLOEXEC, 0);
+	connection->bell_index = ((const struct piste_message_bell *)incoming)->bell_index;
+}
+
 static bool obey(struct piste_connection *connection, size_t bytes, int memory)
 {
 	const struct piste_message *message = (const struct piste_message *)incoming;
@@ -285,6 +307,10 @@ static bool obey(struct piste_connection *connection, size_t bytes, int memory)
 	switch (message->type) {
 	case PISTE_MESSAGE_CHANNEL:
 		return bytes < sizeof(struct piste_message_channel) || memory < 0 || attach(connection, memory);
+	case PISTE_MESSAGE_BELL:
+		if (bytes >= sizeof(struct piste_message_bell) && memory >= 0)
+			keep_board(connection, memory);
+		return true;
 	case PISTE_MESSAGE_CHANNEL_GONE:
 		if (bytes >= sizeof(struct piste_message_channel))
 			detach(connection);

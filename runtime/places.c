@@ -3,12 +3,14 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *piste_setting(const char *name)
@@ -28,11 +30,20 @@ static struct {
 	char run_folder[RUN_FOLDER_BYTES]; /* Empty: daemons are in their usual places. */
 } decided;
 
-/* A user's daemon learns what the program holds, so only a program that its user could also debug obeys it: none whose file gave
- * it other rights than its user has, and none that had other rights before. */
+/* Services have some without any sign of it: ambient ones change neither AT_SECURE nor PR_GET_DUMPABLE. */
+static bool has_capabilities(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &header, words) != 0 || (words[0].permitted | words[1].permitted) != 0;
+}
+
+/* A user's daemon learns what the program holds, so only a program that its user could also debug obeys it: none that has other
+ * rights than its user, and none that had other rights before. */
 static bool belongs_to_its_user(void)
 {
-	return !getauxval(AT_SECURE) && getuid() == geteuid() && prctl(PR_GET_DUMPABLE) == 1;
+	return !getauxval(AT_SECURE) && getuid() == geteuid() && prctl(PR_GET_DUMPABLE) == 1 && !has_capabilities();
 }
 
 void piste_places_decide(void)

@@ -157,10 +157,18 @@ static void begin_subbuf(const struct piste_channel *channel, struct piste_ring_
 	piste_mark(marks_of(channel, ring, sequence), PISTE_HEADER_UNITS, tag_of(channel, sequence));
 }
 
-/* Tells the consumer to look at the ring. */
 static void touch(struct piste_channel_header *header, uint32_t index)
 {
 	piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
+}
+
+/* Has the consumer look at the channel's rings. Two threads may ring at once: either's value is a new one. */
+static void ring_bell(struct piste_channel *attached, const struct piste_channel *channel, uint64_t time)
+{
+	uint32_t *bell = (uint32_t *)((uint8_t *)attached + channel->bell_offset_bytes);
+
+	/* ORDER ring.bell (release): what there is to see is visible before. Pairs with crates/ring/src/board.rs. */
+	piste_store_release(bell, (uint32_t)time);
 }
 
 /* Copies what is known of a channel, whole: false when it is gone, with the rest of the page or before it was read. */
@@ -194,6 +202,7 @@ enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, 
 		if (units > subbuf_units - PISTE_HEADER_UNITS) {
 			piste_add_relaxed(&ring->discarded_too_large, 1);
 			touch(header, index);
+			ring_bell(attached, channel, piste_clock_ticks(channel->clock, 1));
 			return PISTE_ROOM_NONE;
 		}
 		/* ORDER ring.position (acquire): as in reserve. */
@@ -226,6 +235,7 @@ enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, 
 		if (offset != 0)
 			end_subbuf(channel, ring, sequence - 1, offset);
 		begin_subbuf(channel, ring, sequence, time);
+		ring_bell(attached, channel, time);
 		return PISTE_ROOM_MADE;
 	}
 }

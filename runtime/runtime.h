@@ -64,20 +64,23 @@ PISTE_PRIVATE void piste_runtime_module_gone(uint32_t module_id);
 
 struct piste_connection {
 	int socket; /* -1: none. */
+	bool stuck; /* The daemon did not take a message in time: once it reads again, the program must register anew. */
 	uint32_t daemon;
 	uint32_t sent_module;   /* Newest module whose events were sent ... */
 	uint32_t synced_module; /* ... and that the daemon has answered for. */
+	int board;              /* Of the channel that comes next; -1: it has no bell. */
+	uint32_t bell_index;
 };
 
 /* Connects and says hello. False: nobody listens there, or does not take it; errno is EAGAIN when a daemon is too busy. */
 PISTE_PRIVATE bool piste_connection_open(struct piste_connection *connection, uint32_t daemon, uint64_t instance_id);
 PISTE_PRIVATE void piste_connection_close(struct piste_connection *connection);
-/* Sends what is new of the modules. False: the connection is closed. */
+/* Sends what is new of the modules. False, here and below: the connection is closed or stuck. */
 PISTE_PRIVATE bool piste_connection_announce(struct piste_connection *connection);
 /* Says that a thread did not wait for the daemon's answer any longer. */
 PISTE_PRIVATE bool piste_connection_late(struct piste_connection *connection);
 PISTE_PRIVATE bool piste_connection_module_gone(struct piste_connection *connection, uint32_t module_id);
-/* Reads and obeys one message. False: the connection is closed. */
+/* Reads and obeys one message. */
 PISTE_PRIVATE bool piste_connection_receive(struct piste_connection *connection);
 
 /* ---- describe.c ---- */
@@ -101,9 +104,17 @@ PISTE_PRIVATE const char *piste_setting(const char *name);
 
 /* ---- channels.c: with the lock held ---- */
 
+/* What a channel's memfds are, and where on the board its bell is. */
+struct piste_channel_files {
+	int memory;
+	int board; /* -1: it has no bell. */
+	uint32_t bell_index;
+};
+
 /* Maps the memory and gives it a slot: that of channel `replaces`, with its events, where that is not 0. Returns 0, or the enum
  * piste_refusal. Keeps no descriptor. */
-PISTE_PRIVATE uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, int memory);
+PISTE_PRIVATE uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces,
+                                            struct piste_channel_files files);
 PISTE_PRIVATE void piste_channel_detach(uint32_t daemon, uint32_t key);
 /* Slot of the daemon's channel, PISTE_CHANNEL_COUNT_MAX when there is none. */
 PISTE_PRIVATE uint32_t piste_channel_slot(uint32_t daemon, uint32_t key);

@@ -7,7 +7,9 @@
  * from a signalfd while it waits for messages.
  *
  * Waiting for a daemon costs nothing: FUTEX_WAIT on the state page of each daemon, which a starting pisted changes. The page is
- * never loaded from, because whoever owns it may truncate it: the kernel compares, and read() tells the generation.
+ * never loaded from, because whoever owns it may truncate it: the kernel compares, and read() tells the generation. Whoever owns it
+ * may also remove it, as logind does with the files of a user who logs out, and put anything in its place: a page that is not root's
+ * is looked for again now and then.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -36,6 +38,9 @@
 /* While a daemon is connected and another one is not, that one's state page is looked at this often. */
 #define LOOK_AGAIN_MS 1000
 
+/* A page that may go is looked for this often: a few microseconds of work each time. */
+#define LOOK_FOR_PAGE_MS 10000
+
 /* futex_waitv(2), Linux 5.16; libc headers may be older. */
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -54,6 +59,7 @@ struct place {
 	struct piste_connection connection;
 	int state_file;
 	uint32_t *state_page; /* For the kernel's eyes only. NULL: cannot be waited for. */
+	bool page_stays;      /* Only root can remove it, and then wakes who waits. */
 	uint32_t generation;  /* Of the last attempt to connect. */
 	bool tried;
 	bool late; /* Its daemon is to be told that somebody did not wait for it any longer. */
@@ -143,7 +149,12 @@ static void wait_until_synced(uint32_t module_id)
 
 static void set_synced(uint32_t module_id)
 {
-	if (__atomic_exchange_n(&synced_module, module_id, __ATOMIC_RELEASE) != module_id)
+	uint32_t before = __atomic_exchange_n(&synced_module, module_id, __ATOMIC_RELEASE);
+
+	/* Whoever gave up has not seen that the daemon answers again. */
+	if (before < module_id)
+		__atomic_store_n(&waited_ns, 0, __ATOMIC_RELAXED);
+	if (before != module_id)
 		futex(&synced_module, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
 }
 
@@ -159,9 +170,9 @@ static void leave_descriptor_table(void)
 static void open_state(struct place *place, uint32_t daemon)
 {
 	char path[PISTE_PATH_BYTES];
+	struct stat status;
 	void *page;
 
-	place->state_page = NULL;
 	piste_place_state(daemon, path);
 	place->state_file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (place->state_file < 0 && errno == ENOENT) {
@@ -178,8 +189,10 @@ static void open_state(struct place *place, uint32_t daemon)
 	if (place->state_file < 0)
 		return;
 	page = mmap(NULL, sizeof(uint32_t), PROT_READ, MAP_SHARED, place->state_file, 0);
-	if (page != MAP_FAILED)
-		place->state_page = page;
+	if (page == MAP_FAILED)
+		return;
+	place->state_page = page;
+	place->page_stays = fstat(place->state_file, &status) == 0 && status.st_uid == 0 && status.st_nlink == 1;
 }
 
 static void close_state(struct place *place)
@@ -190,17 +203,19 @@ static void close_state(struct place *place)
 		close(place->state_file);
 	place->state_page = NULL;
 	place->state_file = -1;
+	place->page_stays = false;
 }
 
-/* A pisted that finds the page of somebody else, a program's for example, puts its own in the place and wakes who waits. */
+/* A pisted that finds the page of somebody else, a program's for example, puts its own in the place and wakes who waits. Where there is
+ * no page, or none that can be opened, a pisted cannot say that it starts: each look tries to connect. */
 static void follow_state(struct place *place, uint32_t daemon)
 {
 	char path[PISTE_PATH_BYTES];
 	struct stat here, there;
 
 	piste_place_state(daemon, path);
-	if (lstat(path, &there) != 0 || (place->state_file >= 0 && fstat(place->state_file, &here) == 0 &&
-	                                 here.st_ino == there.st_ino && here.st_dev == there.st_dev))
+	if (place->state_file >= 0 && lstat(path, &there) == 0 && fstat(place->state_file, &here) == 0 &&
+	    here.st_ino == there.st_ino && here.st_dev == there.st_dev)
 		return;
 	close_state(place);
 	open_state(place, daemon);
@@ -214,6 +229,17 @@ static uint32_t read_generation(const struct place *place)
 	if (place->state_file < 0 || pread(place->state_file, &generation, sizeof(generation), 0) != sizeof(generation))
 		return 0;
 	return generation;
+}
+
+static bool is_usable(const struct piste_connection *connection)
+{
+	return connection->socket >= 0 && !connection->stuck;
+}
+
+/* Its daemon did not take a connection, or a message, in time. */
+static bool is_busy(const struct place *place)
+{
+	return place->connection.stuck || !place->tried;
 }
 
 static void connect_where_possible(void)
@@ -244,8 +270,8 @@ static void tell_late(void)
 		struct piste_connection *connection = &place->connection;
 
 		place->late |= late && piste_place_inhabited(daemon) &&
-		               (connection->socket < 0 || connection->synced_module != connection->sent_module);
-		if (place->late && connection->socket >= 0)
+		               (!is_usable(connection) || connection->synced_module != connection->sent_module);
+		if (place->late && is_usable(connection))
 			place->late = !piste_connection_late(connection);
 	}
 }
@@ -263,19 +289,20 @@ static void announce(void)
 	gone_module_count = 0;
 	piste_unlock(&before);
 	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
-		struct piste_connection *connection = &places[daemon].connection;
+		struct place *place = &places[daemon];
+		struct piste_connection *connection = &place->connection;
 
-		if (gone_count > GONE_MODULES_MAX && connection->socket >= 0) {
+		if (gone_count > GONE_MODULES_MAX && is_usable(connection)) {
 			piste_connection_close(connection);
 			piste_connection_open(connection, daemon, instance_id);
 		}
-		for (uint32_t index = 0;
-		     gone_count <= GONE_MODULES_MAX && index < gone_count && connection->socket >= 0; index++)
+		for (uint32_t index = 0; gone_count <= GONE_MODULES_MAX && index < gone_count && is_usable(connection);
+		     index++)
 			piste_connection_module_gone(connection, gone[index]);
-		if (connection->socket < 0 || !piste_connection_announce(connection))
-			continue;
-		/* A module without events to send has no answer to wait for. */
-		if (connection->synced_module == connection->sent_module)
+		if (is_usable(connection))
+			piste_connection_announce(connection);
+		/* A module without events to send has no answer to wait for; a daemon that is busy will be asked again. */
+		if (is_usable(connection) ? connection->synced_module == connection->sent_module : !is_busy(place))
 			continue;
 		if (connection->synced_module < newest)
 			newest = connection->synced_module;
@@ -301,7 +328,7 @@ static void wait_for_messages(int wake_file)
 
 	for (uint32_t daemon = 0; daemon < count; daemon++) {
 		files[1 + daemon].fd = places[daemon].connection.socket;
-		files[1 + daemon].events = POLLIN;
+		files[1 + daemon].events = places[daemon].connection.stuck ? POLLOUT : POLLIN;
 		if (places[daemon].connection.socket < 0)
 			timeout_ms = LOOK_AGAIN_MS;
 	}
@@ -310,17 +337,26 @@ static void wait_for_messages(int wake_file)
 	if (files[0].revents)
 		while (read(wake_file, &wake, sizeof(wake)) > 0)
 			;
-	for (uint32_t daemon = 0; daemon < count; daemon++)
+	for (uint32_t daemon = 0; daemon < count; daemon++) {
+		struct place *place = &places[daemon];
+
+		if (!files[1 + daemon].revents)
+			continue;
 		/* A connection that ends is tried again when a daemon starts, not before: one that refuses us would do so again. */
-		if (files[1 + daemon].revents)
-			piste_connection_receive(&places[daemon].connection);
+		if (!place->connection.stuck) {
+			piste_connection_receive(&place->connection);
+			continue;
+		}
+		piste_connection_close(&place->connection);
+		place->tried = false;
+	}
 }
 
 /* Without futex_waitv the first daemon is waited for, and the others are looked at now and then. */
-static bool wait_for_daemons(uint32_t seen_wake)
+static void wait_for_daemons(uint32_t seen_wake)
 {
 	struct timespec look_again = {LOOK_AGAIN_MS / 1000, 0}, until;
-	bool busy = false;
+	bool busy = false, pages_stay = true;
 	struct waiter waiters[1 + PISTE_DAEMON_COUNT] = {
 	        {seen_wake, (uint64_t)(uintptr_t)&wake_futex, WAITER_PRIVATE, 0}};
 	uint32_t count = 1;
@@ -328,27 +364,24 @@ static bool wait_for_daemons(uint32_t seen_wake)
 	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
 		struct place *place = &places[daemon];
 
-		busy |= !place->tried;
+		busy |= is_busy(place);
+		pages_stay &= place->page_stays;
 		if (!place->state_page)
 			continue;
 		waiters[count].value = place->generation;
 		waiters[count].address = (uint64_t)(uintptr_t)place->state_page;
 		waiters[count++].flags = WAITER_SHARED;
 	}
-	if (count == 1 && !busy)
-		return false;
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += look_again.tv_sec;
-	if (syscall(SYS_futex_waitv, waiters, count, 0, busy ? &until : NULL, CLOCK_MONOTONIC) < 0 && errno != EAGAIN &&
-	    errno != EINTR && errno != ETIMEDOUT)
+	until.tv_sec += (busy ? LOOK_AGAIN_MS : LOOK_FOR_PAGE_MS) / 1000;
+	if (syscall(SYS_futex_waitv, waiters, count, 0, busy || !pages_stay ? &until : NULL, CLOCK_MONOTONIC) < 0 &&
+	    errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
 		futex(&wake_futex, FUTEX_WAIT_PRIVATE, seen_wake, &look_again);
-	return true;
 }
 
-/* Ends only when there is nothing to wait for: no daemon here, and no state page to wait on. */
 static void *run(void *unused)
 {
-	sigset_t wake_signals, before;
+	sigset_t wake_signals;
 	int wake_file;
 
 	(void)unused;
@@ -357,7 +390,7 @@ static void *run(void *unused)
 	sigaddset(&wake_signals, WAKE_SIGNAL);
 	wake_file = signalfd(-1, &wake_signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	for (uint32_t daemon = 0; daemon < piste_places_count(); daemon++) {
-		places[daemon] = (struct place){.connection = {.socket = -1}, .state_file = -1};
+		places[daemon] = (struct place){.connection = {.socket = -1, .board = -1}, .state_file = -1};
 		open_state(&places[daemon], daemon);
 	}
 	__atomic_store_n(&thread_id, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
@@ -367,17 +400,11 @@ static void *run(void *unused)
 		connect_where_possible();
 		announce();
 		tell_late();
-		if (any_connected()) {
+		if (any_connected())
 			wait_for_messages(wake_file);
-			continue;
-		}
-		if (!wait_for_daemons(seen_wake))
-			break;
+		else
+			wait_for_daemons(seen_wake);
 	}
-	piste_lock(&before);
-	__atomic_store_n(&thread_id, 0, __ATOMIC_RELEASE);
-	thread_runs = false;
-	piste_unlock(&before);
 	return NULL;
 }
 
@@ -388,6 +415,8 @@ static void start_thread(void)
 	pthread_t thread;
 
 	piste_places_decide();
+	if (piste_places_count() == 0)
+		return;
 	if (getrandom(&instance_id, sizeof(instance_id), GRND_NONBLOCK) != sizeof(instance_id))
 		instance_id = piste_clock_monotonic() << 22 ^ (uint64_t)getpid();
 	pthread_attr_init(&attributes);

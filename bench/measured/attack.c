@@ -287,6 +287,31 @@ static void load_and_unload(struct attacker *attacker)
 	close_if_open(file);
 }
 
+/* Programs with as many events as one may have, all the same, that stay. */
+static void take_events(struct attacker *attacker)
+{
+	int file = register_program(attacker);
+	uint32_t sent = 0;
+
+	while (file >= 0 && sent + EVENTS_IN_A_MESSAGE <= 65536 &&
+	       send_events(attacker, file, sent + 1, sent, EVENTS_IN_A_MESSAGE))
+		sent += EVENTS_IN_A_MESSAGE;
+	hold(attacker, file);
+}
+
+/* Modules without an event. */
+static void send_no_events(struct attacker *attacker)
+{
+	int file = register_program(attacker);
+
+	for (uint32_t module = 1; file >= 0 && module <= 100000; module++) {
+		if (!send_events(attacker, file, module % 4096, 0, 0))
+			break;
+		attacker->count++;
+	}
+	close_if_open(file);
+}
+
 /* Messages of every type with anything in them. */
 static void send_garbage(struct attacker *attacker)
 {
@@ -363,8 +388,8 @@ static void scribble(struct attacker *attacker)
 	close_if_open(file);
 }
 
-/* Processes that register and end, a few at a time. */
-static void fork_programs(struct attacker *attacker)
+/* Processes that do something and end, a few at a time. */
+static void fork_and(struct attacker *attacker, void (*act)(struct attacker *attacker))
 {
 	pid_t child;
 
@@ -372,17 +397,42 @@ static void fork_programs(struct attacker *attacker)
 		attacker->forked_count--;
 	child = fork();
 	if (child == 0) {
-		int file = register_program(attacker), memory;
-
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (file >= 0 && send_events(attacker, file, 1, 0, 1))
-			wait_until_served(attacker, file, &memory);
+		act(attacker);
 		_exit(0);
 	}
 	if (child > 0) {
 		attacker->forked_count++;
 		attacker->count++;
 	}
+}
+
+static void register_and_wait(struct attacker *attacker)
+{
+	int file = register_program(attacker), memory;
+
+	if (file >= 0 && send_events(attacker, file, 1, 0, 1))
+		wait_until_served(attacker, file, &memory);
+}
+
+static void fork_programs(struct attacker *attacker)
+{
+	fork_and(attacker, register_and_wait);
+}
+
+/* Leaves all that the socket holds to be taken after the end. */
+static void talk(struct attacker *attacker)
+{
+	int file = register_program(attacker);
+
+	for (uint32_t module = 1; file >= 0 && module <= 1000; module++)
+		if (!send_events(attacker, file, module, module * 50, 50))
+			break;
+}
+
+static void die_talking(struct attacker *attacker)
+{
+	fork_and(attacker, talk);
 }
 
 static void take_control_connections(struct attacker *attacker)
@@ -427,10 +477,13 @@ static const struct attack attacks[] = {
         {"connections", take_connections},
         {"unread-answers", ask_and_never_read},
         {"libraries", load_and_unload},
+        {"events", take_events},
+        {"no-events", send_no_events},
         {"garbage", send_garbage},
         {"descriptors", send_descriptors},
         {"ring-memory", scribble},
         {"forks", fork_programs},
+        {"last-words", die_talking},
         {"control-connections", take_control_connections},
         {"control-lines", send_endless_line},
         {"control-requests", send_requests},

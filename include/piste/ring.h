@@ -43,6 +43,7 @@ struct piste_channel {
 	uint32_t subbuf_count;
 	uint64_t rings_offset_bytes; /* From this struct to ring 0. */
 	uint64_t ring_stride_bytes;
+	uint64_t bell_offset_bytes; /* From this struct; without a board, of memory that nobody else sees. */
 	uint32_t loss_mode;
 	uint32_t block_timeout_us;
 	uint32_t key;

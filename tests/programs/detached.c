@@ -56,7 +56,7 @@ static void attach(uint32_t loss_mode)
 	header.clock = PISTE_CLOCK_TSC;
 	memory = make_memory(&header, header.total_bytes, SEALS);
 	piste_lock(&before);
-	if (piste_channel_attach(0, KEY, 0, memory) != 0)
+	if (piste_channel_attach(0, KEY, 0, (struct piste_channel_files){memory, -1, 0}) != 0)
 		_exit(3);
 	for (module = piste_modules_after(0); module; module = piste_modules_after(module->id))
 		for (uint32_t index = 0; index < piste_module_event_count(module); index++)

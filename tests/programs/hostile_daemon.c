@@ -4,12 +4,14 @@
  *
  *   hostile_daemon refusals        offers one program channels with one thing wrong each, and prints those that it does not refuse;
  *                                  then a good one, and records with it until standard input closes: prints `good` once it has events
- *   hostile_daemon SEED ROUNDS     as often a new daemon that sends a program senseless messages and channels, and writes over the memory
- *                                  that it shares with programs; prints at the end how many channels they had attached and refused
+ *   hostile_daemon SEED rounds N   as often, or for as long, a new daemon that sends a program senseless messages and channels, and
+ *   hostile_daemon SEED seconds N  writes over the memory that it shares with programs; prints at the end how many channels they had
+ *                                  attached and refused
  */
 #define _GNU_SOURCE
 #include "channel_memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -27,6 +29,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEPT_COUNT  12
@@ -86,6 +89,13 @@ static bool send_channel(int socket, uint32_t key, uint32_t replaces, int memory
 	struct piste_message_channel channel = {message_of(PISTE_MESSAGE_CHANNEL, sizeof(channel)), key, replaces};
 
 	return send_files(socket, &channel, sizeof(channel), memory, file_count);
+}
+
+static bool send_bell(int socket, int board, uint32_t bell_index)
+{
+	struct piste_message_bell bell = {message_of(PISTE_MESSAGE_BELL, sizeof(bell)), bell_index, 0};
+
+	return send_files(socket, &bell, sizeof(bell), board, board >= 0);
 }
 
 static bool send_sync(int socket, uint32_t type, uint64_t token)
@@ -282,6 +292,45 @@ static void detach(int socket, uint32_t key)
 	send_files(socket, &gone, sizeof(gone), -1, 0);
 }
 
+static int make_board(uint64_t bytes, int seals)
+{
+	int board = memfd_create("board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(board, (off_t)bytes) != 0 || fcntl(board, F_ADD_SEALS, seals) != 0)
+		perror("hostile_daemon: board");
+	return board;
+}
+
+/* Good channels whose bells are not. */
+static void offer_wrong_bells(int socket, uint32_t key)
+{
+	static const struct {
+		const char *what;
+		uint64_t bytes;
+		int seals;
+		uint32_t bell_index;
+	} bells[] = {
+	        {"a board without seals", PISTE_BOARD_BYTES, F_SEAL_SEAL, 0},
+	        {"a board that can shrink", PISTE_BOARD_BYTES, F_SEAL_GROW | F_SEAL_SEAL, 0},
+	        {"a board of no bytes", 0, SEALS, 0},
+	        {"a small board", PAGE, SEALS, 0},
+	        {"a large board", 2 * PISTE_BOARD_BYTES, SEALS, 0},
+	        {"a bell behind the board", PISTE_BOARD_BYTES, SEALS, PISTE_BOARD_BYTES / sizeof(uint32_t)},
+	        {"a bell far behind the board", PISTE_BOARD_BYTES, SEALS, UINT32_MAX},
+	};
+
+	for (size_t index = 0; index < sizeof(bells) / sizeof(bells[0]); index++, key++) {
+		struct piste_channel_header header = good_header(key, 8192, 2);
+		int board = make_board(bells[index].bytes, bells[index].seals);
+
+		send_bell(socket, board, bells[index].bell_index);
+		close(board);
+		if (!is_refused(socket, key, make_memory(&header, header.total_bytes, SEALS)))
+			printf("not refused: %s\n", bells[index].what);
+		detach(socket, key);
+	}
+}
+
 static void offer_wrong_channels(int socket)
 {
 	static const struct {
@@ -315,6 +364,7 @@ static void offer_wrong_channels(int socket)
 			printf("not refused: %s\n", files[index].what);
 		detach(socket, key);
 	}
+	offer_wrong_bells(socket, key);
 }
 
 static int check_refusals(void)
@@ -442,9 +492,23 @@ static bool offer_channel(int socket)
 	return sent;
 }
 
+/* For the channel that comes next. */
+static bool offer_bell(int socket)
+{
+	int board = make_board(random_below(8) ? PISTE_BOARD_BYTES : random_below(4) * PAGE,
+	                       random_below(8) ? SEALS : (int)random_below(16));
+	uint32_t bells = PISTE_BOARD_BYTES / sizeof(uint32_t);
+	bool sent = send_bell(socket, board, random_below(8) ? random_below(bells) : bells + random_below(9));
+
+	if (random_below(4) == 0 && ftruncate(board, 0) != 0 && errno != EPERM)
+		perror("hostile_daemon: board");
+	close(board);
+	return sent;
+}
+
 static bool send_senseless(int socket)
 {
-	static const uint32_t types[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 32, 33, 34, 0xffffffff};
+	static const uint32_t types[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 21, 32, 33, 34, 0xffffffff};
 	static uint8_t bytes[PISTE_MESSAGE_BYTES_MAX];
 	size_t count = sizeof(struct piste_message) + random_below(random_below(8) ? 96 : sizeof(bytes) - 16);
 	struct piste_message message = message_of(types[random_below(sizeof(types) / sizeof(types[0]))], count);
@@ -482,7 +546,7 @@ static bool send_something(int socket)
 	case 0:
 	case 1:
 	case 2:
-		return offer_channel(socket);
+		return (random_below(2) || offer_bell(socket)) && offer_channel(socket);
 	case 3:
 		detach(socket, 1 + random_below(KEY_COUNT));
 		return true;
@@ -513,12 +577,13 @@ static void read_answers(int socket)
 	}
 }
 
-static int be_hostile(unsigned long rounds)
+/* Until the last round, or the end of the time. */
+static int be_hostile(unsigned long rounds, time_t end)
 {
 	struct timeval timeout = {1, 0};
 
 	say("listening");
-	while (rounds > 0) {
+	while (rounds > 0 && time(NULL) < end) {
 		int listener = listen_for_programs(), socket;
 		struct pollfd waiting = {listener, POLLIN, 0};
 		bool alive;
@@ -544,8 +609,10 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "refusals") == 0)
 		return check_refusals();
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
 	state = strtoull(argv[1], NULL, 10);
-	return be_hostile(strtoul(argv[2], NULL, 10));
+	if (strcmp(argv[2], "seconds") == 0)
+		return be_hostile(ULONG_MAX, time(NULL) + strtol(argv[3], NULL, 10));
+	return be_hostile(strtoul(argv[3], NULL, 10), LONG_MAX);
 }

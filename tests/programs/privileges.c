@@ -4,10 +4,12 @@
  * privileges drop UID       becomes that user for good; then it and a child each record one
  */
 #define _GNU_SOURCE
+#include <linux/capability.h>
 #include <piste/tracepoint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,19 @@ PISTE_EVENT(privileges, secret, (const char *, mode), (uint32_t, user), (uint32_
 static void record(const char *mode)
 {
 	piste(privileges, secret, mode, getuid(), geteuid());
+}
+
+/* What the program has beyond its user. */
+static const char *rights(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
+
+	if (geteuid() != getuid())
+		return "raised";
+	if (getegid() != getgid())
+		return "other group";
+	return syscall(SYS_capget, &header, words) == 0 && words[0].effective ? "capable" : "usual";
 }
 
 static int drop(uid_t user)
@@ -41,6 +56,6 @@ int main(int argc, char **argv)
 		return drop((uid_t)strtoul(argv[2], NULL, 10));
 	if (argc < 2 || strcmp(argv[1], "keep") != 0)
 		return 2;
-	record(geteuid() == getuid() ? "usual" : "raised");
+	record(rights());
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Made from include/piste/abi/*.h by tests/generated.rs, which says how. Do not edit.
 
-pub const PISTE_ABI_MAJOR: u32 = 1;
+pub const PISTE_ABI_MAJOR: u32 = 2;
 pub const PISTE_ABI_MINOR: u32 = 0;
 pub const PISTE_CHANNEL_MAGIC: u32 = 1212371792;
 pub const PISTE_UNIT_BYTES: u32 = 8;
@@ -11,6 +11,7 @@ pub const PISTE_SUBBUF_BYTES_MAX: u32 = 67108864;
 pub const PISTE_SUBBUF_COUNT_MIN: u32 = 2;
 pub const PISTE_SUBBUF_COUNT_MAX: u32 = 4096;
 pub const PISTE_RING_PAGE_BYTES: u32 = 4096;
+pub const PISTE_BOARD_BYTES: u32 = 16384;
 pub const PISTE_CONTEXT_VTID: u32 = 1;
 pub const PISTE_CONTEXT_CPU_ID: u32 = 2;
 pub const PISTE_CONTEXT_ALL: u32 = 3;
@@ -283,12 +284,14 @@ pub struct piste_packet_header {
     pub events_discarded: u64,
     pub ring_index: u32,
     pub vpid: i32,
+    pub pid: i32,
+    pub uid: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of piste_packet_header",
-    ][::core::mem::size_of::<piste_packet_header>() - 88usize];
+    ][::core::mem::size_of::<piste_packet_header>() - 96usize];
     [
         "Alignment of piste_packet_header",
     ][::core::mem::align_of::<piste_packet_header>() - 4usize];
@@ -328,6 +331,12 @@ const _: () = {
     [
         "Offset of field: piste_packet_header::vpid",
     ][::core::mem::offset_of!(piste_packet_header, vpid) - 84usize];
+    [
+        "Offset of field: piste_packet_header::pid",
+    ][::core::mem::offset_of!(piste_packet_header, pid) - 88usize];
+    [
+        "Offset of field: piste_packet_header::uid",
+    ][::core::mem::offset_of!(piste_packet_header, uid) - 92usize];
 };
 pub const PISTE_LEVEL_EMERG: piste_level = 0;
 pub const PISTE_LEVEL_ALERT: piste_level = 1;
@@ -513,6 +522,7 @@ pub const PISTE_MESSAGE_CHANNEL_GONE: piste_message_type = 17;
 pub const PISTE_MESSAGE_ENABLE: piste_message_type = 18;
 pub const PISTE_MESSAGE_DISABLE: piste_message_type = 19;
 pub const PISTE_MESSAGE_STATEDUMP: piste_message_type = 20;
+pub const PISTE_MESSAGE_BELL: piste_message_type = 21;
 pub const PISTE_MESSAGE_SYNC: piste_message_type = 32;
 pub const PISTE_MESSAGE_SYNCED: piste_message_type = 33;
 pub type piste_message_type = ::core::ffi::c_uint;
@@ -757,6 +767,39 @@ const _: () = {
     [
         "Offset of field: piste_message_channel::replaces",
     ][::core::mem::offset_of!(piste_message_channel, replaces) - 20usize];
+};
+#[repr(C)]
+#[derive(
+    Debug,
+    Copy,
+    Clone,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout
+)]
+pub struct piste_message_bell {
+    pub message: piste_message,
+    pub bell_index: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of piste_message_bell",
+    ][::core::mem::size_of::<piste_message_bell>() - 24usize];
+    [
+        "Alignment of piste_message_bell",
+    ][::core::mem::align_of::<piste_message_bell>() - 4usize];
+    [
+        "Offset of field: piste_message_bell::message",
+    ][::core::mem::offset_of!(piste_message_bell, message) - 0usize];
+    [
+        "Offset of field: piste_message_bell::bell_index",
+    ][::core::mem::offset_of!(piste_message_bell, bell_index) - 16usize];
+    [
+        "Offset of field: piste_message_bell::reserved",
+    ][::core::mem::offset_of!(piste_message_bell, reserved) - 20usize];
 };
 #[repr(C)]
 #[derive(

@@ -2,6 +2,7 @@
 //! Event descriptions as programs send them (include/piste/abi/event.h), checked and turned into values, and kept once however
 //! many programs send the same.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::rc::{Rc, Weak};
@@ -14,12 +15,14 @@ use piste_abi::{
 use piste_ctf::{Base, Element, Field, FieldKind, Label};
 
 use crate::session::channel::bytes_of;
+use crate::shares::{Holdings, Users};
 
 /// The events of one EVENTS message.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct EventBlock {
     /// In the order of the message; each index once.
     pub events: Vec<EventDescription>,
+    _place: Option<Place>,
 }
 
 /// One event that a program has.
@@ -40,73 +43,122 @@ pub struct EventDescription {
 #[error("{0}")]
 pub struct Malformed(pub String);
 
-/// Gives equal bytes the same [`EventBlock`]: a thousand processes of one executable cost one. Of one user, so that each has a budget.
+/// Gives equal bytes of one user's programs the same [`EventBlock`]: a thousand processes of one executable cost one. Each user has a budget.
 #[derive(Debug)]
 pub struct Interner {
-    blocks: HashMap<Box<[u8]>, Weak<EventBlock>>,
-    kept_bytes: usize,
+    users: Users,
+    shelf: Rc<RefCell<Shelf>>,
     kept_bytes_max: usize,
-    sweep_at_count: usize,
 }
 
-/// Bytes of different descriptions that pisted keeps for one user; of a user with a share only, the share of it.
+/// The blocks that somebody has. One that nobody has any more takes itself away.
+#[derive(Debug, Default)]
+struct Shelf {
+    blocks: HashMap<u32, HashMap<Rc<[u8]>, Weak<EventBlock>>>,
+    /// Bytes, by user.
+    kept_bytes: Holdings,
+}
+
+/// Where a block is kept, and for what.
+#[derive(Debug)]
+struct Place {
+    shelf: Weak<RefCell<Shelf>>,
+    user: u32,
+    bytes: Rc<[u8]>,
+    kept_bytes: usize,
+}
+
+/// Bytes of different descriptions that pisted keeps for all users, of which one user's programs may have a share.
 pub const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Interner {
     /// One that keeps at most so much: the descriptions' bytes, and what they become.
-    pub fn new(kept_bytes_max: usize) -> Interner {
+    pub fn new(users: Users, kept_bytes_max: usize) -> Interner {
         Interner {
-            blocks: HashMap::new(),
-            kept_bytes: 0,
+            users,
+            shelf: Rc::default(),
             kept_bytes_max,
-            sweep_at_count: 0,
         }
     }
 
-    /// The block that `bytes` describe, `event_count` descriptions.
+    /// The block that a user's program describes with `bytes`, `event_count` descriptions.
     ///
     /// # Errors
-    /// What is wrong with the first description that is not as event.h says.
-    pub fn block(&mut self, bytes: &[u8], event_count: u32) -> Result<Rc<EventBlock>, Malformed> {
-        let known = self.blocks.get(bytes).and_then(Weak::upgrade);
-        if let Some(block) = known
+    /// What is wrong with the first description that is not as event.h says, or with all of them together.
+    pub fn block(&self, user: u32, bytes: &[u8], event_count: u32) -> Result<Rc<EventBlock>, Malformed> {
+        if let Some(block) = self.known(user, bytes)
             && block.events.len() == event_count as usize
         {
             return Ok(block);
         }
-        let block = Rc::new(parse(bytes, event_count)?);
-        let kept_bytes = kept_bytes(bytes, &block);
-        if self.blocks.len() >= self.sweep_at_count || self.kept_bytes + kept_bytes > self.kept_bytes_max {
-            self.sweep();
-        }
-        if self.kept_bytes + kept_bytes > self.kept_bytes_max {
+        let events = parse(bytes, event_count)?;
+        let kept_bytes = kept_bytes(bytes, &events);
+        let mut shelf = self.shelf.borrow_mut();
+        if !self
+            .users
+            .permit(&shelf.kept_bytes, user, kept_bytes, self.kept_bytes_max)
+        {
             return malformed(format!(
-                "all programs of its user together describe events with more than {} bytes",
-                self.kept_bytes_max
+                "descriptions of all programs' events may have {} bytes, those of its user's programs {}",
+                self.kept_bytes_max,
+                self.users.share(user, self.kept_bytes_max)
             ));
         }
-        self.blocks.insert(bytes.into(), Rc::downgrade(&block));
-        self.kept_bytes += kept_bytes;
+        let bytes: Rc<[u8]> = bytes.into();
+        let block = Rc::new(EventBlock {
+            events,
+            _place: Some(Place {
+                shelf: Rc::downgrade(&self.shelf),
+                user,
+                bytes: bytes.clone(),
+                kept_bytes,
+            }),
+        });
+        shelf.kept_bytes.add(user, kept_bytes);
+        let of_user = shelf.blocks.entry(user).or_default();
+        of_user.insert(bytes, Rc::downgrade(&block));
         Ok(block)
     }
 
-    /// Forgets what no program has any more.
-    fn sweep(&mut self) {
-        self.blocks.retain(|_, block| block.strong_count() > 0);
-        let kept = self.blocks.iter();
-        let kept = kept.filter_map(|(bytes, block)| Some(kept_bytes(bytes, &*block.upgrade()?)));
-        self.kept_bytes = kept.sum();
-        self.sweep_at_count = 2 * self.blocks.len() + 64;
+    fn known(&self, user: u32, bytes: &[u8]) -> Option<Rc<EventBlock>> {
+        self.shelf.borrow().blocks.get(&user)?.get(bytes)?.upgrade()
+    }
+}
+
+impl From<Vec<EventDescription>> for EventBlock {
+    /// One that is kept nowhere.
+    fn from(events: Vec<EventDescription>) -> EventBlock {
+        EventBlock { events, _place: None }
+    }
+}
+
+impl PartialEq for EventBlock {
+    fn eq(&self, other: &EventBlock) -> bool {
+        self.events == other.events
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(shelf) = self.shelf.upgrade() else { return };
+        let mut shelf = shelf.borrow_mut();
+        shelf.kept_bytes.remove(self.user, self.kept_bytes);
+        if let Some(of_user) = shelf.blocks.get_mut(&self.user) {
+            of_user.remove(&self.bytes);
+            if of_user.is_empty() {
+                shelf.blocks.remove(&self.user);
+            }
+        }
     }
 }
 
 /// What a block takes here, roughly.
-fn kept_bytes(bytes: &[u8], block: &EventBlock) -> usize {
-    let events = block.events.iter().map(|event| bytes_of(&event.name, &event.fields));
-    bytes.len() + events.sum::<usize>()
+fn kept_bytes(bytes: &[u8], events: &[EventDescription]) -> usize {
+    let events = events.iter().map(|event| bytes_of(&event.name, &event.fields));
+    bytes.len() + size_of::<Place>() + events.sum::<usize>()
 }
 
-fn parse(bytes: &[u8], event_count: u32) -> Result<EventBlock, Malformed> {
+fn parse(bytes: &[u8], event_count: u32) -> Result<Vec<EventDescription>, Malformed> {
     let mut reader = Reader { bytes };
     let mut events = Vec::new();
     let mut indexes = HashSet::new();
@@ -119,7 +171,7 @@ fn parse(bytes: &[u8], event_count: u32) -> Result<EventBlock, Malformed> {
     }
     reader.end("the event descriptions")?;
     events.shrink_to_fit();
-    Ok(EventBlock { events })
+    Ok(events)
 }
 
 fn parse_event(outer: &mut Reader<'_>) -> Result<EventDescription, Malformed> {
@@ -319,5 +371,55 @@ impl<'a> Reader<'a> {
             0 => Ok(()),
             count => malformed(format!("{count} bytes follow {what}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_abi::IntoBytes;
+
+    use super::*;
+
+    /// An event without fields, named by a number of eight digits.
+    fn described(number: u32) -> Vec<u8> {
+        let header = piste_event_description {
+            total_bytes: size_of::<piste_event_description>() as u32 + 16,
+            event_index: 0,
+            level: 13,
+            reserved: 0,
+            field_count: 0,
+            provider_bytes: 4,
+            name_bytes: 8,
+        };
+        [header.as_bytes(), format!("shop{number:08}\0\0\0\0").as_bytes()].concat()
+    }
+
+    fn fill(interner: &Interner, user: u32) -> Vec<Rc<EventBlock>> {
+        (0..)
+            .map_while(|number| interner.block(user, &described(number), 1).ok())
+            .collect()
+    }
+
+    #[test]
+    fn nobody_describes_everything_and_what_nobody_has_makes_room() {
+        let one_bytes = {
+            let bytes = described(0);
+            kept_bytes(&bytes, &parse(&bytes, 1).unwrap())
+        };
+        let interner = Interner::new(Users { own: 0 }, 100 * one_bytes);
+        let mut first = fill(&interner, 1000);
+        assert_eq!(first.len(), 25);
+        assert!(
+            Rc::ptr_eq(&interner.block(1000, &described(3), 1).unwrap(), &first[3]),
+            "known ones cost nothing"
+        );
+        let others: Vec<_> = [1001, 1002, 1003].map(|user| fill(&interner, user)).into();
+        assert_eq!(others.iter().map(Vec::len).collect::<Vec<_>>(), [25, 25, 0]);
+        assert_eq!(fill(&interner, 0).len(), 25);
+        first.truncate(20);
+        assert_eq!(fill(&interner, 1003).len(), 5);
+        drop((first, others));
+        assert_eq!(fill(&interner, 1003).len(), 25);
+        assert!(interner.shelf.borrow().blocks.is_empty());
     }
 }

@@ -14,20 +14,20 @@ use crate::shares::Users;
 
 /// One message of a program.
 pub fn message(bytes: &[u8]) {
-    let _ = message::parse(bytes, &mut Interner::new(KEPT_BYTES_MAX));
+    let _ = message::parse(bytes, 0, &Interner::new(Users { own: 0 }, KEPT_BYTES_MAX));
 }
 
 /// A program that sends several messages, each with its length in two bytes before it, while a session records everything.
 pub fn conversation(bytes: &[u8]) {
     let mut machine = recording_machine();
-    let mut interner = Interner::new(KEPT_BYTES_MAX);
+    let interner = Interner::new(Users { own: 0 }, KEPT_BYTES_MAX);
     let id = ProgramId { pid: 1, instance_id: 1 };
     let mut rest = bytes;
     while let Some((length, after)) = rest.split_first_chunk::<2>() {
         let count = usize::from(u16::from_le_bytes(*length)).min(after.len());
         let (bytes, after) = after.split_at(count);
         rest = after;
-        match message::parse(bytes, &mut interner) {
+        match message::parse(bytes, 0, &interner) {
             Ok(FromProgram::Hello(hello)) => machine.hello(id, 0, 0, hello),
             Ok(FromProgram::Events { module, block, bytes }) => machine.events(id, module, block, bytes),
             Ok(FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
@@ -50,7 +50,7 @@ pub fn pattern(bytes: &[u8]) {
     }
 }
 
-fn recording_machine() -> Machine {
+pub(crate) fn recording_machine() -> Machine {
     let mut machine = Machine::new(
         Host {
             ring_count: 2,

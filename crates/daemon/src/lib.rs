@@ -9,6 +9,7 @@
 //! - [`datagrams`], [`link`]: how programs, control and consumer talk;
 //! - [`person`]: as whom files of traces are opened, and [`busy`]: since when;
 //! - [`bell`]: how a thread that polls is woken;
+//! - [`remains`]: what is left of a consumer that was killed while a disk hangs;
 //! - [`consumer`]: reads the rings of programs and writes traces;
 //! - [`kernel_consumer`]: the same for the rings of the kernel;
 //! - [`fuzzing`]: what strangers can send, as functions that tests call.
@@ -24,6 +25,7 @@ pub mod kernel_consumer;
 pub mod link;
 pub mod message;
 pub mod person;
+pub mod remains;
 pub mod rings;
 pub mod session;
 pub mod shares;

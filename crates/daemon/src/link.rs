@@ -9,7 +9,7 @@
 //!                                       <-      AdoptedSession, AdoptedRingSet + memfd ..., Adopted
 //!   OpenSession                         ->
 //!   AddChannel, AddClass,
-//!   AddRingSet + memfd, ProgramGone,
+//!   AddBoard + memfd, AddRingSet + memfd, ProgramGone,
 //!   RetireRingSet ...                   ->      (to the consumer of the programs' rings)
 //!   SetTracked, SetKernelChannel,
 //!   RegenerateStateDump (request)       ->      (to the kernel consumer)
@@ -102,6 +102,11 @@ pub enum ToConsumer {
         /// The class; `class.id` is unique in the channel.
         class: EventClass,
     },
+    /// A board with bells of ring sets; its memfd comes with the message. A known one stays as it is.
+    AddBoard {
+        /// The number of the board.
+        board: u32,
+    },
     /// A new ring set; its memfd comes with the message. Recording starts at once when the session is started.
     AddRingSet {
         /// The session.
@@ -114,8 +119,12 @@ pub enum ToConsumer {
         stream_instance_base: u64,
         /// Process id in the program's own pid namespace, for the packet header.
         vpid: i32,
-        /// Process id here.
+        /// Process id here, and the user, as the kernel says.
         pid: i32,
+        /// The user.
+        uid: u32,
+        /// Where its program rings, if it has a bell. Its board was sent before.
+        bell: Option<BellPlace>,
     },
     /// A kernel channel of the session as it is to be: new, or changed. Takes effect at once when the session is started.
     SetKernelChannel {
@@ -226,6 +235,7 @@ impl ToConsumer {
             | ToConsumer::Flush { session }
             | ToConsumer::Report { session, .. } => Some(session),
             ToConsumer::Adopt
+            | ToConsumer::AddBoard { .. }
             | ToConsumer::ProgramGone { .. }
             | ToConsumer::RetireRingSet { .. }
             | ToConsumer::Exit => None,
@@ -245,6 +255,15 @@ impl ToConsumer {
             _ => None,
         }
     }
+}
+
+/// A bell on a board (include/piste/abi/ring.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BellPlace {
+    /// The number of the board.
+    pub board: u32,
+    /// Which of its bells.
+    pub index: u32,
 }
 
 /// Consumer to control.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use piste_control::Places;
+use piste_daemon::remains::Predecessors;
 use piste_daemon::{consumer, control, kernel_consumer};
 
 /// The daemon of the Piste tracing suite: keeps the tracing sessions of a user, and writes what traced programs record.
@@ -31,6 +32,9 @@ struct Arguments {
     /// Be the kernel consumer of this run folder, on the listening socket that is standard input.
     #[arg(long, hide = true, value_name = "RUN_FOLDER")]
     kernel_consumer: Option<PathBuf>,
+    /// Consumers that were here before and are not gone.
+    #[arg(long, hide = true, value_name = "PID")]
+    after: Vec<i32>,
     /// Be the one that `--background` starts: say so on standard output when it is ready.
     #[arg(long, hide = true)]
     in_background: bool,
@@ -39,9 +43,9 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = if arguments.consumer {
-        be_consumer()
+        be_consumer(Predecessors(arguments.after))
     } else if let Some(run_folder) = &arguments.kernel_consumer {
-        be_kernel_consumer(run_folder)
+        be_kernel_consumer(run_folder, Predecessors(arguments.after))
     } else if arguments.background {
         start_in_background(&arguments)
     } else {
@@ -56,16 +60,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn be_consumer() -> io::Result<()> {
+fn be_consumer(predecessors: Predecessors) -> io::Result<()> {
     name_process(c"pisted-consumer");
     leave_terminal();
-    consumer::run(rustix::io::dup(io::stdin())?)
+    consumer::run(rustix::io::dup(io::stdin())?, predecessors)
 }
 
-fn be_kernel_consumer(run_folder: &Path) -> io::Result<()> {
+fn be_kernel_consumer(run_folder: &Path, predecessors: Predecessors) -> io::Result<()> {
     name_process(c"pisted-kernel");
     leave_terminal();
-    kernel_consumer::run(rustix::io::dup(io::stdin())?, run_folder.into())
+    kernel_consumer::run(rustix::io::dup(io::stdin())?, run_folder.into(), predecessors)
 }
 
 fn be_control(arguments: &Arguments) -> io::Result<()> {

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use piste_abi::{
     FromBytes, IntoBytes, PISTE_ABI_MAJOR, PISTE_CHANNEL_COUNT_MAX, PISTE_MESSAGE_BYTES_MAX, PISTE_MESSAGE_MAGIC,
-    piste_enabled_event, piste_message, piste_message_channel, piste_message_enable, piste_message_events,
-    piste_message_hello, piste_message_module_gone, piste_message_refused, piste_message_sync,
+    piste_enabled_event, piste_message, piste_message_bell, piste_message_channel, piste_message_enable,
+    piste_message_events, piste_message_hello, piste_message_module_gone, piste_message_refused, piste_message_sync,
 };
 
 use crate::description::{EventBlock, Interner, Malformed, printable};
@@ -80,6 +80,11 @@ pub enum ToProgram {
         /// The ring set whose events it takes over.
         replaces: Option<RingSetKey>,
     },
+    /// The channel that comes next has a bell on the board that comes with the message.
+    Bell {
+        /// Which of its bells.
+        index: u32,
+    },
     /// Detach it.
     ChannelGone {
         /// The ring set.
@@ -127,11 +132,11 @@ pub struct EnabledEvent {
     pub class: u32,
 }
 
-/// Checks one datagram and turns it into a value.
+/// Checks one datagram of a user's program and turns it into a value.
 ///
 /// # Errors
 /// What is not as protocol.h says.
-pub fn parse(bytes: &[u8], interner: &mut Interner) -> Result<FromProgram, Malformed> {
+pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram, Malformed> {
     let header: piste_message = take(bytes)?.0;
     if header.magic != PISTE_MESSAGE_MAGIC {
         return Err(Malformed(format!(
@@ -150,7 +155,7 @@ pub fn parse(bytes: &[u8], interner: &mut Interner) -> Result<FromProgram, Malfo
         piste_abi::PISTE_MESSAGE_HELLO => FromProgram::Hello(hello(bytes)?),
         piste_abi::PISTE_MESSAGE_EVENTS => {
             let (message, descriptions) = take::<piste_message_events>(bytes)?;
-            let block = interner.block(descriptions, message.event_count)?;
+            let block = interner.block(user, descriptions, message.event_count)?;
             FromProgram::Events {
                 module: message.module_id,
                 block,
@@ -257,6 +262,15 @@ impl ToProgram {
     pub fn encode(&self) -> Vec<Vec<u8>> {
         match self {
             ToProgram::Channel { key, replaces } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL, *key, *replaces)],
+            ToProgram::Bell { index } => vec![
+                piste_message_bell {
+                    message: header(piste_abi::PISTE_MESSAGE_BELL, size_of::<piste_message_bell>()),
+                    bell_index: *index,
+                    reserved: 0,
+                }
+                .as_bytes()
+                .to_vec(),
+            ],
             ToProgram::ChannelGone { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL_GONE, *key, None)],
             ToProgram::StateDump { key } => vec![channel(piste_abi::PISTE_MESSAGE_STATEDUMP, *key, None)],
             ToProgram::Enable { key, events } => enable(piste_abi::PISTE_MESSAGE_ENABLE, *key, events),

@@ -257,6 +257,33 @@ fn a_change_that_pisted_ended_over_twice_is_set_aside_and_said() {
 }
 
 #[test]
+fn snapshots_that_are_taken_at_once_have_folders_of_their_own() {
+    let pisted = Pisted::start();
+    let mut client = pisted.client();
+    let output = pisted.output("flight").to_str().unwrap().to_owned();
+    client
+        .create_session(Some("flight".into()), Some(output), true, None, None, None)
+        .call()
+        .unwrap();
+    client
+        .enable_event(None, None, vec!["shop:*".into()], vec![], None, false)
+        .call()
+        .unwrap();
+    pisted.start_session("flight");
+    let (count, begin) = (8, std::sync::Barrier::new(8));
+    let take = || {
+        let mut client = pisted.client();
+        begin.wait();
+        client.snapshot_record(None, None).call().unwrap().output
+    };
+    let folders: std::collections::BTreeSet<String> = std::thread::scope(|scope| {
+        let takers: Vec<_> = (0..count).map(|_| scope.spawn(take)).collect();
+        takers.into_iter().map(|taker| taker.join().unwrap()).collect()
+    });
+    assert_eq!(folders.len(), count, "{folders:?}");
+}
+
+#[test]
 fn a_killed_consumer_is_replaced_and_gets_everything_again() {
     let pisted = Pisted::start();
     pisted.create("web", "shop:*");

@@ -8,10 +8,13 @@ use piste_ctf::{Base, Element, Field, FieldKind, Label};
 use piste_daemon::description::{Interner, KEPT_BYTES_MAX};
 use piste_daemon::fuzzing;
 use piste_daemon::message::{ENABLED_EVENT_COUNT_MAX, EnabledEvent, FromProgram, ToProgram, parse};
+use piste_daemon::shares::Users;
 use support::wire;
 
+const ROOT_ONLY: Users = Users { own: 0 };
+
 fn parsed(bytes: &[u8]) -> Result<FromProgram, String> {
-    parse(bytes, &mut Interner::new(KEPT_BYTES_MAX)).map_err(|malformed| malformed.to_string())
+    parse(bytes, 0, &Interner::new(ROOT_ONLY, KEPT_BYTES_MAX)).map_err(|malformed| malformed.to_string())
 }
 
 /// Parses one event with these fields.
@@ -44,8 +47,9 @@ fn a_later_librarys_longer_hello_is_understood() {
         panic!()
     };
     assert_eq!((&*hello.attached, &*hello.path), (&[3][..], "/usr/bin/shop"));
-    bytes[16..18].copy_from_slice(&2u16.to_ne_bytes());
-    assert!(parsed(&bytes).unwrap_err().contains("version 2.0"));
+    let later = piste_abi::PISTE_ABI_MAJOR as u16 + 1;
+    bytes[16..18].copy_from_slice(&later.to_ne_bytes());
+    assert!(parsed(&bytes).unwrap_err().contains(&format!("version {later}.0")));
 }
 
 #[test]
@@ -154,8 +158,8 @@ fn names_that_are_no_text_are_made_one() {
 
 #[test]
 fn equal_bytes_are_kept_once() {
-    let mut interner = Interner::new(KEPT_BYTES_MAX);
-    let mut block = |bytes: &[u8]| match parse(bytes, &mut interner) {
+    let interner = Interner::new(ROOT_ONLY, KEPT_BYTES_MAX);
+    let block = |bytes: &[u8]| match parse(bytes, 0, &interner) {
         Ok(FromProgram::Events { block, .. }) => block,
         other => panic!("{other:?}"),
     };

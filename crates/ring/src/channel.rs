@@ -16,7 +16,7 @@ use crate::geometry::{ClockSource, Geometry, Key, LossMode};
 use crate::mapping::Mapping;
 use crate::reader::Reader;
 
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Makes the memory of a channel: a memfd of the right size that can neither shrink nor grow, with its channel header. `name` is
 /// shown in `/proc/PID/maps`. Recording is off. Untouched rings take no memory.

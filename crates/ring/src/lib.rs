@@ -10,11 +10,14 @@
 //! (which cannot shrink: it is sealed) and at worst reports a [`Corruption`] of that ring.
 //!
 //! Reading order: `geometry.rs` (sizes and offsets), `layout.rs` (the shared words), `reader.rs` (the heart), then `consumed.rs`,
-//! `salvage.rs` and `snapshot.rs`. unsafe code is in `mapping.rs`, and in `state_page.rs`, which is no part of the ring.
+//! `salvage.rs` and `snapshot.rs`. unsafe code is in `mapping.rs`, and in `board.rs` and `state_page.rs`, which are no part of the
+//! ring.
 
 #![deny(unsafe_code)]
 
 mod atomic;
+#[cfg(not(loom))]
+mod board;
 #[cfg(not(loom))]
 mod channel;
 mod consumed;
@@ -37,6 +40,8 @@ mod snapshot;
 #[cfg(not(loom))]
 mod state_page;
 
+#[cfg(not(loom))]
+pub use board::{BELL_COUNT, Board, create_board};
 #[cfg(not(loom))]
 pub use channel::{ChannelMemory, OpenError, create};
 pub use corruption::Corruption;

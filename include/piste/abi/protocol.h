@@ -24,7 +24,8 @@
  * Places: $PISTE_RUNDIR, when set, holds everything: app.sock, state. Otherwise root's daemon has /run/piste/app.sock and
  * /dev/shm/piste-state-0, that of user UID /run/user/UID/piste/app.sock (/tmp/piste-UID/app.sock where /run/user/UID is
  * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon and, if its user could also debug it, with its
- * user's: not when its file is set-user-ID or the like, and not when it had other rights before (prctl's PR_GET_DUMPABLE).
+ * user's: not when its file is set-user-ID or the like, not when it has capabilities, and not when it had other rights before
+ * (prctl's PR_GET_DUMPABLE).
  * A program with raised privileges takes no setting from its environment.
  */
 #ifndef PISTE_ABI_PROTOCOL_H
@@ -48,6 +49,7 @@ enum piste_message_type {
 	PISTE_MESSAGE_ENABLE = 18,
 	PISTE_MESSAGE_DISABLE = 19,
 	PISTE_MESSAGE_STATEDUMP = 20,
+	PISTE_MESSAGE_BELL = 21,
 	/* both ways */
 	PISTE_MESSAGE_SYNC = 32,
 	PISTE_MESSAGE_SYNCED = 33,
@@ -123,6 +125,15 @@ struct piste_message_channel {
 	uint32_t replaces; /* Key, or 0. */
 };
 PISTE_ABI_SIZE(struct piste_message_channel, 24);
+
+/* Carries the memfd of a board (ring.h): the channel of the next CHANNEL message has the bell of this number on it. A channel without
+ * one is looked at all the time. */
+struct piste_message_bell {
+	struct piste_message message;
+	uint32_t bell_index;
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_message_bell, 24);
 
 struct piste_enabled_event {
 	uint32_t module_id;

@@ -18,6 +18,12 @@
  * A ring of zero bytes is a valid empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a
  * ring nobody writes to has no memory. Rings are indexed by rseq's concurrency id, else by CPU.
  *
+ * Bells         Most channels of most programs are silent most of the time, and looking at each would cost the consumer a CPU. So a
+ *               channel has a bell: a word on a board, a second memfd that programs of one user share. A program stores another
+ *               value there after it entered a sub-buffer or touched a ring, and the consumer, which compares all words of a
+ *               board with those of its look before, looks at that channel's rings. The value means nothing. Whoever changes
+ *               bells of others makes the consumer look in vain, or late, by LOOK_AT_ALL at most (crates/daemon).
+ *
  * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
  *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.
  * Packet        Each sub-buffer starts with struct piste_packet_header, reserved by whoever enters the sub-buffer; records
@@ -56,6 +62,7 @@
 #define PISTE_SUBBUF_COUNT_MIN 2u
 #define PISTE_SUBBUF_COUNT_MAX 4096u
 #define PISTE_RING_PAGE_BYTES  4096u
+#define PISTE_BOARD_BYTES      16384u /* Of uint32 bells; sealed like a channel's memory. */
 
 /* What happens to an event when its ring is full. */
 enum piste_loss_mode {
@@ -176,10 +183,12 @@ struct piste_packet_header {
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
 	uint32_t ring_index;       /* Not the CPU, which only the events know. */
-	int32_t vpid;              /* Process id in the program's own pid namespace. */
+	int32_t vpid;              /* Process id in the program's own pid namespace, as the program says. */
+	int32_t pid;               /* Process id in pisted's, as the kernel says ... */
+	uint32_t uid;              /* ... and the user, both when the program connected. */
 };
 #pragma pack(pop)
-PISTE_ABI_SIZE(struct piste_packet_header, 88);
+PISTE_ABI_SIZE(struct piste_packet_header, 96);
 
 /* Record: header, contexts, fields; nothing aligned inside, the start aligned to a unit.
  *   compact    uint32 id in bits 0..4 (0..30), time's low 27 bits above

@@ -178,6 +178,14 @@ fn a_member_leaves_the_sessions_of_others_alone() {
         let refused = target.piste(MEMBER, &arguments);
         assert!(!refused.success(), "{refused}");
     }
+    // A rule for each pattern, with all exclusions in each: a hundred million of them would be more than there is memory.
+    let many: Vec<String> = (0..10_000).map(|number| format!("a:{number}")).collect();
+    let many = many.join(",");
+    let refused = target.piste(MEMBER, &["enable-event", "-s", "own", "-u", &many, "-x", &many]);
+    assert!(
+        !refused.success() && refused.stderr.contains("number of patterns"),
+        "{refused}"
+    );
     let refused = target.piste(OTHER, &["destroy", "-s", "own"]);
     let told = format!("it belongs to user {MEMBER}");
     assert!(!refused.success() && refused.stderr.contains(&told), "{refused}");

@@ -129,13 +129,19 @@ fn a_channel_that_is_not_exactly_as_it_should_be_is_refused() {
     puppet.finish().expect_success();
 }
 
-/// Two programs at a time, one of them checked by the sanitizers; more of it with $PISTE_HOSTILE_ROUNDS.
+/// Two programs at a time, one of them checked by the sanitizers. More of it with $PISTE_HOSTILE_SECONDS, something else with
+/// $PISTE_HOSTILE_SEED, as CONTRIBUTING.md says.
 #[test]
 fn a_hostile_daemon_ends_no_program() {
-    let daemons = std::env::var("PISTE_HOSTILE_ROUNDS").unwrap_or("60".into());
+    let seed = std::env::var("PISTE_HOSTILE_SEED").unwrap_or("1".into());
+    let limit = match std::env::var("PISTE_HOSTILE_SECONDS") {
+        Ok(seconds) => ["seconds".into(), seconds],
+        Err(_) => ["rounds".into(), "60".into()],
+    };
+    println!("a hostile daemon of seed {seed}, for {} {}", limit[1], limit[0]);
     let place = Workplace::new();
     let daemon = place.program("hostile_daemon.c");
-    let mut daemon = place.start(&daemon, &["1", &daemons]);
+    let mut daemon = place.start(&daemon, &[&seed, &limit[0], &limit[1]]);
     let mut puppets = [place.program("puppet.c"), sanitized_puppet(&place)].map(|puppet| place.start(&puppet, &[]));
     assert_eq!(daemon.line(), "listening");
     let mut rounds = 0;

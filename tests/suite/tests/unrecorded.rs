@@ -5,7 +5,7 @@
 use std::process::Stdio;
 
 use piste_suite::process::{Running, run, wait_until};
-use piste_suite::{Recording, Workplace};
+use piste_suite::{Compilation, Recording, Trace, Workplace};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -152,4 +152,74 @@ fn a_pisted_that_hangs_holds_a_program_up_once() {
         "{:?}",
         begin.elapsed()
     );
+}
+
+/// The descriptions of its events are more than a socket takes, so that not even the runtime's thread gets on.
+#[test]
+fn a_program_whose_descriptions_pisted_does_not_take_in_time() {
+    let place = Workplace::new();
+    let (source, program) = (place.path("talkative.c"), place.path("talkative"));
+    std::fs::write(&source, talkative()).expect("the folder can be written to");
+    Compilation::of(&[source.to_str().expect("UTF-8")]).link(&program);
+    for timeout_ms in ["100", "60000"] {
+        let trace = place.path(timeout_ms);
+        place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
+        place.piste_succeeds(&["enable-event", "-u", "talkative:*"]);
+        place.piste_succeeds(&["start"]);
+        let pisted = place.pisted();
+        piste_suite::process::send(pisted, Signal::STOP);
+        let mut command = place.command(&program);
+        command.env("PISTE_REGISTER_TIMEOUT", timeout_ms).stdin(Stdio::piped());
+        let mut running = Running::start(&mut command);
+        let waits = timeout_ms != "100";
+        if !waits {
+            assert_eq!(running.line(), "begun");
+        }
+        // The runtime's thread gives up after a second.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        piste_suite::process::send(pisted, Signal::CONT);
+        if waits {
+            assert_eq!(running.line(), "begun");
+        }
+        assert_eq!(running.ask("record"), "done");
+        running.finish().expect_success();
+        let status = place.piste_json(&["destroy"]);
+        assert_eq!(not_recorded(&status), u64::from(!waits), "{status:#}");
+        let told = status["findings"].to_string().contains("answered too late");
+        assert_eq!(told, !waits, "{status:#}");
+        assert_eq!(Trace::at(&trace).event_count(), 1);
+    }
+}
+
+/// A program of very many events, which says when it has begun, and records the first one as soon as that is enabled.
+fn talkative() -> String {
+    let names = (0..1500).map(|number| format!("an_event_whose_name_is_long_{number:060}"));
+    let (events, uses): (String, String) = names
+        .map(|name| {
+            (
+                format!("PISTE_EVENT(talkative, {name}, (uint64_t, number))\n"),
+                format!("\tif (never)\n\t\tpiste(talkative, {name}, 0);\n"),
+            )
+        })
+        .unzip();
+    format!(
+        "#include <piste/tracepoint.h>
+#include <stdio.h>
+#include <unistd.h>
+PISTE_EVENT(talkative, first, (uint64_t, number))
+{events}
+int main(void)
+{{
+	volatile int never = 0;
+	puts(\"begun\");
+	fflush(stdout);
+	getchar();
+	while (!piste_enabled(talkative, first))
+		usleep(1000);
+	piste(talkative, first, 1);
+	puts(\"done\");
+{uses}	return 0;
+}}
+"
+    )
 }

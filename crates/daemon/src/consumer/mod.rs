@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   control  --link.rs-->  service.rs: one thread that listens, and waits for nothing else
-//!                             |
+//!                             |                              watch.rs: one thread that hears which programs ring
 //!                          worker.rs        a thread for each session: messages, then a look at the session
 //!                             |
 //!                          session.rs       channels and ring sets of a session; start, stop, close (stage.rs)
@@ -23,6 +23,7 @@
 //! outlives the control process and goes on recording without it. pace.rs says how often rings are looked at; while nothing
 //! records, the process sleeps without a timer.
 
+mod attention;
 mod channel;
 pub(crate) mod chunks;
 pub(crate) mod clock;
@@ -48,10 +49,11 @@ mod streaming;
 mod tests;
 mod trace;
 mod verdict;
+mod watch;
 mod worker;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,27 +61,55 @@ use self::outbox::Outbox;
 use self::pace::Pace;
 use self::program::Program;
 use self::ring::Buffers;
-use self::ring_set::{Fullest, Life, Source};
+use self::ring_set::{Ears, Fullest, Life, Source};
 use self::service::{Domain, Opening, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
-use crate::link::{ToConsumer, ToControl};
+use self::stream::ProcessIds;
+use self::watch::{Rung, Watch};
+use crate::link::{BellPlace, ToConsumer, ToControl};
+use crate::remains::Predecessors;
 
 /// Runs the consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`.
 ///
 /// # Errors
 /// The listener is no such socket, or polling fails.
-pub fn run(listener: OwnedFd) -> io::Result<()> {
-    service::run(listener, Programs::default)
+pub fn run(listener: OwnedFd, predecessors: Predecessors) -> io::Result<()> {
+    let watch = Watch::start()?;
+    let of_sessions = watch.clone();
+    service::run(listener, predecessors, Some(watch), move || Programs::new(of_sessions))
 }
 
 /// What the thread of a session that records programs has.
-#[derive(Default)]
 struct Programs {
     pace: Option<Pace>,
     buffers: Buffers,
     /// Since the last rest.
     fullest: Fullest,
+    watch: Arc<Watch>,
+    /// Absent where no descriptor was left for it: then all rings are looked at all the time.
+    rung: Option<Arc<Rung>>,
+}
+
+impl Programs {
+    fn new(watch: Arc<Watch>) -> Programs {
+        Programs {
+            pace: None,
+            buffers: Buffers::default(),
+            fullest: Fullest::default(),
+            watch,
+            rung: Rung::new().ok().map(Arc::new),
+        }
+    }
+
+    /// How the program of a ring set is heard when it rings.
+    fn ears(&self, place: BellPlace) -> Option<Ears> {
+        Some(Ears {
+            watch: self.watch.clone(),
+            rung: self.rung.clone()?,
+            place,
+        })
+    }
 }
 
 impl Domain for Programs {
@@ -99,9 +129,9 @@ impl Domain for Programs {
         let changed = match message {
             ToConsumer::AddChannel { stream, geometry, .. } => {
                 let ring_bytes = u64::from(geometry.subbuf_bytes) * u64::from(geometry.subbuf_count);
-                self.pace
-                    .get_or_insert_with(|| Pace::new(pace::PROGRAMS, ring_bytes))
-                    .admit(ring_bytes);
+                let pace = self.pace.get_or_insert_with(|| Pace::new(pace::PROGRAMS, ring_bytes));
+                pace.admit(ring_bytes);
+                self.watch.look_each(pace.ceiling());
                 session.add_channel(stream, &geometry)
             }
             ToConsumer::AddClass { stream_id, class, .. } => session.add_class(stream_id, class),
@@ -111,9 +141,11 @@ impl Domain for Programs {
                 stream_instance_base,
                 vpid,
                 pid,
+                uid,
+                bell,
                 ..
             } => {
-                let program = Program::new(pid, vpid);
+                let program = Program::new(ProcessIds { vpid, pid, uid });
                 let source = Source {
                     key,
                     stream_id,
@@ -121,7 +153,8 @@ impl Domain for Programs {
                     stream_instance_base,
                 };
                 let memory = descriptor.ok_or_else(|| "it came without its memory".to_owned());
-                if let Err(why) = memory.and_then(|memory| session.add_ring_set(source, &memory)) {
+                let ears = bell.and_then(|place| self.ears(place));
+                if let Err(why) = memory.and_then(|memory| session.add_ring_set(source, &memory, ears)) {
                     outbox.send(&ToControl::RingSetRefused { key, why });
                 }
                 Ok(())
@@ -145,7 +178,15 @@ impl Domain for Programs {
         }
     }
 
+    fn descriptors<'a>(&'a self, _session: &'a Session) -> Vec<BorrowedFd<'a>> {
+        let rung = self.rung.as_ref();
+        rung.map(|rung| rung.bell().as_fd()).into_iter().collect()
+    }
+
     fn look(&mut self, session: &mut Session, outbox: &Outbox, now: Instant) -> Again {
+        if let Some(rung) = &self.rung {
+            session.have_rung(rung.take());
+        }
         session.work(&mut Shared {
             outbox,
             buffers: &mut self.buffers,

@@ -4,8 +4,8 @@
 //! Nothing is kept for a control process that is away: a new one asks for everything (`Adopt`), repeats the requests that had no
 //! answer, and finds findings in the totals.
 //!
-//! Every session's thread sends for itself: when that returns, the message survives the process. Only the thread that listens to
-//! control connects and disconnects.
+//! Every session's thread sends for itself: when that returns, the message survives the process. A message that cannot be sent ends the
+//! connection: control notices that, connects again and asks for everything, whereas it would wait for a lost message for ever.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,8 @@ struct Connection {
 }
 
 impl Outbox {
-    /// One without a connection. Rings when there is something to do with the connection: to flush it, or to give it up.
+    /// One without a connection. Rings when the thread that listens to control has something to do: to flush the connection, or to stop
+    /// polling one that has ended.
     pub(crate) fn new(bell: Arc<Bell>) -> Outbox {
         let link = Mutex::default();
         Outbox {
@@ -74,15 +75,17 @@ impl Outbox {
         if let Some(held) = &self.held {
             lock(held).note(message);
         }
-        let mut link = self.link();
-        let sent = link.as_mut().map(|link| {
-            let sent = link.send(message, descriptor);
-            sent.is_err() || link.wants_write()
-        });
-        if sent == Some(true) {
-            // The thread that listens sends the rest, or finds the connection broken.
-            self.connection.bell.ring();
+        let mut place = self.link();
+        let Some(link) = place.as_mut() else { return };
+        let is_sent = link.send(message, descriptor).is_ok();
+        if is_sent && !link.wants_write() {
+            return;
         }
+        if !is_sent {
+            *place = None;
+        }
+        // The thread that listens to control sends the rest, or lets go of the socket that it polls: only then does control see the end.
+        self.connection.bell.ring();
     }
 
     /// Sends what waits.
@@ -109,4 +112,34 @@ impl Outbox {
 /// A thread that panics ends the process: nobody finds anything half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::link::MESSAGE_BYTES_MAX;
+
+    #[test]
+    fn a_message_that_cannot_be_sent_ends_the_connection() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let outbox = Outbox::new(bell.clone());
+        let (ours, of_control) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        outbox.connect(Link::new(ours));
+        let polled = outbox.socket();
+        outbox.send(&ToControl::Finding {
+            session: 1,
+            what: "x".repeat(MESSAGE_BYTES_MAX),
+        });
+        assert!(outbox.socket().is_none(), "nothing else is sent to who lacks a message");
+        let now = Timespec::default();
+        let is_rung = poll(&mut [PollFd::new(&*bell, PollFlags::IN)], Some(&now)).unwrap() == 1;
+        assert!(is_rung, "the thread that polls the socket lets go of it");
+        drop(polled);
+        let end = Link::new(of_control).receive::<ToControl>().unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

@@ -72,6 +72,11 @@ impl Pace {
         }
     }
 
+    /// The interval while nothing is in the rings.
+    pub(crate) fn ceiling(&self) -> Duration {
+        self.ceiling
+    }
+
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }

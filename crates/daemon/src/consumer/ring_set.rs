@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::time::Instant;
 
 use piste_ring::{ChannelMemory, Losses};
@@ -15,7 +16,8 @@ use super::program::Program;
 use super::ring::{self, Buffers, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
 use super::trace::TraceFolder;
-use crate::link::{ChannelTotals, RingSetKey};
+use super::watch::{Listening, Rung, Watch};
+use crate::link::{BellPlace, ChannelTotals, RingSetKey};
 
 pub(super) struct RingSet {
     pub(super) source: Source,
@@ -23,6 +25,16 @@ pub(super) struct RingSet {
     pub(super) life: Life,
     rings: BTreeMap<u32, Ring>,
     touched: Vec<u32>,
+    ears: Option<Ears>,
+    /// While the program may record, and can be heard.
+    listening: Option<Listening>,
+}
+
+/// How a program is heard when it rings.
+pub(super) struct Ears {
+    pub(super) watch: Arc<Watch>,
+    pub(super) rung: Arc<Rung>,
+    pub(super) place: BellPlace,
 }
 
 /// Where the events of a ring set come from.
@@ -52,37 +64,52 @@ pub(super) struct Fullest {
 }
 
 impl RingSet {
-    pub(super) fn new(source: Source, memory: ChannelMemory) -> Self {
+    /// Without `ears` it is looked at all the time.
+    pub(super) fn new(source: Source, memory: ChannelMemory, ears: Option<Ears>) -> Self {
         Self {
             source,
             memory,
             life: Life::Current,
             rings: BTreeMap::new(),
             touched: Vec::new(),
+            ears,
+            listening: None,
         }
     }
 
     /// Lets the program record, or stops it. Only the program that has this memory records into it.
     pub(super) fn set_recording(&mut self, recording: bool) {
-        self.memory.set_recording(recording && self.life == Life::Current);
+        let recording = recording && self.life == Life::Current;
+        // Before the program may record: a bell that rings is heard.
+        self.listening = match &self.ears {
+            Some(Ears { watch, rung, place }) if recording => watch.listen(*place, rung, self.source.key),
+            _ => None,
+        };
+        self.memory.set_recording(recording);
         if recording {
             self.rings.values_mut().for_each(Ring::resume);
         }
     }
 
-    /// Writes what is complete in each ring, at most a ring's worth, so that one program does not hold up the others.
+    /// Whether it need not be looked at until its program rings.
+    pub(super) fn is_heard(&self) -> bool {
+        self.listening.is_some()
+    }
+
+    /// Writes what is complete in each ring, at most a ring's worth, so that one program does not hold up the others. True when there is
+    /// nothing more to be seen, nor was.
     ///
     /// # Errors
     /// The file that could not be written.
-    pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+    pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         let ring_bytes = self.memory.geometry().ring_bytes();
         self.for_each_touched(desk, |ring, source, desk| {
             fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
-            let mut most = desk.channel.geometry.subbuf_count();
-            ring.take(&mut most, Patience::Living, source, desk)
-                .map(|_: Taken| true)
-        })?;
-        Ok(())
+            let all = desk.channel.geometry.subbuf_count();
+            let mut most = all;
+            let taken = ring.take(&mut most, Patience::Living, source, desk)?;
+            Ok(taken == Taken::All && most == all)
+        })
     }
 
     /// As [`Ring::flush`], for the program that writes to it.
@@ -202,7 +229,7 @@ impl Source {
         Instance {
             stream_instance_base: self.stream_instance_base,
             ring_index,
-            vpid: self.program.vpid,
+            process: self.program.ids,
         }
     }
 

@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A consumer process as control sees it: a listening socket, one connection, requests and their answers. One thread listens to control
-//! and hands everything on to the threads of the sessions (worker.rs); it waits for nothing else.
+//! and hands everything on to the threads of the sessions (worker.rs); it waits for nothing else. That thread ends at once when the process
+//! is killed, also while another one waits for a disk: control watches it (remains.rs).
 //!
 //! What the sessions are made of is their [`Domain`]'s: the rings of programs (mod.rs), or those of the kernel
 //! (crate::kernel_consumer).
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use piste_ctf::Trace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, accept_with, listen};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 use super::outbox::{Outbox, lock};
 use super::stage::Again;
+use super::watch::Watch;
 use super::worker::{Worker, Workers};
 use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Link, RequestId, Rotation, SessionId, ToConsumer, ToControl};
 use crate::person::{Output, Person};
+use crate::remains::{LISTENING_THREAD, Predecessors};
 
 /// Messages taken in one go: new connections are looked at in between.
 const MESSAGES_MAX: usize = 256;
@@ -57,7 +62,7 @@ pub(crate) trait Domain {
     fn interval(&self) -> Option<Duration>;
 
     /// What to wait for beside control: to be looked at when readable.
-    fn descriptors<'a>(&self, _session: &'a Self::Session) -> Vec<BorrowedFd<'a>> {
+    fn descriptors<'a>(&'a self, _session: &'a Self::Session) -> Vec<BorrowedFd<'a>> {
         vec![]
     }
 
@@ -104,33 +109,35 @@ pub(crate) trait Recording {
 }
 
 /// Runs a consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. `domain` makes what
-/// the thread of each session has.
+/// the thread of each session has; `watch` hears of boards. `predecessors` may be in the middle of a step.
 ///
 /// # Errors
-/// The listener is no such socket, polling fails, or no descriptor is left.
-pub(crate) fn run<D, F>(listener: OwnedFd, domain: F) -> io::Result<()>
+/// The listener is no such socket, polling fails, or no descriptor or thread is left.
+pub(crate) fn run<D, F>(
+    listener: OwnedFd,
+    predecessors: Predecessors,
+    watch: Option<Arc<Watch>>,
+    domain: F,
+) -> io::Result<()>
 where
     D: Domain,
     F: FnOnce() -> D + Clone + Send + 'static,
 {
     prepare_process();
+    // Who connects learns from now on which process this is, instead of which one made the socket. As many may wait as the kernel allows.
+    listen(&listener, i32::MAX)?;
     let bell = Arc::new(Bell::new()?);
-    let mut service = Service {
+    let service = Service {
         outbox: Outbox::new(bell.clone()),
         bell,
         workers: Workers::default(),
+        predecessors,
+        watch,
         domain,
     };
-    loop {
-        let ready = service.wait(&listener)?;
-        if ready.connection {
-            service.accept(&listener)?;
-        }
-        if ready.link && service.receive() == Received::Exit {
-            return Ok(());
-        }
-        service.answer_for_those_held_up();
-    }
+    let thread = thread::Builder::new().name(LISTENING_THREAD.into());
+    let ended = thread.spawn(move || service.serve(&listener))?.join();
+    ended.unwrap_or_else(|panicked| resume_unwind(panicked))
 }
 
 /// Answers a message that is for another kind of consumer.
@@ -176,6 +183,8 @@ struct Service<F> {
     /// There is something to do with the connection.
     bell: Arc<Bell>,
     workers: Workers,
+    predecessors: Predecessors,
+    watch: Option<Arc<Watch>>,
     domain: F,
 }
 
@@ -197,6 +206,19 @@ where
     D: Domain,
     F: FnOnce() -> D + Clone + Send + 'static,
 {
+    fn serve(mut self, listener: &OwnedFd) -> io::Result<()> {
+        loop {
+            let ready = self.wait(listener)?;
+            if ready.connection {
+                self.accept(listener)?;
+            }
+            if ready.link && self.receive() == Received::Exit {
+                return Ok(());
+            }
+            self.answer_for_those_held_up();
+        }
+    }
+
     /// Sleeps until control says something, or a session that somebody asks about has had its time.
     fn wait(&mut self, listener: &OwnedFd) -> io::Result<Ready> {
         let is_asked = lock(&self.workers)
@@ -266,6 +288,12 @@ where
             (ToConsumer::ProgramGone { key } | ToConsumer::RetireRingSet { key }, _) => {
                 workers.values().find(|worker| lock(&worker.held).has(*key))
             }
+            (&ToConsumer::AddBoard { board }, _) => {
+                if let (Some(watch), Some(memory)) = (&self.watch, &descriptor) {
+                    watch.add_board(board, memory);
+                }
+                return;
+            }
             (ToConsumer::Adopt, _) => {
                 // Everything that is here.
                 for (&session, worker) in &*workers {
@@ -317,7 +345,8 @@ where
             rotation,
             archived,
         };
-        match Worker::start(opening, self.domain.clone(), &self.outbox, &self.workers) {
+        let (domain, predecessors) = (self.domain.clone(), self.predecessors.clone());
+        match Worker::start(opening, domain, predecessors, &self.outbox, &self.workers) {
             Ok(worker) => drop(lock(&self.workers).insert(session, worker)),
             Err(error) => {
                 let what = format!("nothing is recorded, the consumer has no thread for it: {error}");

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use piste_ctf::{EventClass, StreamClass};
 use piste_ring::{ChannelMemory, Key};
 
+use super::attention::Attention;
 use super::channel::Channel;
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
 use super::ring::Buffers;
-use super::ring_set::{Fullest, Life, RingSet, Source};
+use super::ring_set::{Ears, Fullest, Life, RingSet, Source};
 use super::service::{self, Opening, Recording};
 use super::snapshot::SnapshotJob;
 use super::stage::{Again, Stage};
@@ -31,6 +32,7 @@ pub(super) struct Session {
     pub(super) trace: TraceFolder,
     pub(super) channels: BTreeMap<u32, Channel>,
     pub(super) ring_sets: BTreeMap<RingSetKey, RingSet>,
+    pub(super) attention: Attention,
     pub(super) stage: Stage,
     pub(super) storage: Storage,
     mode: Mode,
@@ -80,6 +82,7 @@ impl Session {
             trace,
             channels: BTreeMap::new(),
             ring_sets: BTreeMap::new(),
+            attention: Attention::default(),
             stage: Stage::Stopped,
             storage: Storage::default(),
             mode,
@@ -109,7 +112,12 @@ impl Session {
 
     /// # Errors
     /// Why the memory cannot be read, as a sentence.
-    pub(super) fn add_ring_set(&mut self, source: Source, memory: &impl AsFd) -> Result<(), String> {
+    pub(super) fn add_ring_set(
+        &mut self,
+        source: Source,
+        memory: &impl AsFd,
+        ears: Option<Ears>,
+    ) -> Result<(), String> {
         let key = source.key;
         if self.ring_sets.contains_key(&key) {
             return Ok(());
@@ -118,12 +126,20 @@ impl Session {
         let channel = channel.ok_or_else(|| format!("no channel has number {}", source.stream_id))?;
         let ring_key = Key::new(key).ok_or("0 is no key")?;
         let memory = ChannelMemory::open(memory, channel.geometry, ring_key).map_err(|error| error.to_string())?;
-        let mut ring_set = RingSet::new(source, memory);
+        // Of a flight recorder, nothing is taken.
+        let ears = ears.filter(|_| matches!(self.mode, Mode::Streaming));
+        let mut ring_set = RingSet::new(source, memory, ears);
         if self.stage.is_started() {
             ring_set.set_recording(true);
         }
         self.ring_sets.insert(key, ring_set);
+        self.attention.attract(key);
         Ok(())
+    }
+
+    /// The programs of these rang.
+    pub(super) fn have_rung(&mut self, keys: Vec<RingSetKey>) {
+        keys.into_iter().for_each(|key| self.attention.attract(key));
     }
 
     /// The program is dead, or has other memory: what is in the ring set is the last of it.
@@ -132,6 +148,7 @@ impl Session {
             // It was done before; the message was lost.
             return outbox.send(&ToControl::RingSetDone { key });
         };
+        self.attention.attract(key);
         let was_current = ring_set.life == Life::Current;
         if ring_set.life != Life::Gone {
             ring_set.life = life;
@@ -180,6 +197,7 @@ impl Session {
 
     /// The ring set is done; what it wrote and lost stays in the totals.
     pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &Outbox) {
+        self.attention.forget(key);
         if let Some(mut ring_set) = self.ring_sets.remove(&key)
             && let Some(channel) = self.channels.get_mut(&ring_set.source.stream_id)
         {
@@ -242,6 +260,7 @@ impl Recording for Session {
         self.ring_sets
             .values_mut()
             .for_each(|ring_set| ring_set.set_recording(true));
+        self.attention.attract_all(&self.ring_sets);
         Ok(())
     }
 
@@ -272,6 +291,7 @@ impl Recording for Session {
     fn flush(&mut self) {
         if self.stage.is_started() && matches!(self.mode, Mode::Streaming) {
             self.ring_sets.values_mut().for_each(RingSet::flush);
+            self.attention.attract_all(&self.ring_sets);
         }
     }
 

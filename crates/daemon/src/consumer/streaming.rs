@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use super::attention::LOOK_AT_ALL;
 use super::chunks::Asked;
 use super::ring::{Desk, GIVE_UP_AFTER};
 use super::ring_set::Life;
@@ -28,8 +29,10 @@ impl Session {
     pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
         self.begin_rotation(shared);
         let is_moving = self.trace.chunks.moving().is_some();
-        let is_at_rest = self.ring_sets.values().all(|set| set.life == Life::Current) && !is_moving;
-        if matches!(self.stage, Stage::Stopped) && is_at_rest {
+        if matches!(self.stage, Stage::Stopped)
+            && !is_moving
+            && self.ring_sets.values().all(|set| set.life == Life::Current)
+        {
             return Again::Never;
         }
         let deadline = match &self.stage {
@@ -68,6 +71,7 @@ impl Session {
             Stage::Ending(_) => Again::After(ENDING_INTERVAL),
             _ if self.trace.chunks.moving().is_some() => Again::After(ENDING_INTERVAL),
             _ if self.ring_sets.is_empty() => Again::Never,
+            Stage::Started if self.attention.is_at_rest() => Again::After(LOOK_AT_ALL),
             Stage::Started => Again::AtPace,
             Stage::Stopped => Again::After(ENDING_INTERVAL),
         }
@@ -83,7 +87,15 @@ impl Session {
         let move_until = self.trace.chunks.moving().map(|moving| moving.since + GIVE_UP_AFTER);
         let (mut all_finished, mut all_moved, mut failed) = (true, true, None);
         let mut done = Vec::new();
-        for (key, ring_set) in &mut self.ring_sets {
+        self.attention.attract_in_turn(&self.ring_sets, shared.now);
+        let keys = match (&self.stage, move_until) {
+            (Stage::Started, None) => self.attention.keys(),
+            _ => self.ring_sets.keys().copied().collect(),
+        };
+        for key in keys {
+            let Some(ring_set) = self.ring_sets.get_mut(&key) else {
+                continue;
+            };
             let channel = self
                 .channels
                 .get_mut(&ring_set.source.stream_id)
@@ -105,16 +117,19 @@ impl Session {
             all_moved &= has_moved;
             let finished = match ending {
                 _ if moved.is_err() => moved,
-                _ if !has_moved => ring_set.take(shared.fullest, &mut desk).map(|()| false),
+                _ if !has_moved => ring_set.take(shared.fullest, &mut desk).map(|_: bool| false),
                 None if is_current && matches!(self.stage, Stage::Stopped) => Ok(true),
-                None if is_current => ring_set.take(shared.fullest, &mut desk).map(|()| true),
+                None if is_current => ring_set.take(shared.fullest, &mut desk).map(|is_quiet| {
+                    self.attention.looked(key, is_quiet, ring_set.is_heard());
+                    true
+                }),
                 deadline => ring_set.finish(deadline.unwrap_or(shared.now + GIVE_UP_AFTER), &mut desk),
             };
             match finished {
                 Ok(finished) => {
                     all_finished &= finished;
                     if finished && !is_current {
-                        done.push(*key);
+                        done.push(key);
                     }
                 }
                 Err(error) => {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session's thread. It alone waits for the disk that the session writes to: a disk that hangs holds up this session and no other.
 //!
-//! What is not written stays in the rings, which are the queue: bounded, and there for the next consumer when this one is killed.
+//! What is not written stays in the rings, which are the queue: bounded, and there for the next consumer when this one is killed. Where the
+//! disk hangs, a thread of the killed one may still be in a call. The next one's thread waits for its end before it looks at the files:
+//! what it finds is then the work of nobody, as after any other kill.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +23,7 @@ use crate::bell::Bell;
 use crate::busy::Busy;
 use crate::link::{SessionId, ToConsumer, ToControl};
 use crate::person::Output;
+use crate::remains::Predecessors;
 
 /// Messages taken in one go: rings are looked at in between, however much control has to say.
 const MESSAGES_MAX: usize = 256;
@@ -57,6 +60,7 @@ impl Worker {
     pub(crate) fn start<D: Domain>(
         opening: Opening,
         domain: impl FnOnce() -> D + Send + 'static,
+        predecessors: Predecessors,
         outbox: &Outbox,
         workers: &Workers,
     ) -> io::Result<Worker> {
@@ -72,13 +76,13 @@ impl Worker {
         };
         let (busy, told) = channel();
         let workers = workers.clone();
-        std::thread::Builder::new()
-            .name(format!("pisted-{}", opening.session))
-            .spawn(move || {
-                let _whole = EndsWithProcess;
-                let _ = busy.send(Busy::of_this_thread());
-                work(opening, domain(), &desk, &workers);
-            })?;
+        let name = format!("pisted-{}", opening.session);
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            let _whole = EndsWithProcess;
+            let _ = busy.send(Busy::of_this_thread());
+            predecessors.wait_for(&name);
+            work(opening, domain(), &desk, &workers);
+        })?;
         let busy = told.recv().map_err(io::Error::other)?;
         Ok(Worker {
             letters,

@@ -34,8 +34,8 @@ const ALL_WAITING_BYTES_MAX: usize = 256 << 20;
 const TURN_COUNT_MAX: usize = 64;
 /// ... unless they take longer than this.
 const TURN_TIME_MAX: Duration = Duration::from_millis(1);
-/// Turns for what a process sent before it ended: its socket held no more.
-const LAST_TURN_COUNT_MAX: usize = 16;
+/// Datagrams that a process sent before it ended: its socket held no more, unless another process has it and sends on.
+const LAST_DATAGRAM_COUNT_MAX: usize = 1024;
 /// Descriptors that are kept for everything but programs.
 const DESCRIPTOR_RESERVE_COUNT: u64 = 128;
 /// Connections, also where there are descriptors for more.
@@ -66,8 +66,7 @@ pub struct Connections {
     holdings: Holdings,
     /// Bytes that wait to be sent, by user.
     waiting_holdings: Holdings,
-    /// Of each user with a connection.
-    interners: HashMap<u32, Interner>,
+    interner: Interner,
     buffer: Vec<u8>,
     confirmed: Vec<(ProgramId, u64)>,
     complaints: Complaints,
@@ -82,6 +81,8 @@ struct Connection {
     pid: i32,
     program: Option<ProgramId>,
     polled_for_writing: bool,
+    /// Datagrams that are taken at most, once its process has ended.
+    last_datagram_count: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -117,6 +118,7 @@ impl Connections {
     /// The socket cannot be polled.
     pub fn new(listener: OwnedFd, descriptor_count_max: u64, poll: &Poll) -> io::Result<Connections> {
         poll.add(&listener, Source::Listener)?;
+        let users = Users::of_this_process();
         Ok(Connections {
             listener,
             reserve: Some(open_reserve()?),
@@ -127,10 +129,10 @@ impl Connections {
             last_number: 0,
             connection_count_max: count_max(descriptor_count_max),
             turns: Turns::default(),
-            users: Users::of_this_process(),
+            users,
             holdings: Holdings::default(),
             waiting_holdings: Holdings::default(),
-            interners: HashMap::new(),
+            interner: Interner::new(users, KEPT_BYTES_MAX),
             buffer: Vec::new(),
             confirmed: Vec::new(),
             complaints: Complaints::default(),
@@ -167,10 +169,13 @@ impl Connections {
         let peer = net::sockopt::socket_peercred(&socket)?;
         let uid = peer.uid.as_raw();
         if !self.users.permit(&self.holdings, uid, 1, self.connection_count_max) {
-            let (count, share) = (self.holdings.of(uid), self.users.share(uid, self.connection_count_max));
+            // Without counts, so that it is one finding however many are refused.
+            let (limit, share) = (
+                self.connection_count_max,
+                self.users.share(uid, self.connection_count_max),
+            );
             return Err(io::Error::other(format!(
-                "{} are connected, {count} of them of user {uid}, who may have {share}; allow pisted more open files (ulimit -n)",
-                self.connections.len()
+                "{limit} programs may be connected, {share} of them of user {uid}; allow pisted more open files (ulimit -n)"
             )));
         }
         let number = self.next_number();
@@ -185,6 +190,7 @@ impl Connections {
                 pid: peer.pid.as_raw_nonzero().get(),
                 program: None,
                 polled_for_writing: false,
+                last_datagram_count: None,
             },
         );
         Ok(number)
@@ -218,14 +224,20 @@ impl Connections {
 
     /// Reads what a program sent, and sends what waits for it.
     fn serve(&mut self, number: u64, poll: &Poll, machine: &mut Machine) {
-        match self.receive(number, poll, machine) {
-            Ok(more) => {
-                self.flush(number, poll, machine);
-                if more {
-                    self.is_ready(number);
-                }
-            }
-            Err(end) => self.end(number, end, machine),
+        let more = match self.receive(number, poll, machine) {
+            Ok(more) => more,
+            Err(end) => return self.end(number, end, machine),
+        };
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        match connection.last_datagram_count {
+            None => self.flush(number, poll, machine),
+            Some(_) if more => {}
+            Some(_) => return self.end(number, End::Closed, machine),
+        }
+        if more {
+            self.is_ready(number);
         }
     }
 
@@ -247,19 +259,18 @@ impl Connections {
     ) -> Result<bool, End> {
         let end = Instant::now() + TURN_TIME_MAX;
         for taken in 0..TURN_COUNT_MAX {
-            let Some(connection) = self.connections.get(&number) else {
+            let Some(connection) = self.connections.get_mut(&number) else {
                 return Ok(false);
             };
             if taken > 0 && Instant::now() >= end {
                 return Ok(true);
             }
+            if let Some(left) = &mut connection.last_datagram_count {
+                *left = left.checked_sub(1).ok_or(End::Closed)?;
+            }
             match connection.datagrams.receive(buffer, Descriptors::Ignored) {
                 Ok(Received::Datagram { bytes, .. }) => {
-                    let user = connection.uid;
-                    let kept_bytes_max = self.users.share(user, KEPT_BYTES_MAX);
-                    let interner = self.interners.entry(user);
-                    let interner = interner.or_insert_with(|| Interner::new(kept_bytes_max));
-                    let message = message::parse(&buffer[..bytes], interner)?;
+                    let message = message::parse(&buffer[..bytes], connection.uid, &self.interner)?;
                     self.take(number, message, poll, machine)?;
                 }
                 Ok(Received::Empty) => return Ok(false),
@@ -302,8 +313,11 @@ impl Connections {
         connection.program = Some(id);
         let start = host::process_start(id.pid).unwrap_or(0);
         if let Some(earlier) = self.by_program.insert(id, number) {
-            self.remove(earlier);
+            let earlier = self.remove(earlier);
             machine.disconnected(id);
+            if earlier.is_some_and(|earlier| earlier.last_datagram_count.is_some()) {
+                machine.dead(id);
+            }
         }
         let lives = self.watch(id, poll);
         machine.hello(id, uid, start, hello);
@@ -342,28 +356,20 @@ impl Connections {
         true
     }
 
-    /// A watched process has ended. What it sent before is taken first.
-    pub fn process_ended(&mut self, watch: u64, poll: &Poll, machine: &mut Machine) {
+    /// A watched process has ended. What it sent before is taken first, in its turns.
+    pub fn process_ended(&mut self, watch: u64, machine: &mut Machine) {
         let Some(id) = self.watches.get(&watch).copied() else {
             return;
         };
-        if let Some(&number) = self.by_program.get(&id) {
-            // Another process may still have the socket, and send on.
-            let mut end = End::Closed;
-            for _ in 0..LAST_TURN_COUNT_MAX {
-                match self.receive(number, poll, machine) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(why) => {
-                        end = why;
-                        break;
-                    }
-                }
-            }
-            self.end(number, end, machine);
-        }
         self.unwatch(id);
-        machine.dead(id);
+        let number = self.by_program.get(&id).copied();
+        match number.and_then(|number| Some((number, self.connections.get_mut(&number)?))) {
+            Some((number, connection)) => {
+                connection.last_datagram_count = Some(LAST_DATAGRAM_COUNT_MAX);
+                self.is_ready(number);
+            }
+            None => machine.dead(id),
+        }
     }
 
     fn unwatch(&mut self, id: ProgramId) {
@@ -387,6 +393,10 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
+        if connection.last_datagram_count.is_some() {
+            // Nobody reads it, and what the process sent has yet to be taken.
+            return;
+        }
         for datagram in message.encode() {
             match connection.datagrams.send(&datagram, memory.clone()) {
                 Ok(()) => {}
@@ -446,9 +456,6 @@ impl Connections {
         let user = connection.uid;
         self.waiting_holdings.remove(user, connection.held_waiting_bytes);
         self.holdings.remove(user, 1);
-        if self.holdings.of(user) == 0 {
-            self.interners.remove(&user);
-        }
         Some(connection)
     }
 
@@ -474,9 +481,140 @@ impl Connections {
             machine.misbehaved(id, what);
         }
         machine.disconnected(id);
+        if connection.last_datagram_count.is_some() {
+            return machine.dead(id);
+        }
         // Without ring sets its end is of no interest.
         if machine.sessions().ring_sets_of(id).next().is_none() {
             self.unwatch(id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_abi::{
+        IntoBytes, PISTE_ABI_MAJOR, PISTE_MESSAGE_EVENTS, PISTE_MESSAGE_HELLO, PISTE_MESSAGE_MAGIC,
+        piste_event_description, piste_message, piste_message_events, piste_message_hello,
+    };
+    use rustix::net::{AddressFamily, SendFlags, SocketType, send, socketpair};
+
+    use super::*;
+    use crate::fuzzing::recording_machine;
+    use crate::session::Effect;
+
+    fn header(type_: u32, total_bytes: usize) -> piste_message {
+        piste_message {
+            magic: PISTE_MESSAGE_MAGIC,
+            type_,
+            total_bytes: total_bytes as u32,
+            reserved: 0,
+        }
+    }
+
+    fn hello() -> Vec<u8> {
+        let message = piste_message_hello {
+            message: header(PISTE_MESSAGE_HELLO, size_of::<piste_message_hello>()),
+            version_major: PISTE_ABI_MAJOR as u16,
+            struct_bytes: size_of::<piste_message_hello>() as u32,
+            ..piste_abi::FromZeros::new_zeroed()
+        };
+        message.as_bytes().to_vec()
+    }
+
+    /// A module with one event, `a:b`.
+    fn events(module_id: u32) -> Vec<u8> {
+        let event = piste_event_description {
+            total_bytes: size_of::<piste_event_description>() as u32 + 8,
+            provider_bytes: 1,
+            name_bytes: 1,
+            ..piste_abi::FromZeros::new_zeroed()
+        };
+        let total_bytes = size_of::<piste_message_events>() + event.total_bytes as usize;
+        let message = piste_message_events {
+            message: header(PISTE_MESSAGE_EVENTS, total_bytes),
+            module_id,
+            event_count: 1,
+        };
+        [message.as_bytes(), event.as_bytes(), b"ab\0\0\0\0\0\0"].concat()
+    }
+
+    /// Connections, and a socket of this process among them.
+    fn connected(poll: &Poll) -> (Connections, OwnedFd) {
+        let pair = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+        };
+        let mut connections = Connections::new(pair().0, 1024, poll).unwrap();
+        let (ours, programs) = pair();
+        let number = connections.admit(ours, poll).unwrap();
+        connections.is_ready(number);
+        (connections, programs)
+    }
+
+    fn is_told_of_its_end(machine: &mut Machine) -> bool {
+        let is_end =
+            |effect: &Effect| matches!(effect, Effect::Consumer(_, crate::link::ToConsumer::ProgramGone { .. }));
+        machine.take_effects().iter().any(is_end)
+    }
+
+    #[test]
+    fn what_a_process_sent_before_its_end_is_taken_in_turns() {
+        let (poll, mut machine) = (Poll::new().unwrap(), recording_machine());
+        let (mut connections, program) = connected(&poll);
+        let sent = [hello()].into_iter().chain((1..=150).map(events));
+        let say = |message: &[u8]| send(&program, message, SendFlags::NOSIGNAL);
+        let mut sent_count = 0;
+        for message in sent {
+            if say(&message).is_err() {
+                break;
+            }
+            sent_count += 1;
+        }
+        assert!(sent_count > TURN_COUNT_MAX, "{sent_count} messages wait at once");
+        assert!(connections.serve_next(&poll, &mut machine));
+        let known = |machine: &Machine| {
+            machine
+                .programs()
+                .next()
+                .map_or(0, |(_, program)| program.events().count())
+        };
+        let first = known(&machine);
+        assert!(first < sent_count - 1, "{first}");
+        drop(program);
+
+        let watch = *connections.watches.keys().next().unwrap();
+        connections.process_ended(watch, &mut machine);
+        assert_eq!(known(&machine), first, "nothing is taken out of turn");
+        let mut most = first;
+        while connections.serve_next(&poll, &mut machine) && machine.programs().next().is_some() {
+            most = known(&machine);
+            assert!(!is_told_of_its_end(&mut machine));
+        }
+        assert!(most >= sent_count - 1 - TURN_COUNT_MAX, "{most}");
+        assert!(is_told_of_its_end(&mut machine));
+        assert_eq!((connections.connections.len(), connections.holdings.of(0)), (0, 0));
+    }
+
+    /// Whoever else has the socket of a process that ended sends on in vain.
+    #[test]
+    fn the_last_turns_of_a_process_end() {
+        let (poll, mut machine) = (Poll::new().unwrap(), recording_machine());
+        let (mut connections, program) = connected(&poll);
+        send(&program, &hello(), SendFlags::NOSIGNAL).unwrap();
+        connections.serve_next(&poll, &mut machine);
+        let watch = *connections.watches.keys().next().unwrap();
+        connections.process_ended(watch, &mut machine);
+        let mut sent_count = 0;
+        loop {
+            while send(&program, &events(1), SendFlags::NOSIGNAL).is_ok() {
+                sent_count += 1;
+            }
+            if !connections.serve_next(&poll, &mut machine) {
+                break;
+            }
+        }
+        assert!(sent_count >= LAST_DATAGRAM_COUNT_MAX, "{sent_count}");
+        assert!(machine.programs().next().is_none());
     }
 }

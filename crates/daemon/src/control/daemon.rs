@@ -2,7 +2,7 @@
 //! The control process: one thread that waits for programs, people, the consumers and time, hands what they say to the machine,
 //! and carries out what the machine decides. All state is here; no lock guards it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use piste_control::Places;
 
+use super::boards::{Bell, Boards};
 use super::clock::TraceClock;
 use super::connections::Connections;
+use super::files::Files;
 use super::inbox::{Answer, Clients, Command, Inbox};
 use super::journal::Journal;
 use super::keeper::Keepers;
@@ -56,12 +58,18 @@ pub struct Daemon {
     pub(super) connections: Connections,
     pub(super) keepers: Keepers,
     pub(super) rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
+    pub(super) boards: Boards,
     pub(super) waiting: Waiting<Then>,
     pub(super) desk: KernelDesk,
     pub(super) after_rotations: Vec<AfterRotations>,
+    /// Sessions whose next chunk gets its folder: their rotation has not begun.
+    pub(super) making_chunk: BTreeSet<SessionId>,
+    /// The last number that a snapshot's folder got.
+    pub(super) snapshot_numbers: HashMap<SessionId, u64>,
     /// The processes that sessions are bound to.
     pub(super) creators: BTreeMap<SessionId, OwnedFd>,
     pub(super) inbox: Inbox,
+    pub(super) files: Files,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -80,6 +88,7 @@ pub struct Parts {
     pub commands: Receiver<Command>,
     pub clients: Clients,
     pub inbox: Inbox,
+    pub files: Files,
     pub desk: KernelDesk,
     pub exit_when_idle: Option<Duration>,
 }
@@ -101,11 +110,15 @@ impl Daemon {
             connections: parts.connections,
             keepers: Keepers::default(),
             rings: BTreeMap::new(),
+            boards: Boards::new(),
             waiting: Waiting::default(),
             desk: parts.desk,
             after_rotations: Vec::new(),
+            making_chunk: BTreeSet::new(),
+            snapshot_numbers: HashMap::new(),
             creators: BTreeMap::new(),
             inbox: parts.inbox,
+            files: parts.files,
             commands: parts.commands,
             clients: parts.clients,
             exit_when_idle: parts.exit_when_idle,
@@ -128,7 +141,7 @@ impl Daemon {
 
     fn serve(&mut self) -> io::Result<()> {
         while !self.ending {
-            let timeout = if self.connections.has_turns() {
+            let timeout = if self.connections.has_turns() || self.machine.is_behind() {
                 Some(Duration::ZERO)
             } else {
                 self.deadline()
@@ -139,9 +152,10 @@ impl Daemon {
                     Source::Listener => self.connections.accept(&self.poll, &mut self.machine),
                     Source::Commands => self.obey(),
                     Source::Consumer(domain) => self.serve_consumer(domain),
+                    Source::ConsumerEnd(domain) => self.look_at_consumer(domain),
                     Source::Signal => self.ending = true,
                     Source::Connection(number) => self.connections.is_ready(number),
-                    Source::Process(watch) => self.connections.process_ended(watch, &self.poll, &mut self.machine),
+                    Source::Process(watch) => self.connections.process_ended(watch, &mut self.machine),
                     Source::Creator(session) => self.creator_ended(session),
                 }
                 self.carry_out();
@@ -150,6 +164,11 @@ impl Daemon {
             while Instant::now() < end && self.connections.serve_next(&self.poll, &mut self.machine) {
                 self.carry_out();
             }
+            for (program, token) in self.machine.catch_up() {
+                // It has nothing to answer to.
+                self.waiting.confirmed(program, token);
+            }
+            self.carry_out();
             self.replace_consumers();
             self.end_waits();
             self.look_idle();
@@ -159,12 +178,12 @@ impl Daemon {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let restart = self.keepers.planned();
+        let consumers = self.keepers.deadline();
         let idle = self
             .exit_when_idle
             .filter(|_| !self.is_busy())
             .map(|pause| self.busy_until + pause);
-        [self.waiting.deadline(), restart, idle].into_iter().flatten().min()
+        [self.waiting.deadline(), consumers, idle].into_iter().flatten().min()
     }
 
     /// A command that left does not wake the loop: it looks again when it would end.
@@ -253,14 +272,21 @@ impl Daemon {
                         geometry,
                         recording,
                     } => match rings::make(&name, &geometry, key, recording) {
-                        Ok(memory) => drop(self.rings.insert(key, Arc::new(memory))),
+                        Ok(memory) => {
+                            self.rings.insert(key, Arc::new(memory));
+                            let user = self.machine.sessions().ring_set(key).map(|ring_set| ring_set.user);
+                            user.into_iter().for_each(|user| self.boards.give(key, user));
+                        }
                         Err(error) => {
                             eprintln!("pisted: no memory for {name}: {error}");
                             self.machine
                                 .ring_set_failed(key, &format!("its rings could not be made: {error}"));
                         }
                     },
-                    Effect::DropRings { key } => drop(self.rings.remove(&key)),
+                    Effect::DropRings { key } => {
+                        self.rings.remove(&key);
+                        self.boards.take_back(key);
+                    }
                 }
             }
         }
@@ -300,7 +326,14 @@ impl Daemon {
     fn tell(&mut self, program: ProgramId, message: &ToProgram) {
         let memory = match message {
             ToProgram::Channel { key, .. } => match self.rings.get(key) {
-                Some(memory) => Some(memory.clone()),
+                Some(memory) => {
+                    if let Some(Bell { place, board }) = self.boards.of(*key) {
+                        let (bell, board) = (ToProgram::Bell { index: place.index }, Some(board.clone()));
+                        self.connections
+                            .tell(program, &bell, board, &self.poll, &mut self.machine);
+                    }
+                    Some(memory.clone())
+                }
                 // It could not be made; the machine knows by now.
                 None => return,
             },

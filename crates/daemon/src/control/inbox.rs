@@ -2,17 +2,15 @@
 //! How the threads that serve people reach the one thread that has the state: they send it what to do, and wait for the answer.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use super::daemon::Daemon;
 use super::poll::{Poll, Source};
+use crate::bell::Bell;
 use crate::session::Refusal;
 
 /// Something to do in the daemon's thread.
@@ -35,7 +33,7 @@ pub struct Clients {
 
 struct Shared {
     /// Wakes the daemon.
-    bell: OwnedFd,
+    bell: Bell,
     connection_count: AtomicUsize,
 }
 
@@ -48,9 +46,8 @@ pub struct Answer<T>(Sender<Result<T, Refusal>>);
 /// Makes an inbox; `poll` will say when commands wait.
 ///
 /// # Errors
-/// No descriptor is left.
-pub fn inbox(poll: &Poll) -> io::Result<(Inbox, Receiver<Command>, Clients)> {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+/// The system's limit of watches is reached.
+pub fn inbox(bell: Bell, poll: &Poll) -> io::Result<(Inbox, Receiver<Command>, Clients)> {
     poll.add(&bell, Source::Commands)?;
     let shared = Arc::new(Shared {
         bell,
@@ -82,14 +79,14 @@ impl Inbox {
         };
         let command: Command = Box::new(move |daemon| question(daemon, Answer(sender)));
         self.commands.send(command).map_err(|_| ended())?;
-        self.shared.ring();
+        self.shared.bell.ring();
         receiver.recv().unwrap_or_else(|_| Err(ended()))
     }
 
     /// Has something done.
     pub fn post(&self, command: Command) {
         if self.commands.send(command).is_ok() {
-            self.shared.ring();
+            self.shared.bell.ring();
         }
     }
 
@@ -101,19 +98,12 @@ impl Inbox {
     }
 }
 
-impl Shared {
-    fn ring(&self) {
-        // It fails only when 2^64 - 2 rings were not heard.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-    }
-}
-
 impl Drop for Connected {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
             shared.connection_count.fetch_sub(1, Ordering::Relaxed);
             // An idle pisted looks whether this was the last.
-            shared.ring();
+            shared.bell.ring();
         }
     }
 }
@@ -126,7 +116,7 @@ impl Clients {
 
     /// The bell was heard.
     pub fn acknowledge(&self) {
-        let _ = rustix::io::read(self.shared.bell.as_fd(), &mut [0; 8]);
+        self.shared.bell.silence();
     }
 
     /// Gives the threads that write answers the time to do so: their clients leave when they have them.

@@ -11,6 +11,7 @@
 //! It holds for one boot: ring memory and processes are gone after that. Once it has grown, it starts anew with a summary. A line that
 //! pisted does not survive is set aside (trial.rs).
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -84,7 +85,15 @@ impl Journal {
         let mut trial = Trial::open(&path.with_extension("trial"));
         let mut past = Past::default();
         let lines = replay(&bytes, boot, &mut trial, &mut past);
+        // An error from here on is no entry's fault, and leaves those suspicious that are.
         trial.replayed();
+        if trial.is_in_vain() {
+            past.findings.push(format!(
+                "pisted failed again after a change of the sessions was set aside, which was not why, or not all of it; nothing else is set \
+                 aside. To begin without any session, remove {}",
+                path.display()
+            ));
+        }
         if lines.is_damaged {
             let copy = path.with_extension("damaged");
             fs::write(&copy, &bytes)?;
@@ -94,8 +103,15 @@ impl Journal {
         if !lines.aside.is_empty() {
             let aside = path.with_extension("aside");
             let mut options = OpenOptions::new();
-            let mut file = options.create(true).append(true).mode(0o600).open(&aside)?;
-            file.write_all(&lines.aside.concat())?;
+            let file = options.create(true).append(true).mode(0o600).open(&aside);
+            let kept = file.and_then(|mut file| file.write_all(&lines.aside.concat()));
+            kept.map_err(|error| {
+                let what = format!(
+                    "a change that pisted ended over twice cannot be kept in {}: {error}",
+                    aside.display()
+                );
+                io::Error::new(error.kind(), what)
+            })?;
             past.set_aside = lines.aside.iter().map(|line| set_aside(line, &aside)).collect();
         }
         let text = match lines.good.is_empty() {
@@ -106,6 +122,9 @@ impl Journal {
             true => OpenOptions::new().append(true).open(path)?,
             false => put(path, &text)?,
         };
+        if !lines.aside.is_empty() {
+            trial.set_aside();
+        }
         let journal = Journal {
             path: path.into(),
             boot: boot.into(),
@@ -209,8 +228,8 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -> Lines<'a> {
     let mut lines = Lines::default();
     let all: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
-    let condemned = trial.condemned();
-    let condemned = condemned.and_then(|entry| all.iter().rposition(|line| *line == entry.as_bytes()));
+    let position = |entry: &str| all.iter().rposition(|line| *line == entry.as_bytes());
+    let condemned: BTreeSet<usize> = trial.condemned().filter_map(position).collect();
     for (index, &line) in all.iter().enumerate() {
         let number = index + 1;
         let finding = if line.last() != Some(&b'\n') {
@@ -225,7 +244,7 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
                 Ok(header) if header.journal == FORMAT => return lines,
                 _ => "the journal's first line is not one of this pisted; it was set aside".into(),
             }
-        } else if condemned == Some(index) {
+        } else if condemned.contains(&index) {
             lines.aside.push(line);
             continue;
         } else {
@@ -337,12 +356,18 @@ mod tests {
         let unfit = "{\"session_ended\":{\"session\":4}}\n";
         fs::write(&path, header() + &change(3) + &change(7) + unfit + &change(5)).unwrap();
         let suspect = |ends: u32| {
-            let mut trial = serde_json::Map::new();
-            trial.insert("ends".into(), ends.into());
-            trial.insert("entry".into(), change(7).into());
-            fs::write(path.with_extension("trial"), serde_json::to_vec(&trial).unwrap()).unwrap();
+            let trial = serde_json::json!({ "ends": { change(7): ends } });
+            fs::write(path.with_extension("trial"), trial.to_string()).unwrap();
         };
         suspect(2);
+        // Where it cannot be kept, it is not thrown away either.
+        fs::create_dir(path.with_extension("aside")).unwrap();
+        let error = Journal::open(&path, BOOT).unwrap_err().to_string();
+        assert!(
+            error.contains("ended over twice") && error.contains(".aside"),
+            "{error}"
+        );
+        fs::remove_dir(path.with_extension("aside")).unwrap();
         let (mut journal, past) = Journal::open(&path, BOOT).unwrap();
         assert_eq!(past.sessions.next_session(), 6);
         assert!(past.findings.is_empty(), "{:?}", past.findings);

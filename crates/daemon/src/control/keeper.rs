@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::consumer::Consumer;
+use super::consumer::{Consumer, Remains};
 use crate::link::{Domain, RequestId, ToConsumer};
 
 /// A consumer that lives shorter than this died of something that its successor may die of too.
@@ -25,6 +25,8 @@ pub struct Keeper {
     pub hindrance: Option<String>,
     /// Requests without an answer, to be repeated to a new consumer.
     pub unanswered: BTreeMap<RequestId, ToConsumer>,
+    /// Earlier ones that are dead and may not be gone.
+    pub remains: Vec<Remains>,
     /// The loop waits for room to write to it.
     pub is_polled_for_writing: bool,
     started: Instant,
@@ -43,6 +45,7 @@ impl Keeper {
             is_wanted,
             hindrance: None,
             unanswered: BTreeMap::new(),
+            remains: Vec::new(),
             is_polled_for_writing: false,
             started: now,
             planned: now,
@@ -59,6 +62,12 @@ impl Keeper {
     pub fn begin(&mut self) {
         self.started = Instant::now();
         self.is_polled_for_writing = false;
+    }
+
+    /// The processes of earlier ones that are dead and not gone.
+    pub fn predecessors(&mut self) -> Vec<i32> {
+        self.remains.retain_mut(|remains| remains.pid().is_some());
+        self.remains.iter_mut().filter_map(Remains::pid).collect()
     }
 
     /// It could not be started.
@@ -118,8 +127,9 @@ impl Keepers {
         }
     }
 
-    /// When the next consumer of any domain is to be started.
-    pub fn planned(&self) -> Option<Instant> {
-        self.user.planned().into_iter().chain(self.kernel.planned()).min()
+    /// When the next consumer of any domain is to be started, or one to be looked at.
+    pub fn deadline(&self) -> Option<Instant> {
+        let of = |keeper: &Keeper| [keeper.planned(), keeper.consumer.as_ref().and_then(Consumer::next_look)];
+        [of(&self.user), of(&self.kernel)].into_iter().flatten().flatten().min()
     }
 }

@@ -19,6 +19,7 @@
 //! - [`journal`], [`trial`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
 
 pub mod archive;
+pub mod boards;
 pub mod clock;
 pub mod commands;
 pub mod complaints;
@@ -26,7 +27,7 @@ pub mod connections;
 pub mod consumer;
 pub mod creator;
 pub mod daemon;
-mod files;
+pub mod files;
 pub mod host;
 pub mod inbox;
 pub mod journal;
@@ -69,13 +70,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::clock::TraceClock;
 use self::connections::Connections;
-use self::consumer::Consumer;
+use self::consumer::{Consumer, Found};
 use self::daemon::{Daemon, Parts};
+use self::files::Files;
 use self::journal::Journal;
 use self::kernel_desk::{Kept, KernelDesk};
 use self::poll::{Poll, Source};
 use self::sockets::{Access, listen};
 use self::upkeep::Adopted;
+use crate::bell::Bell;
 use crate::session::{Host, Machine};
 use crate::shares::Users;
 
@@ -94,6 +97,9 @@ const GROUP: &str = "tracing";
 /// Another pisted runs, or the run folder, the sockets or the consumer cannot be had.
 pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce()) -> io::Result<()> {
     places.make_run_folder().map_err(io::Error::other)?;
+    // Before anything is open that a new pisted needs.
+    let bell = Bell::new()?;
+    let files = Files::begin()?;
     let _lock = lock(&places)?;
     let descriptor_count_max = allow_descriptors();
     let boot_id = host::boot_id()?;
@@ -143,7 +149,7 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     )?;
 
     let connections = Connections::new(programs, descriptor_count_max, &poll)?;
-    let (inbox, commands, clients) = inbox::inbox(&poll)?;
+    let (inbox, commands, clients) = inbox::inbox(bell, &poll)?;
     let desk = KernelDesk::open(places.run_folder(), kept_in_kernel(&machine, &adopted))?;
     let state_page = places.state_page().to_owned();
     let mut daemon = Daemon::new(Parts {
@@ -156,6 +162,7 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
         commands,
         clients,
         inbox: inbox.clone(),
+        files,
         desk: desk.clone(),
         exit_when_idle,
     });
@@ -173,8 +180,10 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
 /// What this run folder may have in the kernel. A kernel consumer that lives closes itself what nobody knows.
 fn kept_in_kernel(machine: &Machine, adopted: &Adopted) -> Kept {
     match adopted.kernel {
-        Ok(None) => Kept::Sessions(machine.sessions().iter().map(|(session, _)| session).collect()),
-        Ok(Some(_)) | Err(_) => Kept::Everything,
+        Ok(Found::Nobody | Found::Dead(_)) => {
+            Kept::Sessions(machine.sessions().iter().map(|(session, _)| session).collect())
+        }
+        Ok(Found::Living(_)) | Err(_) => Kept::Everything,
     }
 }
 

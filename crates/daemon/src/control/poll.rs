@@ -32,6 +32,8 @@ pub enum Source {
     Commands,
     /// The consumer of a domain.
     Consumer(Domain),
+    /// The consumer of a domain listens no more.
+    ConsumerEnd(Domain),
     /// A signal to end.
     Signal,
     /// The connection of this number.
@@ -51,6 +53,8 @@ impl Source {
             Source::Commands => (1, 0),
             Source::Consumer(Domain::User) => (2, 0),
             Source::Consumer(Domain::Kernel) => (2, 1),
+            Source::ConsumerEnd(Domain::User) => (7, 0),
+            Source::ConsumerEnd(Domain::Kernel) => (7, 1),
             Source::Signal => (3, 0),
             Source::Connection(number) => (4, number),
             Source::Process(number) => (5, number),
@@ -69,7 +73,9 @@ impl Source {
             3 => Source::Signal,
             4 => Source::Connection(number),
             5 => Source::Process(number),
-            _ => Source::Creator(number),
+            6 => Source::Creator(number),
+            _ if number == 0 => Source::ConsumerEnd(Domain::User),
+            _ => Source::ConsumerEnd(Domain::Kernel),
         }
     }
 }

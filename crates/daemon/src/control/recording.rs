@@ -149,19 +149,30 @@ impl Daemon {
         self.wait(Pending::default(), requests, WRITE_TIMEOUT, Box::new(then));
     }
 
+    /// A snapshot counts only once its folder is made, which may take a while: until then `next` is also the number of others.
+    fn number_snapshot(&mut self, session: SessionId, next: u64) -> u64 {
+        let sessions = self.machine.sessions();
+        self.snapshot_numbers
+            .retain(|&session, _| sessions.get(session).is_some());
+        let last = self.snapshot_numbers.entry(session).or_default();
+        *last = next.max(*last + 1);
+        *last
+    }
+
     fn snapshot_output(
         &mut self,
         session: SessionId,
         output: Option<String>,
         asking: Person,
     ) -> Result<Output, Refusal> {
-        let number = self.machine.next_snapshot(session)?;
+        let next = self.machine.next_snapshot(session)?;
         Ok(match output {
             Some(output) => Output {
                 folder: PathBuf::from(output),
                 owner: asking,
             },
             None => {
+                let number = self.number_snapshot(session, next);
                 let identity = &self.machine.session(session).identity;
                 Output {
                     folder: identity.output.join(format!("snapshot-{number}-{}", time_stamp())),

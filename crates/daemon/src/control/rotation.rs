@@ -48,26 +48,34 @@ impl Daemon {
             Ok(next) => next,
             Err(refusal) => return self.reply(answer, Err(refusal)),
         };
-        let (hidden, owner) = (
-            chunk.hidden.clone(),
-            self.machine.session(session).identity.owner.clone(),
-        );
+        let name = || self.machine.session(session).identity.name.clone();
+        if self.making_chunk.contains(&session) {
+            let refusal = Refusal::RotationInProgress { session: name() };
+            return self.reply(answer, Err(refusal));
+        }
+        self.making_chunk.insert(session);
+        let owner = self.machine.session(session).identity.owner.clone();
+        let (to_make, maker) = (chunk.clone(), owner.clone());
         self.with_files(
-            move || archive::make(&chunk, &owner),
+            move || archive::make(&to_make, &maker),
             move |daemon, made| {
-                let made = made.and_then(identity).map_err(|error| not_made(&hidden, &error));
-                let open = made.and_then(|()| daemon.still_open(session));
-                // Somebody else's may have begun meanwhile.
-                let begun = open.and_then(|()| {
-                    daemon.machine.next_chunk(session, now)?;
-                    Ok(daemon.machine.begin_rotation(session, now))
-                });
-                match begun {
-                    Err(refusal) => daemon.reply(answer, Err(refusal)),
-                    Ok(asked) => {
+                let made = made.and_then(identity).map_err(|error| not_made(&chunk.hidden, &error));
+                match made.and_then(|()| daemon.still_open(session)) {
+                    Ok(()) => {
+                        daemon.making_chunk.remove(&session);
+                        let asked = daemon.machine.begin_rotation(session, now);
                         let done = move |daemon: &mut Daemon, finished| daemon.reply(answer, finished);
                         daemon.wait_for_chunk(session, asked, Box::new(done));
                     }
+                    // The folder goes again before the session does.
+                    Err(refusal) => daemon.with_files(
+                        move || archive::remove_empty(&chunk, &owner),
+                        move |daemon, _| {
+                            daemon.making_chunk.remove(&session);
+                            daemon.reply(answer, Err(refusal));
+                            daemon.go_on_after_rotations();
+                        },
+                    ),
                 }
             },
         );
@@ -198,10 +206,10 @@ impl Daemon {
     }
 
     fn go_on_after_rotations(&mut self) {
-        let machine = &self.machine;
-        let is_rotating = |&session: &SessionId| {
-            let state = machine.sessions().get(session);
-            state.is_some_and(|state| state.chunks.rotating.is_some())
+        let (machine, making) = (&self.machine, &self.making_chunk);
+        let is_rotating = |session: &SessionId| {
+            let state = machine.sessions().get(*session);
+            making.contains(session) || state.is_some_and(|state| state.chunks.rotating.is_some())
         };
         let is_over = |waiting: &mut AfterRotations| !waiting.sessions.iter().any(is_rotating);
         let over: Vec<AfterRotations> = self.after_rotations.extract_if(.., is_over).collect();

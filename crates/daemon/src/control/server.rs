@@ -34,6 +34,7 @@ use crate::link::Loss;
 use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::commands::{Asked, RulesRequest};
+use crate::session::kernel::{check_rules_fit, check_tracked_fits};
 use crate::session::rules::Levels;
 use crate::session::settings;
 use crate::shares::Users;
@@ -337,6 +338,7 @@ impl VarlinkInterface for Server {
         let asking = self.person.clone();
         let check = move |clerk: &mut Clerk, prepared: Prepared| {
             let rules = kernel_words::wanted_rules(rules)?;
+            check_rules_fit(&rules)?;
             kernel_checks::check_rules(clerk, &rules, [&asking, &prepared.owner])?;
             Ok(rules)
         };
@@ -368,7 +370,9 @@ impl VarlinkInterface for Server {
     ) -> varlink::Result<()> {
         let check = |clerk: &mut Clerk, prepared: Prepared| {
             clerk.tracefs()?;
-            kernel_words::wanted_tracked(tracked, prepared.cpu_count)
+            let tracked = kernel_words::wanted_tracked(tracked, prepared.cpu_count)?;
+            check_tracked_fits(&tracked)?;
+            Ok(tracked)
         };
         let answer = self.after_kernel(session, check, |daemon, session, tracked, answer| {
             daemon.set_tracked(session, tracked, answer);

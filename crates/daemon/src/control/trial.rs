@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The entry of the journal that pisted may not survive.
+//! The entries of the journal that pisted may not survive.
 //!
-//! A new pisted does what the journal says, and would end as the one before if an entry is why that ended. So a file beside the journal has the
-//! entry that is being replayed and, when pisted failed later, the last one; and how often pisted has ended with it. After two times it is
-//! [condemned](Trial::condemned). Whoever kills a pisted that has replayed its journal makes no entry suspicious.
+//! A new pisted does what the journal says, and would end as the one before if an entry is why that ended. So a file beside the journal has
+//! the entry that is being replayed, and how often pisted has ended over which entry: while it replayed it, or because something failed
+//! later, for which the last entry is suspected. After two times an entry is [condemned](Trial::condemned). A pisted that does not start
+//! for another reason, or is killed once it has replayed its journal, makes no entry suspicious.
+//!
+//! The last entry may be innocent. So when pisted fails although one was set aside, no other is suspected: people are told.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -14,84 +18,115 @@ use serde::{Deserialize, Serialize};
 
 /// So often an entry is tried.
 const ENDS_MAX: u32 = 2;
-/// A pisted that lives longer has survived the entry.
+/// A pisted that lives longer has survived all entries.
 const SURVIVED: Duration = Duration::from_secs(10);
 
-/// What is in the file: if pisted ends now, it has ended so often with this entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Suspect {
-    ends: u32,
-    entry: String,
+/// What is in the file.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Notes {
+    /// How often pisted has ended over an entry.
+    ends: BTreeMap<String, u32>,
+    /// If pisted ends now, it does so over this one.
+    replaying: Option<String>,
+    /// Something was set aside, and no pisted has lived for a while since.
+    is_set_aside: bool,
+    /// Pisted failed all the same.
+    is_in_vain: bool,
 }
 
-/// The entry that is being tried.
+/// The entries that are being tried.
 #[derive(Debug)]
 pub struct Trial {
     path: PathBuf,
     began: Instant,
     file: Option<File>,
-    /// What an earlier pisted ended with.
-    suspect: Option<Suspect>,
+    notes: Notes,
 }
 
 impl Trial {
-    /// Reads what an earlier pisted ended with, if it did so with an entry of the journal. Without a place to write, nothing is suspected.
+    /// Reads what earlier pisteds ended over. Without a place to write, nothing is suspected.
     pub fn open(path: &Path) -> Trial {
-        let suspect = fs::read(path).ok();
+        let text = fs::read(path).unwrap_or_default();
+        let mut notes: Notes = serde_json::from_slice(&text).unwrap_or_default();
+        if let Some(entry) = notes.replaying.take() {
+            *notes.ends.entry(entry).or_default() += 1;
+        }
         Trial {
             path: path.into(),
             began: Instant::now(),
             file: None,
-            suspect: suspect.and_then(|text| serde_json::from_slice(&text).ok()),
+            notes,
         }
     }
 
-    /// The entry that is not to be tried again. It is no longer suspected then: whoever asks sets it aside.
-    pub fn condemned(&mut self) -> Option<String> {
-        let suspect = self.suspect.take_if(|suspect| suspect.ends >= ENDS_MAX)?;
-        Some(suspect.entry)
+    /// The entries that are not to be tried again. Whoever asks sets them aside and says so, with [`Trial::set_aside`].
+    pub fn condemned(&self) -> impl Iterator<Item = &str> {
+        let ends = self.notes.ends.iter().filter(|(_, ends)| **ends >= ENDS_MAX);
+        ends.map(|(entry, _)| entry.as_str())
+    }
+
+    /// Pisted failed although something was set aside.
+    pub fn is_in_vain(&self) -> bool {
+        self.notes.is_in_vain
     }
 
     /// The entry is replayed next.
     pub fn replays(&mut self, entry: &[u8]) {
-        let entry = String::from_utf8_lossy(entry).into_owned();
-        let before = self.suspect.as_ref().filter(|suspect| suspect.entry == entry);
-        let ends = before.map_or(0, |suspect| suspect.ends) + 1;
-        self.note(&Suspect { ends, entry });
+        self.notes.replaying = Some(String::from_utf8_lossy(entry).into_owned());
+        self.write();
     }
 
-    /// All entries are replayed; what they lead to is done now.
+    /// All entries are replayed.
     pub fn replayed(&mut self) {
-        match self.suspect.clone() {
-            Some(Suspect { ends, entry }) => self.note(&Suspect { ends: ends + 1, entry }),
-            None => self.clear(),
-        }
+        self.notes.replaying = None;
+        self.write();
     }
 
-    /// Pisted fails; this entry was the last one.
+    /// The condemned entries are no longer in the journal.
+    pub fn set_aside(&mut self) {
+        self.notes.ends.retain(|_, ends| *ends < ENDS_MAX);
+        self.notes.is_set_aside = true;
+        self.write();
+    }
+
+    /// Pisted fails. Suspected is who was before or, in a journal without suspects, its last entry.
     pub fn failed(&mut self, last_entry: &[u8]) {
-        if self.suspect.is_none() {
-            let entry = String::from_utf8_lossy(last_entry).into_owned();
-            self.note(&Suspect { ends: 1, entry });
+        self.look_at_time();
+        let notes = &mut self.notes;
+        if notes.is_set_aside {
+            notes.is_in_vain = true;
+        } else {
+            let before = notes.ends.keys().next().cloned();
+            let entry = before.unwrap_or_else(|| String::from_utf8_lossy(last_entry).into_owned());
+            *notes.ends.entry(entry).or_default() += 1;
         }
+        self.write();
     }
 
     /// Once pisted has lived for a while, nothing is suspected any more.
     pub fn look_at_time(&mut self) {
-        if self.suspect.is_some() && self.began.elapsed() >= SURVIVED {
+        if self.began.elapsed() >= SURVIVED {
             self.survived();
         }
     }
 
     /// Nothing is suspected any more.
     pub fn survived(&mut self) {
-        if self.suspect.take().is_some() {
-            self.clear();
+        if self.notes != Notes::default() {
+            self.notes = Notes::default();
+            self.write();
         }
     }
 
-    fn note(&mut self, suspect: &Suspect) {
-        let text = serde_json::to_vec(suspect).expect("a text and a number");
+    fn write(&mut self) {
+        if self.notes == Notes::default() {
+            self.file = None;
+            // One that stays names entries that are long done.
+            let _ = fs::remove_file(&self.path);
+            return;
+        }
+        let text = serde_json::to_vec(&self.notes).expect("texts and numbers");
         if self.file.is_none() {
             let mut options = File::options();
             let options = options.create(true).write(true).truncate(false).mode(0o600);
@@ -104,21 +139,24 @@ impl Trial {
             let _ = file.set_len(text.len() as u64);
         }
     }
-
-    fn clear(&mut self) {
-        self.file = None;
-        // One that stays names an entry that is long done.
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(path: &Path, expected: Option<&str>) -> Trial {
-        let mut trial = Trial::open(path);
-        assert_eq!(trial.condemned().as_deref(), expected);
+    fn check(path: &Path, expected: &[&str]) -> Trial {
+        let trial = Trial::open(path);
+        assert_eq!(Vec::from_iter(trial.condemned()), expected);
+        trial
+    }
+
+    /// A start that comes to its end, of a journal with the entries `a` and `b`.
+    fn start(path: &Path) -> Trial {
+        let mut trial = check(path, &[]);
+        trial.replays(b"a");
+        trial.replays(b"b");
+        trial.replayed();
         trial
     }
 
@@ -127,14 +165,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trial");
         for entry in [&b"a"[..], b"b"] {
-            check(&path, None).replays(entry);
+            check(&path, &[]).replays(entry);
         }
-        let mut trial = check(&path, None);
+        let mut trial = check(&path, &[]);
         trial.replays(b"a");
         trial.replays(b"b");
-        let mut trial = check(&path, Some("b"));
+        // It stays so until it is set aside.
+        check(&path, &["b"]).replayed();
+        let mut trial = check(&path, &["b"]);
         trial.replays(b"a");
         trial.replayed();
+        trial.set_aside();
+        let mut trial = check(&path, &[]);
+        trial.survived();
         assert!(!path.exists());
     }
 
@@ -142,33 +185,43 @@ mod tests {
     fn a_failure_makes_the_last_entry_suspicious_and_another_one_condemns_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trial");
-        let mut trial = check(&path, None);
-        trial.replayed();
-        trial.failed(b"b");
-        let mut trial = check(&path, None);
-        trial.replays(b"a");
-        trial.replays(b"b");
-        trial.replayed();
+        start(&path).failed(b"b");
         // What programs said meanwhile is not why.
-        trial.failed(b"c");
-        check(&path, Some("b"));
+        start(&path).failed(b"c");
+        check(&path, &["b"]);
     }
 
     #[test]
-    fn whoever_lives_on_or_is_killed_condemns_nothing() {
+    fn whoever_lives_on_is_killed_or_does_not_start_condemns_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trial");
-        for _ in 0..3 {
-            let mut trial = check(&path, None);
-            trial.replays(b"a");
-            trial.replayed();
-        }
-        check(&path, None).failed(b"a");
-        let mut trial = check(&path, None);
-        trial.replays(b"a");
-        trial.replayed();
-        trial.survived();
-        check(&path, None);
+        start(&path);
         assert!(!path.exists());
+        start(&path).failed(b"b");
+        for _ in 0..5 {
+            start(&path);
+        }
+        start(&path).survived();
+        assert!(!path.exists());
+        start(&path).failed(b"b");
+        start(&path);
+    }
+
+    #[test]
+    fn nothing_else_is_suspected_when_pisted_fails_although_one_was_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trial");
+        start(&path).failed(b"b");
+        start(&path).failed(b"b");
+        check(&path, &["b"]).set_aside();
+        for _ in 0..3 {
+            start(&path).failed(b"a");
+            assert!(check(&path, &[]).is_in_vain());
+        }
+        start(&path).survived();
+        assert!(!check(&path, &[]).is_in_vain());
+        start(&path).failed(b"a");
+        start(&path).failed(b"a");
+        check(&path, &["a"]);
     }
 }

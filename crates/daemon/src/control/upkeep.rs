@@ -8,21 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Instant;
 
-use super::consumer::{Belongings, Consumer};
+use super::boards::Bell;
+use super::consumer::{Belongings, Consumer, Found};
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::host;
 use super::poll::Source;
 use super::waiting::Ended;
-use crate::link::{Domain, Failure, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
+use crate::link::{BellPlace, Domain, Failure, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::session::Pending;
 
 /// What an earlier pisted left, of both domains.
 #[derive(Debug)]
 pub struct Adopted {
     /// The programs' consumer, and what it has.
-    pub user: Option<(Consumer, Belongings)>,
+    pub user: Found<(Consumer, Belongings)>,
     /// The kernel's, if there is one that accepts.
-    pub kernel: io::Result<Option<Consumer>>,
+    pub kernel: io::Result<Found<Consumer>>,
 }
 
 impl Daemon {
@@ -33,11 +34,12 @@ impl Daemon {
     pub fn begin(&mut self, adopted: Adopted) -> io::Result<()> {
         self.take_over_kernel(adopted.kernel);
         let belongings = match adopted.user {
-            Some((consumer, belongings)) => {
+            Found::Living((consumer, belongings)) => {
                 self.take_over(Domain::User, consumer)?;
                 belongings
             }
-            None => {
+            gone => {
+                self.keepers.of_mut(Domain::User).remains.extend(gone.remains());
                 self.start_consumer(Domain::User)?;
                 Belongings::default()
             }
@@ -81,10 +83,13 @@ impl Daemon {
     }
 
     /// One that hangs in the kernel is no reason not to record programs.
-    fn take_over_kernel(&mut self, found: io::Result<Option<Consumer>>) {
+    fn take_over_kernel(&mut self, found: io::Result<Found<Consumer>>) {
         let taken = match found {
-            Ok(None) => Ok(()),
-            Ok(Some(consumer)) => self.take_over(Domain::Kernel, consumer),
+            Ok(Found::Living(consumer)) => self.take_over(Domain::Kernel, consumer),
+            Ok(gone) => {
+                self.keepers.of_mut(Domain::Kernel).remains.extend(gone.remains());
+                Ok(())
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = taken {
@@ -98,7 +103,31 @@ impl Daemon {
         let keeper = self.keepers.of_mut(domain);
         keeper.is_wanted = true;
         keeper.consumer = Some(consumer);
+        self.watch_consumer(domain);
         Ok(())
+    }
+
+    /// Has the loop told of a consumer's end. One that has just been started listens when it says the first thing.
+    fn watch_consumer(&mut self, domain: Domain) {
+        let consumer = &mut self.keepers.of_mut(domain).consumer;
+        if let Some(listening) = consumer.as_mut().and_then(Consumer::watch)
+            && let Err(error) = self.poll.add(listening, Source::ConsumerEnd(domain))
+        {
+            eprintln!("pisted: the {} is not watched: {error}", name(domain));
+        }
+    }
+
+    /// One that was killed while a disk hangs keeps its connection open.
+    pub(super) fn look_at_consumer(&mut self, domain: Domain) {
+        let has_ended = |daemon: &mut Daemon| {
+            let consumer = &mut daemon.keepers.of_mut(domain).consumer;
+            consumer.as_mut().is_some_and(Consumer::has_ended)
+        };
+        if has_ended(self) {
+            // What it said before.
+            self.serve_consumer(domain);
+            self.lose_consumer(domain);
+        }
     }
 
     fn end_when_closed(&mut self, session: SessionId, requests: Vec<RequestId>) {
@@ -115,7 +144,7 @@ impl Daemon {
         );
     }
 
-    pub(super) fn tell_consumer(&mut self, domain: Domain, message: ToConsumer) {
+    pub(super) fn tell_consumer(&mut self, domain: Domain, mut message: ToConsumer) {
         let keeper = self.keepers.of_mut(domain);
         if let Some(request) = message.request() {
             if let Some(why) = &keeper.hindrance {
@@ -124,16 +153,15 @@ impl Daemon {
             }
             keeper.unanswered.insert(request, message.clone());
         }
-        let memory = match &message {
-            ToConsumer::AddRingSet { key, .. } => match self.rings.get(key) {
-                Some(memory) => Some(memory.clone()),
-                None => return,
-            },
-            _ => None,
-        };
         if !keeper.is_wanted {
             keeper.is_wanted = true;
             self.try_to_start(domain);
+        }
+        let mut memory = None;
+        if let ToConsumer::AddRingSet { key, bell, .. } = &mut message {
+            let Some(rings) = self.rings.get(key) else { return };
+            memory = Some(rings.clone());
+            *bell = self.tell_board(*key);
         }
         // A new consumer is told everything.
         let Some(consumer) = &mut self.keepers.of_mut(domain).consumer else {
@@ -144,6 +172,14 @@ impl Daemon {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
             Err(_) => self.lose_consumer(domain),
         }
+    }
+
+    /// Tells the programs' consumer of the board that a ring set's bell is on, and says where that is.
+    fn tell_board(&mut self, key: RingSetKey) -> Option<BellPlace> {
+        let Bell { place, board } = self.boards.of(key)?.clone();
+        let consumer = self.keepers.of_mut(Domain::User).consumer.as_mut()?;
+        let message = ToConsumer::AddBoard { board: place.board };
+        consumer.send(&message, Some(board)).is_ok().then_some(place)
     }
 
     pub(super) fn poll_consumers_for_writing(&mut self) {
@@ -188,7 +224,8 @@ impl Daemon {
             ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {
                 self.machine.kernel_consumer_has(session, started);
             }
-            ToControl::AdoptedSession { .. } | ToControl::AdoptedRingSet { .. } | ToControl::Adopted { .. } => {}
+            ToControl::Adopted { .. } => self.watch_consumer(domain),
+            ToControl::AdoptedSession { .. } | ToControl::AdoptedRingSet { .. } => {}
         }
     }
 
@@ -196,7 +233,7 @@ impl Daemon {
         let keeper = self.keepers.of_mut(domain);
         if let Some(consumer) = keeper.consumer.take() {
             eprintln!("pisted: the {} is gone; starting a new one", name(domain));
-            consumer.bury();
+            keeper.remains.extend(consumer.bury());
             keeper.note_death();
             // The programs' records are in memory that only this process keeps: it goes on trying. The kernel keeps its own.
             if domain == Domain::Kernel && keeper.dies_again_and_again() {
@@ -215,9 +252,13 @@ impl Daemon {
         }
     }
 
-    /// Starts the consumers whose time has come.
+    /// Looks at those that nobody watches, and starts the consumers whose time has come.
     pub(super) fn replace_consumers(&mut self) {
         for domain in Domain::ALL {
+            let consumer = self.keepers.of(domain).consumer.as_ref();
+            if consumer.and_then(Consumer::next_look).is_some() {
+                self.look_at_consumer(domain);
+            }
             let planned = self.keepers.of(domain).planned();
             if planned.is_some_and(|planned| Instant::now() >= planned) {
                 self.replace_consumer(domain);
@@ -266,8 +307,9 @@ impl Daemon {
     }
 
     fn start_consumer(&mut self, domain: Domain) -> io::Result<()> {
-        self.keepers.of_mut(domain).begin();
-        let consumer = Consumer::start(domain, &self.places)?;
+        let keeper = self.keepers.of_mut(domain);
+        keeper.begin();
+        let consumer = Consumer::start(domain, &self.places, &keeper.predecessors())?;
         self.take_over(domain, consumer)
     }
 }

@@ -47,15 +47,16 @@ use crate::consumer::pace::{self, Pace};
 use crate::consumer::service::{self, Domain, Opening, refuse};
 use crate::consumer::stage::Again;
 use crate::link::ToConsumer;
+use crate::remains::Predecessors;
 
 /// Runs the kernel consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. What has to
 /// outlive it lies in the run folder.
 ///
 /// # Errors
 /// The listener is no such socket, or polling fails.
-pub fn run(listener: OwnedFd, run_folder: PathBuf) -> io::Result<()> {
+pub fn run(listener: OwnedFd, run_folder: PathBuf, predecessors: Predecessors) -> io::Result<()> {
     let kernel = Arc::<Mutex<Option<Arc<Kernel>>>>::default();
-    service::run(listener, move || Kernels::new(run_folder, kernel))
+    service::run(listener, predecessors, None, move || Kernels::new(run_folder, kernel))
 }
 
 /// What the thread of a session that records the kernel has.
@@ -169,7 +170,7 @@ impl Domain for Kernels {
         self.pace.as_ref().map(Pace::interval)
     }
 
-    fn descriptors<'a>(&self, session: &'a Session) -> Vec<BorrowedFd<'a>> {
+    fn descriptors<'a>(&'a self, session: &'a Session) -> Vec<BorrowedFd<'a>> {
         if !self.is_idle {
             return vec![];
         }

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 
 use piste_abi::PISTE_CHANNEL_COUNT_MAX;
 
+use super::catching_up::News;
 use super::channel::{Channel, ChannelSettings};
 use super::machine::{Machine, Pending};
 use super::refusal::{Refusal, nearest};
-use super::rules::{Levels, Rule, check_pattern};
+use super::rules::{ALL_PATTERN_COUNT_MAX, Levels, PATTERN_COUNT_MAX, Rule, check_pattern};
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name, check_same, settle};
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
@@ -179,13 +180,15 @@ impl Machine {
     /// Adds a rule for each pattern, or enables it again. The channel's number, and what to wait for.
     ///
     /// # Errors
-    /// No such channel, or a pattern is wrong: no rule is added then.
+    /// No such channel, a pattern is wrong, or they are too many: no rule is added then.
     pub fn enable_event(
         &mut self,
         session: SessionId,
         channel: Option<&str>,
         wanted: &RulesRequest,
     ) -> Result<(u32, Pending), Refusal> {
+        // Each rule has the exclusions for itself.
+        check_pattern_count(wanted.patterns.len().saturating_mul(1 + wanted.excluded.len()))?;
         wanted
             .patterns
             .iter()
@@ -194,21 +197,12 @@ impl Machine {
         if wanted.patterns.is_empty() {
             check_pattern("")?;
         }
-        let channel = match channel {
-            Some(name) => self.find_channel(session, name)?,
-            None => match self.find_channel(session, DEFAULT_CHANNEL) {
-                Ok(channel) => channel,
-                Err(_) => {
-                    let default = ChannelRequest {
-                        name: DEFAULT_CHANNEL.into(),
-                        ..ChannelRequest::default()
-                    };
-                    self.enable_channel(session, &default)?;
-                    self.session(session).channels.len() as u32 - 1
-                }
-            },
+        let known = match channel {
+            Some(name) => Some(self.find_channel(session, name)?),
+            None => self.find_channel(session, DEFAULT_CHANNEL).ok(),
         };
-        let mut rules = self.channel(session, channel).rules.clone();
+        let mut rules = known.map_or_else(Vec::new, |known| self.channel(session, known).rules.clone());
+        let earlier_count = pattern_count(&rules);
         for pattern in &wanted.patterns {
             let rule = Rule {
                 pattern: pattern.clone(),
@@ -221,7 +215,43 @@ impl Machine {
                 None => rules.push(rule),
             }
         }
+        check_pattern_count(pattern_count(&rules))?;
+        self.check_patterns_of_user(session, pattern_count(&rules) - earlier_count)?;
+        let channel = match known {
+            Some(known) => known,
+            None => {
+                let default = ChannelRequest {
+                    name: DEFAULT_CHANNEL.into(),
+                    ..ChannelRequest::default()
+                };
+                self.enable_channel(session, &default)?;
+                self.session(session).channels.len() as u32 - 1
+            }
+        };
         Ok((channel, self.set_rules(session, channel, rules)))
+    }
+
+    /// Whether the owner of a session may have so many patterns more.
+    fn check_patterns_of_user(&self, session: SessionId, more: usize) -> Result<(), Refusal> {
+        let user_of = |session: &Session| session.identity.owner.uid().unwrap_or(0);
+        let mut patterns = Holdings::default();
+        for (_, session) in self.sessions.iter() {
+            let of_channels = session.channels.iter().map(|channel| pattern_count(&channel.rules));
+            patterns.add(user_of(session), of_channels.sum());
+        }
+        let (users, user, limit) = (self.host.users, user_of(self.session(session)), ALL_PATTERN_COUNT_MAX);
+        if users.permit(&patterns, user, more, limit) {
+            return Ok(());
+        }
+        Err(Refusal::NoPermission {
+            what: format!("{more} patterns more"),
+            mend: format!(
+                "the rules of all sessions may have {limit}, exclusions included, {} those of one user, who has {}; use \
+                 patterns with `*`, or destroy a session",
+                users.share(user, limit),
+                patterns.of(user)
+            ),
+        })
     }
 
     /// Disables the rules with these patterns; with none, all rules.
@@ -234,6 +264,7 @@ impl Machine {
         channel: Option<&str>,
         patterns: &[String],
     ) -> Result<(u32, Pending), Refusal> {
+        check_pattern_count(patterns.len())?;
         let channel = self.find_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
         let mut rules = self.channel(session, channel).rules.clone();
         for pattern in patterns {
@@ -255,19 +286,17 @@ impl Machine {
     }
 
     fn set_rules(&mut self, session: SessionId, channel: u32, rules: Vec<Rule>) -> Pending {
-        self.forget_told();
         let earlier = self.channel(session, channel).rules.clone();
-        if rules != earlier {
-            self.record(Change::RulesSet {
-                session,
-                channel,
-                rules,
-            });
-            for program in self.programs_of(session) {
-                self.update(program, session, channel, &earlier);
-            }
+        if rules == earlier {
+            self.forget_told();
+            return self.wait_for_told(None);
         }
-        self.wait_for_told(None)
+        self.record(Change::RulesSet {
+            session,
+            channel,
+            rules,
+        });
+        self.announce(session, News::Rules { channel, earlier }, None)
     }
 
     /// Starts recording.
@@ -298,13 +327,9 @@ impl Machine {
 
     /// Lets the programs of a session record that was started.
     pub fn start_programs(&mut self, session: SessionId) -> Pending {
-        self.forget_told();
         // Before the ring sets, so that none of them is taken for one of a stopped session.
         let request = self.start_at_consumer(session);
-        for program in self.programs_of(session) {
-            self.attach(program, session);
-        }
-        self.wait_for_told(request)
+        self.announce(session, News::Started, request)
     }
 
     /// Stops recording, of the programs first: [`Machine::stop_kernel`] is next. The consumer's answer has the totals.
@@ -418,4 +443,22 @@ impl Machine {
     fn channel(&self, session: SessionId, channel: u32) -> &Channel {
         &self.session(session).channels[channel as usize]
     }
+}
+
+fn pattern_count(rules: &[Rule]) -> usize {
+    rules.iter().map(Rule::pattern_count).sum()
+}
+
+/// Whether a request, or a channel, can have so many patterns.
+pub(super) fn check_pattern_count(count: usize) -> Result<(), Refusal> {
+    if count <= PATTERN_COUNT_MAX {
+        return Ok(());
+    }
+    Err(Refusal::InvalidSetting {
+        setting: "number of patterns",
+        value: count.to_string(),
+        allowed: format!(
+            "{PATTERN_COUNT_MAX} in the rules of a channel, where each rule has its exclusions for itself"
+        ),
+    })
 }

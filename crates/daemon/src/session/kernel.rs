@@ -5,8 +5,9 @@
 //! of a session with its first kernel channel, not before. What it is told, and how recording starts and ends, is kernel_life.rs.
 
 use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Tracked};
+use serde::Serialize;
 
-use super::commands::DEFAULT_CHANNEL;
+use super::commands::{DEFAULT_CHANNEL, check_pattern_count};
 use super::kernel_settings::{check_same, settle};
 use super::machine::Machine;
 use super::refusal::{Refusal, nearest};
@@ -19,6 +20,9 @@ use crate::shares::Holdings;
 
 /// Channels that a session can have in the kernel. Each is a tracefs instance, with rings for every CPU.
 pub const KERNEL_CHANNEL_COUNT_MAX: usize = 32;
+
+/// Bytes that the rules of a channel, and what a session tracks, can have as JSON: the kernel consumer gets them in one message.
+pub const KERNEL_TEXT_BYTES_MAX: usize = 128 << 10;
 
 /// The streams of the state dump are files beside those of the channels.
 const STATE_DUMP: &str = "statedump";
@@ -145,31 +149,23 @@ impl Machine {
     /// number, and what to wait for, if the session records.
     ///
     /// # Errors
-    /// No such channel, or a text that can be no pattern: no rule is added then.
+    /// No such channel, a text that can be no pattern, or too many rules: no rule is added then.
     pub fn enable_kernel_event(
         &mut self,
         session: SessionId,
         channel: Option<&str>,
         wanted: Vec<Rule>,
     ) -> Result<(u32, Option<RequestId>), Refusal> {
+        check_rules_fit(&wanted)?;
         if wanted.is_empty() {
             check_pattern("")?;
         }
         wanted.iter().try_for_each(check_patterns)?;
-        let channel = match channel {
-            Some(name) => self.find_kernel_channel(session, name)?,
-            None => match self.find_kernel_channel(session, DEFAULT_CHANNEL) {
-                Ok(channel) => channel,
-                Err(_) => {
-                    let default = ChannelRequest {
-                        name: DEFAULT_CHANNEL.into(),
-                        ..ChannelRequest::default()
-                    };
-                    self.enable_kernel_channel(session, &default)?.0.stream_id
-                }
-            },
+        let known = match channel {
+            Some(name) => Some(self.find_kernel_channel(session, name)?),
+            None => self.find_kernel_channel(session, DEFAULT_CHANNEL).ok(),
         };
-        let mut rules = self.kernel_channel(session, channel).rules.clone();
+        let mut rules = known.map_or_else(Vec::new, |known| self.kernel_channel(session, known).rules.clone());
         for rule in wanted {
             match rules
                 .iter_mut()
@@ -179,6 +175,17 @@ impl Machine {
                 None => rules.push(rule),
             }
         }
+        check_rules_fit(&rules)?;
+        let channel = match known {
+            Some(known) => known,
+            None => {
+                let default = ChannelRequest {
+                    name: DEFAULT_CHANNEL.into(),
+                    ..ChannelRequest::default()
+                };
+                self.enable_kernel_channel(session, &default)?.0.stream_id
+            }
+        };
         Ok((channel, self.set_kernel_rules(session, channel, rules)))
     }
 
@@ -192,6 +199,7 @@ impl Machine {
         channel: Option<&str>,
         patterns: &[String],
     ) -> Result<(u32, Option<RequestId>), Refusal> {
+        check_pattern_count(patterns.len())?;
         let channel = self.find_kernel_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
         let state = self.kernel_channel(session, channel);
         let mut rules = state.rules.clone();
@@ -267,6 +275,34 @@ pub fn pattern(source: &EventSource) -> String {
         EventSource::Uprobe { name, .. } | EventSource::Kprobe { name, .. } => name.clone(),
         EventSource::Usdt { provider, probe, .. } => format!("{provider}:{probe}"),
     }
+}
+
+/// Whether rules are few and short enough for a channel of the kernel.
+///
+/// # Errors
+/// They are not.
+pub fn check_rules_fit(rules: &[Rule]) -> Result<(), Refusal> {
+    check_fits("size of the rules of a kernel channel", &rules)
+}
+
+/// Whether a session can be about so many things.
+///
+/// # Errors
+/// They are too many.
+pub fn check_tracked_fits(tracked: &Tracked) -> Result<(), Refusal> {
+    check_fits("size of the list of what to track", tracked)
+}
+
+fn check_fits(setting: &'static str, value: &impl Serialize) -> Result<(), Refusal> {
+    let bytes = serde_json::to_vec(value).map_or(usize::MAX, |text| text.len());
+    if bytes <= KERNEL_TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Refusal::InvalidSetting {
+        setting,
+        value: format!("{bytes} bytes"),
+        allowed: format!("{KERNEL_TEXT_BYTES_MAX} bytes"),
+    })
 }
 
 /// Names of probes are for [`piste_kernel::probe::check`].

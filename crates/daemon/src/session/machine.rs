@@ -2,9 +2,10 @@
 //! The state of pisted, and what its decisions lead to. Methods for the three kinds of input are in commands.rs, programs.rs
 //! and consumers.rs; each leaves its effects here, in order, for the daemon to carry out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
+use super::catching_up::CatchUp;
 use super::moves::Moves;
 use super::participants::Participants;
 use super::programs::Program;
@@ -12,7 +13,7 @@ use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
 use super::tracing_session::{Session, SessionState};
 use crate::link::{Clock, Domain, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
-use crate::shares::Users;
+use crate::shares::{Holdings, Users};
 
 /// Something to be done outside, in the order of the effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,10 +80,14 @@ pub struct Machine {
     pub(super) sessions: Sessions,
     /// The connected ones.
     pub(super) programs: BTreeMap<ProgramId, Program>,
+    /// Their events, by user.
+    pub(super) registered_events: Holdings,
     /// Ring sets of programs that are dead, which the consumer empties.
     pub(super) orphans: BTreeSet<RingSetKey>,
     /// Ring sets that their programs are to leave for others.
     pub(super) moves: Moves,
+    /// News that programs have yet to hear of, in the order in which they are told.
+    pub(super) catching_up: VecDeque<CatchUp>,
     /// What is known about a session beyond its state.
     notes: BTreeMap<SessionId, Notes>,
     effects: Vec<Effect>,
@@ -140,7 +145,9 @@ impl Machine {
             moves: Moves::of(&sessions),
             sessions,
             programs: BTreeMap::new(),
+            registered_events: Holdings::default(),
             orphans: BTreeSet::new(),
+            catching_up: VecDeque::new(),
             notes: BTreeMap::new(),
             effects: Vec::new(),
             told: BTreeSet::new(),
@@ -278,6 +285,11 @@ impl Machine {
     pub(super) fn next_token(&mut self) -> u64 {
         self.last_token += 1;
         self.last_token
+    }
+
+    /// Whether a program was told something that it has not been asked to confirm.
+    pub(super) fn is_told(&self, program: ProgramId) -> bool {
+        self.told.contains(&program)
     }
 
     /// What was told so far needs no confirmation.

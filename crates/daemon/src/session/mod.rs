@@ -4,6 +4,7 @@
 //! - [`machine`]: the state with the programs of now, and the effects; start here;
 //! - [`commands`], [`settings`]: what people ask;
 //! - [`programs`], [`offers`]: what programs say, and what they are told;
+//! - [`catching_up`]: news that reach many programs one after the other;
 //! - [`moves`]: programs that go over from one ring set to another;
 //! - [`consumers`]: what the consumer says, and what a new one is told;
 //! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
@@ -12,6 +13,7 @@
 //! - [`refusal`]: why something asked is not done;
 //! - [`participants`]: who took part in a session.
 
+pub mod catching_up;
 pub mod channel;
 pub mod commands;
 pub mod consumers;

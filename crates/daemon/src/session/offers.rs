@@ -30,15 +30,16 @@ pub const STATE_DUMP_PROVIDER: &str = "lttng_ust_statedump:";
 pub(super) type Blocks = Vec<(u32, Rc<EventBlock>)>;
 
 impl Machine {
-    /// Gives a program what an active session wants of its events.
-    pub(super) fn attach(&mut self, id: ProgramId, session: SessionId) {
+    /// Gives a program what an active session wants of its events; when `is_late`, it may have got some of it since the start.
+    pub(super) fn attach(&mut self, id: ProgramId, session: SessionId, is_late: bool) {
         let Some(program) = self.programs.get(&id) else { return };
         let blocks = program.blocks();
         self.take_part(id, session);
+        self.check_complete(id, session);
         self.note_unmatched(id, session, &blocks);
         for channel in self.channels_of(session) {
             // A channel that the program has was kept up to date while the session was stopped.
-            if self.ring_set_of(id, session, channel).is_none() {
+            if is_late || self.ring_set_of(id, session, channel).is_none() {
                 self.offer(id, session, channel, &blocks, &[]);
             }
         }
@@ -49,6 +50,7 @@ impl Machine {
     pub(super) fn update(&mut self, id: ProgramId, session: SessionId, channel: u32, earlier: &[Rule]) {
         let Some(program) = self.programs.get(&id) else { return };
         let blocks = program.blocks();
+        self.check_complete(id, session);
         if let Some(key) = self.ring_set_of(id, session, channel) {
             let gone = self.select(session, channel, &blocks, |event, wanted| {
                 !wanted && any_matches(earlier, event)
@@ -351,6 +353,8 @@ impl RingSet {
             stream_instance_base: self.stream_instance_base,
             vpid: self.vpid,
             pid: self.program.pid,
+            uid: self.user,
+            bell: None,
         }
     }
 }

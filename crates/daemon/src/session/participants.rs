@@ -43,9 +43,14 @@ impl Participants {
         }
     }
 
+    /// No more names of events are remembered.
+    pub fn has_enough_unmatched(&self) -> bool {
+        self.unmatched_events.len() >= EVENT_COUNT_MAX
+    }
+
     /// Remembers an event that no rule matched when it was seen.
     pub fn add_unmatched(&mut self, event: &str) {
-        if self.unmatched_events.len() < EVENT_COUNT_MAX && !self.unmatched_events.contains(event) {
+        if !self.has_enough_unmatched() && !self.unmatched_events.contains(event) {
             self.unmatched_events.insert(event.to_owned());
         }
     }

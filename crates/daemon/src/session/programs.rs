@@ -17,6 +17,9 @@ use crate::message::{Hello, ToProgram};
 pub const MODULE_COUNT_MAX: usize = 4096;
 /// Events that a program can have.
 pub const EVENT_COUNT_MAX: usize = 65_536;
+/// Events that all connected programs can have, of which one user's may have a share: when a session starts, or its rules change, each of
+/// them is compared with each pattern (catching_up.rs).
+pub const REGISTERED_EVENT_COUNT_MAX: usize = 4 << 20;
 /// Bytes that the descriptions of a program's events can have.
 pub const DESCRIPTION_BYTES_MAX: usize = 16 << 20;
 
@@ -43,6 +46,8 @@ pub struct Program {
     pub(super) undumped: BTreeSet<RingSetKey>,
     /// Its process ended before pisted saw it: it can be given nothing any more.
     has_ended: bool,
+    /// Why pisted does not know all of its events.
+    incomplete: Option<String>,
     /// Sessions in which it is not recorded, or not all of it.
     pub(super) not_recorded_in: BTreeSet<SessionId>,
     /// Sessions that it takes part in, and whether a rule matched one of its events.
@@ -64,6 +69,10 @@ impl Program {
             .flat_map(|block| &block.events)
     }
 
+    pub(super) fn event_count(&self) -> usize {
+        self.event_count
+    }
+
     pub(super) fn blocks(&self) -> Blocks {
         let modules = self.modules.iter();
         modules
@@ -79,7 +88,8 @@ impl Program {
 impl Machine {
     /// A program registers, or comes back. `start` is when its process started.
     pub fn hello(&mut self, id: ProgramId, uid: u32, start: u64, mut hello: Hello) {
-        self.bury_earlier_images(id, start);
+        self.bury_earlier_images(id, uid, start);
+        self.forget_program(id);
         let attached: BTreeSet<RingSetKey> = hello.attached.drain(..).collect();
         hello.attached = Vec::new();
         let known: BTreeSet<RingSetKey> = self.sessions.ring_sets_of(id).map(|(key, _)| key).collect();
@@ -98,6 +108,7 @@ impl Machine {
                 dumped: known.intersection(&attached).copied().collect(),
                 undumped: BTreeSet::new(),
                 has_ended: false,
+                incomplete: None,
                 not_recorded_in: BTreeSet::new(),
                 takes_part: BTreeMap::new(),
             },
@@ -119,13 +130,14 @@ impl Machine {
         }
     }
 
-    /// A process has one image at a time: what it was before, when that is not connected, is dead.
-    fn bury_earlier_images(&mut self, id: ProgramId, start: u64) {
+    /// A process has one image at a time: what it was before, when that is not connected, is dead. The user of a connection may not be that
+    /// of the process which has the number by now: such a program says nothing about others that started at the same time.
+    fn bury_earlier_images(&mut self, id: ProgramId, uid: u32, start: u64) {
         let earlier: BTreeSet<ProgramId> = self
             .sessions
             .ring_sets_of_process(id.pid)
             .filter(|(key, _)| !self.orphans.contains(key))
-            .filter(|(_, ring_set)| ring_set.program != id || ring_set.program_start != start)
+            .filter(|(_, ring_set)| ring_set.program_start != start || ring_set.program != id && ring_set.user == uid)
             .map(|(_, ring_set)| ring_set.program)
             .filter(|program| !self.programs.contains_key(program))
             .collect();
@@ -136,26 +148,19 @@ impl Machine {
 
     /// A program has these events.
     pub fn events(&mut self, id: ProgramId, module: u32, block: Rc<EventBlock>, bytes: usize) {
+        // A library may have none that can be described.
+        if block.events.is_empty() {
+            return;
+        }
+        if let Some(why) = self.limit_of(id, module, block.events.len(), bytes) {
+            return self.leave_out(id, &block, why);
+        }
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
-        let event_count = program.event_count + block.events.len();
-        let description_bytes = program.description_bytes + bytes;
-        let module_count = program.modules.len() + usize::from(!program.modules.contains_key(&module));
-        for (what, count, limit) in [
-            ("modules", module_count, MODULE_COUNT_MAX),
-            ("events", event_count, EVENT_COUNT_MAX),
-            ("bytes of event descriptions", description_bytes, DESCRIPTION_BYTES_MAX),
-        ] {
-            if count > limit {
-                program
-                    .findings
-                    .add(format!("it has more than {limit} {what}; the rest is not recorded"));
-                return;
-            }
-        }
-        program.event_count = event_count;
-        program.description_bytes = description_bytes;
+        self.registered_events.add(program.uid, block.events.len());
+        program.event_count += block.events.len();
+        program.description_bytes += bytes;
         let known = program.modules.entry(module).or_default();
         known.blocks.push(block.clone());
         known.description_bytes += bytes;
@@ -173,13 +178,68 @@ impl Machine {
         self.dump_state(id);
     }
 
+    /// Why a program cannot have so many events more.
+    fn limit_of(&self, id: ProgramId, module: u32, event_count: usize, bytes: usize) -> Option<String> {
+        let program = self.programs.get(&id)?;
+        let is_new = !program.modules.contains_key(&module);
+        let module_count = program.modules.len() + usize::from(is_new);
+        for (what, count, limit) in [
+            ("modules", module_count, MODULE_COUNT_MAX),
+            ("events", program.event_count + event_count, EVENT_COUNT_MAX),
+            (
+                "bytes of event descriptions",
+                program.description_bytes + bytes,
+                DESCRIPTION_BYTES_MAX,
+            ),
+        ] {
+            if count > limit {
+                return Some(format!("it has more than {limit} {what}; the rest is not recorded"));
+            }
+        }
+        let (users, uid, limit) = (self.host.users, program.uid, REGISTERED_EVENT_COUNT_MAX);
+        let is_permitted = users.permit(&self.registered_events, uid, event_count, limit);
+        (!is_permitted).then(|| {
+            let share = users.share(uid, limit);
+            format!("all programs may have {limit} events, {share} those of user {uid}; the rest is not recorded")
+        })
+    }
+
+    /// Events of a program are beyond a limit: it is incomplete where they are wanted.
+    fn leave_out(&mut self, id: ProgramId, block: &EventBlock, why: String) {
+        let Some(program) = self.programs.get_mut(&id) else {
+            return;
+        };
+        program.findings.add(why.clone());
+        program.incomplete = Some(why.clone());
+        for session in self.sessions_of(id) {
+            let channels = &self.session(session).channels;
+            let is_wanted =
+                |event: &EventDescription| channels.iter().any(|channel| channel.wants(&event.name, event.level));
+            if self.is_active(session) && block.events.iter().any(is_wanted) {
+                self.not_recorded(id, session, &why);
+            }
+        }
+    }
+
+    /// A session has other rules than before: nobody knows whether they match what was left out of a program.
+    pub(super) fn check_complete(&mut self, id: ProgramId, session: SessionId) {
+        let why = self.programs.get(&id).and_then(|program| program.incomplete.clone());
+        if let Some(why) = why
+            && self.records_programs(session)
+        {
+            self.not_recorded(id, session, &why);
+        }
+    }
+
     /// A program unloaded a library. It forgot what was enabled there by itself.
     pub fn module_gone(&mut self, id: ProgramId, module: u32) {
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
         if let Some(module) = program.modules.remove(&module) {
-            program.event_count -= module.blocks.iter().map(|block| block.events.len()).sum::<usize>();
+            let event_count = module.blocks.iter().map(|block| block.events.len()).sum();
+            self.registered_events.remove(program.uid, event_count);
+            program.event_count -= event_count;
             program.description_bytes -= module.description_bytes;
         }
     }
@@ -226,12 +286,13 @@ impl Machine {
         }
     }
 
-    /// Programs of a user could not register: nobody knows what they would have recorded, nor in which session.
+    /// A program could not register: nobody knows what it would have recorded, nor whether it is one of those that a session is about.
+    /// `why` is the same for all that could not for the same reason.
     pub fn not_registered(&mut self, why: &str) {
-        let is_of_programs = |session: &Session| session.state == SessionState::Active && !session.channels.is_empty();
-        let sessions = self.open_sessions().filter(|(_, session)| is_of_programs(session));
-        let sessions: Vec<SessionId> = sessions.map(|(id, _)| id).collect();
-        for session in sessions {
+        for session in self.open_session_ids() {
+            if !self.records_programs(session) {
+                continue;
+            }
             self.add_finding(
                 session,
                 format!("a program could not register and may be missing: {why}"),
@@ -247,12 +308,18 @@ impl Machine {
 
     /// The connection is gone. The program may live on, and come back.
     pub fn disconnected(&mut self, id: ProgramId) {
-        self.programs.remove(&id);
+        self.forget_program(id);
+    }
+
+    fn forget_program(&mut self, id: ProgramId) {
+        if let Some(program) = self.programs.remove(&id) {
+            self.registered_events.remove(program.uid, program.event_count);
+        }
     }
 
     /// The process is gone, or runs another executable.
     pub fn dead(&mut self, id: ProgramId) {
-        self.programs.remove(&id);
+        self.forget_program(id);
         let mut keys: Vec<RingSetKey> = self.sessions.ring_sets_of(id).map(|(key, _)| key).collect();
         keys.extend(self.leaving_of(id));
         for key in keys {
@@ -268,13 +335,22 @@ impl Machine {
         self.programs.get(&id).map(|program| &*program.hello.name)
     }
 
-    /// A connection was closed because of what the program did; says so in the sessions that it took part in.
+    /// A connection was closed because of what the program did, or others of its user; says so in the sessions that it took part in. What
+    /// it loads from now on is missing there, and, if it was not done with its registration, nobody knows what else.
     pub fn misbehaved(&mut self, id: ProgramId, what: &str) {
-        let Some(program) = self.programs.get(&id) else { return };
-        let what = format!("{} (pid {}) was disconnected: {what}", program.hello.name, id.pid);
         for session in self.sessions_of(id) {
-            if self.is_active(session) {
-                self.add_finding(session, what.clone());
+            if !self.records_programs(session) {
+                continue;
+            }
+            let Some(program) = self.programs.get_mut(&id) else {
+                return;
+            };
+            let told = format!("{} (pid {}) was disconnected: {what}", program.hello.name, id.pid);
+            let may_be_missing = !program.registered || program.takes_part.get(&session) == Some(&true);
+            let is_new = may_be_missing && program.not_recorded_in.insert(session);
+            self.add_finding(session, told);
+            if is_new {
+                self.record(Change::ProgramsNotRecorded { session, count: 1 });
             }
         }
     }
@@ -296,21 +372,19 @@ impl Machine {
         if state.state != SessionState::Active || !self.programs.contains_key(&id) {
             return;
         }
-        let events = blocks.iter().flat_map(|(_, block)| &block.events);
-        let unmatched: Vec<&str> = events
-            .filter(|event| {
-                !state
-                    .channels
-                    .iter()
-                    .any(|channel| channel.wants(&event.name, event.level))
-            })
-            .map(|event| &*event.name)
-            .filter(|name| !name.starts_with(STATE_DUMP_PROVIDER))
-            .collect();
-        let notes = self.notes_mut(session);
-        unmatched
-            .into_iter()
-            .for_each(|name| notes.participants.add_unmatched(name));
+        let mut participants = std::mem::take(&mut self.notes_mut(session).participants);
+        let channels = &self.session(session).channels;
+        for event in blocks.iter().flat_map(|(_, block)| &block.events) {
+            if participants.has_enough_unmatched() {
+                break;
+            }
+            let mut channels = channels.iter();
+            let is_wanted = channels.any(|channel| channel.wants(&event.name, event.level));
+            if !is_wanted && !event.name.starts_with(STATE_DUMP_PROVIDER) {
+                participants.add_unmatched(&event.name);
+            }
+        }
+        self.notes_mut(session).participants = participants;
     }
 
     /// Whether a session records.
@@ -318,6 +392,11 @@ impl Machine {
         self.sessions
             .get(session)
             .is_some_and(|session| session.state == SessionState::Active)
+    }
+
+    /// Whether a session records, and programs.
+    fn records_programs(&self, session: SessionId) -> bool {
+        self.is_active(session) && !self.channels_of(session).is_empty()
     }
 
     /// The sessions that a program belongs to.

@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// Longest pattern in bytes: that of the longest event name, with room for stars.
 pub const PATTERN_BYTES_MAX: usize = 512;
+/// Stars of a pattern: each is a search in every name.
+pub const STAR_COUNT_MAX: usize = 8;
+/// Patterns in the rules of a channel, those of exclusions included. Each event of each program is compared with all of them.
+pub const PATTERN_COUNT_MAX: usize = 512;
+/// The same of all channels of all sessions, of which one user may have a share: each event that registers is compared with those of every
+/// session.
+pub const ALL_PATTERN_COUNT_MAX: usize = 16 * PATTERN_COUNT_MAX;
 
 /// One rule of a channel. A channel records an event when one of its enabled rules matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +74,11 @@ impl Rule {
         self.enabled && matches(&self.pattern, name) && !self.excluded.iter().any(|excluded| matches(excluded, name))
     }
 
+    /// Patterns with which a name is compared.
+    pub fn pattern_count(&self) -> usize {
+        1 + self.excluded.len()
+    }
+
     /// Whether the two select the same events when enabled.
     pub fn selects_like(&self, other: &Rule) -> bool {
         self.pattern == other.pattern && self.excluded == other.excluded && self.levels == other.levels
@@ -100,6 +112,9 @@ pub fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
     }
     if pattern.len() > PATTERN_BYTES_MAX {
         return invalid(PATTERN_BYTES_MAX, "it is longer than 512 bytes");
+    }
+    if let Some((position, _)) = pattern.match_indices('*').nth(STAR_COUNT_MAX) {
+        return invalid(position, "it has more than 8 stars");
     }
     if let Some(position) = pattern.find(char::is_control) {
         return invalid(position, "event names hold no control characters");
@@ -154,5 +169,7 @@ mod tests {
         assert_eq!(position("order"), Err(5));
         assert_eq!(position("shop:\n"), Err(5));
         assert_eq!(position(&"*".repeat(513)), Err(512));
+        assert_eq!(position(&"*".repeat(8)), Ok(()));
+        assert_eq!(position(&"x*".repeat(20)), Err(17));
     }
 }

@@ -24,6 +24,7 @@ pub struct Program {
 #[derive(Debug)]
 pub enum Told {
     Channel(u32, OwnedFd),
+    Bell,
     Gone(u32),
     Enable(u32, Vec<(u32, u32, u32)>),
     Disable(u32, Vec<(u32, u32, u32)>),
@@ -63,7 +64,7 @@ impl Program {
         send(&self.socket, bytes, SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// The next message; `None` when pisted closed the connection.
+    /// The next message but for those about bells, which this program does not ring; `None` when pisted closed the connection.
     pub fn receive(&self) -> Option<Told> {
         let timeout = Timespec {
             tv_sec: super::PATIENCE.as_secs() as i64,
@@ -92,7 +93,10 @@ impl Program {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        Some(told(&buffer[..bytes], descriptor))
+        match told(&buffer[..bytes], descriptor) {
+            Told::Bell => self.receive(),
+            other => Some(other),
+        }
     }
 
     /// The messages up to the answer to a SYNC.
@@ -148,6 +152,7 @@ fn told(bytes: &[u8], descriptor: Option<OwnedFd>) -> Told {
     let token = || u64::from_ne_bytes(bytes[16..24].try_into().unwrap());
     match message.type_ {
         piste_abi::PISTE_MESSAGE_CHANNEL => Told::Channel(key(), descriptor.expect("the memory comes along")),
+        piste_abi::PISTE_MESSAGE_BELL => Told::Bell,
         piste_abi::PISTE_MESSAGE_CHANNEL_GONE => Told::Gone(key()),
         piste_abi::PISTE_MESSAGE_ENABLE => Told::Enable(key(), enabled(bytes)),
         piste_abi::PISTE_MESSAGE_DISABLE => Told::Disable(key(), enabled(bytes)),
@@ -181,6 +186,7 @@ pub fn names(told: &[Told]) -> Vec<String> {
     told.iter()
         .map(|message| match message {
             Told::Channel(key, _) => format!("channel {key}"),
+            Told::Bell => "bell".into(),
             Told::Gone(key) => format!("gone {key}"),
             Told::Enable(key, list) => format!("enable {key}{}", events(list)),
             Told::Disable(key, list) => format!("disable {key}{}", events(list)),

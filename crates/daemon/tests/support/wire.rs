@@ -13,7 +13,7 @@ pub fn hello(instance_id: u64, attached: &[u32], record_id: [u8; 16]) -> Vec<u8>
     process_name[..4].copy_from_slice(b"shop");
     let hello = piste_message_hello {
         message: header(piste_abi::PISTE_MESSAGE_HELLO),
-        version_major: 1,
+        version_major: piste_abi::PISTE_ABI_MAJOR as u16,
         version_minor: 0,
         struct_bytes: size_of::<piste_message_hello>() as u32,
         instance_id,

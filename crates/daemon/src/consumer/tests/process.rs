@@ -36,7 +36,7 @@ impl Process {
         listen(&listener, 4).unwrap();
         Process {
             folder,
-            thread: std::thread::spawn(move || super::super::run(listener)),
+            thread: std::thread::spawn(move || super::super::run(listener, crate::remains::Predecessors::default())),
         }
     }
 
@@ -114,6 +114,8 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
         key: 5,
         stream_instance_base: 0,
         vpid: 1,
+        uid: 0,
+        bell: None,
         pid: std::process::id() as i32,
     };
     link.send(&add, Some(std::sync::Arc::new(memory.try_clone().unwrap())))

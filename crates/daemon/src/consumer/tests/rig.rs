@@ -21,6 +21,7 @@ use super::super::ring_set::{Fullest, Life, Source};
 use super::super::service::{Opening, Recording};
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
+use super::super::stream::ProcessIds;
 use super::writer::Writer;
 use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
@@ -122,14 +123,14 @@ impl Rig {
         self.session = open(&self.output(), self.snapshot, &self.chunks, &self.outbox);
         self.describe();
         for (key, memory) in &self.memories {
-            self.session.add_ring_set(source(*key), memory).unwrap();
+            self.session.add_ring_set(source(*key), memory, None).unwrap();
         }
     }
 
     /// A program starts; its key is also its process id.
     pub(super) fn program(&mut self, key: u32) {
         let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
-        self.session.add_ring_set(source(key), &memory).unwrap();
+        self.session.add_ring_set(source(key), &memory, None).unwrap();
         self.memories.insert(key, memory);
     }
 
@@ -438,7 +439,11 @@ pub(super) fn number_class() -> EventClass {
 
 fn source(key: u32) -> Source {
     // No process has this id: the name of the program does not depend on the machine.
-    let program = Program::new(i32::MAX - key as i32, key as i32);
+    let program = Program::new(ProcessIds {
+        vpid: key as i32,
+        pid: i32::MAX - key as i32,
+        uid: 0,
+    });
     let stream_instance_base = 100 * u64::from(key);
     Source {
         key,

@@ -5,6 +5,7 @@ use piste_kernel::spec::{EventSource, Rule, Tracked};
 
 use super::*;
 use crate::link::Loss;
+use crate::session::kernel::check_tracked_fits;
 use crate::session::{Refusal, Starting};
 
 fn tracepoint(pattern: &str) -> Rule {
@@ -446,4 +447,32 @@ fn the_kernels_trace_is_another_one_on_the_same_clock() {
         ]
     );
     assert_eq!(trace.environment[0].1, Text("kernel".into()));
+}
+
+/// A message to the kernel consumer that is too long would not be sent.
+#[test]
+fn the_rules_of_a_kernel_channel_fit_into_one_message() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    machine.take_effects();
+    let rules = |name: &str, count| -> Vec<Rule> {
+        (0..count)
+            .map(|number| tracepoint(&format!("{name}_{number}")))
+            .collect()
+    };
+    let is_refused = |refused: Result<_, _>| matches!(refused, Err(Refusal::InvalidSetting { .. }));
+    assert!(is_refused(machine.enable_kernel_event(session, None, rules("a", 5000))));
+    assert_eq!(machine.take_effects(), [], "not even the channel is made");
+    machine.enable_kernel_event(session, None, rules("a", 800)).unwrap();
+    machine
+        .enable_kernel_event(session, None, rules("a", 800))
+        .expect("they are known");
+    assert!(is_refused(machine.enable_kernel_event(session, None, rules("b", 800))));
+    assert!(is_refused(machine.disable_kernel_event(
+        session,
+        None,
+        &vec!["a_1".into(); 5000]
+    )));
+    assert!(check_tracked_fits(&tracked(&[1_000_000; 1000])).is_ok());
+    assert!(check_tracked_fits(&tracked(&[1_000_000; 100_000])).is_err());
 }

@@ -4,6 +4,7 @@
 mod commands;
 mod consumers;
 mod kernel;
+mod limits;
 mod programs;
 mod rotation;
 
@@ -138,9 +139,7 @@ fn block(names: &[&str]) -> Rc<EventBlock> {
             vec![field.clone()]
         },
     };
-    Rc::new(EventBlock {
-        events: (0..).zip(names).map(event).collect(),
-    })
+    Rc::new(EventBlock::from((0..).zip(names).map(event).collect::<Vec<_>>()))
 }
 
 /// A session that records what the patterns match into the channel `default`. Its effects are taken.
@@ -221,6 +220,7 @@ fn show_message(message: &ToProgram) -> String {
             key,
             replaces: Some(replaced),
         } => format!("channel {key} for {replaced}"),
+        ToProgram::Bell { index } => format!("bell {index}"),
         ToProgram::ChannelGone { key } => format!("gone {key}"),
         ToProgram::Enable { key, events: list } => format!("enable {key} {}", events(list)),
         ToProgram::Disable { key, events: list } => format!("disable {key} {}", events(list)),
@@ -257,6 +257,7 @@ fn show_consumer(message: &ToConsumer) -> String {
         } => {
             format!("rings {session}/{stream_id} {key} of {pid} from {stream_instance_base}")
         }
+        ToConsumer::AddBoard { board } => format!("board {board}"),
         ToConsumer::ProgramGone { key } => format!("program gone {key}"),
         ToConsumer::RetireRingSet { key } => format!("retire {key}"),
         ToConsumer::Start { session, request } => format!("start {session} #{request}"),

@@ -373,9 +373,7 @@ fn one_users_programs_bring_no_more_classes_than_their_share() {
         level: 13,
         fields: vec![field(index)],
     };
-    let same_name = Rc::new(EventBlock {
-        events: (0..65_000).map(described).collect(),
-    });
+    let same_name = Rc::new(EventBlock::from((0..65_000).map(described).collect::<Vec<_>>()));
     machine.hello(ADA, 1000, 1, hello(&[]));
     machine.events(ADA, 1, same_name, 100);
     let count = |machine: &Machine| machine.session(session).channels[0].classes.len();
