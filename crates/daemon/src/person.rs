@@ -4,7 +4,8 @@
 //!
 //! Linux has ids for files of their own in each thread (`setfsuid(2)`): nobody can send signals to a thread that has those of another user.
 //! Writing takes them too: who is root, or has CAP_SYS_RESOURCE, fills the space that a file system keeps back for root, and passes over
-//! the quotas of others.
+//! the quotas of others. And it gives up all capabilities: the kernel drops only those for files with the ids, and CAP_SYS_PTRACE follows
+//! /proc/PID/root of any process.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -152,10 +153,12 @@ impl Person {
 }
 
 impl User {
-    /// Puts the user's ids in the place of those that the thread has, and returns what it was.
+    /// Puts the user's ids in the place of those that the thread has, takes all capabilities, and returns what it was.
     fn replace(&self) -> io::Result<Before> {
         let groups = getgroups()?.into_iter().map(Gid::as_raw).collect();
         let capabilities = capabilities(None)?;
+        // A thread that has entered already has none, and may not change its groups.
+        set_effective(capabilities.permitted)?;
         set_groups(&self.groups)?;
         let gid = setfsgid(self.gid.into()).as_raw();
         let uid = setfsuid(self.uid.into()).as_raw();
@@ -163,7 +166,7 @@ impl User {
             user: User { uid, gid, groups },
             capabilities,
         };
-        if fs_ids() != (self.uid, self.gid) || before.give_up_resources().is_err() {
+        if fs_ids() != (self.uid, self.gid) || set_effective(CapabilitySet::empty()).is_err() {
             before.put_back();
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -172,24 +175,15 @@ impl User {
 }
 
 impl Before {
-    /// The other capabilities that matter for files went with the ids.
-    fn give_up_resources(&self) -> io::Result<()> {
-        if !self.capabilities.effective.contains(CapabilitySet::SYS_RESOURCE) {
-            return Ok(());
-        }
-        let mut now = capabilities(None)?;
-        now.effective.remove(CapabilitySet::SYS_RESOURCE);
-        Ok(set_capabilities(None, now)?)
-    }
-
     fn put_back(&self) {
         let User { uid, gid, groups } = &self.user;
+        let raised = set_effective(self.capabilities.permitted);
         setfsuid((*uid).into());
         setfsgid((*gid).into());
         let groups = set_groups(groups);
         let capabilities = set_capabilities(None, self.capabilities);
         assert!(
-            groups.is_ok() && capabilities.is_ok() && fs_ids() == (*uid, *gid),
+            raised.is_ok() && groups.is_ok() && capabilities.is_ok() && fs_ids() == (*uid, *gid),
             "what a thread was it can be again"
         );
     }
@@ -206,6 +200,12 @@ impl Drop for Entered {
 /// Nobody has the highest number: nothing is set, and what there is comes back.
 fn fs_ids() -> (u32, u32) {
     (setfsuid(u32::MAX.into()).as_raw(), setfsgid(u32::MAX.into()).as_raw())
+}
+
+/// A thread may take back whatever of its permitted capabilities it gave up.
+fn set_effective(effective: CapabilitySet) -> io::Result<()> {
+    let now = capabilities(None)?;
+    Ok(set_capabilities(None, CapabilitySets { effective, ..now })?)
 }
 
 fn set_groups(groups: &[u32]) -> io::Result<()> {
@@ -279,17 +279,23 @@ mod tests {
             groups: vec![7],
         }));
         let groups = getgroups().unwrap();
+        let effective = || capabilities(None).unwrap().effective;
+        let before = effective();
+        assert!(!before.is_empty());
         {
             let _as_owner = owner.enter().unwrap();
+            assert!(effective().is_empty());
             fs::write(path("own"), "text").unwrap();
             // One within the other.
             assert_eq!(owner.read(&path("own")).unwrap(), b"text");
+            assert!(effective().is_empty());
             assert!(fs::write(path("roots"), "").is_err());
             assert!(owner.read(&path("roots")).is_err());
-            let before = Person::default().read(&path("roots"));
-            assert!(before.is_err(), "the user who runs pisted adds nothing");
+            let read = Person::default().read(&path("roots"));
+            assert!(read.is_err(), "the user who runs pisted adds nothing");
         }
         assert_eq!((fs_ids(), getgroups().unwrap()), ((0, 0), groups));
+        assert_eq!(effective(), before);
         assert_eq!(fs::metadata(path("own")).unwrap().uid(), 65534);
         assert_eq!(fs::read_to_string(path("roots")).unwrap(), "precious");
     }

@@ -39,17 +39,38 @@ pub struct Disk {
 impl Disk {
     /// One of so many bytes, of which so many per cent are kept for root. `None`, once said why, where there can be none.
     pub fn new(place: &Workplace, bytes: u64, reserved_percent: u32) -> Option<Disk> {
+        Disk::made(place, bytes, &["-m", &reserved_percent.to_string()], &[])
+    }
+
+    /// One of so many bytes, of which a user may have so many. `None`, once said why, where there can be none.
+    pub fn with_quota(place: &Workplace, bytes: u64, uid: u32, quota_bytes: u64) -> Option<Disk> {
+        let disk = Disk::made(
+            place,
+            bytes,
+            &["-O", "quota", "-E", "quotatype=usrquota"],
+            &["-o", "usrquota"],
+        )?;
+        let (uid, quota_kib) = (uid.to_string(), (quota_bytes >> 10).to_string());
+        let limits = ["-u", &uid, "0", &quota_kib, "0", "0", text(&disk.folder)];
+        if !run("setquota", &limits) {
+            println!("skipped: quotas cannot be set here (setquota)");
+            return None;
+        }
+        Some(disk)
+    }
+
+    fn made(place: &Workplace, bytes: u64, mkfs_options: &[&str], mount_options: &[&str]) -> Option<Disk> {
         let (file, folder) = (place.path("disk.memory"), place.path("disk"));
         let made = File::create(&file).and_then(|file| file.set_len(bytes));
         made.and_then(|()| std::fs::create_dir(&folder))
             .expect("files can be made there");
         let device = LoopDevice::of(place, &file)?;
-        let reserved = reserved_percent.to_string();
-        let mkfs = ["-q", "-m", &reserved, &device.0];
-        for (program, arguments) in [("mkfs.ext4", &mkfs[..]), ("mount", &[&device.0, text(&folder)][..])] {
-            let done = place.run(program, arguments);
+        let mkfs = [&["-q"], mkfs_options, &[&device.0]].concat();
+        let mount = [mount_options, &[&device.0, text(&folder)]].concat();
+        for (program, arguments) in [("mkfs.ext4", mkfs), ("mount", mount)] {
+            let done = place.run(program, &arguments);
             if !done.success() {
-                println!("skipped: there can be no ext4 here: {done}");
+                println!("skipped: there can be no such ext4 here: {done}");
                 return None;
             }
         }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Disks that hang: the session that writes to one waits, and nobody else does.
 
+use std::time::{Duration, Instant};
+
 use piste_suite::Workplace;
+use piste_suite::build_tree::binary;
 use piste_suite::disk::Disk;
-use piste_suite::process::wait_until;
+use piste_suite::process::{exists, send, wait_until};
 use piste_suite::report::text;
+use rustix::process::Signal;
 use serde_json::Value;
 
 const EVENTS: u64 = 200_000;
@@ -81,4 +85,147 @@ fn a_disk_that_hangs_holds_up_its_session_alone() {
         "{ended:#}"
     );
     assert!(sum(&ended, "events") >= EVENTS, "{ended:#}");
+}
+
+/// As long as nobody may be held up: less than anything here waits for what hangs, and more than anything takes on a busy computer.
+const SOON: Duration = Duration::from_millis(2500);
+#[test]
+fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
+    let place = Workplace::new();
+    let Some(disk) = Disk::new(&place, 256 << 20, 0) else {
+        return;
+    };
+    let program = place.program("count.c");
+    begin(&place, "held", text(&disk.folder.join("trace")), "2");
+    begin(&place, "free", text(&place.path("free")), "64");
+    let count = |events: u64| _ = place.run(&program, &["1", &events.to_string()]).expect_success();
+    count(EVENTS);
+    let frozen = disk.freeze();
+    let (mut expected, mut first) = (EVENTS, None);
+    // The second time the one that waits for the first is killed too; the third time pisted as well.
+    for kill in 0..3 {
+        count(EVENTS);
+        wait_until("a thread hangs", || {
+            status(&place, "held")["findings"].to_string().contains("waiting for")
+        });
+        wait_until("the other session is written", || {
+            sum(&status(&place, "free"), "events") == expected + EVENTS
+        });
+        let consumer = place.consumer();
+        let first = *first.get_or_insert(consumer);
+        let began = Instant::now();
+        send(consumer, Signal::KILL);
+        if kill == 2 {
+            place.kill_pisted();
+            place.start_pisted();
+        }
+        wait_until("its main thread is dead", || is_dead(consumer));
+        let next = place.consumer();
+        let command = std::fs::read(format!("/proc/{next}/cmdline")).expect("it runs");
+        let after = format!("--after\0{first}\0");
+        let after = after.as_bytes();
+        assert!(
+            command.windows(after.len()).any(|part| part == after),
+            "it waits for the thread that hangs"
+        );
+        count(EVENTS);
+        expected += 2 * EVENTS;
+        wait_until("the other session goes on", || {
+            sum(&status(&place, "free"), "events") == expected
+        });
+        assert!(began.elapsed() < ADOPT_TIMEOUT, "{:?}", began.elapsed());
+        assert!(kill > 0 || exists(consumer), "a thread of it hangs");
+    }
+    drop(frozen);
+    wait_until("the session goes on, and nobody is told that it waits", || {
+        !status(&place, "held")["findings"].to_string().contains("waiting for")
+    });
+    let ended = place.piste_json(&["destroy", "free"]);
+    assert_eq!(sum(&ended, "discarded_events"), 0, "{ended:#}");
+    let trace = piste_suite::Trace::at(place.path("free"));
+    assert_eq!(trace.event_count(), expected);
+    // What was taken over in the middle of a write is neither damaged nor there twice.
+    let ended = place.piste_json(&["destroy", "held"]);
+    let trace = piste_suite::Trace::at(disk.folder.join("trace"));
+    assert_eq!(sum(&ended, "events"), trace.event_count(), "{ended:#}");
+    assert!(trace.event_count() > 0, "{ended:#}");
+}
+
+/// How long a new pisted would wait for a consumer that it takes to be alive.
+const ADOPT_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_pisted_that_ends_while_a_disk_hangs_is_replaced() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let place = Workplace::new();
+        let Some(disk) = Disk::new(&place, 64 << 20, 0) else {
+            return;
+        };
+        let program = place.program("count.c");
+        begin(&place, "free", text(&place.path("free")), "64");
+        let pisted = place.pisted();
+        let frozen = disk.freeze();
+        let output = disk.folder.join("trace");
+        let mut creating = place.start(binary("piste"), &["create", "held", "-o", text(&output)]);
+        wait_until("a thread hangs", || hangs(pisted));
+
+        let began = Instant::now();
+        send(pisted, signal);
+        wait_until("a new one answers", || {
+            let listed = place.piste(&["--json", "list"]);
+            listed.success() && place.pisted() != pisted
+        });
+        assert!(exists(pisted), "a thread of it hangs");
+        assert!(began.elapsed() < 2 * SOON, "{:?}", began.elapsed());
+        let began = Instant::now();
+        place.run(&program, &["1", "1000"]).expect_success();
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        let ended = place.piste_json(&["destroy", "free"]);
+        assert_eq!(sum(&ended, "events"), 1000, "{ended:#}");
+        drop(frozen);
+        creating.finish();
+        wait_until("the old one is gone", || !exists(pisted));
+    }
+}
+
+/// Whether the main thread of a process has ended.
+fn is_dead(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// Whether a thread of a process sleeps so that nothing wakes it but what it waits for.
+fn hangs(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    let mut states = stats.filter_map(|stat| stat.rsplit(") ").next().map(|rest| rest.starts_with('D')));
+    states.any(|is_waiting| is_waiting)
+}
+
+#[test]
+fn a_chunk_that_is_not_begun_before_its_session_ends_leaves_no_folder() {
+    let place = Workplace::new();
+    let Some(disk) = Disk::new(&place, 64 << 20, 0) else {
+        return;
+    };
+    let output = disk.folder.join("trace");
+    begin(&place, "held", text(&output), "2");
+    place.run(place.program("count.c"), &["1", "1000"]).expect_success();
+    let pisted = place.pisted();
+    let frozen = disk.freeze();
+    let mut rotating = place.start(binary("piste"), &["rotate", "held"]);
+    wait_until("the folder is being made", || hangs(pisted));
+    assert_eq!(place.piste(&["rotate", "held"]).status, 1, "one at a time");
+    let mut destroying = place.start(binary("piste"), &["destroy", "held"]);
+    wait_until("it is being destroyed", || {
+        !place.piste(&["rotate", "held"]).stderr.contains("rotat")
+    });
+    drop(frozen);
+    assert!(!rotating.finish().success());
+    destroying.finish().expect_success();
+    assert!(!output.join("archives").exists());
 }

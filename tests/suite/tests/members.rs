@@ -10,6 +10,7 @@ use std::process::Command;
 use piste_suite::disk::Disk;
 use piste_suite::process::Finished;
 use piste_suite::{Trace, Workplace, kernel, process};
+use serde_json::json;
 
 const NOBODY: u32 = 65534;
 const GROUP: u32 = 65533;
@@ -61,6 +62,23 @@ impl Open<'_> {
 
     fn piste(&self, arguments: &[&str]) -> Finished {
         self.member(&self.piste, arguments)
+    }
+
+    /// What pisted says of the functions of a binary, to a member who does not ask by the command, which looks itself first.
+    fn symbols(&self, binary: &str) -> String {
+        let parameters = json!({"binary": binary, "kind": "symbol"});
+        let call = json!({"method": "dev.piste.Control.ListProbePlaces", "parameters": parameters});
+        let ask = "import socket, sys
+control = socket.socket(socket.AF_UNIX)
+control.connect(sys.argv[1])
+control.sendall(sys.argv[2].encode() + b'\\0')
+answer = b''
+while not answer.endswith(b'\\0'):
+    answer += control.recv(65536)
+print(answer[:-1].decode())";
+        let control = self.place.run_folder().join("control.sock");
+        let asked = self.member("/usr/bin/python3", &["-c", ask, text(&control), &call.to_string()]);
+        asked.expect_success().stdout.clone()
     }
 }
 
@@ -141,8 +159,45 @@ fn member_leads_pisted_to_no_file_of_others() {
     }
 }
 
-/// What a file system keeps for root is for nobody whom root's pisted serves. Nor do quotas end where pisted writes, which needs
-/// a kernel that has them.
+/// Whoever has this may use what a file system keeps for root, and more than quotas allow.
+fn say_whether_root_is_above_limits() {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel's text");
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|held| u64::from_str_radix(held.trim(), 16).ok());
+    if held.expect("a number") >> CAP_SYS_RESOURCE & 1 == 0 {
+        println!("skipped: that pisted gives up CAP_SYS_RESOURCE, which root does not have here");
+    }
+}
+
+/// Records more than the disk has for the member.
+fn record_too_much(open: &Open<'_>, disk: &Disk) -> Finished {
+    let (program, trace) = (open.place.program("count.c"), disk.folder.join("trace"));
+    let record = ["record", "-u", "count:*", "-o", text(&trace), "--"];
+    open.piste(&[&record[..], &[text(&program), "1", "3000000"]].concat())
+}
+
+#[test]
+fn a_members_trace_takes_no_more_than_the_members_quota() {
+    const QUOTA_BYTES: u64 = 8 << 20;
+    let place = Workplace::new();
+    let Some(open) = open(&place) else { return };
+    let Some(disk) = Disk::with_quota(&place, 64 << 20, NOBODY, QUOTA_BYTES) else {
+        return;
+    };
+    say_whether_root_is_above_limits();
+    fs::set_permissions(&disk.folder, Permissions::from_mode(0o777)).expect("it is ours");
+    let recorded = record_too_much(&open, &disk);
+    assert!(recorded.stderr.contains("Disk quota exceeded"), "{recorded}");
+    let files = all(&disk.folder.join("trace"));
+    let used: u64 = files
+        .iter()
+        .map(|path| fs::metadata(path).expect("it is there").blocks() * 512)
+        .sum();
+    assert!(used > QUOTA_BYTES / 2 && used <= QUOTA_BYTES, "{used} bytes");
+}
+
+/// What a file system keeps for root is for nobody whom root's pisted serves.
 #[test]
 fn a_members_trace_takes_nothing_of_what_a_disk_keeps_for_root() {
     let place = Workplace::new();
@@ -150,6 +205,7 @@ fn a_members_trace_takes_nothing_of_what_a_disk_keeps_for_root() {
     let Some(disk) = Disk::new(&place, 64 << 20, 40) else {
         return;
     };
+    say_whether_root_is_above_limits();
     fs::set_permissions(&disk.folder, Permissions::from_mode(0o777)).expect("it is ours");
     let space = || rustix::fs::statvfs(&disk.folder).expect("it is mounted");
     let filled = format!("of={}", text(&disk.folder.join("filled")));
@@ -159,9 +215,7 @@ fn a_members_trace_takes_nothing_of_what_a_disk_keeps_for_root() {
     let kept = before.f_bfree - before.f_bavail;
     assert!(kept * before.f_frsize > 16 << 20, "{kept} blocks are kept for root");
 
-    let (program, trace) = (place.program("count.c"), disk.folder.join("trace"));
-    let record = ["record", "-u", "count:*", "-o", text(&trace), "--"];
-    let recorded = open.piste(&[&record[..], &[text(&program), "1", "3000000"]].concat());
+    let recorded = record_too_much(&open, &disk);
     assert!(recorded.stderr.contains("No space left on device"), "{recorded}");
     let left = space().f_bfree;
     // Folders grow by blocks that are anybody's.
@@ -273,6 +327,35 @@ fn member_learns_no_names_of_what_the_member_may_not_read() {
     hide(&program);
     expect_denied(&list(&program, "--symbols"));
     expect_denied(&list(&program, "--usdt"));
+}
+
+/// The kernel lets whoever may debug a process go through these, whoever may enter the folders there.
+#[test]
+fn the_ways_through_proc_are_those_of_the_member() {
+    let place = Workplace::new();
+    let Some(open) = open(&place) else { return };
+    // A folder of the member's, in one that only root may enter.
+    let (vault, program) = (place.path("vault"), place.program("probed.c"));
+    let shelf = vault.join("shelf");
+    fs::create_dir_all(&shelf).expect("folders can be made there");
+    chown(&shelf, Some(NOBODY), Some(NOBODY)).expect("it is ours");
+    fs::copy(&program, shelf.join("probed")).expect("it can be copied");
+    hide(&vault);
+    let roots = process::Running::start(place.command("sleep").arg("infinity").current_dir(&shelf));
+    let through = |way: &str| format!("/proc/{}/{way}", roots.pid());
+
+    for (way, path) in [
+        ("cwd", "trace".to_owned()),
+        ("root", text(&open.home().join("trace"))[1..].to_owned()),
+    ] {
+        expect_denied(&open.piste(&["create", "x", "-o", &through(&format!("{way}/{path}"))]));
+    }
+    for way in ["cwd/probed", &format!("root{}", program.display()), "exe"] {
+        let asked = open.symbols(&through(way));
+        assert!(asked.contains("Permission denied"), "{asked}");
+    }
+    assert!(open.symbols(text(&program)).contains("work"));
+    assert_eq!(all(&shelf).len(), 2, "the folder itself and the program");
 }
 
 #[test]

@@ -72,18 +72,18 @@ impl Machine<'_> {
     }
 
     fn command_of_user(&self, program: &Path, arguments: &[&str]) -> Command {
+        self.command_of_user_with(&[], program, arguments)
+    }
+
+    /// With more options of setpriv.
+    fn command_of_user_with(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Command {
         let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
         // setpriv itself still has root's capabilities when it becomes another program, so that may not be the one.
-        let prefix = [
-            "setpriv",
-            &ids[0],
-            &ids[1],
-            "--clear-groups",
-            "sh",
-            "-c",
-            "exec \"$0\" \"$@\"",
-        ];
-        self.command(&prefix, program, arguments)
+        let (begin, end) = (
+            ["setpriv", &ids[0], &ids[1], "--clear-groups"],
+            ["sh", "-c", "exec \"$0\" \"$@\""],
+        );
+        self.command(&[&begin, options, &end].concat(), program, arguments)
     }
 
     /// What a command of root's says, without the line's end.
@@ -113,18 +113,37 @@ fn modes(trace: &Path) -> Vec<String> {
         .collect()
 }
 
+/// What `security.capability` says of a file that gives cap_net_bind_service (bit 10): version 2, effective; permitted, inheritable.
+const FILE_CAPABILITIES: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+
 #[test]
 fn a_program_with_raised_rights_obeys_root_only() {
     let place = Workplace::new();
     let Some(machine) = machine(&place) else { return };
     let (piste, usual) = (place.path("bin/piste"), place.path("privileges"));
     Compilation::of(&["privileges.c"]).linked_statically().link(&usual);
-    let raised = place.path("raised");
-    fs::copy(&usual, &raised).expect("it can be copied");
-    fs::set_permissions(&raised, Permissions::from_mode(0o4755)).expect("it is ours");
-    let unreadable = place.path("unreadable");
-    fs::copy(&usual, &unreadable).expect("it can be copied");
-    fs::set_permissions(&unreadable, Permissions::from_mode(0o711)).expect("it is ours");
+    let copy = |name: &str, mode: u32| {
+        let program = place.path(name);
+        fs::copy(&usual, &program).expect("it can be copied");
+        fs::set_permissions(&program, Permissions::from_mode(mode)).expect("it is ours");
+        program
+    };
+    let (raised, of_group, unreadable) = (
+        copy("raised", 0o4755),
+        copy("of-group", 0o2755),
+        copy("unreadable", 0o711),
+    );
+    let capable = copy("capable", 0o755);
+    let capabilities = FILE_CAPABILITIES.map(u32::to_le_bytes).concat();
+    rustix::fs::setxattr(
+        &capable,
+        "security.capability",
+        &capabilities,
+        rustix::fs::XattrFlags::CREATE,
+    )
+    .expect("files can have capabilities there");
+    // As systemd does for AmbientCapabilities=.
+    let ambient = ["--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service"];
 
     // The user's own daemon sees the program that is the user's, before and after.
     let home = place.path("home");
@@ -135,7 +154,10 @@ fn a_program_with_raised_rights_obeys_root_only() {
     let run_all = || {
         machine.user(&usual, &["keep"]).expect_success();
         machine.user(&raised, &["keep"]).expect_success();
+        machine.user(&of_group, &["keep"]).expect_success();
+        machine.user(&capable, &["keep"]).expect_success();
         machine.user(&unreadable, &["keep"]).expect_success();
+        process::run(&mut machine.command_of_user_with(&ambient, &usual, &["keep"])).expect_success();
         machine.root(&usual, &["drop", &USER.to_string()]).expect_success();
         machine.user(&usual, &["keep"]).expect_success();
     };
@@ -147,7 +169,17 @@ fn a_program_with_raised_rights_obeys_root_only() {
     start(|arguments| machine.root(&piste, arguments), &of_root);
     run_all();
     machine.root(&piste, &["destroy"]).expect_success();
-    let all = ["usual", "raised", "usual", "dropped", "child of dropped", "usual"];
+    let all = [
+        "usual",
+        "raised",
+        "other group",
+        "capable",
+        "usual",
+        "capable",
+        "dropped",
+        "child of dropped",
+        "usual",
+    ];
     assert_eq!(modes(&of_root), all);
 }
 
@@ -165,10 +197,11 @@ fn a_program_that_ran_before_the_first_pisted_of_root_is_recorded_by_it_and_by_t
     });
     assert_eq!(machine.ask("stat", &["-c", "%u", STATE]), USER.to_string());
 
+    // `None` while one dies that was to answer.
     let pisted = || {
         let version = machine.root(&piste, &["--json", "version"]);
-        let version: Value = serde_json::from_str(&version.expect_success().stdout).expect("JSON");
-        version["pisted"]["pid"].clone()
+        let version: Option<Value> = serde_json::from_str(&version.stdout).ok();
+        version.map(|version| version["pisted"]["pid"].clone())
     };
     for round in ["first", "second"] {
         let output = place.path(round);
@@ -181,11 +214,60 @@ fn a_program_that_ran_before_the_first_pisted_of_root_is_recorded_by_it_and_by_t
         wait_until("the events are disabled", || puppet.ask("enabled").is_empty());
 
         machine
-            .root(Path::new("kill"), &["-9", &pisted().to_string()])
+            .root(Path::new("kill"), &["-9", &pisted().expect("one runs").to_string()])
             .expect_success();
-        wait_until("pisted is dead", || pisted().is_null());
+        wait_until("pisted is dead", || pisted() == Some(Value::Null));
     }
     puppet.finish().expect_success();
+}
+
+/// logind removes the files of a user who logs out; others put there what no program can wait on.
+#[test]
+fn a_program_whose_state_page_went_finds_the_first_pisted_of_root() {
+    const STATE: &str = "/dev/shm/piste-state-0";
+    let place = Workplace::new();
+    let Some(machine) = machine(&place) else { return };
+    let (piste, program) = (place.path("bin/piste"), place.path("puppet"));
+    Compilation::of(&["puppet.c"]).linked_statically().link(&program);
+    let of_user = |words: &str| {
+        machine.user(Path::new("sh"), &["-ec", words]).expect_success();
+    };
+    let start_puppet = || Running::start(machine.command_of_user(&program, &[]).stdin(Stdio::piped()));
+    let spoil = [
+        format!("rm {STATE}; ln -s /nowhere {STATE}"),
+        format!("rm {STATE}; mkdir {STATE}"),
+        format!("rm {STATE}; : >{STATE}; chmod 000 {STATE}"),
+        format!("ln {STATE} {STATE}.too"),
+        format!("rm -f {STATE}"),
+    ];
+    let mut puppets = vec![];
+    for words in &spoil {
+        // One that waits already, and one that finds nothing to wait on.
+        let mut early = start_puppet();
+        early.ask("enabled");
+        wait_until("the program waits for root's pisted", || {
+            machine.root(Path::new("test"), &["-s", STATE]).success()
+        });
+        of_user(words);
+        let mut late = start_puppet();
+        late.ask("enabled");
+        puppets.extend([early, late]);
+        if !words.contains("rm -f") {
+            of_user(&format!("rm -rf {STATE}"));
+        }
+    }
+    of_user(&format!("ln -sfn /nowhere {STATE}"));
+    let output = place.path("trace");
+    start(|arguments| machine.root(&piste, arguments), &output);
+    for puppet in &mut puppets {
+        assert_eq!(puppet.ask("wait"), "done");
+        assert_eq!(puppet.ask("record 1"), "done");
+    }
+    machine.root(&piste, &["destroy"]).expect_success();
+    assert_eq!(
+        Trace::at(output).counts().get("shop:order"),
+        Some(&(puppets.len() as u64))
+    );
 }
 
 #[test]

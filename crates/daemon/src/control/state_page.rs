@@ -16,10 +16,12 @@ pub fn announce(path: &Path) -> io::Result<()> {
     let Page { file, replaced } = open(path)?;
     change(&file)?;
     // Who waits on the old one looks for the new one, which is there by now.
-    if let Some(replaced) = replaced {
-        change(&replaced)?;
+    let Some(replaced) = replaced else { return Ok(()) };
+    // What still has a name is another file that somebody linked here: nothing is written to it.
+    match replaced.metadata()?.nlink() {
+        0 => change(&replaced),
+        _ => Ok(piste_ring::wake_state_page(&replaced).map(drop)?),
     }
-    Ok(())
 }
 
 /// The page, and the one in whose place it was put.
@@ -49,12 +51,11 @@ fn open(path: &Path) -> io::Result<Page> {
     let replaced = match existing {
         Ok(file) => {
             let metadata = file.metadata()?;
-            // Another name of a file that is not about us.
-            let is_page = metadata.is_file() && metadata.nlink() == 1;
-            if is_page && metadata.uid() == uid && metadata.mode() & 0o022 == 0 {
+            let is_ours = metadata.uid() == uid && metadata.mode() & 0o022 == 0;
+            if metadata.is_file() && metadata.nlink() == 1 && is_ours {
                 return Ok(fresh(file));
             }
-            is_page.then_some(file)
+            metadata.is_file().then_some(file)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return make(path, flags).map(fresh),
         // A link, a folder, a file of somebody else: see whether it can be removed.
