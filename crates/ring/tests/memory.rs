@@ -75,7 +75,7 @@ fn the_header_says_what_the_program_needs() {
     let header = piste_channel_header::read_from_bytes(&bytes).unwrap();
     assert_eq!(
         (header.magic, header.version_major, header.struct_bytes),
-        (PISTE_CHANNEL_MAGIC, 1, 4096)
+        (PISTE_CHANNEL_MAGIC, 2, 4096)
     );
     assert_eq!(
         (header.key, header.active_key, header.loss_mode),

@@ -37,7 +37,7 @@ fn a_record_comes_out_after_a_flush() {
         let mut reader = channel.memory.reader(1, 0);
         let mut data = vec![0xff; 3];
         assert_eq!(reader.next(&mut data), Next::Empty, "the sub-buffer is open");
-        assert_eq!(reader.fill(), 96 + 16);
+        assert_eq!(reader.fill(), 88 + 16);
         reader.end_current();
         reader.end_current();
         let packet = Packet {
@@ -49,7 +49,7 @@ fn a_record_comes_out_after_a_flush() {
         };
         assert_eq!(reader.next(&mut data), Next::Packet(packet));
         assert_eq!(reader.next(&mut data), Next::Packet(packet), "until it is released");
-        assert_eq!(data[96..], [77u64.to_ne_bytes(), 0xabcu64.to_ne_bytes()].concat());
+        assert_eq!(data[88..], [77u64.to_ne_bytes(), 0xabcu64.to_ne_bytes()].concat());
         reader.release();
         assert_eq!(
             (reader.next(&mut data), reader.sequence(), reader.fill()),

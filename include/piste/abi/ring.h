@@ -183,12 +183,10 @@ struct piste_packet_header {
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
 	uint32_t ring_index;       /* Not the CPU, which only the events know. */
-	int32_t vpid;              /* Process id in the program's own pid namespace, as the program says. */
-	int32_t pid;               /* Process id in pisted's, as the kernel says ... */
-	uint32_t uid;              /* ... and the user, both when the program connected. */
+	int32_t vpid;              /* Process id in the program's own pid namespace. */
 };
 #pragma pack(pop)
-PISTE_ABI_SIZE(struct piste_packet_header, 96);
+PISTE_ABI_SIZE(struct piste_packet_header, 88);
 
 /* Record: header, contexts, fields; nothing aligned inside, the start aligned to a unit.
  *   compact    uint32 id in bits 0..4 (0..30), time's low 27 bits above

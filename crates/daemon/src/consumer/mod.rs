@@ -65,7 +65,6 @@ use self::ring_set::{Ears, Fullest, Life, Source};
 use self::service::{Domain, Opening, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
-use self::stream::ProcessIds;
 use self::watch::{Rung, Watch};
 use crate::link::{BellPlace, ToConsumer, ToControl};
 use crate::remains::Predecessors;
@@ -141,11 +140,10 @@ impl Domain for Programs {
                 stream_instance_base,
                 vpid,
                 pid,
-                uid,
                 bell,
                 ..
             } => {
-                let program = Program::new(ProcessIds { vpid, pid, uid });
+                let program = Program::new(pid, vpid);
                 let source = Source {
                     key,
                     stream_id,

@@ -21,7 +21,6 @@ use super::super::ring_set::{Fullest, Life, Source};
 use super::super::service::{Opening, Recording};
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
-use super::super::stream::ProcessIds;
 use super::writer::Writer;
 use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
@@ -439,11 +438,7 @@ pub(super) fn number_class() -> EventClass {
 
 fn source(key: u32) -> Source {
     // No process has this id: the name of the program does not depend on the machine.
-    let program = Program::new(ProcessIds {
-        vpid: key as i32,
-        pid: i32::MAX - key as i32,
-        uid: 0,
-    });
+    let program = Program::new(i32::MAX - key as i32, key as i32);
     let stream_instance_base = 100 * u64::from(key);
     Source {
         key,
