@@ -67,23 +67,7 @@ pub enum ToConsumer {
     /// Asks for everything that the consumer has. The first message of each connection.
     Adopt,
     /// A new session, stopped and without channels.
-    OpenSession {
-        /// The session.
-        session: SessionId,
-        /// The folder of the trace; the consumer creates it and what is in it, with the first packet.
-        output: PathBuf,
-        /// Whose it is.
-        #[serde(default)]
-        owner: Person,
-        /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
-        snapshot: bool,
-        /// What the metadata says about the trace; in a rotation, about the chunk that ends.
-        trace: Trace,
-        /// The rotation that is going on.
-        rotation: Option<Rotation>,
-        /// The answer to the last rotation: what finished chunks have.
-        archived: Vec<ChannelTotals>,
-    },
+    OpenSession(Opening),
     /// A new channel of the session.
     AddChannel {
         /// The session.
@@ -218,7 +202,7 @@ impl ToConsumer {
     /// The session that it is about, where it names one.
     pub fn session(&self) -> Option<SessionId> {
         match *self {
-            ToConsumer::OpenSession { session, .. }
+            ToConsumer::OpenSession(Opening { session, .. })
             | ToConsumer::AddChannel { session, .. }
             | ToConsumer::AddClass { session, .. }
             | ToConsumer::AddRingSet { session, .. }
@@ -253,6 +237,26 @@ impl ToConsumer {
             _ => None,
         }
     }
+}
+
+/// What control says of a new session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The session.
+    pub session: SessionId,
+    /// The folder of the trace; the consumer creates it and what is in it, with the first packet.
+    pub output: PathBuf,
+    /// Whose it is.
+    #[serde(default)]
+    pub owner: Person,
+    /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
+    pub snapshot: bool,
+    /// What the metadata says about the trace; in a rotation, about the chunk that ends.
+    pub trace: Trace,
+    /// The rotation that is going on.
+    pub rotation: Option<Rotation>,
+    /// The answer to the last rotation: what finished chunks have.
+    pub archived: Vec<ChannelTotals>,
 }
 
 /// A bell on a board (include/piste/abi/ring.h).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A board of bells (include/piste/abi/ring.h): where programs say that there is something to see in their rings.
+//! A board of bells (include/piste/abi/ring.h), which programs ring when the consumer is to look at their rings.
 
 #![allow(unsafe_code)]
 

@@ -62,11 +62,11 @@ use self::pace::Pace;
 use self::program::Program;
 use self::ring::Buffers;
 use self::ring_set::{Ears, Fullest, Life, Source};
-use self::service::{Domain, Opening, refuse};
+use self::service::{Domain, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
 use self::watch::{Rung, Watch};
-use crate::link::{BellPlace, ToConsumer, ToControl};
+use crate::link::{BellPlace, Opening, ToConsumer, ToControl};
 use crate::remains::Predecessors;
 
 /// Runs the consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`.
@@ -74,6 +74,7 @@ use crate::remains::Predecessors;
 /// # Errors
 /// The listener is no such socket, or polling fails.
 pub fn run(listener: OwnedFd, predecessors: Predecessors) -> io::Result<()> {
+    service::prepare_process();
     let watch = Watch::start()?;
     let of_sessions = watch.clone();
     service::run(listener, predecessors, Some(watch), move || Programs::new(of_sessions))

@@ -9,12 +9,10 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use piste_ctf::Trace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, listen};
@@ -25,8 +23,8 @@ use super::stage::Again;
 use super::watch::Watch;
 use super::worker::{Worker, Workers};
 use crate::bell::Bell;
-use crate::link::{ChannelTotals, Failure, Link, RequestId, Rotation, SessionId, ToConsumer, ToControl};
-use crate::person::{Output, Person};
+use crate::link::{ChannelTotals, Failure, Link, Opening, RequestId, Rotation, ToConsumer, ToControl};
+use crate::person::Output;
 use crate::remains::{LISTENING_THREAD, Predecessors};
 
 /// Messages taken in one go: new connections are looked at in between.
@@ -70,18 +68,6 @@ pub(crate) trait Domain {
     fn woken(&mut self) {}
 }
 
-/// What control says of a new session.
-#[derive(Debug)]
-pub(crate) struct Opening {
-    pub(crate) session: SessionId,
-    pub(crate) output: PathBuf,
-    pub(crate) owner: Person,
-    pub(crate) snapshot: bool,
-    pub(crate) trace: Trace,
-    pub(crate) rotation: Option<Rotation>,
-    pub(crate) archived: Vec<ChannelTotals>,
-}
-
 /// A tracing session as control can ask it to do something.
 pub(crate) trait Recording {
     fn is_started(&self) -> bool;
@@ -123,7 +109,6 @@ where
     D: Domain,
     F: FnOnce() -> D + Clone + Send + 'static,
 {
-    prepare_process();
     // Who connects learns from now on which process this is, instead of which one made the socket. As many may wait as the kernel allows.
     listen(&listener, i32::MAX)?;
     let bell = Arc::new(Bell::new()?);
@@ -163,8 +148,8 @@ pub(crate) fn refuse_rotation(request: RequestId, outbox: &Outbox) {
     outbox.send(&ToControl::Done { request, outcome });
 }
 
-/// Asks for what a consumer needs; it works without, only less well.
-fn prepare_process() {
+/// Asks for what a consumer needs; it works without, only less well. Before its threads start, which inherit the priority.
+pub(crate) fn prepare_process() {
     // Rings overflow while the consumer waits for a CPU.
     let _ = setpriority_process(None, -20);
     // Two files for each ring, one for each ring set.
@@ -321,30 +306,13 @@ where
 
     /// Starts the thread of a new session; other messages come back.
     fn open(&mut self, message: ToConsumer) -> Option<ToConsumer> {
-        let ToConsumer::OpenSession {
-            session,
-            output,
-            owner,
-            snapshot,
-            trace,
-            rotation,
-            archived,
-        } = message
-        else {
+        let ToConsumer::OpenSession(opening) = message else {
             return Some(message);
         };
+        let session = opening.session;
         if lock(&self.workers).contains_key(&session) {
             return None;
         }
-        let opening = Opening {
-            session,
-            output,
-            owner,
-            snapshot,
-            trace,
-            rotation,
-            archived,
-        };
         let (domain, predecessors) = (self.domain.clone(), self.predecessors.clone());
         match Worker::start(opening, domain, predecessors, &self.outbox, &self.workers) {
             Ok(worker) => drop(lock(&self.workers).insert(session, worker)),

@@ -19,12 +19,12 @@ use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
 use super::ring::Buffers;
 use super::ring_set::{Ears, Fullest, Life, RingSet, Source};
-use super::service::{self, Opening, Recording};
+use super::service::{self, Recording};
 use super::snapshot::SnapshotJob;
 use super::stage::{Again, Stage};
 use super::storage::Storage;
 use super::trace::{TraceFolder, add_counted};
-use crate::link::{self, ChannelTotals, Failure, RequestId, RingSetKey, Rotation, SessionId, ToControl};
+use crate::link::{self, ChannelTotals, Failure, Opening, RequestId, RingSetKey, Rotation, SessionId, ToControl};
 use crate::person::Output;
 
 pub(super) struct Session {

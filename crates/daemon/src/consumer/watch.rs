@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watches the boards on which programs ring (crates/ring, board.rs), for all sessions: a thread that compares their words, a thousand times a
-//! second while something records, and wakes the threads of the sessions whose programs have rung. So the cost of a program that is
-//! silent is that of comparing a word.
+//! Watches the boards on which programs ring their bells (crates/ring, board.rs), for all sessions. While something records, one thread
+//! compares the words of all boards every millisecond, and wakes the session threads whose programs have rung. An idle program
+//! costs no more than the comparison of one word.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -12,21 +12,22 @@ use std::time::Duration;
 use piste_ring::{BELL_COUNT, Board};
 
 use super::outbox::lock;
+use super::worker::EndsWithProcess;
 use crate::bell::Bell;
 use crate::link::{BellPlace, RingSetKey};
 
-/// The boards, and who is to be woken.
+/// The boards and their listeners.
 #[derive(Default)]
 pub(crate) struct Watch {
     watched: Mutex<Watched>,
-    /// Somebody is to be woken again.
+    /// The first listener is there.
     is_wanted: Condvar,
 }
 
 #[derive(Default)]
 struct Watched {
     boards: BTreeMap<u32, Watching>,
-    /// Bells that somebody listens to.
+    /// Bells with a listener.
     listener_count: usize,
     interval: Option<Duration>,
 }
@@ -43,7 +44,7 @@ struct Listener {
     key: RingSetKey,
 }
 
-/// The ring sets of a session whose bells were rung.
+/// The ring sets of one session whose bells have rung.
 #[derive(Debug)]
 pub(crate) struct Rung {
     keys: Mutex<Vec<RingSetKey>>,
@@ -64,13 +65,14 @@ impl Watch {
     pub(crate) fn start() -> std::io::Result<Arc<Watch>> {
         let watch = Arc::<Watch>::default();
         let of_thread = watch.clone();
-        thread::Builder::new()
-            .name("pisted-watch".into())
-            .spawn(move || of_thread.run())?;
+        thread::Builder::new().name("pisted-watch".into()).spawn(move || {
+            let _whole = EndsWithProcess;
+            of_thread.run();
+        })?;
         Ok(watch)
     }
 
-    /// Adds a board; one that is there stays as it is. One that cannot be mapped is as none: who wants to listen there cannot.
+    /// Adds a board, unless it is known. A board that cannot be mapped is left out: [`Watch::listen`] then returns `None`.
     pub(crate) fn add_board(&self, number: u32, memory: &OwnedFd) {
         let mut watched = lock(&self.watched);
         if let std::collections::btree_map::Entry::Vacant(place) = watched.boards.entry(number)
@@ -84,14 +86,14 @@ impl Watch {
         }
     }
 
-    /// Sees to it that rings which may be full after twice `interval` are looked at in time.
+    /// Compares the words at least this often, so that rings which fill within twice the interval are looked at in time.
     pub(crate) fn look_each(&self, interval: Duration) {
         let mut watched = lock(&self.watched);
         let interval = watched.interval.map_or(interval, |known| known.min(interval));
         watched.interval = Some(interval);
     }
 
-    /// Has `key` put into `rung` whenever the bell is rung. `None` where there is no such board.
+    /// Puts `key` into `rung` whenever the bell is rung, until the result is dropped. `None` if there is no such board or bell.
     pub(crate) fn listen(self: &Arc<Self>, place: BellPlace, rung: &Arc<Rung>, key: RingSetKey) -> Option<Listening> {
         let mut watched = lock(&self.watched);
         let watching = watched.boards.get_mut(&place.board)?;
@@ -177,12 +179,12 @@ impl Rung {
         })
     }
 
-    /// Readable when there are some.
+    /// Readable while there are some.
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    /// Those that rang since the last call. Their bells are heard again from then on, so that they are looked at after it.
+    /// The ring sets that rang since the last call. Look at their rings after this call, not before: what rings later is in the next one.
     pub(crate) fn take(&self) -> Vec<RingSetKey> {
         self.bell.silence();
         std::mem::take(&mut *lock(&self.keys))

@@ -17,11 +17,11 @@ use rustix::io::Errno;
 
 use super::held::Held;
 use super::outbox::{Outbox, lock};
-use super::service::{Domain, Opening, Recording, answer_for_nobody};
+use super::service::{Domain, Recording, answer_for_nobody};
 use super::stage::Again;
 use crate::bell::Bell;
 use crate::busy::Busy;
-use crate::link::{SessionId, ToConsumer, ToControl};
+use crate::link::{Opening, SessionId, ToConsumer, ToControl};
 use crate::person::Output;
 use crate::remains::Predecessors;
 
@@ -101,7 +101,7 @@ impl Worker {
 }
 
 /// A session that nobody looks after any more would be a loss that nobody is told of: control starts a new consumer instead.
-struct EndsWithProcess;
+pub(super) struct EndsWithProcess;
 
 impl Drop for EndsWithProcess {
     fn drop(&mut self) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives ring sets their bells (include/piste/abi/ring.h), on boards that programs of one user share.
+//! Allocates a bell for each ring set (include/piste/abi/ring.h), on boards that programs of one user share.
 //!
-//! A bell is a help only: a ring set without one is looked at all the time. So those of an earlier pisted are not taken over; what an
-//! earlier pisted's programs and the consumer have of them goes on.
+//! Bells only save work: the consumer polls a ring set without one. So a new pisted does not take over the bells that an earlier one
+//! allocated. Programs and the consumer that have them keep using them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
@@ -33,13 +33,13 @@ pub struct Bell {
 struct Board {
     number: u32,
     memory: Arc<OwnedFd>,
-    /// Those that are not free are below `used_count`.
+    /// Freed bells; all bells below `used_count` have been allocated once.
     free: Vec<u32>,
     used_count: u32,
 }
 
 impl Boards {
-    /// Boards whose numbers no earlier pisted has used, most likely: a consumer keeps those that it knows.
+    /// Starts at a number that no earlier pisted is likely to have used, because a consumer keeps the boards that it knows.
     pub fn new() -> Boards {
         Boards {
             last_number: std::process::id() << 8,
@@ -47,7 +47,7 @@ impl Boards {
         }
     }
 
-    /// Gives a new ring set of a user a bell, if there can be one.
+    /// Allocates a bell for a new ring set of a user. Without descriptors for another board, the ring set has none.
     pub fn give(&mut self, key: RingSetKey, user: u32) {
         let boards = self.by_user.entry(user).or_default();
         let bell = boards.iter_mut().find_map(Board::take).or_else(|| {
@@ -71,7 +71,7 @@ impl Boards {
         self.bells.get(&key).map(|(_, bell)| bell)
     }
 
-    /// The ring set is gone.
+    /// Frees the bell of a ring set that is gone. Boards stay for later ring sets.
     pub fn take_back(&mut self, key: RingSetKey) {
         let Some((user, bell)) = self.bells.remove(&key) else {
             return;
@@ -82,7 +82,6 @@ impl Boards {
         if let Some(board) = boards.iter_mut().find(|board| board.number == bell.place.board) {
             board.free.push(bell.place.index);
         }
-        // The last one stays: programs come and go.
     }
 }
 

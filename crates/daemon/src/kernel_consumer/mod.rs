@@ -44,9 +44,9 @@ use self::kernel::Kernel;
 use self::session::{Session, Shared};
 use crate::consumer::outbox::{Outbox, lock};
 use crate::consumer::pace::{self, Pace};
-use crate::consumer::service::{self, Domain, Opening, refuse};
+use crate::consumer::service::{self, Domain, refuse};
 use crate::consumer::stage::Again;
-use crate::link::ToConsumer;
+use crate::link::{Opening, ToConsumer};
 use crate::remains::Predecessors;
 
 /// Runs the kernel consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. What has to
@@ -55,6 +55,7 @@ use crate::remains::Predecessors;
 /// # Errors
 /// The listener is no such socket, or polling fails.
 pub fn run(listener: OwnedFd, run_folder: PathBuf, predecessors: Predecessors) -> io::Result<()> {
+    service::prepare_process();
     let kernel = Arc::<Mutex<Option<Arc<Kernel>>>>::default();
     service::run(listener, predecessors, None, move || Kernels::new(run_folder, kernel))
 }

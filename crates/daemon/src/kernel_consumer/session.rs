@@ -25,10 +25,10 @@ use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::outbox::Outbox;
-use crate::consumer::service::{Opening, Recording, refuse_rotation, refuse_snapshot};
+use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::Storage;
-use crate::link::{ChannelTotals, Failure, RequestId, Rotation, SessionId, ToControl};
+use crate::link::{ChannelTotals, Failure, Opening, RequestId, Rotation, SessionId, ToControl};
 use crate::person::{Output, Person};
 
 /// How soon to look again for processes that are meant.

@@ -18,7 +18,7 @@ use super::machine::{Machine, Pending};
 use super::refusal::Refusal;
 use super::sessions::Change;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
-use crate::link::{ChannelTotals, Domain, RequestId, Rotation, SessionId, ToConsumer};
+use crate::link::{ChannelTotals, Domain, Opening, RequestId, Rotation, SessionId, ToConsumer};
 
 /// The chunks of a session's trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl Session {
         let mut trace = self.identity.trace(domain);
         let archived = self.chunks.of(domain);
         trace.uuid = uuid_of_chunk(trace.uuid, archived.chunk);
-        ToConsumer::OpenSession {
+        ToConsumer::OpenSession(Opening {
             session,
             output: self.identity.output.clone(),
             owner: self.identity.owner.clone(),
@@ -120,7 +120,7 @@ impl Session {
             trace,
             rotation: self.rotation(domain),
             archived: archived.totals.clone(),
-        }
+        })
     }
 }
 

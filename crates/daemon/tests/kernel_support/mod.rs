@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use piste_ctf::{Clock, EnvironmentValue, Trace};
-use piste_daemon::link::{ChannelTotals, Failure, Link, RequestId, ToConsumer, ToControl};
+use piste_daemon::link::{ChannelTotals, Failure, Link, Opening, RequestId, ToConsumer, ToControl};
 use piste_daemon::person::Person;
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::instance::Instance;
@@ -118,7 +118,7 @@ impl Consumer {
     /// Tells of a session; `output` is a folder's name in the run folder.
     pub fn open(&mut self, output: &str, snapshot: bool) {
         let output = self.path(output);
-        self.send(&ToConsumer::OpenSession {
+        self.send(&ToConsumer::OpenSession(Opening {
             session: SESSION,
             owner: Person::default(),
             output,
@@ -126,7 +126,7 @@ impl Consumer {
             trace: trace(),
             rotation: None,
             archived: vec![],
-        });
+        }));
     }
 
     pub fn set_channel(&mut self, spec: &ChannelSpec) {

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, list
 
 use super::rig::{NUMBER, STREAM_ID, number_class, read, trace};
 use super::writer::Writer;
-use crate::link::{Clock, Geometry, Link, Loss, ToConsumer, ToControl};
+use crate::link::{Clock, Geometry, Link, Loss, Opening, ToConsumer, ToControl};
 
 const GEOMETRY: Geometry = Geometry {
     ring_count: 2,
@@ -75,7 +75,7 @@ fn receive(link: &mut Link) -> (ToControl, Option<OwnedFd>) {
 fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
     send(
         link,
-        ToConsumer::OpenSession {
+        ToConsumer::OpenSession(Opening {
             session: 1,
             output,
             owner: crate::person::Person::default(),
@@ -83,7 +83,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
             trace: trace(),
             rotation: None,
             archived: vec![],
-        },
+        }),
     );
     let contexts = piste_ctf::Contexts::default();
     let stream = piste_ctf::StreamClass {

@@ -17,13 +17,14 @@ use tempfile::TempDir;
 use super::super::outbox::Outbox;
 use super::super::program::Program;
 use super::super::ring::Buffers;
-use super::super::ring_set::{Fullest, Life, Source};
-use super::super::service::{Opening, Recording};
+use super::super::ring_set::{Ears, Fullest, Life, Source};
+use super::super::service::Recording;
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
+use super::super::watch::{Rung, Watch};
 use super::writer::Writer;
 use crate::bell::Bell;
-use crate::link::{ChannelTotals, Failure, Geometry, Link, Loss, Rotation, ToControl};
+use crate::link::{BellPlace, ChannelTotals, Failure, Geometry, Link, Loss, Opening, Rotation, ToControl};
 use crate::person::{Output, Person};
 
 /// The one channel's number.
@@ -131,6 +132,25 @@ impl Rig {
         let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
         self.session.add_ring_set(source(key), &memory, None).unwrap();
         self.memories.insert(key, memory);
+    }
+
+    /// A program starts that is heard when it rings. It does not ring by itself: see [`Rig::ring`].
+    pub(super) fn audible_program(&mut self, key: u32) {
+        let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
+        let watch = Arc::<Watch>::default();
+        watch.add_board(0, &piste_ring::create_board().unwrap());
+        let ears = Ears {
+            watch,
+            rung: Arc::new(Rung::new().unwrap()),
+            place: BellPlace { board: 0, index: 0 },
+        };
+        self.session.add_ring_set(source(key), &memory, Some(ears)).unwrap();
+        self.memories.insert(key, memory);
+    }
+
+    /// A program's bell is heard.
+    pub(super) fn ring(&mut self, key: u32) {
+        self.session.have_rung(vec![key]);
     }
 
     /// Copies a program's memory, to have it again as it was.

@@ -4,6 +4,8 @@
 use std::fs;
 use std::time::Duration;
 
+use super::super::attention::LOOK_AT_ALL;
+use super::super::service::Recording;
 use super::super::stage::Again;
 use super::rig::{NUMBER, Read, Rig};
 use crate::link::{Loss, ToControl};
@@ -52,6 +54,48 @@ fn stopped_session_has_everything_and_goes_on_when_started_again() {
     assert_eq!(rig.stop().events, 20);
     assert_eq!(rig.close().packets, 2);
     assert_eq!(rig.read(), numbers(0..20));
+}
+
+#[test]
+fn a_silent_program_is_looked_at_when_it_rings_and_once_a_second() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.audible_program(1);
+    let rest = |rig: &mut Rig| {
+        let looks = (0..1000).take_while(|_| rig.work() == Again::AtPace);
+        assert!(looks.count() < 1000, "it is looked at for ever");
+        assert_eq!(rig.work(), Again::After(LOOK_AT_ALL));
+    };
+    // A little more than a sub-buffer each time, of which the rest stays open.
+    let mut recorded = 0;
+    let mut record = |rig: &Rig| {
+        assert_eq!(rig.record(1, recorded..recorded + 300), 300);
+        recorded += 300;
+    };
+    rest(&mut rig);
+    record(&rig);
+    rest(&mut rig);
+    assert_eq!(rig.read(), numbers([]), "nobody has looked");
+    rig.ring(1);
+    assert_eq!(rig.work(), Again::AtPace);
+    let heard = rig.read().numbers.len();
+    assert!(heard > 0);
+    rest(&mut rig);
+    record(&rig);
+    rest(&mut rig);
+    assert_eq!(rig.read().numbers.len(), heard);
+    rig.pass(LOOK_AT_ALL);
+    rig.work();
+    let seen = rig.read().numbers.len();
+    assert!(seen > heard);
+    rest(&mut rig);
+    // The first time it has just had a packet of its own accord.
+    for _ in 0..2 {
+        rig.session.flush();
+        rig.work();
+    }
+    assert_eq!(rig.read(), numbers(0..600));
+    record(&rig);
+    assert_eq!(rig.close().events, 900);
 }
 
 #[test]

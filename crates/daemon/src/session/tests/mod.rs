@@ -20,7 +20,7 @@ use super::sessions::{Change, ProgramId, Sessions};
 use super::settings::ChannelRequest;
 use super::tracing_session::{Moment, SessionIdentity};
 use crate::description::{EventBlock, EventDescription};
-use crate::link::{Clock, Domain, RingSetKey, SessionId, ToConsumer};
+use crate::link::{Clock, Domain, Opening, RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, Hello, ToProgram};
 use crate::person::Person;
 use crate::shares::Users;
@@ -233,12 +233,12 @@ fn show_message(message: &ToProgram) -> String {
 fn show_consumer(message: &ToConsumer) -> String {
     match message {
         ToConsumer::Adopt => "adopt".into(),
-        ToConsumer::OpenSession {
+        ToConsumer::OpenSession(Opening {
             session,
             rotation: Some(rotation),
             ..
-        } => format!("open {session}, rotating to {}", rotation.chunk.display()),
-        ToConsumer::OpenSession { session, .. } => format!("open {session}"),
+        }) => format!("open {session}, rotating to {}", rotation.chunk.display()),
+        ToConsumer::OpenSession(Opening { session, .. }) => format!("open {session}"),
         ToConsumer::AddChannel { session, stream, .. } => format!("channel {session}/{} {}", stream.id, stream.channel),
         ToConsumer::AddClass {
             session,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::link::ChannelTotals;
+use crate::link::{ChannelTotals, Opening};
 use crate::session::Refusal;
 
 fn totals(events: u64) -> Vec<ChannelTotals> {
@@ -68,12 +68,12 @@ fn a_new_consumer_hears_of_a_rotation_until_its_part_is_done() {
     let effects = machine.take_effects();
     let Effect::Consumer(
         _,
-        ToConsumer::OpenSession {
+        ToConsumer::OpenSession(Opening {
             trace,
             rotation,
             archived,
             ..
-        },
+        }),
     ) = &effects[0]
     else {
         panic!("{effects:?}")
