@@ -15,6 +15,7 @@ pub mod process;
 pub mod recording;
 pub mod report;
 pub mod trace;
+pub mod users;
 pub mod workplace;
 
 pub use compiler::Compilation;

