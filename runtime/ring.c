@@ -162,7 +162,7 @@ static void touch(struct piste_channel_header *header, uint32_t index)
 	piste_or_relaxed(&header->touched[index / 64], UINT64_C(1) << index % 64);
 }
 
-/* Has the consumer look at the channel's rings. Two threads may ring at once: either's value is a new one. */
+/* Makes the consumer look at the channel's rings. When two threads ring at once, either value is a new one. */
 static void ring_bell(struct piste_channel *attached, const struct piste_channel *channel, uint64_t time)
 {
 	uint32_t *bell = (uint32_t *)((uint8_t *)attached + channel->bell_offset_bytes);

@@ -9,7 +9,7 @@
  *   SYNC token                      ->
  *                                   <-     CHANNEL + memfd ...   ENABLE ...   STATEDUMP ...
  *                                   <-     SYNCED token                       the program's start goes on
- *                                   <-     CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
+ *                                   <-     BELL, CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
  *   SYNCED token                    ->
  *   EVENTS, SYNC, MODULE_GONE       ->                                        a library is loaded, unloaded
  *   LATE                            ->                                        SYNCED did not come in time: the start went on

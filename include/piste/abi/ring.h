@@ -18,11 +18,11 @@
  * A ring of zero bytes is a valid empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a
  * ring nobody writes to has no memory. Rings are indexed by rseq's concurrency id, else by CPU.
  *
- * Bells         Most channels of most programs are silent most of the time, and looking at each would cost the consumer a CPU. So a
- *               channel has a bell: a word on a board, a second memfd that programs of one user share. A program stores another
- *               value there after it entered a sub-buffer or touched a ring, and the consumer, which compares all words of a
- *               board with those of its look before, looks at that channel's rings. The value means nothing. Whoever changes
- *               bells of others makes the consumer look in vain, or late, by LOOK_AT_ALL at most (crates/daemon).
+ * Bells         Most channels are idle most of the time, and polling them all would take a CPU. So each channel has a bell: a word
+ *               of a board, which is a second memfd that programs of one user share. A program stores a new value there after it
+ *               has entered a sub-buffer or touched a ring. The consumer compares all words with their last values and looks only
+ *               at the rings of channels whose word has changed. The value has no meaning. Overwriting the bell of another
+ *               channel costs a look in vain, or delays a look by at most LOOK_AT_ALL (crates/daemon).
  *
  * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
  *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.
