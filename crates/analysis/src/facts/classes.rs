@@ -12,6 +12,7 @@ pub(super) enum Kind {
     Switch,
     Waking,
     Wakeup,
+    NewTask,
     Fork,
     Exec,
     Exit,
@@ -64,7 +65,7 @@ pub(super) enum Kind {
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
-const CLASSES: [(&str, Kind, &[&str]); 35] = [
+const CLASSES: [(&str, Kind, &[&str]); 36] = [
     (
         "sched_switch",
         Kind::Switch,
@@ -85,6 +86,7 @@ const CLASSES: [(&str, Kind, &[&str]); 35] = [
         Kind::Wakeup,
         &["tid|pid", "target_cpu"],
     ),
+    ("task_newtask", Kind::NewTask, &["tid|pid", "clone_flags"]),
     (
         "sched_process_fork",
         Kind::Fork,

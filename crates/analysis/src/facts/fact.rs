@@ -7,12 +7,21 @@ use crate::names::Name;
 /// What an event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact<'f> {
+    /// Only the event's context says something: which thread has the CPU.
+    Other,
     /// A CPU turns from one thread to another.
     Switch(Switch<'f>),
     /// A thread is about to be runnable; on the CPU of who wakes it.
     Waking(Woken),
     /// A thread is runnable.
     Wakeup(Woken),
+    /// A thread is being made by the one on which the event happened; [`Fact::Fork`] follows.
+    NewTask {
+        /// It.
+        tid: i32,
+        /// It belongs to the process of its maker.
+        is_thread: bool,
+    },
     /// A thread begins.
     Fork(Fork<'f>),
     /// A process becomes another program.

@@ -138,7 +138,8 @@ impl FactReader {
         fact(class.kind, &self.values, names)
     }
 
-    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent of a switch, whose fields say it.
+    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent of a switch, whose fields say it. An event that
+    /// says nothing else can still say that.
     #[inline]
     pub fn fact_on_thread<'f>(
         &'f mut self,
@@ -148,7 +149,7 @@ impl FactReader {
         let stream = stream(&mut self.streams, incoming.stream);
         let number = stream.class(incoming, names);
         let tid = match stream.classes[number as usize].kind {
-            Kind::Other => return None,
+            Kind::Other => return self.tid(incoming).map(|tid| (Fact::Other, Some(tid))),
             Kind::Switch => None,
             _ => self.tid(incoming),
         };

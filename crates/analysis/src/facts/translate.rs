@@ -9,6 +9,9 @@ use super::fact::{
 use super::values::Values;
 use crate::names::{Name, Names};
 
+/// Of clone(2): the new thread belongs to the process of the one that makes it.
+const CLONE_THREAD: i64 = 0x1_0000;
+
 /// `None` when a field is missing without which there is no fact.
 #[inline]
 pub(super) fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Option<Fact<'f>> {
@@ -35,6 +38,10 @@ pub(super) fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Opt
                 Fact::Wakeup(woken)
             }
         }
+        Kind::NewTask => Fact::NewTask {
+            tid: values.id(0)?,
+            is_thread: values.number(1)? & CLONE_THREAD != 0,
+        },
         Kind::Fork => Fact::Fork(Fork {
             parent_tid: values.id(0)?,
             parent_pid: values.id(4),

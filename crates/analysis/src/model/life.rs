@@ -22,17 +22,23 @@ impl System {
         let parent_pid = fork.parent_pid.unwrap_or(of_parent.process().pid);
         let is_followed = of_parent.is_followed;
         let name = self.names.keep(fork.name);
-        if fork.pid.is_some_and(|pid| pid != fork.tid)
-            && let Some(first) = fork.pid.and_then(|pid| self.leader(self.process_seen_by(parent, pid)))
+        // Tracers that find out late whose thread it is can take it for a process.
+        let pid = match self.new_tasks.remove(&fork.tid) {
+            Some(true) => Some(self.threads[parent.index()].process().pid),
+            Some(false) => Some(fork.tid),
+            None => fork.pid,
+        };
+        if pid.is_some_and(|pid| pid != fork.tid)
+            && let Some(first) = pid.and_then(|pid| self.leader(self.process_seen_by(parent, pid)))
         {
             self.threads[first.index()].is_first = true;
         }
         let parent_process = self.process_seen_by(parent, parent_pid);
         let own_turn = self.threads[id.index()].turn;
-        let thread_of = fork.pid.filter(|pid| *pid != fork.tid);
+        let thread_of = pid.filter(|pid| *pid != fork.tid);
         let turn = thread_of.map_or(own_turn, |pid| self.process_seen_by(parent, pid).turn);
         let thread = &mut self.threads[id.index()];
-        (thread.pid, thread.turn) = (fork.pid, turn);
+        (thread.pid, thread.turn) = (pid, turn);
         thread.parent_pid = Some(parent_pid);
         thread.name = name;
         thread.nature = nature;
@@ -66,7 +72,7 @@ impl System {
         self.turn(id, turn, to);
         self.threads[id.index()].is_followed = is_followed;
         let parent_owner = self.owner(parent);
-        match fork.pid {
+        match pid {
             Some(pid) if pid != fork.tid => self.files.begin_thread(parent, id),
             _ => self.files.fork(parent_owner, fork.tid),
         }

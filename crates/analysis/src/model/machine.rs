@@ -198,7 +198,8 @@ impl Machine {
         let cpu = self.dice.u64(..CPUS) as u32;
         let current = self.cpus[cpu as usize].current;
         let is_interrupted = !self.cpus[cpu as usize].interrupts.is_empty();
-        match self.dice.u64(..12) {
+        match self.dice.u64(..13) {
+            12 => self.event(cpu, Fact::Other),
             0 | 1 => self.interrupt(cpu),
             2 | 3 if is_interrupted => self.end_interrupt(cpu),
             4 => self.wake(cpu),
@@ -274,6 +275,9 @@ impl Machine {
                 next_priority: 20,
             }),
         );
+        if self.dice.u64(..4) == 0 {
+            self.event(cpu, Fact::Other);
+        }
         self.cpus[cpu as usize].current = next_tid;
     }
 
@@ -376,6 +380,8 @@ impl Machine {
             is_exiting: false,
         };
         self.threads.insert(tid, child);
+        let is_thread = false;
+        self.event(cpu, Fact::NewTask { tid, is_thread });
         self.event(
             cpu,
             Fact::Fork(Fork {

@@ -121,6 +121,8 @@ pub struct System {
     processes: FxHashMap<ProcessId, Process>,
     /// How many processes with an id have begun.
     turns: FxHashMap<i32, u32>,
+    /// Of threads that are being made: whether they belong to the process of their maker.
+    new_tasks: FxHashMap<i32, bool>,
     /// The first thread of processes whose ids others have now.
     leaders: FxHashMap<ProcessId, ThreadId>,
     cpus: Vec<Option<Cpu>>,
@@ -149,6 +151,7 @@ impl System {
             by_tid: FxHashMap::default(),
             processes: FxHashMap::default(),
             turns: FxHashMap::default(),
+            new_tasks: FxHashMap::default(),
             leaders: FxHashMap::default(),
             cpus: Vec::new(),
             sched_yield,
@@ -167,8 +170,13 @@ impl System {
         self.now_ns = self.now_ns.max(at.ns);
         self.has_tids |= at.tid.is_some();
         let at = At { ns: self.now_ns, ..at };
+        if matches!(fact, Fact::Other) {
+            self.see(&at, to);
+            return;
+        }
         to.fact(self, fact, at.cpu, at.ns);
         match *fact {
+            Fact::NewTask { tid, is_thread } => _ = self.new_tasks.insert(tid, is_thread),
             Fact::DumpBegin => {
                 self.files.dump(at.ns);
             }
@@ -210,8 +218,11 @@ impl System {
                     return;
                 };
                 self.enter_cpu(cpu, at.ns);
-                if at.tid.is_some_and(|tid| tid != 0) && self.may_have_another(cpu) {
-                    self.current(cpu, &at, to);
+                if let Some(tid) = at.tid {
+                    self.cpu(cpu).switched_from = None;
+                    if !self.has_cpu(tid, cpu) {
+                        self.current(cpu, &at, to);
+                    }
                 }
                 match *fact {
                     // Only some of them.
@@ -232,13 +243,31 @@ impl System {
         }
     }
 
-    /// Another thread than the known one may have the CPU by now, and no event told that it turned to it.
-    fn may_have_another(&self, cpu: u32) -> bool {
-        let Some(known) = &self.cpus[cpu as usize] else {
-            return false;
+    /// An event happened that says which thread has the CPU, and no more.
+    #[inline]
+    fn see(&mut self, at: &At, to: &mut dyn Listen) {
+        let (Some(cpu), Some(tid)) = (at.cpu.filter(|cpu| *cpu < CPUS_MAX), at.tid) else {
+            return;
         };
-        let is_followed = |id: ThreadId| self.threads[id.index()].is_followed;
-        known.is_idle() || self.circumstances.is_partial && known.current.is_some_and(|id| !is_followed(id))
+        self.enter_cpu(cpu, at.ns);
+        if self.has_cpu(tid, cpu) {
+            self.cpu(cpu).switched_from = None;
+        } else if self.cpu(cpu).switched_from == Some(tid) {
+            return;
+        } else {
+            self.current(cpu, at, to);
+        }
+        self.cpu(cpu).last_ns = at.ns;
+    }
+
+    /// The CPU has this thread as far as is known, and all of the thread's events are there.
+    #[inline]
+    fn has_cpu(&self, tid: i32, cpu: u32) -> bool {
+        let known = self.cpus[cpu as usize].as_ref().and_then(|cpu| cpu.current);
+        known.is_some_and(|id| {
+            let thread = &self.threads[id.index()];
+            thread.tid == tid && thread.is_followed
+        })
     }
 
     /// Events turn out to be missing, from the latest one on or later.

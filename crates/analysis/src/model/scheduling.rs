@@ -39,8 +39,10 @@ impl System {
         self.leave(previous, switch.previous, cpu, at, to);
         self.leave_other_cpu(next, cpu);
         self.arrive(next, switch.next_priority, cpu, at, to);
-        self.cpu(cpu).current = Some(next);
-        self.cpu(cpu).occupied_ns = at.ns;
+        let known = self.cpu(cpu);
+        known.current = Some(next);
+        known.switched_from = Some(switch.previous_tid);
+        known.occupied_ns = at.ns;
     }
 
     /// Another thread than this one has the CPU as far as is known; that was wrong since the CPU's last event.

@@ -8,6 +8,8 @@
 //! | `waking 1`, `wakeup 1` | |
 //! | `fork 1 2`, `exit 2` | 2 is a process |
 //! | `thread 1 2` | 2 is a thread of process 1 |
+//! | `newtask 2 thread` | 2 is being made, a thread or a `process` |
+//! | `other` | an event that says nothing but who has the CPU |
 //! | `read`, `answer` | a system call, its result |
 //! | `call NAME`, `return RESULT` | any system call |
 //! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address; `lock`: a wait for what is a lock for sure; `post`: for what is none |
@@ -61,6 +63,11 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
         "wakeup" => Fact::Wakeup(Woken { tid: tid(), cpu: None }),
         "fork" => fork(tid(), number(words[2]), number(words[2])),
         "thread" => fork(tid(), number(words[2]), tid()),
+        "newtask" => Fact::NewTask {
+            tid: tid(),
+            is_thread: words[2] == "thread",
+        },
+        "other" => Fact::Other,
         "exit" => Fact::Exit {
             tid: tid(),
             has_others: false,

@@ -633,3 +633,63 @@ fn without_switches_a_call_may_have_ended_on_a_cpu_whose_events_are_missing() {
     let events = [(10, 1, true), (20, 1, false), (30, 1, true), (40, 1, false)];
     assert_eq!(calls_without_switches(&[gap], &events), [(1, 30, 40)]);
 }
+
+#[test]
+fn every_event_says_who_has_the_cpu() {
+    let run = whole().lines(
+        "10 cpu0:1 read
+         20 cpu0:1 switch 1 waits 2
+         30 cpu0:2 other
+         50 cpu0:3 other
+         60 cpu0:3 switch 3 waits 0
+         70 cpu0:4 other
+         80 cpu0:0 other",
+        90,
+    );
+    // Behind the last event of 2 nobody knows whether it had the CPU until the first one of 3.
+    assert_eq!(run.did(2), "0-20 runnable, 20-30 runs, 30-90 ?");
+    assert_eq!(run.did(3), "0-50 ?, 50-60 runs, 60-90 blocked");
+    assert_eq!(run.did(4), "0-70 ?, 70-90 ?");
+}
+
+#[test]
+fn what_happens_while_the_kernel_turns_to_another_thread_is_still_of_the_one_before() {
+    let run = whole().lines(
+        "10 cpu0:1 read
+         20 cpu0:1 switch 1 waits 2
+         21 cpu0:1 other
+         30 cpu0:2 other
+         40 cpu0:1 other
+         50 cpu0:1 other",
+        60,
+    );
+    assert_eq!(run.did(1), "0-10 runs, 10-20 read, 20-40 ?, 40-60 runs");
+    assert_eq!(run.did(2), "0-20 runnable, 20-30 runs, 30-60 ?");
+    // An interrupt of the idle thread: by then it was done.
+    let run = whole().lines(
+        "10 cpu0:1 read
+         20 cpu0:1 switch 1 waits 0
+         25 cpu0:0 irq 3
+         26 cpu0:0 irqend 3
+         30 cpu0:1 other
+         50 cpu0:1 other",
+        60,
+    );
+    assert_eq!(run.did(1), "0-10 runs, 10-20 read, 20-30 ?, 30-60 runs");
+}
+
+#[test]
+fn whether_a_thread_is_a_process_says_who_makes_it() {
+    // The tracer found nobody of that id any more, and somebody else of the other one.
+    let run = whole().lines(
+        "10 cpu0:5 newtask 6 thread
+         11 cpu0:5 fork 5 6
+         20 cpu0:6 newtask 7 thread
+         21 cpu0:6 fork 6 7
+         30 cpu0:7 newtask 8 process
+         31 cpu0:7 thread 3 8",
+        40,
+    );
+    let pid = |tid| run.system.thread(run.system.find(tid).expect("a thread")).process().pid;
+    assert_eq!([6, 7, 8].map(pid), [5, 5, 8]);
+}

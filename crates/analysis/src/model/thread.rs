@@ -172,6 +172,9 @@ pub struct Process {
 pub(super) struct Cpu {
     /// The thread that has it, if that is known.
     pub(super) current: Option<ThreadId>,
+    /// Who has just left it, by the last switch, as long as no event names another thread: events that are not facts can name this one until
+    /// the kernel has done what the switch says.
+    pub(super) switched_from: Option<i32>,
     /// No other thread than the current one has had it from here on, as far as is known.
     pub(super) occupied_ns: i64,
     /// The thread that is nobody.
@@ -203,6 +206,7 @@ impl Cpu {
     pub(super) fn new(idle: ThreadId, idle_ends: IdleEnds, occupied_ns: i64, last_ns: i64) -> Cpu {
         Cpu {
             current: None,
+            switched_from: None,
             occupied_ns,
             idle,
             idle_ends,

@@ -6,10 +6,13 @@ use std::collections::HashMap;
 
 use super::Threads;
 
-/// What was said of threads that may be alive.
+/// What was said of threads.
 #[derive(Debug, Default)]
 pub(crate) struct NewThreads {
+    /// Their processes.
     processes: HashMap<i32, i32>,
+    /// Of those that are gone. Records of another CPU that are read later can be from before that.
+    gone: HashMap<i32, i32>,
 }
 
 /// Its thread belongs to the process of the thread that made it (clone(2)).
@@ -25,33 +28,43 @@ impl NewThreads {
             0 => Some(tid),
             _ => self.process_of(parent, threads),
         };
-        match process {
-            Some(process) => self.note(tid, process),
-            None => self.forget(tid),
+        self.processes.remove(&tid);
+        self.gone.remove(&tid);
+        if let Some(process) = process {
+            note(&mut self.processes, tid, process);
+            // The next one that it makes may be read when it is gone.
+            if clone_flags & CLONE_THREAD != 0 {
+                note(&mut self.processes, parent, process);
+            }
         }
     }
 
     /// `tid` executes a program.
     pub(super) fn executed(&mut self, tid: i32) {
-        self.note(tid, tid);
+        note(&mut self.processes, tid, tid);
     }
 
     /// `tid` is gone.
-    pub(super) fn forget(&mut self, tid: i32) {
-        self.processes.remove(&tid);
-    }
-
-    fn note(&mut self, tid: i32, process: i32) {
-        if self.processes.len() >= COUNT_MAX {
-            self.processes.clear();
+    pub(super) fn ended(&mut self, tid: i32) {
+        if let Some(process) = self.processes.remove(&tid) {
+            note(&mut self.gone, tid, process);
         }
-        self.processes.insert(tid, process);
     }
 
     /// The process that a thread belongs to; `None` when nobody knows any more.
     pub(crate) fn process_of(&self, tid: i32, threads: &mut dyn Threads) -> Option<i32> {
-        self.processes.get(&tid).copied().or_else(|| threads.process_of(tid))
+        let known = self.processes.get(&tid).copied();
+        known
+            .or_else(|| threads.process_of(tid))
+            .or_else(|| self.gone.get(&tid).copied())
     }
+}
+
+fn note(processes: &mut HashMap<i32, i32>, tid: i32, process: i32) {
+    if processes.len() >= COUNT_MAX {
+        processes.clear();
+    }
+    processes.insert(tid, process);
 }
 
 #[cfg(test)]
@@ -64,6 +77,19 @@ mod tests {
     impl Threads for One {
         fn process_of(&mut self, tid: i32) -> Option<i32> {
             (tid == 10).then_some(9)
+        }
+
+        fn is_compat(&mut self, _: i32) -> Option<bool> {
+            None
+        }
+    }
+
+    /// Everybody is gone.
+    struct Nobody;
+
+    impl Threads for Nobody {
+        fn process_of(&mut self, _: i32) -> Option<i32> {
+            None
         }
 
         fn is_compat(&mut self, _: i32) -> Option<bool> {
@@ -93,9 +119,24 @@ mod tests {
         // The number again, of a thread whose maker is gone.
         threads.made(7, 2, CLONE_THREAD, &mut One);
         assert_eq!(threads.process_of(2, &mut One), None);
-        threads.made(1, 2, 0, &mut One);
-        threads.forget(2);
-        assert_eq!(threads.process_of(2, &mut One), None);
+    }
+
+    #[test]
+    fn what_was_said_of_a_thread_that_is_gone_counts_until_its_number_is_another_one_s() {
+        let mut threads = NewThreads::default();
+        threads.made(10, 11, CLONE_THREAD, &mut One);
+        // Its maker, too, was only in /proc.
+        let mut nobody = Nobody;
+        threads.ended(11);
+        threads.ended(10);
+        assert_eq!(threads.process_of(11, &mut nobody), Some(9));
+        threads.made(10, 12, CLONE_THREAD, &mut nobody);
+        assert_eq!(threads.process_of(12, &mut nobody), Some(9));
+        threads.made(1, 10, 0, &mut nobody);
+        assert_eq!(threads.process_of(10, &mut nobody), Some(10));
+        // Somebody else has the number by now, and his begin was not recorded.
+        threads.ended(10);
+        assert_eq!(threads.process_of(10, &mut One), Some(9));
     }
 
     #[test]

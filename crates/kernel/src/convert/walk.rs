@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             Watched::Exit => {
                 self.compat.forget(tid);
-                self.around.new_threads.forget(tid);
+                self.around.new_threads.ended(tid);
             }
         }
     }

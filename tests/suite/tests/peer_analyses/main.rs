@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! lttng-analyses and `piste analyze` on the same three traces. README.md has a table of what is different and why.
+//!
+//! Most differences have a rule by which lttng-analyses counts and another one by which Piste does. Both are applied to the events here: what
+//! each tool says must be what its rule makes of them, to the nanosecond. README.md also lists what is checked less closely.
+//!
+//! The traces are of the whole system, with whatever else runs there.
+
+mod cpu;
+mod devices;
+mod events;
+mod files;
+mod interrupts;
+mod lttng;
+mod memory;
+mod system_calls;
+mod waits;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::rc::Rc;
+
+use piste_suite::Workplace;
+use piste_suite::disk::Disk;
+use piste_suite::kernel::{self, KernelWorkplace};
+use piste_suite::report::{analyze, record_whole, text};
+use serde_json::Value;
+
+use events::Event;
+use lttng::Answer;
+
+/// A recorded trace, and both who are asked about it.
+struct Compared<'a> {
+    place: &'a Workplace,
+    trace: String,
+    events: Vec<Event>,
+    /// What each has been asked already, with the answer.
+    asked: RefCell<BTreeMap<String, Rc<Answer>>>,
+    reported: RefCell<BTreeMap<String, Rc<Value>>>,
+}
+
+impl Compared<'_> {
+    /// Records everything that both analyse, while a script runs.
+    fn record<'a>(place: &'a Workplace, script: &str) -> Compared<'a> {
+        let path = place.path("work.sh");
+        fs::write(&path, script).expect("a file can be written there");
+        let options = ["-a", "--preset", "sched,syscalls,irq,io,net,mem"];
+        let (trace, _) = record_whole(place, &options, &["sh", "-e", text(&path)]);
+        Compared {
+            events: events::read(place, &trace),
+            place,
+            trace,
+            asked: RefCell::default(),
+            reported: RefCell::default(),
+        }
+    }
+
+    /// What lttng-analyses says, mended.
+    fn lttng(&self, analysis: &str) -> Rc<Answer> {
+        self.ask(analysis, &[])
+    }
+
+    /// The same of an analysis that shows only its first rows, unless it is asked for more.
+    fn lttng_all(&self, analysis: &str) -> Rc<Answer> {
+        self.ask(analysis, &["--limit", "1000000000"])
+    }
+
+    fn ask(&self, analysis: &str, options: &[&str]) -> Rc<Answer> {
+        let mut asked = self.asked.borrow_mut();
+        let answer = asked.entry(analysis.to_owned());
+        let ask = || Rc::new(lttng::ask(self.place, &self.trace, analysis, options));
+        answer.or_insert_with(ask).clone()
+    }
+
+    /// What Piste says, all rows.
+    fn piste(&self, analysis: &str) -> Rc<Value> {
+        let mut reported = self.reported.borrow_mut();
+        let report = reported.entry(analysis.to_owned());
+        let options = ["--limit", "1000000000"];
+        let ask = || Rc::new(analyze(self.place, analysis, &self.trace, &options));
+        report.or_insert_with(ask).clone()
+    }
+
+    /// When the first event was, and the last one.
+    fn time(&self) -> (i64, i64) {
+        let [first, .., last] = &self.events[..] else {
+            panic!("no events")
+        };
+        (first.ns, last.ns)
+    }
+
+    fn check(&self) {
+        cpu::check(self);
+        waits::check(self);
+        system_calls::check(self);
+        interrupts::check(self);
+        files::check(self);
+        devices::check(self);
+        memory::check(self);
+    }
+}
+
+fn workplace() -> Option<KernelWorkplace> {
+    kernel::workplace().filter(|place| lttng::is_here(place))
+}
+
+/// gcc under make, and pipes: switches and many system calls of many processes.
+#[test]
+fn processes_and_their_system_calls() {
+    let Some(place) = workplace() else { return };
+    let script = "
+mkdir -p source && cd source
+for number in 1 2 3 4; do echo \"int f$number(int value) { return value * $number; }\" >f$number.c; done
+printf 'all: f1.o f2.o f3.o f4.o\\n%%.o: %%.c\\n\\tgcc -c -o $@ $<\\n' >Makefile
+rm -f *.o
+make -s -j2
+seq 20000 | sort | uniq | wc -l
+";
+    Compared::record(&place, script).check();
+}
+
+/// Files that are written, synced, read and copied, on a disk of their own.
+#[test]
+fn files_and_disks() {
+    let Some(place) = workplace() else { return };
+    let Some(disk) = Disk::new(&place, 64 << 20, 0) else {
+        return;
+    };
+    let script = format!(
+        "
+cd {}
+python3 -c '
+import os
+fd = os.open(\"file\", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+for part in range(40):
+    os.pwrite(fd, bytes(8192), part * 8192)
+    if part % 8 == 0: os.fsync(fd)
+while os.read(fd, 65536): pass
+other = os.dup(fd)
+os.write(other, bytes(100))
+os.fdatasync(other)
+os.close(other)
+'
+dd if=file of=copy bs=64k conv=fsync 2>/dev/null
+dd if=copy of=/dev/null bs=64k iflag=direct 2>/dev/null
+cp file another
+sync another
+",
+        text(&disk.folder)
+    );
+    Compared::record(&place, &script).check();
+}
+
+/// What a program sends to itself over TCP and UDP, with timers in between.
+#[test]
+fn networks_and_interrupts() {
+    let Some(place) = workplace() else { return };
+    let script = "
+python3 -c '
+import socket, threading, time
+listening = socket.socket()
+listening.bind((\"127.0.0.1\", 0))
+listening.listen()
+def serve():
+    connection, _ = listening.accept()
+    while data := connection.recv(4096): connection.sendall(data[:100])
+    connection.close()
+server = threading.Thread(target=serve)
+server.start()
+client = socket.create_connection(listening.getsockname())
+for turn in range(60):
+    client.sendall(bytes(1000))
+    client.recv(4096)
+    if turn % 10 == 0: time.sleep(0.002)
+client.close()
+server.join()
+here, there = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+here.bind((\"127.0.0.1\", 0))
+for _ in range(40):
+    there.sendto(bytes(200), here.getsockname())
+    here.recvfrom(1000)
+'
+";
+    let compared = Compared::record(&place, script);
+    compared.check();
+    devices::check_network(&compared);
+    interrupts::check_names(&compared);
+    interrupts::check_periods(&compared);
+}
