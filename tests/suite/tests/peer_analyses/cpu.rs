@@ -58,47 +58,47 @@ fn turns(events: &[Event], (begin_ns, end_ns): (i64, i64)) -> Turns {
 /// How long a thread had a CPU, as events tell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// Both events around that time name the thread.
+    /// Both events around that time name the thread, and none of another CPU does in between. Not behind a switch that says the thread has left,
+    /// until an event names another one: the kernel may not have done that switch yet.
     least_ns: i64,
     /// One of them does.
     most_ns: i64,
 }
 
-fn bounds(events: &[Event], time: (i64, i64)) -> BTreeMap<i64, Bounds> {
+fn bounds(events: &[Event], (begin_ns, end_ns): (i64, i64)) -> BTreeMap<i64, Bounds> {
     let mut threads = BTreeMap::<i64, Bounds>::new();
-    between(events.iter(), time, |ns, before, behind| {
-        if let (Some(thread), true) = (before, before == behind) {
-            threads.entry(thread).or_default().least_ns += ns;
-        }
-        let either = before.into_iter().chain(behind.filter(|_| before != behind));
-        for thread in either {
-            threads.entry(thread).or_default().most_ns += ns;
-        }
-    });
-    threads
-}
-
-/// Of any two events of a CPU without one in between: how long that is, who has the CPU behind the first and before the second one.
-fn between<'a>(
-    events: impl Iterator<Item = &'a Event>,
-    (begin_ns, end_ns): (i64, i64),
-    mut add: impl FnMut(i64, Option<i64>, Option<i64>),
-) {
+    // By CPU: its last event, and who has it behind that; who left it by a switch. By thread: the CPU of its last event.
     let mut last = BTreeMap::<i64, (i64, Option<i64>)>::new();
+    let mut leaving = BTreeMap::new();
+    let mut seen_on = BTreeMap::new();
     for event in events {
         let Some(thread) = event.thread else { continue };
         let (last_ns, before) = last.get(&event.cpu).copied().unwrap_or((begin_ns, None));
-        let behind = if event.is("sched_switch") {
-            event.number("prev_tid")
-        } else {
-            thread
+        let (behind, next) = match event.next() {
+            Some(next) => (event.number("prev_tid"), next),
+            None => (thread, thread),
         };
-        add(event.ns - last_ns, before, Some(behind));
-        last.insert(event.cpu, (event.ns, Some(event.next().unwrap_or(thread))));
+        let ns = event.ns - last_ns;
+        let was_elsewhere = seen_on.insert(behind, event.cpu) != Some(event.cpu);
+        let is_leaving = leaving.get(&event.cpu) == Some(&behind);
+        if before == Some(behind) && !was_elsewhere && !is_leaving {
+            threads.entry(behind).or_default().least_ns += ns;
+        }
+        for either in before.into_iter().filter(|before| *before != behind).chain([behind]) {
+            threads.entry(either).or_default().most_ns += ns;
+        }
+        if next != behind {
+            leaving.insert(event.cpu, behind);
+        } else if !is_leaving {
+            leaving.remove(&event.cpu);
+        }
+        seen_on.insert(next, event.cpu);
+        last.insert(event.cpu, (event.ns, Some(next)));
     }
     for (last_ns, thread) in last.into_values() {
-        add(end_ns - last_ns, thread, None);
+        threads.entry(thread.expect("its event says it")).or_default().most_ns += end_ns - last_ns;
     }
+    threads
 }
 
 /// The CPUs to which a thread came, one after the other, if switches tell of each time that it came and left.

@@ -174,10 +174,17 @@ fn check_processes(report: &Value, compared: &Compared, calls: &[Call]) {
         };
         assert_eq!(Some(*process), pid, "a thread that is taken for a process: {row:#}");
         let name = row["syscall"].as_str().expect("a name").to_owned();
-        assert_eq!(Some(&Figures::of_piste(row)), of_processes.get(&(Some(process), name)), "{row:#}");
+        assert_eq!(
+            Some(&Figures::of_piste(row)),
+            of_processes.get(&(Some(process), name)),
+            "{row:#}"
+        );
         compared_rows += 1;
     }
-    assert!(compared_rows > 20, "{compared_rows} rows of processes that began in the trace");
+    assert!(
+        compared_rows > 20,
+        "{compared_rows} rows of processes that began in the trace"
+    );
 }
 
 /// How many failed, out of `{'success': 11, 'ENOENT': 4}`: each of these is one too large, as it begins at 1 and counts the first, too.
