@@ -128,19 +128,31 @@ static bool wait_for_space(const struct piste_channel *channel, struct piste_rin
 	return true;
 }
 
+static uint64_t discarded(const struct piste_ring_header *ring)
+{
+	return piste_load_relaxed(&ring->discarded_full) + piste_load_relaxed(&ring->discarded_too_large);
+}
+
 /* Ends `sequence` at `offset` units; the position is past it already. */
 static void end_subbuf(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence,
                        uint64_t offset)
 {
 	struct piste_subbuf *subbuf = subbuf_of(channel, ring, sequence);
 
-	piste_store_relaxed(&subbuf->discarded,
-	                    piste_load_relaxed(&ring->discarded_full) + piste_load_relaxed(&ring->discarded_too_large));
+	piste_store_relaxed(&subbuf->discarded, discarded(ring));
 	/* ORDER ring.ended (release): `discarded` is visible before. Pairs with crates/ring. */
 	piste_store_release(&subbuf->ended, (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | offset);
 	piste_tell_space_given(ring);
 	piste_mark(marks_of(channel, ring, sequence) + offset, channel->subbuf_units - offset,
 	           tag_of(channel, sequence));
+}
+
+/* Tells what was discarded behind `sequence`, which is full to its last byte. Before the position leaves it: who has seen that
+ * sees this, and a late store by a thread that was held up is a smaller number, which readers leave aside. `ended` could not
+ * be stored that late. */
+static void settle_full_subbuf(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
+{
+	piste_store_relaxed(&subbuf_of(channel, ring, sequence)->discarded, discarded(ring));
 }
 
 /* Writes the packet header of the sub-buffer that was entered at `time`. */
@@ -224,6 +236,8 @@ enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, 
 		}
 		if (sequence == 0)
 			touch(header, index);
+		if (offset == 0 && sequence > 0)
+			settle_full_subbuf(channel, ring, sequence - 1);
 		piste_tell_space_taken(ring);
 		time = piste_clock_ticks(channel->clock, 1);
 		cpu = piste_thread_cpu_slow();

@@ -284,12 +284,14 @@ pub struct piste_packet_header {
     pub events_discarded: u64,
     pub ring_index: u32,
     pub vpid: i32,
+    pub pid: i32,
+    pub uid: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of piste_packet_header",
-    ][::core::mem::size_of::<piste_packet_header>() - 88usize];
+    ][::core::mem::size_of::<piste_packet_header>() - 96usize];
     [
         "Alignment of piste_packet_header",
     ][::core::mem::align_of::<piste_packet_header>() - 4usize];
@@ -329,6 +331,12 @@ const _: () = {
     [
         "Offset of field: piste_packet_header::vpid",
     ][::core::mem::offset_of!(piste_packet_header, vpid) - 84usize];
+    [
+        "Offset of field: piste_packet_header::pid",
+    ][::core::mem::offset_of!(piste_packet_header, pid) - 88usize];
+    [
+        "Offset of field: piste_packet_header::uid",
+    ][::core::mem::offset_of!(piste_packet_header, uid) - 92usize];
 };
 pub const PISTE_LEVEL_EMERG: piste_level = 0;
 pub const PISTE_LEVEL_ALERT: piste_level = 1;

@@ -18,7 +18,7 @@ use names::{FieldNames, identifier, quoted};
 /// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
 pub fn opening(trace: &Trace) -> String {
     let form = Form {
-        packet_place: "\tuint32_t ring_index;\n\tint32_t  vpid;\n",
+        packet_place: "\tuint32_t ring_index;\n\tint32_t  vpid;\n\tint32_t  pid;\n\tuint32_t uid;\n",
         record_bits: 64,
     };
     opening_of(trace, &form)

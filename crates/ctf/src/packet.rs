@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The 88 bytes at the start of each packet: CTF packet header and packet context.
+//! The 96 bytes at the start of each packet: CTF packet header and packet context.
 //!
 //! The layout is `struct piste_packet_header` of `include/piste/abi/ring.h`, and [`metadata`](crate::metadata) describes it to
 //! readers. A traced program writes the time of its first record; the consumer writes the rest into its own copy.
@@ -9,7 +9,7 @@
 /// First word of every packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 /// Bytes of an encoded [`Header`]; the first record starts there.
-pub const HEADER_BYTES: usize = 88;
+pub const HEADER_BYTES: usize = 96;
 /// Records start at multiples of this many bytes.
 pub const UNIT_BYTES: usize = 8;
 
@@ -43,8 +43,12 @@ pub struct Header {
     pub events_discarded: u64,
     /// Ring of the program. Its events may come from any CPU.
     pub ring_index: u32,
-    /// Process id in the program's own pid namespace.
+    /// Process id in the program's own pid namespace, as the program says.
     pub vpid: i32,
+    /// Process id in pisted's pid namespace, as the kernel says.
+    pub pid: i32,
+    /// User id of the process, as the kernel says.
+    pub uid: u32,
 }
 
 impl Header {
@@ -69,6 +73,8 @@ impl Header {
         put(&self.events_discarded.to_le_bytes());
         put(&self.ring_index.to_le_bytes());
         put(&self.vpid.to_le_bytes());
+        put(&self.pid.to_le_bytes());
+        put(&self.uid.to_le_bytes());
         assert!(rest.is_empty());
         bytes
     }
@@ -90,6 +96,8 @@ impl Header {
             events_discarded: long(72),
             ring_index: word(80),
             vpid: word(84) as i32,
+            pid: word(88) as i32,
+            uid: word(92),
         })
     }
 }
@@ -172,6 +180,8 @@ impl From<KernelHeader> for Header {
             events_discarded: header.events_discarded,
             ring_index: header.cpu_id,
             vpid: 0,
+            pid: 0,
+            uid: 0,
         }
     }
 }
@@ -201,6 +211,8 @@ mod tests {
             events_discarded: 0x88888888_88888888,
             ring_index: 0x99999999,
             vpid: 0x12345678,
+            pid: 0x23456789,
+            uid: 0xaaaaaaaa,
         };
         let bytes = header.encode();
         assert_eq!(bytes[..4], [0xc1, 0x1f, 0xfc, 0xc1]);
@@ -221,7 +233,8 @@ mod tests {
                 "{range:?} is not {byte:#x}"
             );
         }
-        assert_eq!(bytes[84..], [0x78, 0x56, 0x34, 0x12]);
+        assert_eq!(bytes[84..92], [0x78, 0x56, 0x34, 0x12, 0x89, 0x67, 0x45, 0x23]);
+        assert_eq!(bytes[92..], [0xaa; 4]);
         assert_eq!(Header::decode(&bytes), Some(header));
     }
 

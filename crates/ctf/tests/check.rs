@@ -63,21 +63,21 @@ fn say(
 
 #[test]
 fn an_empty_packet_is_good() {
-    assert_eq!(check(NONE, 5, LIMIT, |w| w), "0 to 88 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w), "0 to 96 at 5");
 }
 
 #[test]
 fn the_content_ends_where_the_last_record_ends() {
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 92 at 5");
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(1, 5, &[0; 4])), "1 to 96 at 5");
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(2, 5, b"ada\0--")), "1 to 98 at 5");
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(4, 5, &[0; 10])), "1 to 102 at 5");
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(40, 5, &[0; 1])), "1 to 102 at 5");
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(1, 5, &[0; 4])), "1 to 105 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 100 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(1, 5, &[0; 4])), "1 to 104 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(2, 5, b"ada\0--")), "1 to 106 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(4, 5, &[0; 10])), "1 to 110 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(40, 5, &[0; 1])), "1 to 110 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.extended(1, 5, &[0; 4])), "1 to 113 at 5");
     let text = [counted(b"abc"), counted(b""), vec![]].concat();
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &text)), "1 to 103 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &text)), "1 to 111 at 5");
     let numbers = [&counted(b"")[..], &2u32.to_le_bytes(), &[0; 16]].concat();
-    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &numbers)), "1 to 116 at 5");
+    assert_eq!(check(NONE, 5, LIMIT, |w| w.compact(3, 5, &numbers)), "1 to 124 at 5");
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn contexts_stand_before_the_fields() {
         vtid: true,
         cpu_id: true,
     };
-    assert_eq!(check(both, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 98 at 5");
+    assert_eq!(check(both, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 106 at 5");
     assert_eq!(
         check(Contexts { vtid: true, ..NONE }, 5, LIMIT, |w| w.compact(0, 5, b"")),
-        "1 to 96 at 5"
+        "1 to 104 at 5"
     );
     assert_eq!(
         check(Contexts { cpu_id: true, ..NONE }, 5, LIMIT, |w| w.extended(40, 5, b"x")),
-        "1 to 104 at 5"
+        "1 to 112 at 5"
     );
 }
 
@@ -111,7 +111,7 @@ fn runs_and_changes_of_class_are_counted_alike() {
         }
         w
     });
-    let end = 88 + 1000 * 8 + 5 * (8 + 16 + 16 + 16) - 2;
+    let end = 96 + 1000 * 8 + 5 * (8 + 16 + 16 + 16) - 2;
     assert_eq!(runs, format!("1020 to {end} at 1009"));
 }
 
@@ -119,19 +119,19 @@ fn runs_and_changes_of_class_are_counted_alike() {
 fn a_compact_time_is_the_smallest_that_does_not_go_back() {
     let begin = 7 * WRAP + 100;
     let last = |write: fn(&mut Writer) -> &mut Writer| check(NONE, begin, LIMIT, write);
-    assert_eq!(last(|w| w.compact(0, 100, b"")), format!("1 to 92 at {begin}"));
-    assert_eq!(last(|w| w.compact(0, 101, b"")), format!("1 to 92 at {}", begin + 1));
+    assert_eq!(last(|w| w.compact(0, 100, b"")), format!("1 to 100 at {begin}"));
+    assert_eq!(last(|w| w.compact(0, 101, b"")), format!("1 to 100 at {}", begin + 1));
     assert_eq!(
         last(|w| w.compact(0, 99, b"")),
-        format!("1 to 92 at {}", begin + WRAP - 1)
+        format!("1 to 100 at {}", begin + WRAP - 1)
     );
     assert_eq!(
         last(|w| w.compact(0, 99, b"").compact(0, 98, b"")),
-        format!("2 to 100 at {}", begin + 2 * WRAP - 2)
+        format!("2 to 108 at {}", begin + 2 * WRAP - 2)
     );
     assert_eq!(
         last(|w| w.extended(0, 9 * WRAP, b"").compact(0, 1, b"")),
-        format!("2 to 108 at {}", 9 * WRAP + 1)
+        format!("2 to 116 at {}", 9 * WRAP + 1)
     );
 }
 
@@ -141,11 +141,11 @@ fn times_count_from_the_begin_that_is_given_whatever_the_header_says() {
     for header_ticks in [0, begin + 5, u64::MAX] {
         let mut writer = Writer::new(NONE, header_ticks);
         let checked = |writer: &Writer| say(layouts(NONE).check(&writer.packet, u32::MAX, begin, LIMIT));
-        assert_eq!(checked(&writer), format!("0 to 88 at {begin}"));
+        assert_eq!(checked(&writer), format!("0 to 96 at {begin}"));
         writer.compact(1, begin + 5, &[0; 4]).compact(1, begin + 6, &[0; 4]);
-        assert_eq!(checked(&writer), format!("2 to 104 at {}", begin + 6));
+        assert_eq!(checked(&writer), format!("2 to 112 at {}", begin + 6));
         writer.compact(0, begin + WRAP, b"").extended(40, 9 * WRAP, b"x");
-        assert_eq!(checked(&writer), format!("4 to 126 at {}", 9 * WRAP));
+        assert_eq!(checked(&writer), format!("4 to 134 at {}", 9 * WRAP));
     }
     let mut writer = Writer::new(NONE, 0);
     writer.extended(40, begin - 1, b"x");
@@ -155,7 +155,7 @@ fn times_count_from_the_begin_that_is_given_whatever_the_header_says() {
     );
     assert_eq!(
         say(layouts(NONE).check(&writer.packet, u32::MAX, begin, LIMIT)),
-        format!("0 to 88 at {begin}, offset 88: {fault}")
+        format!("0 to 96 at {begin}, offset 96: {fault}")
     );
 }
 
@@ -190,10 +190,10 @@ fn every_record_is_found_up_to_where_the_content_ends() {
             let header_bytes = if is_compact { 4 } else { 13 };
             records.push((start, start + header_bytes + fields.len(), ticks));
         }
-        for content_bytes in 88..=writer.packet.len() {
+        for content_bytes in 96..=writer.packet.len() {
             let checked = layouts.check(&writer.packet, content_bytes as u32, begin, u64::MAX);
             let whole = records.partition_point(|&(_, end, _)| end <= content_bytes);
-            let (_, end, last_ticks) = whole.checked_sub(1).map_or((0, 88, begin), |last| records[last]);
+            let (_, end, last_ticks) = whole.checked_sub(1).map_or((0, 96, begin), |last| records[last]);
             let cut = records.get(whole).map(|&(start, ..)| start);
             let cut = cut.filter(|&start| start < content_bytes);
             assert_eq!(
@@ -213,11 +213,11 @@ fn every_record_is_found_up_to_where_the_content_ends() {
 #[test]
 fn an_unknown_event_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 5, b"").compact(7, 6, b""));
-    assert_eq!(fault, "1 to 92 at 5, offset 96: the channel has no event with id 7");
+    assert_eq!(fault, "1 to 100 at 5, offset 104: the channel has no event with id 7");
     let fault = check(NONE, 5, LIMIT, |w| w.extended(u32::MAX, 5, b""));
     assert_eq!(
         fault,
-        "0 to 88 at 5, offset 88: the channel has no event with id 4294967295"
+        "0 to 96 at 5, offset 96: the channel has no event with id 4294967295"
     );
 }
 
@@ -231,37 +231,37 @@ fn a_record_behind_the_content_is_a_fault() {
         .compact(3, 7, &[counted(b"abc"), counted(b"")].concat());
     let checked = |content_bytes| say(layouts.check(&writer.packet, content_bytes, 5, LIMIT));
     assert_eq!(
-        checked(91),
-        "0 to 88 at 5, offset 88: the record takes at least 4 bytes, 3 are left"
+        checked(99),
+        "0 to 96 at 5, offset 96: the record takes at least 4 bytes, 3 are left"
     );
-    assert_eq!(checked(92), "1 to 92 at 5");
-    assert_eq!(checked(96), "1 to 92 at 5");
+    assert_eq!(checked(100), "1 to 100 at 5");
+    assert_eq!(checked(104), "1 to 100 at 5");
     assert_eq!(
-        checked(97),
-        "1 to 92 at 5, offset 96: the record takes at least 4 bytes, 1 are left"
-    );
-    assert_eq!(
-        checked(108),
-        "1 to 92 at 5, offset 96: the record takes at least 13 bytes, 12 are left"
+        checked(105),
+        "1 to 100 at 5, offset 104: the record takes at least 4 bytes, 1 are left"
     );
     assert_eq!(
-        checked(109),
-        "1 to 92 at 5, offset 96: the record takes at least 14 bytes, 13 are left"
+        checked(116),
+        "1 to 100 at 5, offset 104: the record takes at least 13 bytes, 12 are left"
     );
     assert_eq!(
-        checked(119),
-        "2 to 110 at 6, offset 112: the record takes at least 8 bytes, 7 are left"
+        checked(117),
+        "1 to 100 at 5, offset 104: the record takes at least 14 bytes, 13 are left"
     );
     assert_eq!(
-        checked(122),
-        "2 to 110 at 6, offset 112: the record takes at least 11 bytes, 10 are left"
+        checked(127),
+        "2 to 118 at 6, offset 120: the record takes at least 8 bytes, 7 are left"
     );
     assert_eq!(
-        checked(125),
-        "2 to 110 at 6, offset 112: the record takes at least 15 bytes, 13 are left"
+        checked(130),
+        "2 to 118 at 6, offset 120: the record takes at least 11 bytes, 10 are left"
     );
-    assert_eq!(checked(127), "3 to 127 at 7");
-    assert_eq!(checked(u32::MAX), "3 to 127 at 7");
+    assert_eq!(
+        checked(133),
+        "2 to 118 at 6, offset 120: the record takes at least 15 bytes, 13 are left"
+    );
+    assert_eq!(checked(135), "3 to 135 at 7");
+    assert_eq!(checked(u32::MAX), "3 to 135 at 7");
 }
 
 #[test]
@@ -271,10 +271,10 @@ fn a_run_stops_at_the_record_that_is_cut() {
         .compact(1, 5, &[0; 4])
         .compact(1, 6, &[0; 4])
         .compact(1, 7, &[0; 4]);
-    let checked = layouts(NONE).check(&writer.packet, 111, 5, LIMIT);
+    let checked = layouts(NONE).check(&writer.packet, 119, 5, LIMIT);
     assert_eq!(
         say(checked),
-        "2 to 104 at 6, offset 104: the record takes at least 8 bytes, 7 are left"
+        "2 to 112 at 6, offset 112: the record takes at least 8 bytes, 7 are left"
     );
 }
 
@@ -283,7 +283,7 @@ fn a_string_without_end_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(2, 5, &[b'a'; 12]));
     assert_eq!(
         fault,
-        "0 to 88 at 5, offset 88: a string of the record has no end in the 16 bytes that are left"
+        "0 to 96 at 5, offset 96: a string of the record has no end in the 16 bytes that are left"
     );
     let no_zero_byte = 0x0101_0101 >> 5;
     let fault = check(NONE, 5, LIMIT, |w| {
@@ -291,7 +291,7 @@ fn a_string_without_end_is_a_fault() {
     });
     assert_eq!(
         fault,
-        "0 to 88 at 5, offset 88: a string of the record has no end in the 24 bytes that are left"
+        "0 to 96 at 5, offset 96: a string of the record has no end in the 24 bytes that are left"
     );
 }
 
@@ -300,40 +300,40 @@ fn a_count_past_the_end_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &u32::MAX.to_le_bytes()));
     assert_eq!(
         fault,
-        "0 to 88 at 5, offset 88: the record takes at least 4294967303 bytes, 8 are left"
+        "0 to 96 at 5, offset 96: the record takes at least 4294967303 bytes, 8 are left"
     );
     let elements = [counted(b""), u32::MAX.to_le_bytes().to_vec()].concat();
     let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &elements));
     assert_eq!(
         fault,
-        "0 to 88 at 5, offset 88: the record takes at least 34359738372 bytes, 16 are left"
+        "0 to 96 at 5, offset 96: the record takes at least 34359738372 bytes, 16 are left"
     );
 }
 
 #[test]
 fn a_time_in_the_future_is_a_fault() {
-    assert_eq!(check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4])), "1 to 96 at 6");
+    assert_eq!(check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4])), "1 to 104 at 6");
     let run = check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4]).compact(1, 7, &[0; 4]));
     assert_eq!(
         run,
-        "1 to 96 at 6, offset 96: its time is 7, later than 6, when the packet was taken"
+        "1 to 104 at 6, offset 104: its time is 7, later than 6, when the packet was taken"
     );
     let extended = check(NONE, 5, 6, |w| w.extended(40, u64::MAX, b"x"));
-    let late = "offset 88: its time is 18446744073709551615, later than 6, when the packet was taken";
-    assert_eq!(extended, format!("0 to 88 at 5, {late}"));
+    let late = "offset 96: its time is 18446744073709551615, later than 6, when the packet was taken";
+    assert_eq!(extended, format!("0 to 96 at 5, {late}"));
     let begin = check(NONE, 7, 6, |w| w.compact(0, 7, b""));
     assert_eq!(
         begin,
-        "0 to 88 at 7, offset 32: its time is 7, later than 6, when the packet was taken"
+        "0 to 96 at 7, offset 32: its time is 7, later than 6, when the packet was taken"
     );
     let last = u64::MAX;
     assert_eq!(
         check(NONE, last, last, |w| w.compact(1, last, &[0; 4])),
-        format!("1 to 96 at {last}")
+        format!("1 to 104 at {last}")
     );
     assert_eq!(
         check(NONE, last, last, |w| w.compact(1, 0, &[0; 4])),
-        format!("0 to 88 at {last}, offset 88: its time is {last}, later than {last}, when the packet was taken")
+        format!("0 to 96 at {last}, offset 96: its time is {last}, later than {last}, when the packet was taken")
     );
 }
 
@@ -342,7 +342,7 @@ fn an_extended_time_that_goes_back_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 9, b"").extended(40, 8, b"x"));
     assert_eq!(
         fault,
-        "1 to 92 at 9, offset 96: its time is 8, before 9, the time of what precedes it"
+        "1 to 100 at 9, offset 104: its time is 8, before 9, the time of what precedes it"
     );
 }
 
@@ -351,7 +351,7 @@ fn a_packet_without_header_is_a_fault() {
     let checked = layouts(NONE).check(&[0; 87], 88, 5, LIMIT);
     assert_eq!(
         say(checked),
-        "0 to 87 at 5, offset 0: the packet has 87 bytes, fewer than the 88 of its header"
+        "0 to 87 at 5, offset 0: the packet has 87 bytes, fewer than the 96 of its header"
     );
     assert_eq!(
         layouts(NONE).check(&[0; 96], 0, 5, LIMIT).fault,
@@ -369,5 +369,5 @@ fn a_class_can_be_replaced() {
     layouts.insert(&event(1, "t:new", &[("n", scalar(Element::Float64))]));
     let mut writer = Writer::new(NONE, 5);
     writer.compact(1, 5, &[0; 8]);
-    assert_eq!(say(layouts.check(&writer.packet, 104, 5, LIMIT)), "1 to 100 at 5");
+    assert_eq!(say(layouts.check(&writer.packet, 108, 5, LIMIT)), "1 to 108 at 5");
 }

@@ -113,13 +113,13 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Records that were discarded in this ring, whatever the reason. Relaxed: each counter is exact on its own, and a record
-    /// that is counted while we look belongs to this sum or to the next.
+    /// Records that were discarded in this ring, whatever the reason. Each counter is exact on its own, and a record that is counted while
+    /// we look belongs to this sum or to the next. Acquire: a position that is read afterwards is no older.
     pub(crate) fn discarded(&self) -> u64 {
         self.header
             .discarded_full
-            .load(Relaxed)
-            .wrapping_add(self.header.discarded_too_large.load(Relaxed))
+            .load(Acquire)
+            .wrapping_add(self.header.discarded_too_large.load(Acquire))
     }
 }
 
@@ -200,6 +200,11 @@ impl Place<'_> {
         }
         // ORDER ring.mark (release): what lies in the units, and their other marks, are visible before. Pairs with `load_marks`.
         self.marks[range.start].store(first, Release);
+    }
+
+    /// Tells what was discarded behind a sub-buffer that is full to its last byte, before the next one is entered.
+    pub(crate) fn settle(&self, discarded: u64) {
+        self.subbuf.discarded.store(discarded, Relaxed);
     }
 
     /// Says where the content ends and marks the padding behind it, as whoever moved the position past the sub-buffer must.

@@ -32,12 +32,11 @@ pub struct Packet {
     pub sequence: u64,
     /// Ticks: when the program says that it entered the sub-buffer.
     pub begin_ticks: u64,
-    /// Bytes of the packet: the header and the records, each padded to 8 bytes. At least 88, a multiple of 8.
+    /// Bytes of the packet: the header and the records, each padded to 8 bytes. At least 96, a multiple of 8.
     pub content_bytes: u32,
     /// Records that the program says it committed.
     pub records: u32,
-    /// Records that the ring had discarded when the packet ended; of a packet that is full to its last byte, as in the one before. Never less
-    /// than in that.
+    /// Records that the ring had discarded when the packet ended. Never less than in the one before.
     pub discarded: u64,
 }
 

@@ -7,6 +7,8 @@
 //! position: load acquire, swap acq_rel  <--ring.position-->  end_current: load acquire, swap acq_rel
 //!   write the record                                         next: position load acquire: which sub-buffers are ended
 //! marks: the first one last, release    ---ring.mark------>  next: all marks load acquire, then copy the data
+//! leave a full one: discarded, then
+//!   position: swap acq_rel              ---ring.position-->  next: position load acquire, then discarded
 //! end a sub-buffer: discarded, then
 //!   ended: store release                ---ring.ended----->  next: ended load acquire, then discarded
 //!   marks of the padding
@@ -158,11 +160,20 @@ impl Reader {
         let packet = copy_packet(place, records, buffer)?;
         self.taken = true;
         // Whoever ends a sub-buffer adds the counters up a moment later: two sums can come out in the wrong order.
-        self.discarded = self.discarded.max(packet.discarded);
+        let discarded = packet.discarded.max(self.discarded_behind(ring)?);
+        self.discarded = self.discarded.max(discarded);
         Ok(Next::Packet(Packet {
             discarded: self.discarded,
             ..packet
         }))
+    }
+
+    /// What was discarded until now, if that was behind the packet that comes next: it is full, and nobody has entered the one behind it. Else 0.
+    fn discarded_behind(&self, ring: Ring<'_>) -> Result<u64, Corruption> {
+        let discarded = ring.discarded();
+        let position = self.position(ring)?;
+        let is_last = position.offset_units == 0 && position.sequence == self.sequence + 1;
+        Ok(if is_last { discarded } else { 0 })
     }
 
     /// `found` is not what this reader left in `consumed`: either an overwriting program moved on, or a hostile one meddled.
@@ -258,15 +269,16 @@ pub(crate) fn copy_packet(place: Place<'_>, records: u32, buffer: &mut Vec<u8>) 
     })
 }
 
-/// Units of content in the ended sub-buffer at `place`, and the records that were discarded when it ended; 0 when nobody counted them then. What
-/// the ring has discarded by now may be missing behind later packets, so that those have to tell it.
+/// Units of content in the ended sub-buffer at `place`, and the records that were discarded when it ended, or fewer: of one that is full, this may
+/// be from an earlier one at its place.
 pub(crate) fn content(place: Place<'_>) -> Result<(usize, u64), Corruption> {
     let subbuf_units = place.data.len();
     // ORDER ring.ended (acquire): `discarded` is visible. Pairs with runtime/ring.c. Stored before the padding's marks, so that who saw
-    // all marks sees it, unless records fill the sub-buffer to its end: then nobody stores it.
+    // all marks sees it, unless records fill the sub-buffer to its end: then nobody stores `ended`, and `discarded` is from before the
+    // position that was seen.
     let ended = EndedWord(place.subbuf.ended.load(Acquire));
     let Some(content_units) = ended.content_units(place.sequence) else {
-        return Ok((subbuf_units, 0));
+        return Ok((subbuf_units, place.subbuf.discarded.load(Relaxed)));
     };
     if !(HEADER_UNITS..=subbuf_units).contains(&(content_units as usize)) {
         return Err(Corruption::Content {

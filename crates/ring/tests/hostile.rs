@@ -103,11 +103,11 @@ fn nonsense_in_a_ring_is_named() {
     assert_eq!(says(consumed, 6), "the consumed word is 0x6 where 0x2 was left");
     assert_eq!(
         says(ended_1, 2 << 24 | 10),
-        "sub-buffer 1 claims 10 units of content; 11 to 512 are possible"
+        "sub-buffer 1 claims 10 units of content; 12 to 512 are possible"
     );
     assert_eq!(
         says(ended_1, 2 << 24 | 513),
-        "sub-buffer 1 claims 513 units of content; 11 to 512 are possible"
+        "sub-buffer 1 claims 513 units of content; 12 to 512 are possible"
     );
     let overwriting = |value| next_after(LossMode::Overwrite, consumed, value);
     assert_eq!(

@@ -37,19 +37,19 @@ fn a_record_comes_out_after_a_flush() {
         let mut reader = channel.memory.reader(1, 0);
         let mut data = vec![0xff; 3];
         assert_eq!(reader.next(&mut data), Next::Empty, "the sub-buffer is open");
-        assert_eq!(reader.fill(), 88 + 16);
+        assert_eq!(reader.fill(), 96 + 16);
         reader.end_current();
         reader.end_current();
         let packet = Packet {
             sequence: 0,
             begin_ticks: 77,
-            content_bytes: 104,
+            content_bytes: 112,
             records: 1,
             discarded: 0,
         };
         assert_eq!(reader.next(&mut data), Next::Packet(packet));
         assert_eq!(reader.next(&mut data), Next::Packet(packet), "until it is released");
-        assert_eq!(data[88..], [77u64.to_ne_bytes(), 0xabcu64.to_ne_bytes()].concat());
+        assert_eq!(data[96..], [77u64.to_ne_bytes(), 0xabcu64.to_ne_bytes()].concat());
         reader.release();
         assert_eq!(
             (reader.next(&mut data), reader.sequence(), reader.fill()),
@@ -124,18 +124,17 @@ fn a_claimed_sub_buffer_is_not_overwritten() {
 fn a_record_larger_than_a_sub_buffer_is_counted() {
     let channel = Channel::new(shape(LossMode::Discard));
     let writer = channel.program.writer(0, 0);
-    assert_eq!(writer.record(&tick, |_| [1; 512 - 10]), Outcome::Discarded);
+    assert_eq!(writer.record(&tick, |_| [1; 512 - 11]), Outcome::Discarded);
     let mut reader = channel.memory.reader(0, 0);
     assert_eq!(reader.losses().discarded_too_large, 1);
     assert_eq!(
-        writer.record(&tick, |_| [1; 512 - 11]),
+        writer.record(&tick, |_| [1; 512 - 12]),
         Outcome::Committed,
         "the largest that fits"
     );
-    // Nobody ends a packet that is full, and so nobody counts then: the next one tells.
     assert_eq!(writer.record(&tick, |_| [1]), Outcome::Committed);
     reader.end_current();
-    for expected in [(4096, 0), (96, 1)] {
+    for expected in [(4096, 1), (104, 1)] {
         let Next::Packet(packet) = reader.next(&mut Vec::new()) else {
             panic!("two packets")
         };
@@ -145,30 +144,33 @@ fn a_record_larger_than_a_sub_buffer_is_counted() {
 }
 
 #[test]
-fn what_is_discarded_behind_full_packets_is_told_behind_them() {
+fn a_full_packet_tells_what_was_discarded_behind_it() {
+    const RECORDS: usize = 125;
     let channel = Channel::new(shape(LossMode::Discard));
     let writer = channel.program.writer(0, 0);
-    // Four packets of 167 records without padding, then nothing fits.
+    // Packets of 125 records without padding.
     let write = |count: usize| {
-        let outcomes = (0..count).map(|_| writer.record(&tick, |_| [1, 2, 3]));
+        let outcomes = (0..count).map(|_| writer.record(&tick, |_| [1, 2, 3, 4]));
         outcomes.filter(|outcome| *outcome == Outcome::Committed).count()
     };
-    assert_eq!(write(4 * 167 + 5), 4 * 167);
     let mut reader = channel.memory.reader(0, 0);
-    let mut told = Vec::new();
-    for _ in 0..4 {
+    let mut next = || {
         let Next::Packet(packet) = reader.next(&mut Vec::new()) else {
-            panic!("four packets")
+            panic!("a packet")
         };
-        told.push(packet.discarded);
         reader.release();
-    }
-    assert_eq!((told, write(1)), (vec![0; 4], 1));
-    reader.end_current();
-    assert!(matches!(
-        reader.next(&mut Vec::new()),
-        Next::Packet(Packet { discarded: 5, .. })
-    ));
+        assert_eq!(packet.content_bytes, 4096);
+        packet.discarded
+    };
+    // Then nothing fits, and nobody enters a sub-buffer.
+    assert_eq!(write(4 * RECORDS + 5), 4 * RECORDS);
+    assert_eq!([next(), next(), next()], [0; 3]);
+    // Somebody has entered the next one before this packet is taken.
+    assert_eq!(write(3 * RECORDS + 2), 3 * RECORDS);
+    assert_eq!([next(), next(), next()], [5; 3]);
+    assert_eq!(next(), 7, "nobody has entered the next one");
+    assert_eq!(write(4 * RECORDS + 1), 4 * RECORDS);
+    assert_eq!([next(), next(), next(), next()], [7, 7, 7, 8]);
 }
 
 #[test]

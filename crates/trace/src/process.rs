@@ -14,6 +14,7 @@ use crate::stream::{Stream, StreamFile};
 const WINDOW_BYTES: usize = 4 << 10;
 
 /// The process of which all events of a stream are, as traces of programs say: they are of one process, or each of their packets is.
+/// Its number is the one that the tracer knows it by (`pid`), else the one that it has for itself (`vpid`).
 pub fn process(trace: &Trace, index: &StreamIndex) -> Option<i64> {
     let environment = &trace.schema().environment;
     if let Some((_, EnvironmentValue::Integer(vpid))) = environment.iter().find(|(key, _)| key == "vpid") {
@@ -27,26 +28,39 @@ pub fn process(trace: &Trace, index: &StreamIndex) -> Option<i64> {
     let mut stream = Stream::open(&file, first, WINDOW_BYTES).ok()?;
     stream.next(&mut Findings::default());
     let head = stream.parts().3.to_vec();
-    let mut vpid = Vpid::default();
-    let visited = stream.parts().0.visit_packet(Scope::PacketContext, &head, &mut vpid);
-    visited.ok().and(vpid.value)
+    let mut ids = Ids::default();
+    let visited = stream.parts().0.visit_packet(Scope::PacketContext, &head, &mut ids);
+    visited.ok().and(ids.pid.or(ids.vpid))
 }
 
-/// Looks for the field `vpid`.
+/// Looks for the fields `pid` and `vpid`.
 #[derive(Default)]
-struct Vpid {
-    is_next: bool,
-    value: Option<i64>,
+struct Ids {
+    field: Option<Field>,
+    pid: Option<i64>,
+    vpid: Option<i64>,
 }
 
-impl Visitor for Vpid {
+enum Field {
+    Pid,
+    Vpid,
+}
+
+impl Visitor for Ids {
     fn field(&mut self, name: &str) {
-        self.is_next = name == "vpid";
+        self.field = match name {
+            "pid" => Some(Field::Pid),
+            "vpid" => Some(Field::Vpid),
+            _ => None,
+        };
     }
 
     fn integer(&mut self, _integer: &IntegerNode, value: u64) {
-        if std::mem::take(&mut self.is_next) {
-            self.value = Some(value.cast_signed());
+        let value = Some(value.cast_signed());
+        match self.field.take() {
+            Some(Field::Pid) => self.pid = value,
+            Some(Field::Vpid) => self.vpid = value,
+            None => {}
         }
     }
 }

@@ -155,7 +155,10 @@ PISTE_ABI_SIZE(struct piste_ring_header, 512);
 #define PISTE_MARK_HEAD       0x80u
 
 /* `ended` says where the content of a sub-buffer ends: (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | units of content, the
- * packet header included. Whoever ends the sub-buffer stores `discarded`, then `ended` (release), then marks the padding. */
+ * packet header included. Whoever ends the sub-buffer stores `discarded`, then `ended` (release), then marks the padding.
+ *
+ * Nobody ends a sub-buffer that records fill to its last byte: `ended` keeps its old sequence. Whoever enters the next one
+ * stores `discarded` before. Threads may do that at the same time, and late: the number can be smaller than an earlier one. */
 #define PISTE_ENDED_SEQUENCE_SHIFT 24
 #define PISTE_ENDED_UNITS_MASK     0xffffffu
 
@@ -183,10 +186,12 @@ struct piste_packet_header {
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
 	uint32_t ring_index;       /* Not the CPU, which only the events know. */
-	int32_t vpid;              /* Process id in the program's own pid namespace. */
+	int32_t vpid;              /* Process id in the program's own pid namespace, as the program says. */
+	int32_t pid;               /* Process id in pisted's, as the kernel says ... */
+	uint32_t uid;              /* ... and the user, both when the program connected. */
 };
 #pragma pack(pop)
-PISTE_ABI_SIZE(struct piste_packet_header, 88);
+PISTE_ABI_SIZE(struct piste_packet_header, 96);
 
 /* Record: header, contexts, fields; nothing aligned inside, the start aligned to a unit.
  *   compact    uint32 id in bits 0..4 (0..30), time's low 27 bits above

@@ -49,7 +49,11 @@ fn contexts_can_be_left_out() {
     recording.expect_whole();
     for event in recording.trace().events() {
         let names: Vec<&str> = event.contexts.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["ring_index", "vpid"], "what the packet says stays");
+        assert_eq!(
+            names,
+            ["ring_index", "vpid", "pid", "uid"],
+            "what the packet says stays"
+        );
     }
 }
 

@@ -8,8 +8,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use piste_suite::process::{send, wait_until};
-use piste_suite::{Compilation, Recording, Running, Trace, Workplace};
+use piste_suite::report::text;
+use piste_suite::{Compilation, Recording, Running, Trace, Workplace, kernel};
 use rustix::process::Signal;
+use serde_json::Value;
 
 /// A program that waits loses nothing, however busy the computer is.
 const LOSSLESS: [&str; 4] = ["-u", "*", "--block", "forever"];
@@ -49,6 +51,38 @@ fn a_forked_child_records_on_its_own_and_nothing_twice() {
             "the packet says which process: {event:?}"
         );
     }
+}
+
+/// In a pid namespace of its own a program is process 1. What joins its events to those of the kernel is what the kernel says of it.
+#[test]
+fn a_program_in_a_pid_namespace_has_the_computer_s_number_too() {
+    let Some(place) = kernel::workplace() else { return };
+    let program = place.program("count.c");
+    let program = text(&program);
+    let events = ["-u", "count:*", "-k", "sched_process_exec"];
+    let recording = place.record_with_kernel(&events, "unshare", &["--pid", "--fork", program, "1", "10"]);
+    recording.expect_whole();
+    let trace = recording.trace();
+    let all = place.piste_succeeds(&["view", "--json", text(trace.path().parent().expect("a folder"))]);
+    let all: Vec<Value> = all
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let executed = |event: &&Value| event["payload"]["filename"] == program;
+    let pid = &all.iter().find(executed).expect("it is executed")["payload"]["tid"];
+    let counted = all.iter().filter(|event| event["name"] == "count:tick");
+    let mut steps = 0;
+    for event in counted {
+        let packet = &event["packet_context"];
+        assert_eq!((&packet["vpid"], &packet["pid"]), (&1.into(), pid), "{event}");
+        assert_eq!(packet["uid"], rustix::process::getuid().as_raw(), "{event}");
+        steps += 1;
+    }
+    assert_eq!(steps, 10);
+    let of_process = ["stats", "--json", "--pid", &pid.to_string(), "--event", "count:tick"];
+    let folder = trace.path().parent().expect("a folder");
+    let selected = place.piste_json(&[&of_process[..], &[text(folder)]].concat());
+    assert_eq!(selected["events"], 10, "{selected:#}");
 }
 
 #[test]

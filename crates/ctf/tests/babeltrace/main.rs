@@ -72,12 +72,16 @@ fn fields(class: EventClass, bytes: &[u8]) -> String {
     w.compact(class.id, 1, bytes);
     let (text, complaints) = read(&[(stream(0, NONE), vec![class])], &[w.finish(0, 0, 0)]);
     assert_eq!(complaints, "");
-    let (_, fields) = text.split_once("vpid = 4321 }, ").expect("the packet context is shown");
+    let (_, fields) = text
+        .split_once("vpid = 4321, pid = 54321, uid = 1000 }, ")
+        .expect("the packet context is shown");
     fields.trim_end_matches('\n').to_owned()
 }
 
 /// A line of babeltrace2's text. The clock's offset is 5 ticks, a tick is a nanosecond.
 fn line(ticks: u64, event: &str, rest: &str) -> String {
     let (seconds, nanoseconds) = (1_700_000_000 + (ticks + 5) / 1_000_000_000, (ticks + 5) % 1_000_000_000);
-    format!("[{seconds}.{nanoseconds:09}] {event}: {{ ring_index = 0, vpid = 4321 }}, {rest}\n")
+    format!(
+        "[{seconds}.{nanoseconds:09}] {event}: {{ ring_index = 0, vpid = 4321, pid = 54321, uid = 1000 }}, {rest}\n"
+    )
 }

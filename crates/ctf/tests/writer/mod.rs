@@ -170,6 +170,8 @@ pub fn store(
         events_discarded,
         ring_index: 0,
         vpid: 4321,
+        pid: 54321,
+        uid: 1000,
     };
     let mut stored = header.encode().to_vec();
     stored.extend(&packet[HEADER_BYTES..packet_bytes]);

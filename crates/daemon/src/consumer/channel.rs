@@ -7,7 +7,7 @@ use piste_ring::{ClockSource, Geometry, GeometryError, LossMode, Losses};
 
 use super::clock;
 use super::findings::Findings;
-use super::stream::{End, Identity, Origin};
+use super::stream::{End, Identity, Origin, ProcessIds};
 use crate::link::{self, ChannelTotals};
 
 pub(super) struct Channel {
@@ -74,7 +74,7 @@ impl Channel {
             stream_instance_id: instance.stream_instance_base + u64::from(instance.ring_index),
             origin: Origin::Ring {
                 ring_index: instance.ring_index,
-                vpid: instance.vpid,
+                process: instance.process,
             },
         }
     }
@@ -85,7 +85,7 @@ impl Channel {
 pub(super) struct Instance {
     pub(super) stream_instance_base: u64,
     pub(super) ring_index: u32,
-    pub(super) vpid: i32,
+    pub(super) process: ProcessIds,
 }
 
 /// Adds what a stream has on disk; `earlier_events` are those that an earlier consumer wrote.

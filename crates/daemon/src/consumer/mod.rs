@@ -65,6 +65,7 @@ use self::ring_set::{Ears, Fullest, Life, Source};
 use self::service::{Domain, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
+use self::stream::ProcessIds;
 use self::watch::{Rung, Watch};
 use crate::link::{BellPlace, Opening, ToConsumer, ToControl};
 use crate::remains::Predecessors;
@@ -141,10 +142,11 @@ impl Domain for Programs {
                 stream_instance_base,
                 vpid,
                 pid,
+                uid,
                 bell,
                 ..
             } => {
-                let program = Program::new(pid, vpid);
+                let program = Program::new(ProcessIds { vpid, pid, uid });
                 let source = Source {
                     key,
                     stream_id,

@@ -4,36 +4,36 @@
 use std::fmt;
 use std::fs;
 
+use super::stream::ProcessIds;
+
 /// A traced program, as a finding names it: `shop (4711)`.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
-    pid: i32,
-    pub(super) vpid: i32,
+    pub(super) ids: ProcessIds,
     name: String,
 }
 
 impl Program {
-    /// The program with process id `pid`, called by the name that it has now.
-    pub(super) fn new(pid: i32, vpid: i32) -> Self {
-        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    /// The program of a process, called by the name that it has now.
+    pub(super) fn new(ids: ProcessIds) -> Self {
+        let name = fs::read(format!("/proc/{}/comm", ids.pid)).unwrap_or_default();
         Self {
-            pid,
-            vpid,
+            ids,
             name: String::from_utf8_lossy(&name).trim_end().to_owned(),
         }
     }
 
     /// Somebody stopped the program (SIGSTOP, a debugger): what it has begun will be finished when it goes on.
     pub(super) fn is_stopped(&self) -> bool {
-        fs::read(format!("/proc/{}/stat", self.pid)).is_ok_and(|stat| matches!(state(&stat), Some(b'T' | b't')))
+        fs::read(format!("/proc/{}/stat", self.ids.pid)).is_ok_and(|stat| matches!(state(&stat), Some(b'T' | b't')))
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name.as_str() {
-            "" => write!(formatter, "process {}", self.pid),
-            name => write!(formatter, "{name} ({})", self.pid),
+            "" => write!(formatter, "process {}", self.ids.pid),
+            name => write!(formatter, "{name} ({})", self.ids.pid),
         }
     }
 }
@@ -59,13 +59,13 @@ mod tests {
     #[test]
     fn running_program_has_a_name_and_is_not_stopped() {
         let own_pid = std::process::id() as i32;
-        let program = Program::new(own_pid, 1);
+        let ids = |pid| ProcessIds { vpid: 1, pid, uid: 0 };
+        let program = Program::new(ids(own_pid));
         assert!(program.to_string().ends_with(&format!(" ({own_pid})")), "{program}");
         assert!(!program.is_stopped());
         assert_eq!(
             Program {
-                pid: 77,
-                vpid: 7,
+                ids: ids(77),
                 name: String::new()
             }
             .to_string(),

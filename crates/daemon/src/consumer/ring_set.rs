@@ -229,7 +229,7 @@ impl Source {
         Instance {
             stream_instance_base: self.stream_instance_base,
             ring_index,
-            vpid: self.program.vpid,
+            process: self.program.ids,
         }
     }
 

@@ -58,9 +58,19 @@ pub(crate) struct Start {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin {
     /// A ring of a program.
-    Ring { ring_index: u32, vpid: i32 },
+    Ring { ring_index: u32, process: ProcessIds },
     /// A CPU in the kernel domain.
     Cpu(u32),
+}
+
+/// Which process the events of a ring are of: what it says itself, and what the kernel says when it connects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ProcessIds {
+    /// In its own pid namespace, as it says.
+    pub(crate) vpid: i32,
+    /// Here.
+    pub(crate) pid: i32,
+    pub(crate) uid: u32,
 }
 
 /// What is particular to a packet.
@@ -318,9 +328,9 @@ impl Identity {
     }
 
     fn header(&self, facts: &PacketFacts, start: Start, packet_bytes: usize) -> Header {
-        let (ring_index, vpid) = match self.origin {
-            Origin::Ring { ring_index, vpid } => (ring_index, vpid),
-            Origin::Cpu(cpu) => (cpu, 0),
+        let (ring_index, process) = match self.origin {
+            Origin::Ring { ring_index, process } => (ring_index, process),
+            Origin::Cpu(cpu) => (cpu, ProcessIds::default()),
         };
         Header {
             trace_uuid: self.trace_uuid,
@@ -333,7 +343,9 @@ impl Identity {
             packet_seq_num: facts.sequence - start.next_sequence,
             events_discarded: facts.discarded - start.discarded,
             ring_index,
-            vpid,
+            vpid: process.vpid,
+            pid: process.pid,
+            uid: process.uid,
         }
     }
 }

@@ -353,6 +353,7 @@ impl RingSet {
             stream_instance_base: self.stream_instance_base,
             vpid: self.vpid,
             pid: self.program.pid,
+            uid: self.user,
             bell: None,
         }
     }

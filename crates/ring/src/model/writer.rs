@@ -153,6 +153,9 @@ impl Writer {
             if sequence == 0 {
                 self.memory.touch(self.ring_index);
             }
+            if current.offset_units == 0 && sequence > 0 {
+                ring.place(sequence - 1).settle(ring.discarded());
+            }
             let time = clock();
             let start = sequence * ring.subbuf_units();
             let entered = PositionWord::new(start + HEADER_UNITS as u64, self.cpu);

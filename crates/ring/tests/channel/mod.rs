@@ -10,7 +10,7 @@ use piste_ring::{ChannelMemory, ClockSource, Geometry, Key, LossMode, Next, Pack
 
 /// Units of each record: number of the thread and of the record, time, and three derived from the first.
 const RECORD_UNITS: usize = 5;
-const HEADER_BYTES: usize = 88;
+const HEADER_BYTES: usize = 96;
 
 /// Two rings of four small sub-buffers.
 pub fn shape(loss: LossMode) -> Shape {

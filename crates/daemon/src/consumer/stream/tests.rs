@@ -8,7 +8,11 @@ const IDENTITY: Identity = Identity {
     stream_instance_id: 40,
     origin: Origin::Ring {
         ring_index: 1,
-        vpid: 12,
+        process: ProcessIds {
+            vpid: 12,
+            pid: 34,
+            uid: 56,
+        },
     },
 };
 
@@ -44,7 +48,10 @@ fn read(folder: &Path) -> Vec<(u64, Vec<u8>)> {
         let packet = &data[entry.offset_bytes as usize..];
         let header = Header::decode(packet).expect("it is a packet");
         assert_eq!(Entry::of(&header, entry.offset_bytes), *entry);
-        assert_eq!((header.trace_uuid, header.vpid), ([7; 16], 12));
+        assert_eq!(
+            (header.trace_uuid, header.vpid, header.pid, header.uid),
+            ([7; 16], 12, 34, 56)
+        );
         (
             header.packet_seq_num,
             packet[HEADER_BYTES..header.content_bits as usize / 8].to_vec(),

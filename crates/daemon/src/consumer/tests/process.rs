@@ -114,6 +114,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
         key: 5,
         stream_instance_base: 0,
         vpid: 1,
+        uid: 0,
         bell: None,
         pid: std::process::id() as i32,
     };

@@ -21,6 +21,7 @@ use super::super::ring_set::{Ears, Fullest, Life, Source};
 use super::super::service::Recording;
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
+use super::super::stream::ProcessIds;
 use super::super::watch::{Rung, Watch};
 use super::writer::Writer;
 use crate::bell::Bell;
@@ -458,7 +459,11 @@ pub(super) fn number_class() -> EventClass {
 
 fn source(key: u32) -> Source {
     // No process has this id: the name of the program does not depend on the machine.
-    let program = Program::new(i32::MAX - key as i32, key as i32);
+    let program = Program::new(ProcessIds {
+        vpid: key as i32,
+        pid: i32::MAX - key as i32,
+        uid: 0,
+    });
     let stream_instance_base = 100 * u64::from(key);
     Source {
         key,

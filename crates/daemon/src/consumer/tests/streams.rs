@@ -149,8 +149,8 @@ fn consumer_killed_inside_a_write_loses_nothing_and_writes_nothing_twice() {
         (4096, 0),
         (4096, 16),
         (4096, 87),
-        (4096, 88),
-        (5000, 88),
+        (4096, 96),
+        (5000, 96),
         (data.len(), index.len()),
     ] {
         rig.restore_memory(1, &before);
