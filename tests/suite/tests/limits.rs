@@ -30,7 +30,7 @@ fn names_of_127_characters_are_kept_whole() {
 fn strings_larger_than_a_sub_buffer_are_discarded_and_counted() {
     const SUBBUF_BYTES: usize = 65536;
     // Packet header; the event's largest header, contexts and number.
-    let largest_text = SUBBUF_BYTES - 88 - (13 + 6 + 4);
+    let largest_text = SUBBUF_BYTES - 96 - (13 + 6 + 4);
     let place = Workplace::new();
     let options = ["-u", "limits:*", "--subbuf-size", "64K"];
     let recording = place.record(
