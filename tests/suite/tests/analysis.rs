@@ -22,7 +22,7 @@ fn record(place: &KernelWorkplace, options: &[&str], command: &[&str]) -> String
     trace
 }
 
-/// Uses its CPU for a while, and says how long according to the kernel: `user system`, in microseconds.
+/// Uses its CPU for a while, and says how long according to the kernel: its id, nanoseconds, switches.
 const BURN: &str = "
 import os, resource, time
 end = time.monotonic() + 1.0
@@ -50,17 +50,18 @@ fn times_on_a_cpu_are_those_that_the_kernel_counts() {
         let stolen_ns = stolen_ns() - stolen_before_ns;
         let said = std::fs::read_to_string(place.path("used")).expect("it said what it used");
         let said: Vec<i64> = said.split(' ').map(|word| word.parse().expect("a number")).collect();
-        let (pid, used_ns) = (said[0], said[1]);
+        let (pid, used_ns, switches) = (said[0], said[1], said[2]);
 
         let report = analyze(&place, "ltt", &trace, &["--limit", "1000"]);
         let own = row(&report, "processes", "pid", &pid.into());
         let on_cpu_ns = number(&own["on_cpu_ns"]);
         // What it used before it was recorded, from the fork to the gate's end, and after it had asked; and what the host of a virtual machine
-        // took from its CPU, which it did not use.
+        // took from its CPU, which it did not use. When an interrupt wakes a thread that then has the CPU, the kernel counts what is left of the
+        // interrupt for that one (`rq_clock_skip_update`), some 15 us in a virtual machine.
         let difference = (on_cpu_ns - used_ns).abs();
         assert!(
-            difference < used_ns / 100 + 20_000_000 + stolen_ns,
-            "{on_cpu_ns} ns on a CPU, {used_ns} ns according to getrusage, {stolen_ns} ns stolen"
+            difference < used_ns / 100 + 20_000_000 + stolen_ns + switches * 50_000,
+            "{on_cpu_ns} ns on a CPU, {used_ns} ns according to getrusage, {stolen_ns} ns stolen, {switches} switches"
         );
         let (user, kernel) = (number(&own["user_ns"]), number(&own["kernel_ns"]));
         assert_eq!(user > 0 && kernel > 0, options.is_empty(), "{own:#}");
