@@ -22,7 +22,7 @@ pub(crate) struct ChannelOptions {
     /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K, of a kernel channel 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
     subbuf_size: Option<u64>,
-    /// Number of sub-buffers in each ring, a power of two [default: 4, of a kernel channel 64 for each CPU]
+    /// Number of sub-buffers in each ring, a power of two [default: 4, of a kernel channel 256]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
     /// Record neither thread id nor CPU with each event

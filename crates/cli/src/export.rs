@@ -2,6 +2,7 @@
 //! `piste export`: traces in forms that other tools read. What the forms are is known by `piste_export`; traces of the other version of
 //! CTF are written as trim.rs writes them.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
@@ -97,11 +98,12 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let (unfinished, file) = Unfinished::file(output)?;
-    let mut out = BufWriter::with_capacity(OUT_BYTES, &file);
+    let counted_file = Counted { file, bytes: 0 };
+    let mut out = BufWriter::with_capacity(OUT_BYTES, counted_file);
     let exported = exporter(traces, &selection, &mut out).map_err(failure(output))?;
     let flushed = out.into_inner().map_err(io::IntoInnerError::into_error);
-    let written = flushed.and_then(|_| file.metadata());
-    let bytes = written.map_err(|error| cannot_write(output, &error))?.len();
+    let Counted { file, bytes } = flushed.map_err(|error| cannot_write(output, &error))?;
+    drop(file);
     unfinished.finish()?;
     drop(progress);
     let events = exported.events;
@@ -121,6 +123,24 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         counted(events.cast_signed(), "event")
     ));
     Ok(())
+}
+
+/// A file, and how much was written to it: of a pipe nobody else knows.
+struct Counted {
+    file: File,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 type Exporter = fn(&[Trace], &Selection, &mut dyn Write) -> Result<Exported, ExportError>;

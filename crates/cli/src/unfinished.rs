@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use piste_control::error::reason;
-use piste_trace::{durable, privacy};
+use piste_trace::durable::{self, Target};
+use piste_trace::privacy;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -27,19 +28,31 @@ const TRIES: u32 = 3;
 /// A file or folder on its way. Dropped before it is finished, it is removed.
 pub(crate) struct Unfinished {
     target: PathBuf,
-    /// Where it is meanwhile; absent when it is finished.
+    /// Where it is meanwhile; absent when it is finished, and of a special file, which is written as it is.
     part: Option<PathBuf>,
 }
 
 impl Unfinished {
-    /// A new file, which replaces one of that name when it is finished.
+    /// A new file, which replaces one of that name when it is finished. What is no regular file is written to instead.
     pub(crate) fn file(target: &Path) -> Result<(Unfinished, File), Failure> {
         if target.is_dir() {
             return Err(Failure::new(format!("{} is a folder", shown(target))));
         }
-        let unfinished = Unfinished::at(target, |part| File::create_new(part).map(drop))?;
+        let cannot_write = |error| cannot_write(target, &error);
+        let file = match Target::of(target).map_err(cannot_write)? {
+            Target::File(file) => file,
+            Target::Special => {
+                let unfinished = Unfinished {
+                    target: target.to_owned(),
+                    part: None,
+                };
+                let special = File::options().write(true).open(target);
+                return Ok((unfinished, special.map_err(cannot_write)?));
+            }
+        };
+        let unfinished = Unfinished::at(&file, |part| File::create_new(part).map(drop))?;
         let file = File::options().write(true).open(unfinished.path());
-        Ok((unfinished, file.map_err(|error| cannot_write(target, &error))?))
+        Ok((unfinished, file.map_err(cannot_write)?))
     }
 
     /// A new folder for a trace. There must be nothing of that name, or an empty folder: what somebody keeps is never replaced by a folder.
@@ -92,7 +105,8 @@ impl Unfinished {
 
     /// It is whole: it is on the disk, and then gets its name.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        durable::sync(self.path()).map_err(|error| cannot_write(&self.target, &error))?;
+        let Some(part) = &self.part else { return Ok(()) };
+        durable::sync(part).map_err(|error| cannot_write(&self.target, &error))?;
         let mut unfinished = unfinished();
         let Some(part) = self.part.take() else { return Ok(()) };
         let finished = fs::rename(&part, &self.target);
@@ -188,6 +202,32 @@ mod tests {
         unfinished.finish().unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_and_special_files_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("file", path("link")).unwrap();
+        let (unfinished, mut file) = Unfinished::file(&path("link")).unwrap();
+        file.write_all(b"new").unwrap();
+        unfinished.finish().unwrap();
+        assert_eq!(fs::read_to_string(path("file")).unwrap(), "new");
+        assert!(path("link").is_symlink());
+
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RWXU).unwrap();
+        let pipe = path("pipe");
+        let reader = thread::spawn(move || fs::read_to_string(pipe).unwrap());
+        let (unfinished, mut file) = Unfinished::file(&path("pipe")).unwrap();
+        file.write_all(b"piped").unwrap();
+        drop(file);
+        unfinished.finish().unwrap();
+        assert_eq!(reader.join().unwrap(), "piped");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+        let (unfinished, file) = Unfinished::file(Path::new("/dev/full")).unwrap();
+        assert!((&file).write_all(b"lost").is_err());
+        drop(unfinished);
+        assert!(Path::new("/dev/full").exists());
     }
 
     #[test]

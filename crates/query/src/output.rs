@@ -4,6 +4,7 @@
 mod plain;
 mod table;
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use parquet::arrow::ArrowWriter;
-use piste_trace::durable;
+use piste_trace::durable::{self, Target};
 use tempfile::NamedTempFile;
 
 use crate::export::parquet_options;
@@ -26,14 +27,22 @@ use crate::request::Format;
 /// Where rows go.
 pub(crate) struct Output {
     format: Format,
-    /// The file that becomes `path`.
-    file: Option<(NamedTempFile, PathBuf)>,
+    /// Absent for stdout.
+    file: Option<Named>,
     writer: Option<Writer>,
     /// Nobody reads any more. Not every writer's errors say so.
     is_reader_gone: Arc<AtomicBool>,
 }
 
 type Destination = Box<dyn Write + Send>;
+
+/// What was named for the rows.
+enum Named {
+    /// A file that becomes the one of that name.
+    File(NamedTempFile, PathBuf),
+    /// A pipe or a device.
+    Special(File),
+}
 
 enum Writer {
     Table(Box<TableWriter>),
@@ -58,16 +67,8 @@ impl Output {
         let file = match path {
             None => None,
             Some(path) => {
-                let folder = path
-                    .parent()
-                    .filter(|folder| !folder.as_os_str().is_empty())
-                    .unwrap_or(Path::new("."));
-                let file = tempfile::Builder::new()
-                    .prefix(".piste-query-")
-                    .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-                    .tempfile_in(folder)
-                    .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
-                Some((file, path.to_owned()))
+                let named = Named::open(path);
+                Some(named.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?)
             }
         };
         Ok(Output {
@@ -89,7 +90,8 @@ impl Output {
             return Ok(());
         }
         let destination: Destination = match &self.file {
-            Some((file, _)) => Box::new(BufWriter::new(file.reopen()?)),
+            Some(Named::File(file, _)) => Box::new(BufWriter::new(file.reopen()?)),
+            Some(Named::Special(file)) => Box::new(BufWriter::new(file.try_clone()?)),
             None => Box::new(BufWriter::with_capacity(64 << 10, Stdout(self.is_reader_gone.clone()))),
         };
         self.writer = Some(match self.format {
@@ -102,7 +104,9 @@ impl Output {
                 writer.write(&plain::texts(&RecordBatch::new_empty(schema.clone()))?)?;
                 Writer::Csv(Box::new(writer))
             }
-            Format::Arrow if self.file.is_some() => Writer::ArrowFile(FileWriter::try_new(destination, schema)?),
+            Format::Arrow if matches!(self.file, Some(Named::File(..))) => {
+                Writer::ArrowFile(FileWriter::try_new(destination, schema)?)
+            }
             Format::Arrow => Writer::ArrowStream(StreamWriter::try_new(destination, schema)?),
             Format::Parquet => {
                 let writer = ArrowWriter::try_new_with_options(destination, schema.clone(), parquet_options());
@@ -122,7 +126,7 @@ impl Output {
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let finished = self.try_finish();
         self.or_reader_gone(finished)?;
-        if let Some((file, path)) = self.file {
+        if let Some(Named::File(file, path)) = self.file {
             let cannot = |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", path.display()));
             durable::sync(file.path()).map_err(cannot)?;
             file.persist(&path).map_err(|error| cannot(error.error))?;
@@ -180,6 +184,21 @@ impl Output {
             Writer::Parquet(writer) => writer.into_inner().map_err(of_parquet)?.flush()?,
         }
         Ok(())
+    }
+}
+
+impl Named {
+    fn open(path: &Path) -> io::Result<Named> {
+        let path = match Target::of(path)? {
+            Target::File(path) => path,
+            Target::Special => return Ok(Named::Special(File::options().write(true).open(path)?)),
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let file = tempfile::Builder::new()
+            .prefix(".piste-query-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Named::File(file, path))
     }
 }
 
