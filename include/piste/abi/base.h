@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ground of the contract between a traced program, pisted and the consumer.
+ * What all headers of the contract between a traced program, pisted and the consumer need.
  *
  * The headers of this folder hold data only: fixed-width integers in the machine's byte order; no pointers, `long`,
- * bit-fields or atomics. A struct that two processes share starts with its magic, version and size, grows by appending, and
- * is followed by its size assert. The Rust view (crates/abi) is generated from these files.
+ * bit-fields or atomics. Memory that two processes share starts with a struct that has magic, version and size, and grows by
+ * appending. Each struct is followed by its size assert. The Rust view (crates/abi) is generated from these files.
  *
  * Next: ring.h (the memory that events are written to), event.h (how an event is described), protocol.h (the messages
  * between a traced program and pisted).

@@ -2,39 +2,14 @@
 //! The table and the invariants of ARCHITECTURE.md that a file's text shows: who may use whom, where `unsafe` stands, what the
 //! contract headers may hold. Needs no build.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_suite::build_tree::repository;
 
-/// Which crates of ours each crate may use.
-const MAY_USE: [(&str, &[&str]); 16] = [
-    ("abi", &[]),
-    ("ring", &["abi"]),
-    ("ctf", &[]),
-    ("control", &[]),
-    ("names", &[]),
-    ("symbols", &[]),
-    ("kernel", &["ctf", "names", "symbols"]),
-    ("trace", &["ctf", "names"]),
-    ("export", &["trace", "ctf"]),
-    ("progress", &["trace"]),
-    ("daemon", &["ring", "kernel", "ctf", "control", "abi", "names"]),
-    ("analysis", &["ctf", "names"]),
-    ("ground", &["analysis", "trace", "ctf"]),
-    (
-        "cli",
-        &[
-            "control", "ground", "analysis", "export", "progress", "symbols", "trace", "ctf", "names",
-        ],
-    ),
-    ("query", &["ground", "analysis", "progress", "trace", "ctf", "names"]),
-    ("python", &["control", "analysis", "ctf"]),
-];
-
 /// Crates that may hold `unsafe`.
-const MAY_BE_UNSAFE: [&str; 4] = ["abi", "ring", "kernel", "python"];
+const MAY_BE_UNSAFE: [&str; 3] = ["abi", "ring", "kernel"];
 
 /// Where each folder of C may include from, relative to include/piste.
 const MAY_INCLUDE: [(&str, &[&str]); 3] = [
@@ -43,16 +18,36 @@ const MAY_INCLUDE: [(&str, &[&str]); 3] = [
     ("runtime", &["abi/", ""]),
 ];
 
+/// Which crates of ours each crate may use, as the table of ARCHITECTURE.md has it: `| crates/NAME | what it is | what it may use |`.
+fn may_use() -> BTreeMap<String, Vec<String>> {
+    let text = read(&repository().join("ARCHITECTURE.md"));
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `crates/"));
+    let in_backticks = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    rows.map(|row| {
+        let (name, rest) = row.split_once("` |").expect("a row begins with the crate");
+        let (_, used) = rest.trim_end_matches(" |").rsplit_once(" | ").expect("a row has three columns");
+        (name.to_owned(), in_backticks(used))
+    })
+    .collect()
+}
+
 #[test]
 fn crates_use_only_what_the_table_allows() {
+    let may_use = may_use();
+    let known: Vec<String> = crates().iter().map(|folder| file_name(folder)).collect();
+    for (name, used) in &may_use {
+        assert!(known.contains(name), "the table has crates/{name}, which is not there");
+        let is_there = |used: &String| known.contains(used) || repository().join(used).is_dir();
+        assert!(used.iter().all(is_there), "crates/{name}: {used:?}");
+    }
     for folder in crates() {
         let name = file_name(&folder);
-        let allowed = MAY_USE.iter().find(|(known, _)| *known == name);
-        let (_, allowed) = allowed.unwrap_or_else(|| panic!("crates/{name} is not in the table of ARCHITECTURE.md"));
+        let allowed = may_use.get(&name);
+        let allowed = allowed.unwrap_or_else(|| panic!("crates/{name} is not in the table of ARCHITECTURE.md"));
         let manifest = read(&folder.join("Cargo.toml"));
         for used in own_dependencies(&manifest) {
             assert!(
-                used == name || allowed.contains(&used.as_str()),
+                used == name || allowed.contains(&used),
                 "crates/{name} uses crates/{used}; it may use {allowed:?}"
             );
         }
