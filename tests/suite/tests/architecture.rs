@@ -25,7 +25,10 @@ fn may_use() -> BTreeMap<String, Vec<String>> {
     let in_backticks = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     rows.map(|row| {
         let (name, rest) = row.split_once("` |").expect("a row begins with the crate");
-        let (_, used) = rest.trim_end_matches(" |").rsplit_once(" | ").expect("a row has three columns");
+        let (_, used) = rest
+            .trim_end_matches(" |")
+            .rsplit_once(" | ")
+            .expect("a row has three columns");
         (name.to_owned(), in_backticks(used))
     })
     .collect()
