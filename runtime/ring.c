@@ -128,6 +128,7 @@ static bool wait_for_space(const struct piste_channel *channel, struct piste_rin
 	return true;
 }
 
+/* Records that the ring has discarded so far. */
 static uint64_t discarded(const struct piste_ring_header *ring)
 {
 	return piste_load_relaxed(&ring->discarded_full) + piste_load_relaxed(&ring->discarded_too_large);
@@ -147,9 +148,10 @@ static void end_subbuf(const struct piste_channel *channel, struct piste_ring_he
 	           tag_of(channel, sequence));
 }
 
-/* Tells what was discarded behind `sequence`, which is full to its last byte. Before the position leaves it: who has seen that
- * sees this, and a late store by a thread that was held up is a smaller number, which readers leave aside. `ended` could not
- * be stored that late. */
+/* Stores the number of discarded records for `sequence`, which is full to its last byte and which nobody ends. Called before
+ * the position moves on, so that whoever sees the new position sees the number. A thread that was delayed may store an older,
+ * smaller number later; readers keep the largest one. `ended` must not be stored here: a delayed store would damage a later
+ * lap. */
 static void settle_full_subbuf(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
 {
 	piste_store_relaxed(&subbuf_of(channel, ring, sequence)->discarded, discarded(ring));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Made from include/piste/abi/*.h by tests/generated.rs, which says how. Do not edit.
 
-pub const PISTE_ABI_MAJOR: u32 = 2;
+pub const PISTE_ABI_MAJOR: u32 = 3;
 pub const PISTE_ABI_MINOR: u32 = 0;
 pub const PISTE_CHANNEL_MAGIC: u32 = 1212371792;
 pub const PISTE_UNIT_BYTES: u32 = 8;

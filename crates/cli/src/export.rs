@@ -125,7 +125,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file, and how much was written to it: of a pipe nobody else knows.
+/// Counts the bytes that are written to a file. A pipe has no size that could be asked for.
 struct Counted {
     file: File,
     bytes: u64,

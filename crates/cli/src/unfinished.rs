@@ -28,12 +28,12 @@ const TRIES: u32 = 3;
 /// A file or folder on its way. Dropped before it is finished, it is removed.
 pub(crate) struct Unfinished {
     target: PathBuf,
-    /// Where it is meanwhile; absent when it is finished, and of a special file, which is written as it is.
+    /// Where it is meanwhile; absent when it is finished, and for a device or a pipe, which is written to directly.
     part: Option<PathBuf>,
 }
 
 impl Unfinished {
-    /// A new file, which replaces one of that name when it is finished. What is no regular file is written to instead.
+    /// A new file, which replaces one of that name when it is finished. A device or a pipe is not replaced but written to.
     pub(crate) fn file(target: &Path) -> Result<(Unfinished, File), Failure> {
         if target.is_dir() {
             return Err(Failure::new(format!("{} is a folder", shown(target))));
@@ -46,8 +46,7 @@ impl Unfinished {
                     target: target.to_owned(),
                     part: None,
                 };
-                let special = File::options().write(true).open(target);
-                return Ok((unfinished, special.map_err(cannot_write)?));
+                return Ok((unfinished, Target::open_special(target).map_err(cannot_write)?));
             }
         };
         let unfinished = Unfinished::at(&file, |part| File::create_new(part).map(drop))?;
@@ -208,6 +207,7 @@ mod tests {
     fn links_and_special_files_stay_what_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "old").unwrap();
         std::os::unix::fs::symlink("file", path("link")).unwrap();
         let (unfinished, mut file) = Unfinished::file(&path("link")).unwrap();
         file.write_all(b"new").unwrap();

@@ -103,9 +103,9 @@ pub enum ToConsumer {
         stream_instance_base: u64,
         /// Process id in the program's own pid namespace, for the packet header.
         vpid: i32,
-        /// Process id here, and the user, as the kernel says.
+        /// Process id in pisted's pid namespace, from the kernel.
         pid: i32,
-        /// The user.
+        /// User id, from the kernel.
         uid: u32,
         /// Where its program rings, if it has a bell. Its board was sent before.
         bell: Option<BellPlace>,

@@ -27,7 +27,7 @@ use crate::request::Format;
 /// Where rows go.
 pub(crate) struct Output {
     format: Format,
-    /// Absent for stdout.
+    /// None for stdout.
     file: Option<Named>,
     writer: Option<Writer>,
     /// Nobody reads any more. Not every writer's errors say so.
@@ -36,9 +36,9 @@ pub(crate) struct Output {
 
 type Destination = Box<dyn Write + Send>;
 
-/// What was named for the rows.
+/// The output that the user named.
 enum Named {
-    /// A file that becomes the one of that name.
+    /// A new file, and the path that it gets when it is complete.
     File(NamedTempFile, PathBuf),
     /// A pipe or a device.
     Special(File),
@@ -191,7 +191,7 @@ impl Named {
     fn open(path: &Path) -> io::Result<Named> {
         let path = match Target::of(path)? {
             Target::File(path) => path,
-            Target::Special => return Ok(Named::Special(File::options().write(true).open(path)?)),
+            Target::Special => return Ok(Named::Special(Target::open_special(path)?)),
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let file = tempfile::Builder::new()

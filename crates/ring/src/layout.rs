@@ -113,8 +113,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Records that were discarded in this ring, whatever the reason. Each counter is exact on its own, and a record that is counted while
-    /// we look belongs to this sum or to the next. Acquire: a position that is read afterwards is no older.
+    /// Records that were discarded in this ring, for any reason. Each counter is exact on its own; a record that is counted during the reads
+    /// is in this sum or in the next one. Acquire, so that a position that is read afterwards is not older than the counters.
     pub(crate) fn discarded(&self) -> u64 {
         self.header
             .discarded_full
@@ -202,14 +202,15 @@ impl Place<'_> {
         self.marks[range.start].store(first, Release);
     }
 
-    /// Tells what was discarded behind a sub-buffer that is full to its last byte, before the next one is entered.
+    /// Stores how many records the ring has discarded so far. Whoever leaves a sub-buffer does this: before entering the next one if it is
+    /// full to its last byte, else as a part of [`Place::end`].
     pub(crate) fn settle(&self, discarded: u64) {
         self.subbuf.discarded.store(discarded, Relaxed);
     }
 
     /// Says where the content ends and marks the padding behind it, as whoever moved the position past the sub-buffer must.
     pub(crate) fn end(&self, content_units: u64, discarded: u64) {
-        self.subbuf.discarded.store(discarded, Relaxed);
+        self.settle(discarded);
         // ORDER ring.ended (release): `discarded` is visible before. Pairs with runtime/ring.c and `content_units` in reader.rs.
         self.subbuf
             .ended

@@ -168,7 +168,8 @@ impl Reader {
         }))
     }
 
-    /// What was discarded until now, if that was behind the packet that comes next: it is full, and nobody has entered the one behind it. Else 0.
+    /// Records discarded so far, if the packet being read is the last one and nobody has entered the sub-buffer after it: then all of them
+    /// were discarded before that sub-buffer. Otherwise 0.
     fn discarded_behind(&self, ring: Ring<'_>) -> Result<u64, Corruption> {
         let discarded = ring.discarded();
         let position = self.position(ring)?;
@@ -269,13 +270,13 @@ pub(crate) fn copy_packet(place: Place<'_>, records: u32, buffer: &mut Vec<u8>) 
     })
 }
 
-/// Units of content in the ended sub-buffer at `place`, and the records that were discarded when it ended, or fewer: of one that is full, this may
-/// be from an earlier one at its place.
+/// Units of content in the ended sub-buffer at `place`, and the number of records that were discarded when it ended. In a sub-buffer that is
+/// full to its last byte, the number can be smaller: it may be left over from the previous lap.
 pub(crate) fn content(place: Place<'_>) -> Result<(usize, u64), Corruption> {
     let subbuf_units = place.data.len();
     // ORDER ring.ended (acquire): `discarded` is visible. Pairs with runtime/ring.c. Stored before the padding's marks, so that who saw
-    // all marks sees it, unless records fill the sub-buffer to its end: then nobody stores `ended`, and `discarded` is from before the
-    // position that was seen.
+    // all marks sees it. If records fill the sub-buffer to its end, nobody stores `ended`; `discarded` was stored before the position that
+    // we have seen.
     let ended = EndedWord(place.subbuf.ended.load(Acquire));
     let Some(content_units) = ended.content_units(place.sequence) else {
         return Ok((subbuf_units, place.subbuf.discarded.load(Relaxed)));

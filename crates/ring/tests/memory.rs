@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use channel::{Channel, shape, write_one};
-use piste_abi::{FromBytes, PISTE_CHANNEL_MAGIC, PISTE_LOSS_BLOCK, piste_channel_header};
+use piste_abi::{FromBytes, PISTE_ABI_MAJOR, PISTE_CHANNEL_MAGIC, PISTE_LOSS_BLOCK, piste_channel_header};
 use piste_ring::{ChannelMemory, Geometry, Key, LossMode, OpenError, Shape, create};
 
 fn key() -> Key {
@@ -75,7 +75,7 @@ fn the_header_says_what_the_program_needs() {
     let header = piste_channel_header::read_from_bytes(&bytes).unwrap();
     assert_eq!(
         (header.magic, header.version_major, header.struct_bytes),
-        (PISTE_CHANNEL_MAGIC, 2, 4096)
+        (PISTE_CHANNEL_MAGIC, PISTE_ABI_MAJOR as u16, 4096)
     );
     assert_eq!(
         (header.key, header.active_key, header.loss_mode),

@@ -3,47 +3,57 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::syncfs;
+use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::io::Errno;
 
 /// Of more files it is cheaper to wait for the whole file system once than for each: that takes a turn of the disk every time.
 const ONE_BY_ONE_MAX: usize = 100;
 
-/// Where what is written for a name ends up.
+/// What is behind the name of an output file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A regular file, or none yet: the name behind all symbolic links. A new file can be renamed to it.
+    /// A regular file, or nothing yet: this is its path, with a symbolic link followed. Write a new file beside it and rename that to it.
     File(PathBuf),
-    /// A device, a pipe or a socket, which must stay what it is: write to it.
+    /// A device, a pipe or a socket. Replacing it would destroy it: write to it.
     Special,
 }
 
-/// How many symbolic links the kernel follows.
-const LINKS_MAX: usize = 40;
-
 impl Target {
-    /// Looks at what has this name now.
+    /// Finds out what `path` names now. The kernel follows the links, so that its own rules for links that other users leave in shared
+    /// folders (`fs.protected_symlinks`) hold here as well.
     ///
     /// # Errors
-    /// It is a folder, or the links that it leads over cannot be followed.
+    /// `path` names a folder, a link that leads to nothing, or something that this user cannot reach.
     pub fn of(path: &Path) -> io::Result<Target> {
-        match fs::metadata(path) {
-            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            Ok(found) if !found.is_file() => return Ok(Target::Special),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+        let found = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) if !is_link => return Ok(Target::File(path.to_owned())),
+            found => File::from(found?),
+        };
+        let kind = found.metadata()?.file_type();
+        if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
         }
-        let mut path = path.to_owned();
-        for _ in 0..LINKS_MAX {
-            match fs::read_link(&path) {
-                Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
-                Err(_) => return Ok(Target::File(path)),
-            }
+        if !kind.is_file() {
+            return Ok(Target::Special);
         }
-        Err(Errno::LOOP.into())
+        let path = match is_link {
+            true => fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))?,
+            false => path.to_owned(),
+        };
+        Ok(Target::File(path))
+    }
+
+    /// Opens a special file to write to it. As a shell does, so that the kernel's rules for pipes that other users leave in shared folders
+    /// (`fs.protected_fifos`) hold.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_special(path: &Path) -> io::Result<File> {
+        File::options().write(true).create(true).truncate(false).open(path)
     }
 }
 
@@ -92,17 +102,20 @@ mod tests {
         fs::create_dir(path("folder")).unwrap();
         symlink("file", path("link")).unwrap();
         symlink(path("link"), path("to_link")).unwrap();
-        symlink("folder/none", path("to_nothing")).unwrap();
+        symlink("none", path("to_nothing")).unwrap();
         symlink("loop", path("loop")).unwrap();
         symlink("/dev/null", path("to_null")).unwrap();
         let of = |name: &str| Target::of(&path(name));
-        for name in ["file", "link", "to_link"] {
-            assert_eq!(of(name).unwrap(), Target::File(path("file")), "{name}");
+        let file = fs::canonicalize(path("file")).unwrap();
+        assert_eq!(of("file").unwrap(), Target::File(path("file")));
+        for name in ["link", "to_link"] {
+            assert_eq!(of(name).unwrap(), Target::File(file.clone()), "{name}");
         }
         assert_eq!(of("none").unwrap(), Target::File(path("none")));
-        assert_eq!(of("to_nothing").unwrap(), Target::File(path("folder/none")));
         assert_eq!(of("to_null").unwrap(), Target::Special);
         assert_eq!(Target::of(Path::new("/dev/full")).unwrap(), Target::Special);
-        assert!(of("folder").is_err() && of("loop").is_err());
+        for name in ["folder", "loop", "to_nothing"] {
+            assert!(of(name).is_err(), "{name}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use crate::stream::{Stream, StreamFile};
 /// Enough for the start of a packet.
 const WINDOW_BYTES: usize = 4 << 10;
 
-/// The process of which all events of a stream are, as traces of programs say: they are of one process, or each of their packets is.
-/// Its number is the one that the tracer knows it by (`pid`), else the one that it has for itself (`vpid`).
+/// The id of the process whose events a stream holds. In traces of programs, the whole trace or each packet belongs to one process.
+/// This is the id that the tracer saw (`pid`) if the packet has it, else the id in the process's own namespace (`vpid`).
 pub fn process(trace: &Trace, index: &StreamIndex) -> Option<i64> {
     let environment = &trace.schema().environment;
     if let Some((_, EnvironmentValue::Integer(vpid))) = environment.iter().find(|(key, _)| key == "vpid") {

@@ -157,8 +157,9 @@ PISTE_ABI_SIZE(struct piste_ring_header, 512);
 /* `ended` says where the content of a sub-buffer ends: (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | units of content, the
  * packet header included. Whoever ends the sub-buffer stores `discarded`, then `ended` (release), then marks the padding.
  *
- * Nobody ends a sub-buffer that records fill to its last byte: `ended` keeps its old sequence. Whoever enters the next one
- * stores `discarded` before. Threads may do that at the same time, and late: the number can be smaller than an earlier one. */
+ * Nobody ends a sub-buffer that records fill to its last byte: `ended` keeps the sequence of an earlier lap. Whoever enters
+ * the next sub-buffer stores `discarded` first. Several threads can do this at once, and late, so a smaller number can
+ * replace a larger one; readers keep the largest. */
 #define PISTE_ENDED_SEQUENCE_SHIFT 24
 #define PISTE_ENDED_UNITS_MASK     0xffffffu
 
@@ -186,9 +187,9 @@ struct piste_packet_header {
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
 	uint32_t ring_index;       /* Not the CPU, which only the events know. */
-	int32_t vpid;              /* Process id in the program's own pid namespace, as the program says. */
-	int32_t pid;               /* Process id in pisted's, as the kernel says ... */
-	uint32_t uid;              /* ... and the user, both when the program connected. */
+	int32_t vpid;              /* Process id in the program's own pid namespace, as the program reports it. */
+	int32_t pid;  /* Process id in pisted's pid namespace, from the kernel, when the program connected. */
+	uint32_t uid; /* User id, from the kernel, when the program connected. */
 };
 #pragma pack(pop)
 PISTE_ABI_SIZE(struct piste_packet_header, 96);

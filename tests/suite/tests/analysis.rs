@@ -56,8 +56,8 @@ fn times_on_a_cpu_are_those_that_the_kernel_counts() {
         let own = row(&report, "processes", "pid", &pid.into());
         let on_cpu_ns = number(&own["on_cpu_ns"]);
         // What it used before it was recorded, from the fork to the gate's end, and after it had asked; and what the host of a virtual machine
-        // took from its CPU, which it did not use. When an interrupt wakes a thread that then has the CPU, the kernel counts what is left of the
-        // interrupt for that one (`rq_clock_skip_update`), some 15 us in a virtual machine.
+        // took from its CPU, which it did not use. When an interrupt wakes a thread that preempts this one, the kernel charges the rest of the
+        // interrupt to the woken thread (`rq_clock_skip_update`): about 15 us in a virtual machine.
         let difference = (on_cpu_ns - used_ns).abs();
         assert!(
             difference < used_ns / 100 + 20_000_000 + stolen_ns + switches * 50_000,

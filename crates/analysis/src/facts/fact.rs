@@ -7,7 +7,7 @@ use crate::names::Name;
 /// What an event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact<'f> {
-    /// Only the event's context says something: which thread has the CPU.
+    /// The event's context names the thread that has the CPU; nothing else in it is used.
     Other,
     /// A CPU turns from one thread to another.
     Switch(Switch<'f>),

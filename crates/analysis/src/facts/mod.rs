@@ -138,8 +138,8 @@ impl FactReader {
         fact(class.kind, &self.values, names)
     }
 
-    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent of a switch, whose fields say it. An event that
-    /// says nothing else can still say that.
+    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent for a switch, whose fields say it. An event of
+    /// a class that is not used otherwise still yields its thread, as [`Fact::Other`].
     #[inline]
     pub fn fact_on_thread<'f>(
         &'f mut self,

@@ -22,7 +22,7 @@ impl System {
         let parent_pid = fork.parent_pid.unwrap_or(of_parent.process().pid);
         let is_followed = of_parent.is_followed;
         let name = self.names.keep(fork.name);
-        // Tracers that find out late whose thread it is can take it for a process.
+        // A tracer that looked up the process too late may report the thread as a process of its own.
         let pid = match self.new_tasks.remove(&fork.tid) {
             Some(true) => Some(self.threads[parent.index()].process().pid),
             Some(false) => Some(fork.tid),
@@ -132,6 +132,7 @@ impl System {
     }
 
     pub(super) fn exit(&mut self, tid: i32, has_others: bool, at: &At, to: &mut dyn Listen) {
+        self.new_tasks.remove(&tid);
         let id = self.living(tid, at, to);
         let thread = &mut self.threads[id.index()];
         thread.is_exiting = true;

@@ -121,7 +121,7 @@ pub struct System {
     processes: FxHashMap<ProcessId, Process>,
     /// How many processes with an id have begun.
     turns: FxHashMap<i32, u32>,
-    /// Of threads that are being made: whether they belong to the process of their maker.
+    /// Threads whose `task_newtask` was seen and whose fork was not yet: whether they join the process of their creator.
     new_tasks: FxHashMap<i32, bool>,
     /// The first thread of processes whose ids others have now.
     leaders: FxHashMap<ProcessId, ThreadId>,
@@ -243,7 +243,7 @@ impl System {
         }
     }
 
-    /// An event happened that says which thread has the CPU, and no more.
+    /// An event happened that only names the thread that has the CPU.
     #[inline]
     fn see(&mut self, at: &At, to: &mut dyn Listen) {
         let (Some(cpu), Some(tid)) = (at.cpu.filter(|cpu| *cpu < CPUS_MAX), at.tid) else {
@@ -260,7 +260,7 @@ impl System {
         self.cpu(cpu).last_ns = at.ns;
     }
 
-    /// The CPU has this thread as far as is known, and all of the thread's events are there.
+    /// The model already knows that this thread has the CPU, and follows the thread.
     #[inline]
     fn has_cpu(&self, tid: i32, cpu: u32) -> bool {
         let known = self.cpus[cpu as usize].as_ref().and_then(|cpu| cpu.current);

@@ -172,8 +172,8 @@ pub struct Process {
 pub(super) struct Cpu {
     /// The thread that has it, if that is known.
     pub(super) current: Option<ThreadId>,
-    /// Who has just left it, by the last switch, as long as no event names another thread: events that are not facts can name this one until
-    /// the kernel has done what the switch says.
+    /// The thread that left it at the last switch, until an event names another one. The kernel traces a switch before it switches, so events
+    /// in between still name this thread.
     pub(super) switched_from: Option<i32>,
     /// No other thread than the current one has had it from here on, as far as is known.
     pub(super) occupied_ns: i64,

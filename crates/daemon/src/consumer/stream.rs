@@ -63,13 +63,14 @@ pub(crate) enum Origin {
     Cpu(u32),
 }
 
-/// Which process the events of a ring are of: what it says itself, and what the kernel says when it connects.
+/// The process whose events a ring holds. The kernel reports `pid` and `uid` when the program connects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ProcessIds {
-    /// In its own pid namespace, as it says.
+    /// Process id in its own pid namespace, as the program reports it.
     pub(crate) vpid: i32,
-    /// Here.
+    /// Process id in pisted's pid namespace.
     pub(crate) pid: i32,
+    /// User id.
     pub(crate) uid: u32,
 }
 

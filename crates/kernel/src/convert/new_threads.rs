@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use super::Threads;
 
-/// What was said of threads.
+/// The processes of threads, from the records read so far.
 #[derive(Debug, Default)]
 pub(crate) struct NewThreads {
-    /// Their processes.
+    /// Of threads that may be alive.
     processes: HashMap<i32, i32>,
-    /// Of those that are gone. Records of another CPU that are read later can be from before that.
+    /// Of threads that have ended. Another CPU's records that are read later can be from before the end.
     gone: HashMap<i32, i32>,
 }
 
@@ -32,7 +32,7 @@ impl NewThreads {
         self.gone.remove(&tid);
         if let Some(process) = process {
             note(&mut self.processes, tid, process);
-            // The next one that it makes may be read when it is gone.
+            // `/proc` may no longer know the parent when its next new thread is read.
             if clone_flags & CLONE_THREAD != 0 {
                 note(&mut self.processes, parent, process);
             }
@@ -44,7 +44,7 @@ impl NewThreads {
         note(&mut self.processes, tid, tid);
     }
 
-    /// `tid` is gone.
+    /// `tid` has ended.
     pub(super) fn ended(&mut self, tid: i32) {
         if let Some(process) = self.processes.remove(&tid) {
             note(&mut self.gone, tid, process);
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Everybody is gone.
+    /// Knows no thread.
     struct Nobody;
 
     impl Threads for Nobody {
@@ -122,10 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_thread_that_is_gone_counts_until_its_number_is_another_one_s() {
+    fn the_process_of_a_thread_that_ended_stays_known_until_its_id_is_reused() {
         let mut threads = NewThreads::default();
         threads.made(10, 11, CLONE_THREAD, &mut One);
-        // Its maker, too, was only in /proc.
+        // From here on, /proc knows nothing.
         let mut nobody = Nobody;
         threads.ended(11);
         threads.ended(10);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(threads.process_of(12, &mut nobody), Some(9));
         threads.made(1, 10, 0, &mut nobody);
         assert_eq!(threads.process_of(10, &mut nobody), Some(10));
-        // Somebody else has the number by now, and his begin was not recorded.
+        // The id belongs to a new thread, whose start was not recorded.
         threads.ended(10);
         assert_eq!(threads.process_of(10, &mut One), Some(9));
     }

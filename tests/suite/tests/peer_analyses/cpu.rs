@@ -58,8 +58,8 @@ fn turns(events: &[Event], (begin_ns, end_ns): (i64, i64)) -> Turns {
 /// How long a thread had a CPU, as events tell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// Both events around that time name the thread, and none of another CPU does in between. Not behind a switch that says the thread has left,
-    /// until an event names another one: the kernel may not have done that switch yet.
+    /// Both events around that time name the thread, and no event of another CPU does in between. Events right after a switch away from the
+    /// thread do not count until one names another thread: the kernel records a switch before it switches.
     least_ns: i64,
     /// One of them does.
     most_ns: i64,
