@@ -201,6 +201,7 @@ impl FactReader {
     }
 
     /// On which thread the event happened, as its context says: `tid`. Not `vtid`, which is another thread's `tid` where there are containers.
+    #[inline]
     pub fn tid(&mut self, incoming: &mut Incoming<'_, '_>) -> Option<i32> {
         let stream = stream(&mut self.streams, incoming.stream);
         if stream.context.is_none() {
@@ -213,6 +214,7 @@ impl FactReader {
     }
 }
 
+#[inline]
 fn stream(streams: &mut Vec<Stream>, number: usize) -> &mut Stream {
     if streams.len() <= number {
         streams.resize_with(number + 1, Stream::default);

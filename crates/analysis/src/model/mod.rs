@@ -219,10 +219,10 @@ impl System {
                 };
                 self.enter_cpu(cpu, at.ns);
                 if let Some(tid) = at.tid {
-                    self.cpu(cpu).switched_from = None;
                     if !self.has_cpu(tid, cpu) {
                         self.current(cpu, &at, to);
                     }
+                    self.cpu(cpu).switched_from = None;
                 }
                 match *fact {
                     // Only some of them.

@@ -37,8 +37,7 @@ impl System {
             wake,
         } = turn;
         self.settle(id, at_ns, to);
-        let is_hidden = self.is_hidden(id);
-        let before = if is_hidden { before.of_hidden() } else { before };
+        let before = self.shown(id, before);
         let thread = &self.threads[id.index()];
         let (known, begin_ns) = (thread.state, thread.since_ns);
         // Of what was not known, the end tells no more than back to the last gap.
@@ -78,12 +77,20 @@ impl System {
                 mode: self.mode(id, cpu),
             },
         };
+        let state = self.shown(id, state);
         let thread = &mut self.threads[id.index()];
-        thread.state = if is_hidden { state.of_hidden() } else { state };
+        thread.state = state;
         thread.since_ns = at_ns;
         thread.is_dark = false;
         thread.woken = None;
         blind.is_none() && whole.is_some_and(|state| state != State::Unknown)
+    }
+
+    /// The state of a thread as it is told: not all of it for threads of the tracer.
+    #[inline]
+    fn shown(&self, id: ThreadId, state: State) -> State {
+        let of_hidden = state.of_hidden();
+        if of_hidden != state && self.is_hidden(id) { of_hidden } else { state }
     }
 
     /// What is known of a thread is not known any more when it may have ended in a gap. Before anything is asked of a thread.
