@@ -78,19 +78,27 @@ $(BUILD)/lib/piste/libpiste-libc-callers.so: runtime/preload/libc.c $(HELPER_NEE
 $(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(HELPER_NEEDS)
 	$(build-helper)
 
-# ---- piste and pisted, in Rust ----
+# ---- piste, pisted and piste-query, in Rust ----
 
 .PHONY: programs
-programs:
+programs: tracer query
+
+.PHONY: tracer
+tracer:
 	$(CARGO) build --release --locked -p piste -p pisted
-	$(CARGO) build --profile query --locked -p piste-query
 	@mkdir -p $(BUILD)/bin
-	install -m 755 target/release/piste target/release/pisted target/query/piste-query $(BUILD)/bin/
+	install -m 755 target/release/piste target/release/pisted $(BUILD)/bin/
 	@$(BUILD)/bin/piste man $(BUILD)/share/man/man1
 	@mkdir -p $(BUILD)/share/bash-completion/completions $(BUILD)/share/zsh/site-functions $(BUILD)/share/fish/vendor_completions.d
 	@$(BUILD)/bin/piste completions bash > $(BUILD)/share/bash-completion/completions/piste
 	@$(BUILD)/bin/piste completions zsh > $(BUILD)/share/zsh/site-functions/_piste
 	@$(BUILD)/bin/piste completions fish > $(BUILD)/share/fish/vendor_completions.d/piste.fish
+
+.PHONY: query
+query: ## Builds what `piste query` and `piste export --format parquet` need (part of build)
+	$(CARGO) build --profile query --locked -p piste-query
+	@mkdir -p $(BUILD)/bin
+	install -m 755 target/query/piste-query $(BUILD)/bin/
 
 .PHONY: install
 install: build ## Installs to PREFIX (default /usr/local): programs, library, headers, piste.pc, man pages, completions
@@ -100,7 +108,12 @@ install: build ## Installs to PREFIX (default /usr/local): programs, library, he
 # ---- What people run ----
 
 .PHONY: demo
-demo: packages build ## Records gcc under make with the kernel, and shows one system call on its way
+demo: ## Records two programs with the kernel; shows one system call on its way, and why the other program is slow
+	@tools/install-packages demo
+	@echo "Building libpiste, the library of traced programs: a few seconds"
+	@$(MAKE) --silent library
+	@echo "Building piste and pisted: two to four minutes the first time"
+	@$(MAKE) --silent tracer
 	@tools/demo
 
 .PHONY: test
@@ -122,6 +135,10 @@ bench-hostile: packages build ## Measures under attack and in trouble, against b
 .PHONY: bench-overhead
 bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about half an hour
 	@bench/overhead
+
+.PHONY: pictures
+pictures: packages build ## Makes the pictures of the documentation anew
+	@tools/pictures
 
 .PHONY: clean
 clean: ## Removes what was built

@@ -162,7 +162,7 @@ fn role(column: &Column) -> Role {
         ("peak_at_ns", _) => Role::Nothing,
         (_, Unit::Text) => Role::About,
         (_, Unit::Moment) => Role::Moment,
-        (_, Unit::Id | Unit::Percent) => Role::Nothing,
+        (_, Unit::Id | Unit::Percent | Unit::Durations) => Role::Nothing,
         _ if begins("min_") => Role::Measure(Join::Least),
         _ if begins("max_") || begins("peak_") || begins("largest_") => Role::Measure(Join::Most),
         _ if begins("mean_") || begins("p50_") || begins("p95_") || begins("p99_") => Role::Measure(Join::Single),
@@ -210,6 +210,7 @@ fn named(column: &Column, value: &Value) -> String {
         Value::Number(number) if column.key == "cpu" => format!("CPU {number}"),
         Value::Number(number) => number.to_string(),
         Value::Percent(percent) => percent.to_string(),
+        Value::Durations(all) => all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
         Value::Text(text) => match text.rsplit_once(" (") {
             Some((name, rest))
                 if rest

@@ -24,6 +24,7 @@
 
 pub mod analyses;
 pub mod analysis;
+pub(crate) mod behind;
 pub mod cause;
 pub mod diff;
 pub mod facts;

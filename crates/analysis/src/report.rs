@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 /// What an analysis has found out.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,8 @@ pub enum Unit {
     Moment,
     /// A part of 100.
     Percent,
+    /// Names, and for each how long, in nanoseconds.
+    Durations,
 }
 
 /// A value.
@@ -72,6 +75,8 @@ pub enum Value {
     Number(i64),
     /// A part of 100.
     Percent(f64),
+    /// Names, each with a duration in nanoseconds, the longest first.
+    Durations(Vec<(String, i64)>),
 }
 
 impl From<&str> for Value {
@@ -191,8 +196,12 @@ impl Table {
 
 impl Value {
     /// Texts with commas, quotes or line breaks are quoted (RFC 4180).
-    fn csv(&self) -> String {
+    pub(crate) fn csv(&self) -> String {
         match self {
+            Value::Durations(all) => {
+                let all: Vec<String> = all.iter().map(|(name, ns)| format!("{name} {ns}")).collect();
+                Value::Text(all.join(", ")).csv()
+            }
             Value::None => String::new(),
             Value::Number(number) => number.to_string(),
             Value::Percent(percent) => format!("{percent:.3}"),
@@ -209,8 +218,16 @@ impl Serialize for Value {
             Value::Text(text) => to.serialize_str(text),
             Value::Number(number) => to.serialize_i64(*number),
             Value::Percent(percent) => to.serialize_f64((percent * 1000.0).round() / 1000.0),
+            Value::Durations(all) => to.collect_seq(all.iter().map(|(name, ns)| Named { name, ns: *ns })),
         }
     }
+}
+
+/// One of [`Value::Durations`].
+#[derive(Serialize)]
+struct Named<'v> {
+    name: &'v str,
+    ns: i64,
 }
 
 /// A row with the keys of its columns.

@@ -128,7 +128,7 @@ fn become_program(task: Task, output: Option<&Path>, paths: &[PathBuf]) -> Resul
         .exec();
     Err(Failure::new(match error.kind() {
         io::ErrorKind::NotFound => format!(
-            "{} is missing: install piste with it, or build it with `make`",
+            "{} is missing; `make query` in Piste's source folder builds it, which takes some minutes",
             program.display()
         ),
         _ => format!("cannot run {}: {error}", program.display()),

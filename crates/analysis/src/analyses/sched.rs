@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long threads that were woken or began waited for a CPU: of each thread, the longest, how many how long, and every one.
+//! How long threads that were woken or began waited for a CPU, and behind whom: of each thread, the longest, how many how long, and every one.
 
 use super::totals::PerThread;
 use super::{
-    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, pid, tid,
-    waker_named,
+    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid,
+    tid, waker_named,
 };
 use crate::analysis::{Analysis, Description, Need, Options};
+use crate::behind::{BEHIND, Behind};
 use crate::measure::{Distribution, Times};
-use crate::model::{Delay, Listen, System};
+use crate::model::{Delay, Listen, Nature, Slice, State, System, ThreadId, Why};
 use crate::report::{Report, Table, Unit, Value, column};
 
 const NEEDS: &[Need] = &[
@@ -61,7 +62,22 @@ fn is_wanted(options: &Options, system: &System, delay: &Delay) -> bool {
 struct Stats {
     options: Options,
     all: Distribution,
-    threads: PerThread<Times>,
+    threads: PerThread<OfThread>,
+}
+
+#[derive(Default)]
+struct OfThread {
+    times: Times,
+    /// Waits to get a CPU back.
+    preempted_ns: i64,
+    /// Of all waits.
+    behind: Behind<ThreadId>,
+}
+
+/// Who had the CPU meanwhile.
+fn behind(system: &System, delay: &Delay, to: &mut Behind<ThreadId>) {
+    let span_ns = (delay.begin_ns, delay.end_ns);
+    system.behind(delay.thread, span_ns, |who, ns| to.add(who, ns));
 }
 
 impl Stats {
@@ -79,7 +95,24 @@ impl Listen for Stats {
         if is_wanted(&self.options, system, delay) {
             let ns = delay.end_ns - delay.begin_ns;
             self.all.add(ns);
-            self.threads.of(delay.thread).add(ns);
+            let own = self.threads.of(delay.thread);
+            own.times.add(ns);
+            behind(system, delay, &mut own.behind);
+        }
+    }
+
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        let is_wanted = || self.options.who.wants(system, slice.thread) && self.options.who.cpus.is_empty();
+        if slice.state == State::Runnable(Why::Preempted)
+            && self.options.wants_ns(slice.duration_ns())
+            && system.thread(slice.thread).nature != Nature::Idle
+            && is_wanted()
+        {
+            let own = self.threads.of(slice.thread);
+            own.preempted_ns += slice.duration_ns();
+            system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
+                own.behind.add(who, ns)
+            });
         }
     }
 }
@@ -90,12 +123,27 @@ impl Analysis for Stats {
         let mut row = self.all.times.values().to_vec();
         row.extend([self.all.percentile(50.0), self.all.percentile(99.0)]);
         all.row(row);
-        let columns = [TID, PID, COMM, COUNT, TOTAL, MIN, MEAN, MAX.with_bar()];
+        let preempted = column("preempted_ns", "PREEMPTED", Unit::Nanoseconds);
+        let columns = [
+            TID,
+            PID,
+            COMM,
+            COUNT,
+            TOTAL,
+            MIN,
+            MEAN,
+            MAX.with_bar(),
+            preempted,
+            BEHIND,
+        ];
         let mut table = Table::new("threads", "Threads", &columns);
         for (id, _) in system.threads() {
-            if let Some(times) = self.threads.get(id).filter(|times| times.count > 0) {
+            let has_waited = |own: &&OfThread| own.times.count > 0 || own.preempted_ns > 0;
+            if let Some(own) = self.threads.get(id).filter(has_waited) {
                 let mut row = vec![tid(system, id), pid(system, id), comm(system, id)];
-                row.extend(times.values());
+                row.extend(own.times.values());
+                row.push(Value::Number(own.preempted_ns));
+                row.push(own.behind.value(|who| named(system, who)));
                 table.row(row);
             }
         }
@@ -140,7 +188,7 @@ struct Log {
     options: Options,
     order: Order,
     limit: usize,
-    kept: Vec<Delay>,
+    kept: Vec<(Delay, Behind<ThreadId>)>,
     count: u64,
 }
 
@@ -158,7 +206,7 @@ impl Log {
 
     /// Keeps the longest.
     fn cut(&mut self) {
-        self.kept.sort_by_key(|delay| delay.begin_ns - delay.end_ns);
+        self.kept.sort_by_key(|(delay, _)| delay.begin_ns - delay.end_ns);
         self.kept.truncate(self.limit);
     }
 }
@@ -169,13 +217,14 @@ impl Listen for Log {
             return;
         }
         self.count += 1;
-        if self.order == Order::Longest {
-            self.kept.push(*delay);
-            if self.kept.len() > 2 * self.limit + 100 {
-                self.cut();
-            }
-        } else if self.kept.len() < self.limit {
-            self.kept.push(*delay);
+        if self.order == Order::Time && self.kept.len() >= self.limit {
+            return;
+        }
+        let mut whom = Behind::default();
+        behind(system, delay, &mut whom);
+        self.kept.push((*delay, whom));
+        if self.order == Order::Longest && self.kept.len() > 2 * self.limit + 100 {
+            self.cut();
         }
     }
 }
@@ -194,9 +243,10 @@ impl Analysis for Log {
             column("cpu", "CPU", Unit::Id),
             column("priority", "PRIO", Unit::Id),
             column("waker", "WOKEN BY", Unit::Text),
+            BEHIND,
         ];
         let mut table = Table::new("delays", "Waits for a CPU", &columns);
-        for delay in &self.kept {
+        for (delay, behind) in &self.kept {
             let id = delay.thread;
             let waker = delay.wake.and_then(|wake| wake.waker());
             table.row([
@@ -208,6 +258,7 @@ impl Analysis for Log {
                 Value::Number(delay.cpu.into()),
                 Value::Number(delay.priority.into()),
                 waker.map_or(Value::None, |waker| waker_named(system, waker).into()),
+                behind.value(|who| named(system, who)),
             ]);
         }
         let left = self.count - self.kept.len() as u64;

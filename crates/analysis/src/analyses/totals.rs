@@ -105,6 +105,14 @@ impl<T: Default> PerThread<T> {
     }
 }
 
+impl<T> PerThread<Option<T>> {
+    /// That of a thread, which has none from now on.
+    #[inline]
+    pub(crate) fn take(&mut self, id: ThreadId) -> Option<T> {
+        self.0.get_mut(id.index())?.take()
+    }
+}
+
 impl<T> PerThread<T> {
     /// That of a thread; `None` when nothing was said of it.
     pub(crate) fn get(&self, id: ThreadId) -> Option<&T> {

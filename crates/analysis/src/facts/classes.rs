@@ -12,6 +12,7 @@ pub(super) enum Kind {
     Switch,
     Waking,
     Wakeup,
+    Migrate,
     NewTask,
     Fork,
     Exec,
@@ -65,7 +66,7 @@ pub(super) enum Kind {
 }
 
 /// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
-const CLASSES: [(&str, Kind, &[&str]); 36] = [
+const CLASSES: [(&str, Kind, &[&str]); 37] = [
     (
         "sched_switch",
         Kind::Switch,
@@ -86,6 +87,7 @@ const CLASSES: [(&str, Kind, &[&str]); 36] = [
         Kind::Wakeup,
         &["tid|pid", "target_cpu"],
     ),
+    ("sched_migrate_task", Kind::Migrate, &["tid|pid", "dest_cpu"]),
     ("task_newtask", Kind::NewTask, &["tid|pid", "clone_flags"]),
     (
         "sched_process_fork",

@@ -15,6 +15,13 @@ pub enum Fact<'f> {
     Waking(Woken),
     /// A thread is runnable.
     Wakeup(Woken),
+    /// A thread goes to the queue of another CPU.
+    Migrate {
+        /// It.
+        tid: i32,
+        /// Where it waits from now on.
+        cpu: u32,
+    },
     /// A thread is being made by the one on which the event happened; [`Fact::Fork`] follows.
     NewTask {
         /// It.

@@ -38,6 +38,10 @@ pub(super) fn fact<'f>(kind: Kind, values: &'f Values, names: &mut Names) -> Opt
                 Fact::Wakeup(woken)
             }
         }
+        Kind::Migrate => Fact::Migrate {
+            tid: values.id(0)?,
+            cpu: number(1)?,
+        },
         Kind::NewTask => Fact::NewTask {
             tid: values.id(0)?,
             is_thread: values.number(1)? & CLONE_THREAD != 0,

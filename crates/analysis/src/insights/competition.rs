@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::occurrences::TOTAL;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::named;
 use crate::analyses::totals::PerThread;
+use crate::behind::Behind;
 use crate::model::{Listen, Nature, ProcessId, Slice, State, System, ThreadId, Why};
-use crate::report::{Unit, Value, column};
+use crate::report::{Column, Unit, Value, column};
 
 /// A thread that has a CPU this part of the time is what everything else waits for.
 const HOG_PERCENT: i64 = 90;
@@ -17,9 +20,13 @@ const WAITS_PERCENT: i64 = 10;
 /// In less time than this a share says nothing.
 const ENOUGH_NS: i64 = 100_000_000;
 
+const BEHIND: Column = column("behind", "behind", Unit::Durations);
+
 #[derive(Default)]
 pub(super) struct Competition {
     threads: PerThread<OfThread>,
+    /// Which processes had the CPUs that those of a process waited for.
+    behind: FxHashMap<ProcessId, Behind<ProcessId>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -30,14 +37,37 @@ struct OfThread {
 
 impl Listen for Competition {
     #[inline]
-    fn slice(&mut self, _: &System, slice: &Slice) {
+    fn slice(&mut self, system: &System, slice: &Slice) {
         match slice.state {
             State::Running { .. } => self.threads.of(slice.thread).had_ns += slice.duration_ns(),
             // Who lets others go first wants that.
             State::Runnable(Why::Yielded) => {}
-            State::Runnable(_) => self.threads.of(slice.thread).waited_ns += slice.duration_ns(),
+            State::Runnable(_) => {
+                self.threads.of(slice.thread).waited_ns += slice.duration_ns();
+                if system.thread(slice.thread).nature == Nature::Idle {
+                    return;
+                }
+                let process_of = |id| system.thread(id).process();
+                let behind = self.behind.entry(process_of(slice.thread)).or_default();
+                system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
+                    behind.add(who.map(process_of), ns);
+                });
+            }
             _ => {}
         }
+    }
+}
+
+impl Competition {
+    fn behind_whom(&self, system: &System, process: ProcessId) -> Value {
+        let named = |other: ProcessId| match other.pid {
+            0 => "idle".to_owned(),
+            _ if other == process => "its own threads".to_owned(),
+            _ => process_named(system, other),
+        };
+        self.behind
+            .get(&process)
+            .map_or(Value::None, |behind| behind.value(named))
     }
 }
 
@@ -101,8 +131,9 @@ impl Detector for Competition {
                             column("on_cpu_ns", "had one", Unit::Nanoseconds),
                             Value::Number(own.had_ns),
                         ),
+                        (BEHIND, self.behind_whom(system, process)),
                     ],
-                    closer: Closer::new("ltt").with("--pid", process),
+                    closer: Closer::new("schedstats").with("--pid", process),
                 });
             }
         }

@@ -76,6 +76,7 @@ impl Made {
         let number = |value: &Value| match value {
             Value::Number(number) => number.to_string(),
             Value::Percent(percent) => format!("{percent:.0}%"),
+            Value::Durations(_) => value.csv(),
             other => format!("{other:?}"),
         };
         let line = |one: &Insight| {

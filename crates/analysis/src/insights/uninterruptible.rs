@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that waited for what no signal ends: a disk, mostly, or a lock of the kernel that another thread had.
+//! Processes that waited for what no signal ends: a disk, mostly, or a lock of the kernel that another thread had; and in which system calls
+//! they did.
 
 use rustc_hash::FxHashMap;
 
-use super::occurrences::Occurrences;
+use super::occurrences::{COUNT, LONGEST, Occurrences, TOTAL};
 use super::{Closer, Detector, Insight, Level, process_named};
+use crate::analyses::totals::PerThread;
 use crate::cause::{Cause, Causes};
-use crate::model::{Listen, Nature, ProcessId, Slice, State, System};
+use crate::model::{Call, Listen, Nature, ProcessId, Slice, State, System};
 use crate::names::Name;
+use crate::report::{Column, Unit, Value, column};
 
 /// People notice a tenth of a second; a disk that turns finds a place in a hundredth.
 const LONG_NS: i64 = 100_000_000;
@@ -17,11 +20,28 @@ const SHARE_PERCENT: i64 = 10;
 const LITTLE_NS: i64 = 20_000_000;
 /// Who waits that long hangs.
 const HANGS_NS: i64 = 2_000_000_000;
+/// So many system calls are named.
+const NAMED: usize = 3;
+
+const CALLS: Column = column("calls", "call", Unit::Count);
+const LIFE: Column = column("life_ns", "of", Unit::Nanoseconds);
+const BY_CALL: Column = column("by_call", "in", Unit::Durations);
 
 #[derive(Default)]
 pub(super) struct Uninterruptible {
     causes: Causes,
-    by_process: FxHashMap<(ProcessId, Cause), (Occurrences, Option<Name>)>,
+    by_process: FxHashMap<(ProcessId, Cause), Waits>,
+    /// What the thread waited for last in the call that it is in.
+    in_call: PerThread<Option<Cause>>,
+}
+
+#[derive(Default)]
+struct Waits {
+    all: Occurrences,
+    /// Those in each system call, or in none, as in a page fault.
+    by_call: FxHashMap<Option<Name>, i64>,
+    /// How many system calls had waits.
+    calls: u64,
 }
 
 impl Listen for Uninterruptible {
@@ -37,9 +57,17 @@ impl Listen for Uninterruptible {
             return;
         }
         let process = system.thread(slice.thread).process();
-        let (waits, call) = self.by_process.entry((process, cause)).or_default();
-        if waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns()) {
-            *call = wait.call;
+        let waits = self.by_process.entry((process, cause)).or_default();
+        waits.all.add((slice.begin_ns, slice.end_ns), slice.duration_ns());
+        *waits.by_call.entry(wait.call).or_default() += slice.duration_ns();
+        *self.in_call.of(slice.thread) = wait.call.map(|_| cause);
+    }
+
+    #[inline]
+    fn call(&mut self, system: &System, call: &Call) {
+        if let Some(cause) = self.in_call.take(call.thread) {
+            let process = system.thread(call.thread).process();
+            self.by_process.entry((process, cause)).or_default().calls += 1;
         }
     }
 }
@@ -51,33 +79,67 @@ fn is_clone(call: &str) -> bool {
     )
 }
 
+impl Waits {
+    /// The system calls in which it waited longest.
+    fn calls(&self, system: &System) -> Vec<(String, i64)> {
+        let mut calls: Vec<(String, i64)> = self
+            .by_call
+            .iter()
+            .filter_map(|(call, ns)| Some((system.names.text((*call)?).to_owned(), *ns)))
+            .collect();
+        calls.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        calls.truncate(NAMED);
+        calls
+    }
+}
+
 impl Detector for Uninterruptible {
     fn find(&mut self, system: &System) -> Vec<Insight> {
         let (begin_ns, end_ns) = system.told();
         let share_ns = ((end_ns - begin_ns) / 100 * SHARE_PERCENT).max(LITTLE_NS);
         let is_much = |waits: &Occurrences| waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns;
-        let found = self.by_process.iter().filter(|(_, (waits, ..))| is_much(waits));
+        let found = self.by_process.iter().filter(|(_, waits)| is_much(&waits.all));
         found
-            .map(|((process, cause), (waits, call))| {
+            .map(|((process, cause), waits)| {
                 let what = match cause {
                     Cause::Io => "a disk or the like",
                     Cause::Thread => "another thread in the kernel, which mostly had a lock",
                     _ => "something in the kernel that no signal ends",
                 };
-                let call = call.map_or(String::new(), |call| {
-                    format!(", longest in {}", system.names.text(call))
-                });
+                let times = &waits.all.times;
+                let calls = waits.calls(system);
+                let mostly = match calls.first() {
+                    Some((call, ns)) if 2 * ns > times.total_ns => format!(", mostly in {call}"),
+                    _ => String::new(),
+                };
+                let leader = system.leader(*process).map(|leader| system.thread(leader));
+                let born_ns = leader.and_then(|thread| thread.born_ns).unwrap_or(begin_ns);
+                let died_ns = leader.and_then(|thread| thread.died_ns).unwrap_or(end_ns);
+                let life_ns = died_ns.min(end_ns) - born_ns.max(begin_ns);
+                let mut evidence = vec![(COUNT, times.count.into())];
+                if waits.calls > 0 {
+                    evidence.push((CALLS, waits.calls.into()));
+                }
+                evidence.push((TOTAL, Value::Number(times.total_ns)));
+                // Of several threads it may be more.
+                if times.total_ns <= life_ns {
+                    evidence.push((LIFE, Value::Number(life_ns)));
+                }
+                evidence.push((LONGEST, Value::Number(times.max_ns)));
+                if !calls.is_empty() {
+                    evidence.push((BY_CALL, Value::Durations(calls)));
+                }
                 Insight {
                     kind: "uninterruptible wait",
-                    level: match waits.times.max_ns {
+                    level: match times.max_ns {
                         HANGS_NS.. => Level::Serious,
                         _ => Level::Notable,
                     },
-                    what: format!("{} waited for {what}{call}", process_named(system, *process)),
-                    span_ns: waits.span_ns,
-                    cost_ns: waits.times.total_ns,
-                    evidence: waits.evidence(),
-                    closer: Closer::new("blocked").with("--pid", process).during(waits.span_ns),
+                    what: format!("{} waited for {what}{mostly}", process_named(system, *process)),
+                    span_ns: waits.all.span_ns,
+                    cost_ns: times.total_ns,
+                    evidence,
+                    closer: Closer::new("blocked").with("--pid", process).during(waits.all.span_ns),
                 }
             })
             .collect()

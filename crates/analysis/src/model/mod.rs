@@ -22,6 +22,7 @@ mod files;
 mod gaps;
 mod life;
 mod listen;
+mod occupancy;
 mod occurrence;
 mod requests;
 mod scheduling;
@@ -230,6 +231,7 @@ impl System {
                     Fact::Switch(ref switch) => self.switch(switch, cpu, &at, to),
                     Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
                     Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
+                    Fact::Migrate { tid, cpu } => self.migrate(tid, cpu, &at),
                     Fact::CallEntry { call, ref arguments } => self.call_entry(call, arguments, cpu, &at, to),
                     Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
                     Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
@@ -308,6 +310,36 @@ impl System {
     #[inline]
     pub fn current_on(&self, cpu: u32) -> Option<ThreadId> {
         self.cpus.get(cpu as usize)?.as_ref()?.current
+    }
+
+    /// Behind whom a thread waits for a CPU: who had the CPU in whose queue it was, and for how long at a time, in a part of that wait. Absent
+    /// where nobody knows. To be asked when the wait is told.
+    pub fn behind(&self, thread: ThreadId, (begin_ns, end_ns): (i64, i64), mut to: impl FnMut(Option<ThreadId>, i64)) {
+        let queues = &self.threads[thread.index()].queues;
+        let first_ns = queues.first().map_or(end_ns, |(_, since_ns)| *since_ns).min(end_ns);
+        if begin_ns < first_ns {
+            to(None, first_ns - begin_ns);
+        }
+        for (place, (cpu, since_ns)) in queues.iter().enumerate() {
+            let next_ns = queues.get(place + 1).map_or(end_ns, |(_, next_ns)| *next_ns);
+            let (from_ns, until_ns) = (begin_ns.max(*since_ns), end_ns.min(next_ns));
+            if from_ns >= until_ns {
+                continue;
+            }
+            let Some(known) = self.cpus.get(*cpu as usize).and_then(Option::as_ref) else {
+                to(None, until_ns - from_ns);
+                continue;
+            };
+            known.occupancy.within((from_ns, until_ns), &mut to);
+            let told_ns = known.occupancy.end_ns().max(from_ns);
+            let sure_ns = known.occupied_ns.clamp(told_ns, until_ns.max(told_ns));
+            if told_ns < sure_ns {
+                to(None, sure_ns - told_ns);
+            }
+            if sure_ns < until_ns {
+                to(known.current, until_ns - sure_ns);
+            }
+        }
     }
 
     /// How often an event said that another thread had a CPU than the events before it.
@@ -411,6 +443,30 @@ impl System {
         id
     }
 
+    /// Up to then, this thread had the CPU.
+    #[inline]
+    fn occupy(&mut self, cpu: u32, end_ns: i64, thread: Option<ThreadId>) {
+        let occupancy = &mut self.cpu(cpu).occupancy;
+        occupancy.add(end_ns, thread);
+        if occupancy.is_full() {
+            self.forget_occupants(cpu);
+        }
+    }
+
+    /// No thread that waits for the CPU asks for what was before it did.
+    #[cold]
+    fn forget_occupants(&mut self, cpu: u32) {
+        let waiting = self
+            .threads
+            .iter()
+            .filter(|thread| matches!(thread.state, State::Runnable(_)));
+        let since = waiting
+            .flat_map(|thread| &thread.queues)
+            .filter(|(queue, _)| *queue == cpu);
+        let needed_ns = since.map(|(_, since_ns)| *since_ns).min().unwrap_or(i64::MAX);
+        self.cpu(cpu).occupancy.forget(needed_ns);
+    }
+
     /// The CPU; its events have been announced by `enter_cpu`.
     #[inline]
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {
@@ -435,7 +491,9 @@ impl System {
             .within(known.last_ns.max(begin_ns), ns + 1, Some(cpu));
         if let Some((_, end_ns)) = blind {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
-            known.current = None;
+            if let before @ Some(_) = known.current.take() {
+                known.occupancy.add(known.last_ns, before);
+            }
             let since_ns = if known.idle_ends.are_untold { ns } else { end_ns.min(ns) };
             known.occupied_ns = known.occupied_ns.max(since_ns);
             known.raised = [None; SOFT_VECTORS];

@@ -11,6 +11,9 @@ use super::turn::{Next, Turn};
 use super::{At, CPUS_MAX, Listen, System};
 use crate::facts::{Interrupt, Left, Switch, Woken};
 
+/// In more queues no thread waits until it has a CPU: what comes then counts as in the last one.
+const QUEUES_MAX: usize = 64;
+
 impl System {
     pub(super) fn switch(&mut self, switch: &Switch<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
         let previous = self.thread_on(cpu, switch.previous_tid, at, to);
@@ -36,6 +39,9 @@ impl System {
         if let known @ Some(_) = switch.previous_priority {
             self.threads[previous.index()].priority = known;
         }
+        let occupied_ns = self.cpu(cpu).occupied_ns;
+        self.occupy(cpu, occupied_ns, None);
+        self.occupy(cpu, at.ns, Some(previous));
         self.leave(previous, switch.previous, cpu, at, to);
         self.leave_other_cpu(next, cpu);
         self.arrive(next, switch.next_priority, cpu, at, to);
@@ -65,7 +71,9 @@ impl System {
     pub(super) fn vacate(&mut self, cpu: u32) {
         let now_ns = self.now_ns;
         let known = self.cpu(cpu);
-        known.current = None;
+        if let before @ Some(_) = known.current.take() {
+            known.occupancy.add(known.last_ns, before);
+        }
         known.contradictions += 1;
         known.occupied_ns = now_ns;
         let torn = known.lose_interrupts();
@@ -114,6 +122,9 @@ impl System {
             wake: None,
         };
         self.turn(id, turn, to);
+        if matches!(next, State::Runnable(_)) && self.threads[id.index()].nature != Nature::Idle {
+            self.begin_queue(id, Some(cpu), at.ns);
+        }
         let thread = &mut self.threads[id.index()];
         if !matches!(next, State::Blocked(_)) {
             thread.wake = None;
@@ -129,11 +140,17 @@ impl System {
     fn arrive(&mut self, id: ThreadId, priority: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
         if let Some(wake) = self.threads[id.index()].woken.take() {
             self.make_runnable(id, wake, wake.ns, to);
+            self.begin_queue(id, None, wake.ns);
         }
         let is_idle_end_untold = self.cpu(cpu).idle_ends.are_untold;
         let thread = &self.threads[id.index()];
         let (state, begin_ns) = (thread.state, thread.since_ns);
         let wake = thread.wake;
+        // No event said in which queue it was: in that of the CPU that it gets.
+        if matches!(state, State::Runnable(_) | State::Unknown) && thread.queues.is_empty() {
+            self.begin_queue(id, Some(cpu), begin_ns);
+        }
+        let thread = &self.threads[id.index()];
         let before = match state {
             // It may have come and gone before.
             State::Unknown if thread.nature == Nature::Idle && is_idle_end_untold => State::Unknown,
@@ -168,6 +185,7 @@ impl System {
             };
             to.delay(self, &delay);
         }
+        self.threads[id.index()].queues.clear();
     }
 
     pub(super) fn waking(&mut self, woken: Woken, cpu: u32, at: &At, to: &mut dyn Listen) {
@@ -181,8 +199,33 @@ impl System {
                 thread.wake = Some(wake);
                 thread.woken.get_or_insert(wake);
             }
-            State::Blocked(_) | State::Stopped => self.make_runnable(id, wake, at.ns, to),
+            State::Blocked(_) | State::Stopped => {
+                self.make_runnable(id, wake, at.ns, to);
+                self.begin_queue(id, woken.cpu, at.ns);
+            }
             State::Runnable(_) | State::Unborn | State::Dead => {}
+        }
+    }
+
+    /// A thread that waits for a CPU goes to the queue of another one.
+    pub(super) fn migrate(&mut self, tid: i32, cpu: u32, at: &At) {
+        if let Some(id) = self.find(tid) {
+            self.requeue(id, cpu, at.ns);
+        }
+    }
+
+    /// A thread is runnable from now on, in the queue of this CPU if that is known.
+    fn begin_queue(&mut self, id: ThreadId, cpu: Option<u32>, ns: i64) {
+        let queues = &mut self.threads[id.index()].queues;
+        queues.clear();
+        queues.extend(cpu.map(|cpu| (cpu, ns)));
+    }
+
+    fn requeue(&mut self, id: ThreadId, cpu: u32, ns: i64) {
+        let thread = &mut self.threads[id.index()];
+        let is_elsewhere = thread.queues.last().is_none_or(|(known, _)| *known != cpu);
+        if matches!(thread.state, State::Runnable(_)) && is_elsewhere && thread.queues.len() < QUEUES_MAX {
+            thread.queues.push((cpu, ns));
         }
     }
 
@@ -193,6 +236,11 @@ impl System {
         if thread.state == State::Runnable(Why::New) {
             let wake = self.waker(cpu, at, to);
             self.let_run(id, wake, at, to);
+            self.begin_queue(id, woken.cpu, at.ns);
+            return;
+        }
+        if let (State::Runnable(_), Some(cpu)) = (thread.state, woken.cpu) {
+            self.requeue(id, cpu, at.ns);
             return;
         }
         if matches!(thread.state, State::Runnable(_) | State::Unborn | State::Dead) {
@@ -226,7 +274,10 @@ impl System {
         };
         match is_unknown {
             true => _ = self.threads[id.index()].woken.get_or_insert(wake),
-            false => self.make_runnable(id, wake, at.ns, to),
+            false => {
+                self.make_runnable(id, wake, at.ns, to);
+                self.begin_queue(id, woken.cpu, at.ns);
+            }
         }
     }
 

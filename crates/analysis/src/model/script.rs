@@ -5,7 +5,8 @@
 //! | | |
 //! |---|---|
 //! | `switch 1 waits 2` | `runs`, `waits`, `waits!` (for sure), `stops`, `dies`; with priorities: `switch 1/20 waits 2/-50` |
-//! | `waking 1`, `wakeup 1` | |
+//! | `waking 1`, `wakeup 1` | or `waking 1 0`, to run on CPU 0 |
+//! | `migrate 1 0` | to the queue of CPU 0 |
 //! | `fork 1 2`, `exit 2` | 2 is a process |
 //! | `thread 1 2` | 2 is a thread of process 1 |
 //! | `newtask 2 thread` | 2 is being made, a thread or a `process` |
@@ -59,8 +60,12 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
             };
             switch(words[1], left, words[3])
         }
-        "waking" => Fact::Waking(Woken { tid: tid(), cpu: None }),
-        "wakeup" => Fact::Wakeup(Woken { tid: tid(), cpu: None }),
+        "waking" => Fact::Waking(woken(words)),
+        "wakeup" => Fact::Wakeup(woken(words)),
+        "migrate" => Fact::Migrate {
+            tid: tid(),
+            cpu: number(words[2]) as u32,
+        },
         "fork" => fork(tid(), number(words[2]), number(words[2])),
         "thread" => fork(tid(), number(words[2]), tid()),
         "newtask" => Fact::NewTask {
@@ -153,6 +158,13 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
             file_table: None,
         }),
         other => panic!("{other}"),
+    }
+}
+
+fn woken(words: &[&str]) -> Woken {
+    Woken {
+        tid: number(words[1]),
+        cpu: words.get(2).map(|cpu| number(cpu) as u32),
     }
 }
 

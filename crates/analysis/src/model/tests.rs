@@ -693,3 +693,100 @@ fn whether_a_thread_is_a_process_says_who_makes_it() {
     let pid = |tid| run.system.thread(run.system.find(tid).expect("a thread")).process().pid;
     assert_eq!([6, 7, 8].map(pid), [5, 5, 8]);
 }
+
+/// Behind whom a thread waited for a CPU: `10-40: 2 for 30`, for each wait.
+#[derive(Default)]
+struct BehindWhom {
+    tid: i32,
+    waits: Vec<String>,
+}
+
+impl Listen for BehindWhom {
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        if system.thread(slice.thread).tid != self.tid || !matches!(slice.state, State::Runnable(_)) {
+            return;
+        }
+        let mut behind = Vec::new();
+        system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
+            let who = who.map_or("?".to_owned(), |id| system.thread(id).tid.to_string());
+            behind.push(format!("{who} for {ns}"));
+        });
+        self.waits
+            .push(format!("{}-{}: {}", slice.begin_ns, slice.end_ns, behind.join(", ")));
+    }
+}
+
+fn behind_whom(tid: i32, circumstances: Circumstances, lines: &str) -> Vec<String> {
+    let mut to = BehindWhom {
+        tid,
+        ..Default::default()
+    };
+    let mut system = System::new(circumstances);
+    script::apply(&mut system, lines, &mut to);
+    system.finish(100, &mut to);
+    to.waits
+}
+
+#[test]
+fn who_had_the_cpu_that_a_thread_waited_for_is_known() {
+    let lines = "
+        1 cpu0 switch 9 waits 2
+        1 cpu1 switch 8 waits 3
+        10 cpu1 waking 1 0
+        20 cpu0 switch 2 runs 4
+        35 cpu0 switch 4 runs 2
+        50 cpu0 switch 2 runs 1
+        60 cpu0 switch 1 runs 0
+        65 cpu0 switch 0 runs 1";
+    // Not behind whom the other CPU had, but behind the idle one, which took its time.
+    assert_eq!(
+        behind_whom(1, Circumstances::whole(0), lines),
+        ["10-50: 2 for 10, 4 for 15, 2 for 15", "60-65: 0 for 5"]
+    );
+}
+
+#[test]
+fn a_thread_that_waits_goes_to_the_queues_of_other_cpus() {
+    let lines = "
+        0 cpu1 switch 1 waits 8
+        1 cpu0 switch 9 waits 2
+        1 cpu1 switch 8 waits 3
+        10 cpu1 waking 1 1
+        11 cpu1 wakeup 1 0
+        30 cpu1 migrate 1 1
+        40 cpu0 switch 2 waits 5
+        50 cpu1 switch 3 waits 1
+        60 cpu1 switch 1 runs 3";
+    // The second wait lasts beyond the trace; 3 has its CPU until then.
+    assert_eq!(
+        behind_whom(1, Circumstances::whole(0), lines),
+        ["10-50: 3 for 1, 2 for 19, 3 for 20", "60-100: 3 for 40"]
+    );
+}
+
+#[test]
+fn where_events_are_missing_nobody_knows_behind_whom() {
+    // Where no event names a queue, it is that of the CPU that the thread gets.
+    let lines = "
+        1 cpu0 switch 9 waits 2
+        10 cpu1 waking 1
+        30 cpu0:5 switch 5 waits 1";
+    assert_eq!(behind_whom(1, Circumstances::whole(0), lines), ["10-30: ? for 20"]);
+    let gap = Gap {
+        begin_ns: 35,
+        end_ns: 45,
+        cpu: Some(0),
+    };
+    let lost = Circumstances {
+        gaps: Gaps::new(&[gap]),
+        ..Circumstances::whole(0)
+    };
+    let lines = "
+        1 cpu0 switch 9 waits 2
+        20 cpu1 waking 1 0
+        30 cpu0 switch 2 waits 3
+        50 cpu0 waking 7
+        60 cpu0 switch 3 waits 4
+        70 cpu0 switch 4 waits 1";
+    assert_eq!(behind_whom(1, lost, lines), ["45-70: 3 for 15, 4 for 10"]);
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::file_calls::Asked;
+use super::occupancy::Occupancy;
 use super::state::{Completed, Mode, ProcessId, State, ThreadId, Wake};
 use crate::facts::{Futex, Interrupt};
 use crate::names::Name;
@@ -40,6 +41,8 @@ pub struct Thread {
     pub(super) wake: Option<Wake>,
     /// Who has woken it when nobody knew what it did: it waited, unless it turns out to have had a CPU.
     pub(super) woken: Option<Wake>,
+    /// While it is runnable: in the queues of which CPUs it has waited, each from when on.
+    pub(super) queues: Vec<(u32, i64)>,
     /// It has begun to end.
     pub(super) is_exiting: bool,
     /// Nobody knows what it does because an event contradicted another one: what comes does not tell what was.
@@ -98,6 +101,7 @@ impl Thread {
             asked: None,
             wake: None,
             woken: None,
+            queues: Vec::new(),
             is_exiting: false,
             is_dark: false,
             is_followed: true,
@@ -177,6 +181,8 @@ pub(super) struct Cpu {
     pub(super) switched_from: Option<i32>,
     /// No other thread than the current one has had it from here on, as far as is known.
     pub(super) occupied_ns: i64,
+    /// Who had it before.
+    pub(super) occupancy: Occupancy,
     /// The thread that is nobody.
     pub(super) idle: ThreadId,
     /// Whether switches away from it are in the trace.
@@ -208,6 +214,7 @@ impl Cpu {
             current: None,
             switched_from: None,
             occupied_ns,
+            occupancy: Occupancy::new(last_ns),
             idle,
             idle_ends,
             blind_until_ns: i64::MIN,

@@ -90,7 +90,11 @@ impl System {
     #[inline]
     fn shown(&self, id: ThreadId, state: State) -> State {
         let of_hidden = state.of_hidden();
-        if of_hidden != state && self.is_hidden(id) { of_hidden } else { state }
+        if of_hidden != state && self.is_hidden(id) {
+            of_hidden
+        } else {
+            state
+        }
     }
 
     /// What is known of a thread is not known any more when it may have ended in a gap. Before anything is asked of a thread.

@@ -142,6 +142,7 @@ pub(super) fn shown(table: &Table, keys: &[&str]) -> Vec<String> {
         Value::Text(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         Value::Percent(percent) => format!("{percent:.1}"),
+        Value::Durations(_) => value.csv(),
     };
     let place = |key: &&str| {
         table

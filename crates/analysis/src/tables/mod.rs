@@ -7,6 +7,7 @@
 
 mod calls;
 mod column;
+mod cpu_waits;
 mod irqs;
 mod requests;
 mod sched;
@@ -21,9 +22,10 @@ use crate::report::Unit;
 pub use self::column::Cell;
 
 /// All of them.
-pub const ALL: [&Table; 7] = [
+pub const ALL: [&Table; 8] = [
     &sched::SCHED_SLICES,
     &states::THREAD_STATES,
+    &cpu_waits::CPU_WAITS,
     &calls::SYSCALLS,
     &irqs::IRQS,
     &requests::IO_REQUESTS,

@@ -78,10 +78,7 @@ fn columns() -> Vec<Column<Did>> {
             _ => Cell::None,
         }),
         column("why", Unit::Text, |_, did: &Did| match did.slice.state {
-            State::Runnable(Why::New) => "new".into(),
-            State::Runnable(Why::Woken) => "woken".into(),
-            State::Runnable(Why::Preempted) => "preempted".into(),
-            State::Runnable(Why::Yielded) => "yielded".into(),
+            State::Runnable(reason) => why(reason).into(),
             State::Blocked(wait) if wait.is_sure => "uninterruptible".into(),
             _ => Cell::None,
         }),
@@ -104,6 +101,17 @@ fn columns() -> Vec<Column<Did>> {
         }),
     ];
     [&times()[..], &own, &who()].concat()
+}
+
+/// Why a thread waits for a CPU.
+pub(super) fn why(why: Why) -> Option<&'static str> {
+    Some(match why {
+        Why::New => "new",
+        Why::Woken => "woken",
+        Why::Preempted => "preempted",
+        Why::Yielded => "yielded",
+        Why::Unknown => return None,
+    })
 }
 
 impl Lasts for Did {

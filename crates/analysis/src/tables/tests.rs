@@ -262,3 +262,27 @@ fn a_pid_that_is_used_again_is_another_process() {
 fn columns_come_in_the_order_in_which_they_are_asked_for() {
     check("syscalls", "ret name begin_ns", LINES, &["1 read 12"]);
 }
+
+#[test]
+fn a_wait_for_a_cpu_has_a_row_for_each_thread_that_had_it_meanwhile() {
+    check(
+        "cpu_waits",
+        "begin_ns end_ns tid why by_tid by_ns",
+        "1 cpu0 switch 9 waits 2
+         10 cpu1 waking 1 0
+         20 cpu0 switch 2 runs 4
+         50 cpu0 switch 4 runs 1
+         60 cpu0 switch 1 waits 2",
+        &[
+            "0 1 2 - 9 1",
+            "0 20 4 - 2 19",
+            "0 20 4 - 9 1",
+            "10 50 1 woken 4 30",
+            "10 50 1 woken 2 10",
+            "20 60 2 preempted 4 30",
+            "20 60 2 preempted 1 10",
+            "50 100 4 preempted 2 40",
+            "50 100 4 preempted 1 10",
+        ],
+    );
+}

@@ -63,13 +63,14 @@ fn is_nothing(value: &Value) -> bool {
     match value {
         Value::None | Value::Number(0) => true,
         Value::Text(text) => text.is_empty(),
+        Value::Durations(all) => all.is_empty(),
         _ => false,
     }
 }
 
 fn align(column: &Column) -> Align {
     match column.unit {
-        Unit::Text => Align::Left,
+        Unit::Text | Unit::Durations => Align::Left,
         _ => Align::Right,
     }
 }
@@ -78,6 +79,13 @@ pub(crate) fn value(column: &Column, value: &Value, zone: &TimeZone) -> String {
     match (value, column.unit) {
         (Value::None, _) => "-".into(),
         (Value::Text(text), _) => text.clone(),
+        (Value::Durations(all), _) => {
+            let all: Vec<String> = all
+                .iter()
+                .map(|(name, ns)| format!("{name} {}", duration(*ns)))
+                .collect();
+            all.join(", ")
+        }
         (Value::Percent(percent), _) => format!("{percent:.1}"),
         (Value::Number(number), Unit::Nanoseconds) => duration(*number),
         (Value::Number(number), Unit::Count) => count(*number),

@@ -7,6 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::super::totals::PerThread;
+use crate::behind::Behind;
 use crate::cause::{Cause, Causes};
 use crate::facts::Interrupt;
 use crate::model::{Completed, Mode, Nature, Slice, State, System, ThreadId, Why};
@@ -46,8 +47,8 @@ pub(super) struct Step {
     pub(super) deed: Deed,
     pub(super) begin_ns: i64,
     pub(super) end_ns: i64,
-    /// Of a wait: the thread that ended it.
-    pub(super) waker: Option<ThreadId>,
+    /// Of a wait: the thread that ended it; of one for a CPU: the thread that had the CPU longest meanwhile.
+    pub(super) by: Option<ThreadId>,
 }
 
 /// All of it.
@@ -67,8 +68,8 @@ struct Kept {
     begin_ns: i64,
     /// Its place in [`Graph::deeds`].
     deed: u32,
-    /// The waker's place among the threads; [`NOBODY`] when there is none.
-    waker: u32,
+    /// The place of [`Step::by`] among the threads; [`NOBODY`] when there is none.
+    by: u32,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -86,8 +87,11 @@ impl Graph {
         let number = self.number(deed);
         // A wake-up that came before the thread had left its CPU says nothing of the time after.
         let waker = slice.wake.filter(|wake| wake.ns > slice.begin_ns);
-        let waker = waker.and_then(|wake| wake.by_thread());
-        let waker = waker.filter(|waker| system.thread(*waker).nature != Nature::Idle);
+        let by = match slice.state {
+            State::Runnable(_) => occupant(system, slice),
+            _ => waker.and_then(|wake| wake.by_thread()),
+        };
+        let by = by.filter(|id| system.thread(*id).nature != Nature::Idle);
         let steps = self.threads.of(slice.thread);
         let goes_on = steps.last().is_some_and(|last| match deed {
             Deed::Blocked(_) | Deed::Stopped(_) => false,
@@ -101,7 +105,7 @@ impl Graph {
         steps.push(Kept {
             begin_ns: slice.begin_ns,
             deed: number,
-            waker: waker.map_or(NOBODY, |waker| waker.index() as u32),
+            by: by.map_or(NOBODY, |id| id.index() as u32),
         });
     }
 
@@ -134,7 +138,7 @@ impl Graph {
             deed: self.deeds[step.deed as usize],
             begin_ns: step.begin_ns,
             end_ns: kept.get(place + 1).map_or(self.until_ns, |next| next.begin_ns),
-            waker: (step.waker != NOBODY).then(|| ThreadId::at(step.waker as usize)),
+            by: (step.by != NOBODY).then(|| ThreadId::at(step.by as usize)),
         }
     }
 
@@ -173,4 +177,13 @@ impl Graph {
             self.deeds.len() as u32 - 1
         })
     }
+}
+
+/// Who had the CPU longest while a thread waited for it.
+fn occupant(system: &System, slice: &Slice) -> Option<ThreadId> {
+    let mut behind = Behind::default();
+    system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
+        behind.add(who, ns)
+    });
+    behind.first()
 }

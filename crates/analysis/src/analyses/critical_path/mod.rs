@@ -124,9 +124,10 @@ impl Analysis for CriticalPath {
         let limit = self.options.limit;
         let causes = causes(system, &path, &whose);
         let threads = threads(system, &path, limit.unwrap_or(LIMIT));
+        let occupants = occupants(system, &path, limit.unwrap_or(LIMIT));
         let segments = self.segments(system, &path, &mut notes);
         Report {
-            tables: vec![causes, threads, segments],
+            tables: vec![causes, threads, occupants, segments],
             notes,
         }
     }
@@ -203,7 +204,7 @@ fn causes(system: &System, path: &[Segment], whose: &str) -> Table {
     let mut sums: BTreeMap<(&str, Option<Cause>, String), (u64, i64)> = BTreeMap::new();
     for segment in path {
         let interrupt = match by(system, segment) {
-            Value::Text(text) => text,
+            Value::Text(text) if !is_for_cpu(segment) => text,
             _ => String::new(),
         };
         let sum = sums.entry((state(segment.deed), cause(segment.deed), interrupt));
@@ -276,6 +277,45 @@ fn threads(system: &System, path: &[Segment], limit: usize) -> Table {
     table
 }
 
+/// Waits for a CPU, which another thread had.
+fn is_for_cpu(segment: &Segment) -> bool {
+    matches!(segment.deed, Deed::Runnable | Deed::Preempted)
+}
+
+/// Who had the CPUs that the path waited for.
+fn occupants(system: &System, path: &[Segment], limit: usize) -> Table {
+    let columns = [
+        TID,
+        PID,
+        COMM,
+        COUNT,
+        TOTAL,
+        column("share_percent", "SHARE %", Unit::Percent).with_bar(),
+    ];
+    let mut sums: BTreeMap<ThreadId, (u64, i64)> = BTreeMap::new();
+    for segment in path.iter().filter(|segment| is_for_cpu(segment)) {
+        if let Some(occupant) = segment.by {
+            let (count, ns) = sums.entry(occupant).or_default();
+            *count += 1;
+            *ns += segment.end_ns - segment.begin_ns;
+        }
+    }
+    let mut table = Table::new("behind", "Who had the CPU while the path waited for one", &columns);
+    for (occupant, (count, ns)) in sums {
+        table.row([
+            tid(system, occupant),
+            pid(system, occupant),
+            comm(system, occupant),
+            count.into(),
+            Value::Number(ns),
+            Value::share(ns, duration(path)),
+        ]);
+    }
+    table.sort_by("total_ns");
+    table.rows.truncate(limit);
+    table
+}
+
 fn duration(path: &[Segment]) -> i64 {
     path.first()
         .zip(path.last())
@@ -305,14 +345,14 @@ fn cause(deed: Deed) -> Option<Cause> {
     waiting(deed).map(|waiting| waiting.cause)
 }
 
-/// The interrupt that had the CPU, or what ended the wait.
+/// The interrupt or the thread that had the CPU, or what ended the wait.
 fn by(system: &System, segment: &Segment) -> Value {
     let interrupt = match segment.deed {
         Deed::Interrupted(interrupt) => Some(interrupt),
         deed => waiting(deed).and_then(|waiting| waiting.interrupt),
     };
     let completed = waiting(segment.deed).and_then(|waiting| waiting.completed);
-    match (interrupt, segment.waker) {
+    match (interrupt, segment.by) {
         (Some(interrupt), _) => {
             let mut text = super::irq::named(system, interrupt);
             if let Some(device) = completed.and_then(|completed| completed.device) {
@@ -326,7 +366,7 @@ fn by(system: &System, segment: &Segment) -> Value {
             }
             text.into()
         }
-        (None, Some(waker)) => named(system, waker).into(),
+        (None, Some(thread)) => named(system, thread).into(),
         (None, None) => Value::None,
     }
 }

@@ -14,7 +14,7 @@ fn path(tid: i64, lines: &str) -> String {
 
 fn path_in(circumstances: Circumstances, tid: i64, lines: &str) -> String {
     let report = report(circumstances, tid, lines);
-    let rows = &report.tables[2].rows;
+    let rows = &report.tables[3].rows;
     let texts = rows.iter().map(|row| {
         let [begin, ns, _, _, tid, _, _, state, cause, _, by, wait, _] = row.as_slice() else {
             panic!("{row:?}");
@@ -76,22 +76,22 @@ const PING_PONG: &str = "
 fn two_that_hand_a_byte_to_and_fro_share_the_path() {
     check(
         &path(1, PING_PONG),
-        "0-5 1 runnable
+        "0-5 1 runnable by (9)
          5-20 1 running
          20-30 2 running (thread)
-         30-40 1 runnable
+         30-40 1 runnable by (2)
          40-60 1 running
          60-70 2 running (thread)
-         70-80 1 runnable
+         70-80 1 runnable by (2)
          80-100 1 running",
     );
     // What comes after it has left does not matter to it.
     check(
         &path(2, PING_PONG),
-        "0-20 2 runnable
+        "0-20 2 runnable by (1)
          20-40 2 running
          40-50 1 running (thread)
-         50-60 2 runnable
+         50-60 2 runnable by (1)
          60-80 2 running
          80-100 2 blocked unknown",
     );
@@ -138,12 +138,12 @@ fn the_last_of_a_lock_convoy_waits_for_all_before_it() {
         61 cpu1 return 0";
     check(
         &path(3, convoy),
-        "0-5 3 runnable
+        "0-5 3 runnable by (2)
          5-10 3 running
          10-20 1 running (lock)
          20-25 2 runnable (lock)
          25-55 2 running (lock)
-         55-60 3 runnable
+         55-60 3 runnable by (2)
          60-100 3 running",
     );
 }
@@ -167,12 +167,12 @@ fn a_wait_for_a_disk_leads_to_its_interrupt() {
         73 cpu0 timerend";
     check(
         &path(1, disk),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-10 1 running
          10-42 7 blocked io by irq 36 disk (io)
          42-46 7 runnable (io)
          46-50 7 running (io)
-         50-55 1 runnable
+         50-55 1 runnable by (7)
          55-70 1 running
          70-73 1 interrupted by timer
          73-100 1 running",
@@ -196,7 +196,7 @@ const LOOPBACK: &str = "
 fn a_wait_for_the_loopback_interface_leads_to_who_sent() {
     check(
         &path(1, LOOPBACK),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-12 1 running
          12-43 2 running (network)
          43-44 2 interrupted by softirq NET_RX (network)
@@ -204,7 +204,7 @@ fn a_wait_for_the_loopback_interface_leads_to_who_sent() {
          50-100 1 running",
     );
     // What came from outside while it sent, or may have, is not its work.
-    let begin = "0-1 1 runnable
+    let begin = "0-1 1 runnable by (9)
          1-12 1 running
          12-44 1 blocked network by softirq NET_RX
          44-50 1 runnable
@@ -242,10 +242,10 @@ fn what_is_left_of_soft_interrupts_leads_over_the_thread_that_does_it() {
         50 cpu0 switch 0 runs 1";
     check(
         &path(1, deferred),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-12 1 running
          12-43 2 running (network)
-         43-45 7 runnable (network)
+         43-45 7 runnable by (2) (network)
          45-46 7 running (network)
          46-47 7 interrupted by softirq NET_RX (network)
          47-50 1 runnable
@@ -297,7 +297,7 @@ fn a_wait_for_time_leads_to_the_timer() {
         95 cpu0 switch 0 runs 1";
     check(
         &path(1, timer),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-10 1 running
          10-91 1 blocked timer by timer
          91-95 1 runnable
@@ -336,22 +336,22 @@ fn a_chain_over_three_processes_goes_back_to_who_began_it() {
         91 cpu0 switch 1 dies 0";
     check(
         &path(1, chain),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-10 1 running
          10-20 2 running (thread)
          20-30 3 running (thread)
          30-61 3 blocked timer by timer (thread)
          61-65 3 runnable (thread)
          65-71 3 running (thread)
-         71-75 2 runnable (thread)
+         71-75 2 runnable by child (3) (thread)
          75-81 2 running (thread)
-         81-85 1 runnable
+         81-85 1 runnable by child (2)
          85-91 1 running",
     );
     // Its own path begins with it, and ends.
     check(
         &path(3, chain),
-        "15-20 3 runnable
+        "15-20 3 runnable by child (2)
          20-30 3 running
          30-61 3 blocked timer by timer
          61-65 3 runnable
@@ -372,10 +372,10 @@ fn who_did_the_work_before_it_began_is_its_parent() {
         60 cpu0 switch 0 runs 1";
     check(
         &path(1, born),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-10 1 running
          10-30 2 running (thread)
-         30-40 5 runnable (thread)
+         30-40 5 runnable by (2) (thread)
          40-50 5 running (thread)
          50-60 1 runnable
          60-100 1 running",
@@ -404,12 +404,12 @@ fn a_gap_stays_unknown_and_hides_nothing_else() {
     // A wait in which events are missing may have been several.
     check(
         &path_in(circumstances, 1, lines),
-        "0-1 1 runnable
+        "0-1 1 runnable by (9)
          1-10 1 running
          10-30 1 blocked unknown
          30-40 1 unknown
          40-50 2 running (thread)
-         50-60 2 preempted (thread)
+         50-60 2 preempted by (3) (thread)
          60-70 2 running (thread)
          70-80 1 runnable
          80-100 1 running",
@@ -427,7 +427,7 @@ fn of_a_part_of_time_the_path_is_that_part_of_the_whole_one() {
         &path_in(circumstances, 1, PING_PONG),
         "15-20 1 running
          20-30 2 running (thread)
-         30-40 1 runnable
+         30-40 1 runnable by (2)
          40-60 1 running
          60-65 2 running (thread)",
     );

@@ -17,8 +17,8 @@ pub(super) struct Segment {
     pub(super) deed: Deed,
     pub(super) begin_ns: i64,
     pub(super) end_ns: i64,
-    /// Of a wait: the thread that ended it, which could not be followed.
-    pub(super) waker: Option<ThreadId>,
+    /// Of a wait: the thread that ended it, which could not be followed; of one for a CPU: the thread that had the CPU longest meanwhile.
+    pub(super) by: Option<ThreadId>,
     /// So many waits lie between this thread and the one whose path it is.
     pub(super) depth: u32,
     /// What the one whose path it is waited for meanwhile.
@@ -53,7 +53,7 @@ pub(super) fn walk(graph: &Graph, thread: ThreadId, (begin_ns, end_ns): (i64, i6
             deed: Deed::Unknown,
             begin_ns: level.since_ns,
             end_ns: now_ns,
-            waker: None,
+            by: None,
         });
         let since_ns = step.begin_ns.max(level.since_ns);
         if step.deed == Deed::Absent
@@ -71,7 +71,7 @@ pub(super) fn walk(graph: &Graph, thread: ThreadId, (begin_ns, end_ns): (i64, i6
             wait = waiting;
         }
         if waiting.is_some()
-            && let Some(waker) = step.waker
+            && let Some(waker) = step.by
             && can_follow(graph, &levels, waker, now_ns)
         {
             levels.push(Level {
@@ -90,7 +90,7 @@ pub(super) fn walk(graph: &Graph, thread: ThreadId, (begin_ns, end_ns): (i64, i6
             },
             begin_ns: since_ns,
             end_ns: now_ns,
-            waker: step.waker,
+            by: step.by,
             depth,
             wait,
         });

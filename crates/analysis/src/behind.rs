@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Behind whom threads waited for a CPU, summed up.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+use crate::report::{Column, Unit, Value, column};
+
+pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations);
+/// So many are named; less matters less.
+const NAMED: usize = 3;
+
+/// How long each had the CPU meanwhile. Absent: nobody knows who had it.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind<T>(FxHashMap<Option<T>, i64>);
+
+impl<T> Default for Behind<T> {
+    fn default() -> Behind<T> {
+        Behind(FxHashMap::default())
+    }
+}
+
+impl<T: Copy + Eq + Hash + Ord> Behind<T> {
+    #[inline]
+    pub(crate) fn add(&mut self, who: Option<T>, ns: i64) {
+        *self.0.entry(who).or_default() += ns;
+    }
+
+    /// The longest first.
+    pub(crate) fn sorted(&self) -> Vec<(Option<T>, i64)> {
+        let mut sorted: Vec<_> = self.0.iter().map(|(who, ns)| (*who, *ns)).collect();
+        sorted.sort_by_key(|(who, ns)| (-ns, *who));
+        sorted
+    }
+
+    /// Who had it longest, if that is known.
+    pub(crate) fn first(&self) -> Option<T> {
+        self.sorted().into_iter().find_map(|(who, _)| who)
+    }
+
+    /// Those who had it longest, by name.
+    pub(crate) fn value(&self, name: impl Fn(T) -> String) -> Value {
+        let mut all = self.sorted();
+        all.truncate(NAMED);
+        let named = |(who, ns): (Option<T>, i64)| (who.map_or_else(|| "unknown".to_owned(), &name), ns);
+        Value::Durations(all.into_iter().map(named).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_had_the_cpu_longest_are_named() {
+        let mut behind = Behind::default();
+        for (who, ns) in [(Some(1), 5), (None, 40), (Some(2), 20), (Some(3), 7), (Some(1), 5)] {
+            behind.add(who, ns);
+        }
+        assert_eq!(behind.first(), Some(2));
+        let named = |name: &str, ns| (name.to_owned(), ns);
+        let value = behind.value(|who| format!("cc1 ({who})"));
+        assert_eq!(
+            value,
+            Value::Durations(vec![named("unknown", 40), named("cc1 (2)", 20), named("cc1 (1)", 10)])
+        );
+        assert_eq!(value.csv(), "\"unknown 40, cc1 (2) 20, cc1 (1) 10\"");
+    }
+}
