@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One daemon: the messages of abi/protocol.h. Runs on the runtime's thread only. A daemon that hangs holds nobody up but this thread,
- * and that for SEND_TIMEOUT_S: a message that it did not take leaves the connection stuck, and nothing more is sent over it.
+ * One daemon: the messages of piste/abi/protocol.h. Runs on the runtime's thread only. A daemon that hangs holds nobody up but this
+ * thread, and that for SEND_TIMEOUT_S: a message that it did not take leaves the connection stuck, and nothing more is sent over it.
  */
 #define _GNU_SOURCE
 #include "runtime.h"

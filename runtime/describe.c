@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events as messages describe them: struct piste_event_info to struct piste_event_description (abi/event.h). */
+/* Events as messages describe them: struct piste_event_info to struct piste_event_description (piste/abi/event.h). */
 #include "runtime.h"
 
 #include <string.h>

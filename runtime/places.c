@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where daemons are, as abi/protocol.h says: root's, and that of the program's user. */
+/* Where daemons are, as piste/abi/protocol.h says: root's, and that of the program's user. */
 #define _GNU_SOURCE
 #include "runtime.h"
 

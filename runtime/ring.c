@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slow path: entering the next sub-buffer, and what happens when there is none. Once per sub-buffer; the memory and its invariants are
- * in abi/ring.h, the fast path in piste/ring.h.
+ * in piste/abi/ring.h, the fast path in piste/ring.h.
  *
  * Operations that may run together, on one ring: any number of reserve and commit, make_room (one of several racers wins the
  * position's swap, the others look again), the reader's copy and release, the consumer's end of a sub-buffer.

@@ -36,6 +36,8 @@ mod quantity;
 mod query;
 mod record;
 mod recording;
+#[cfg(test)]
+mod reference;
 mod rules;
 mod screen;
 mod session;

@@ -11,7 +11,7 @@ use piste_control::error::reason;
 use crate::failure::Failure;
 use piste_names::nearest;
 
-const HELPERS: [&str; 5] = ["libc", "libc-callers", "pthread", "dl", "functions"];
+pub(crate) const HELPERS: [&str; 5] = ["libc", "libc-callers", "pthread", "dl", "functions"];
 /// They record the same calls.
 const EITHER: [&str; 2] = ["libc", "libc-callers"];
 

@@ -12,7 +12,7 @@
 //! Of a sub-buffer that a program never finished, `crates/ring` puts the whole records one behind the other. That packet is
 //! checked like any other: by R3 of `include/piste/abi/ring.h` each time follows from that of the committed record before it.
 //!
-//! The form of records is described there and in `event.h`. Next: `layout/header.rs`, then `layout/plan.rs`.
+//! The form of records is described there and in `include/piste/abi/event.h`. Next: `layout/header.rs`, then `layout/plan.rs`.
 
 mod fault;
 mod header;

@@ -49,6 +49,10 @@ fn traces() -> Vec<(String, Vec<u8>)> {
             [&case.ctf2, SEPARATOR, &case.stream].concat(),
         ));
     }
+    for language in ["ctf1-", "ctf2-"] {
+        let count = traces.iter().filter(|(name, _)| name.starts_with(language)).count();
+        assert!(count > 50, "only {count} traces {language}*");
+    }
     traces
 }
 

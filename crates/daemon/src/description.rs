@@ -84,7 +84,7 @@ impl Interner {
     /// The block that a user's program describes with `bytes`, `event_count` descriptions.
     ///
     /// # Errors
-    /// What is wrong with the first description that is not as event.h says, or with all of them together.
+    /// What is wrong with the first description that is not as piste/abi/event.h says, or with all of them together.
     pub fn block(&self, user: u32, bytes: &[u8], event_count: u32) -> Result<Rc<EventBlock>, Malformed> {
         if let Some(block) = self.known(user, bytes)
             && block.events.len() == event_count as usize

@@ -135,7 +135,7 @@ pub struct EnabledEvent {
 /// Checks one datagram of a user's program and turns it into a value.
 ///
 /// # Errors
-/// What is not as protocol.h says.
+/// What is not as piste/abi/protocol.h says.
 pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram, Malformed> {
     let header: piste_message = take(bytes)?.0;
     if header.magic != PISTE_MESSAGE_MAGIC {

@@ -2,7 +2,7 @@
 //! A tracefs instance: rings of its own for each CPU, with events, filters and options of their own. One for each channel.
 //!
 //! Everything is set so that it can be set again: a setting that is as wanted is not written, because the kernel empties rings when it is.
-//! Which events it records is `selection.rs`; what is in its rings comes out of `ring.rs`; how it goes, `instance/removal.rs`.
+//! Which events it records is `selection/mod.rs`; what is in its rings comes out of `ring.rs`; how it goes, `instance/removal.rs`.
 
 mod removal;
 

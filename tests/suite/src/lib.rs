@@ -8,6 +8,7 @@
 //! The tests are in tests/, one file for each subject; the programs in ../programs.
 
 pub mod build_tree;
+pub mod comments;
 pub mod compiler;
 pub mod disk;
 pub mod kernel;

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table and the invariants of ARCHITECTURE.md that a file's text shows: who may use whom, where `unsafe` stands, what the
-//! contract headers may hold. Needs no build.
+//! contract headers may hold; and that the files that comments name exist. Needs no build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_suite::build_tree::repository;
+use piste_suite::comments::{Notation, named_files};
 
 /// Crates that may hold `unsafe`.
 const MAY_BE_UNSAFE: [&str; 3] = ["abi", "ring", "kernel"];
+
+/// The folders of the repository. Others beside them are made by builds.
+const FOLDERS: [&str; 8] = [".ci", "bench", "crates", "docs", "include", "runtime", "tests", "tools"];
+
+/// Files of others, and of examples, that comments name.
+const FILES_OF_OTHERS: [&str; 3] = ["sys/sdt.h", "app.c", "shop.c"];
 
 /// Where each folder of C may include from, relative to include/piste.
 const MAY_INCLUDE: [(&str, &[&str]); 3] = [
@@ -193,6 +200,66 @@ fn source_files_open_with_their_licence() {
     assert!(checked > 50, "only {checked} files were found");
 }
 
+#[test]
+fn files_named_in_comments_exist() {
+    let files = source_tree();
+    let (mut count, mut missing, mut of_others) = (0, Vec::new(), BTreeSet::new());
+    for source in &files {
+        let text = fs::read(repository().join(source)).expect("the file is readable");
+        let text = String::from_utf8_lossy(&text);
+        let Some(notation) = Notation::of(source, &text) else {
+            continue;
+        };
+        for named in named_files(&text, notation, &FOLDERS) {
+            count += 1;
+            if FILES_OF_OTHERS.contains(&named.name.as_str()) {
+                of_others.insert(named.name);
+            } else if !is_there(&named.name, source, &files) {
+                missing.push(format!("{}:{}: {}", source.display(), named.line, named.name));
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "comments name files that are not there:\n{}",
+        missing.join("\n")
+    );
+    assert!(count > 300, "only {count} names were found");
+    assert_eq!(of_others, FILES_OF_OTHERS.map(str::to_owned).into(), "FILES_OF_OTHERS");
+}
+
+/// Whether a file that a source names exists. A path begins at the source's folder or at one above it, up to the root, or at include/. A
+/// name alone is that of a file in the same part, which is a crate or else a folder of the root, or in the root itself.
+fn is_there(name: &str, source: &Path, files: &BTreeSet<PathBuf>) -> bool {
+    if name.contains('/') {
+        let mut folders = source.ancestors().skip(1).chain([Path::new("include")]);
+        return folders.any(|folder| repository().join(folder).join(name).exists());
+    }
+    let depth = if source.starts_with("crates") { 2 } else { 1 };
+    let part: PathBuf = source.iter().take(depth).collect();
+    let mut same_part = files.iter().filter(|file| file.starts_with(&part));
+    same_part.any(|file| file.ends_with(name)) || files.contains(Path::new(name))
+}
+
+/// Every file of the repository, relative to it, without what builds make.
+fn source_tree() -> BTreeSet<PathBuf> {
+    let root = repository();
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
+    let mut found = entries(&root);
+    found.retain(|path| path.is_file());
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            if path.is_file() {
+                found.push(path);
+            } else if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            }
+        }
+    }
+    let relative = |path: PathBuf| path.strip_prefix(&root).expect("it is in there").to_owned();
+    found.into_iter().map(relative).collect()
+}
+
 fn crates() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(repository().join("crates"))
         .expect("crates/ exists")
@@ -279,8 +346,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 
 fn files(folder: &Path, endings: &[&str], deep: bool) -> Vec<PathBuf> {
     let mut found = vec![];
-    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let path = entry.expect("the folder is readable").path();
+    for path in entries(folder) {
         if path.is_dir() && deep {
             found.extend(files(&path, endings, deep));
         } else if path
@@ -292,6 +358,12 @@ fn files(folder: &Path, endings: &[&str], deep: bool) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("the folder is readable").path());
+    paths.collect()
 }
 
 fn file_name(path: &Path) -> String {

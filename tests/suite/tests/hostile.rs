@@ -133,10 +133,19 @@ fn a_channel_that_is_not_exactly_as_it_should_be_is_refused() {
 /// $PISTE_HOSTILE_SEED, as CONTRIBUTING.md says.
 #[test]
 fn a_hostile_daemon_ends_no_program() {
-    let seed = std::env::var("PISTE_HOSTILE_SEED").unwrap_or("1".into());
-    let limit = match std::env::var("PISTE_HOSTILE_SECONDS") {
-        Ok(seconds) => ["seconds".into(), seconds],
-        Err(_) => ["rounds".into(), "60".into()],
+    let number = |name: &str| {
+        let text = std::env::var(name).ok()?;
+        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+        Some(
+            number
+                .unwrap_or_else(|| panic!("${name} is {text:?}, which is no number above 0"))
+                .to_string(),
+        )
+    };
+    let seed = number("PISTE_HOSTILE_SEED").unwrap_or("1".into());
+    let limit = match number("PISTE_HOSTILE_SECONDS") {
+        Some(seconds) => ["seconds".into(), seconds],
+        None => ["rounds".into(), "60".into()],
     };
     println!("a hostile daemon of seed {seed}, for {} {}", limit[1], limit[0]);
     let place = Workplace::new();

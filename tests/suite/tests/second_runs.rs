@@ -194,6 +194,14 @@ fn script_stage(run: &str, again: &str) -> Steps {
     steps
 }
 
+/// With four tests, behind the stage that is there.
+fn add_passing_stage(steps: &Steps) {
+    let stages = fs::read_to_string(steps.place.path("stages.toml")).expect("the stages");
+    let passing =
+        "[[stage]]\nname = \"other\"\nrun = 'echo \"test result: ok. 4 passed; 0 failed; 0 ignored\"'\nagain = ''\n";
+    write(&steps.place, "stages.toml", &format!("{stages}{passing}"));
+}
+
 const SCRIPT: &str =
     r#"printf "failures:\n    thread block\ntest result: FAILED. 2 passed; 1 failed; 1 ignored\n"; exit "#;
 
@@ -239,12 +247,18 @@ fn more_failures_than_ten_have_one_cause_and_are_not_all_run_again() {
 }
 
 #[test]
+fn a_stage_without_tests_fails() {
+    let steps = script_stage("echo 'test result: ok. 0 passed; 0 failed; 0 ignored'", "exit 1");
+    add_passing_stage(&steps);
+    let finished = steps.test(&[]);
+    check(&finished, "4 passed, 1 failed, 0 skipped", false);
+    assert!(finished.stdout.contains("it ran no test"), "{finished}");
+}
+
+#[test]
 fn only_the_named_stages_run_and_a_name_without_a_stage_is_an_error() {
     let steps = script_stage(&format!("{SCRIPT} 1"), "exit 1");
-    let other = fs::read_to_string(steps.place.path("stages.toml")).expect("the stages");
-    let passing =
-        "[[stage]]\nname = \"other\"\nrun = 'echo \"test result: ok. 4 passed; 0 failed; 0 ignored\"'\nagain = ''\n";
-    write(&steps.place, "stages.toml", &format!("{other}{passing}"));
+    add_passing_stage(&steps);
     check(&steps.test(&["other"]), "4 passed, 0 failed, 0 skipped", true);
     let unknown = steps.test(&["othr"]);
     unknown.expect_status(2);

@@ -65,7 +65,7 @@ pub(super) enum Kind {
     Unloaded,
 }
 
-/// Names of classes, what they say, and the fields that are asked for, in the order in which facts.rs takes them.
+/// Names of classes, what they say, and the fields that are asked for, in the order in which `translate.rs` takes them.
 const CLASSES: [(&str, Kind, &[&str]); 37] = [
     (
         "sched_switch",

@@ -347,6 +347,16 @@ fn check(case: &Case) -> Option<(i64, i64)> {
     }
     if damage == Damage::Nothing {
         assert_eq!(told.interrupts.len(), truth.interrupts.len(), "{context}");
+        let counts = [
+            told.slices.len(),
+            told.calls.len(),
+            told.interrupts.len(),
+            told.delays.len(),
+        ];
+        assert!(
+            !counts.contains(&0),
+            "{context}: {counts:?} slices, calls, interrupts, delays"
+        );
     }
     Some((known_ns, all_ns))
 }
@@ -381,6 +391,7 @@ fn what_is_known_of_a_damaged_trace_is_true() {
                 all_ns += all;
             }
         }
+        assert!(all_ns > 0, "{damage:?}: it was tried on none of {SEEDS} machines");
         // Who says nothing is never wrong.
         assert!(
             known_ns * 100 >= all_ns * percent,

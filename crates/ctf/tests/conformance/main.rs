@@ -32,7 +32,8 @@ fn traces_are_read_as_described() {
         if env::var_os("UPDATE").is_some() {
             fs::write(&path, &read).expect("the text is written");
         }
-        let expected = fs::read_to_string(&path).unwrap_or_default();
+        let expected =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}; UPDATE=1 writes it"));
         if read != expected {
             differ.push(format!("{name}: expected\n{expected}read\n{read}"));
         }
@@ -74,7 +75,7 @@ fn traces() -> Vec<(String, Trace)> {
     let entries = fs::read_dir(folder().join("cases")).expect("there are cases");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut traces: Vec<(String, Trace)> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "trace"))
+        .filter(|path| is_description(path))
         .map(|path| {
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
             let text = fs::read_to_string(&path).expect("a description");
@@ -83,8 +84,19 @@ fn traces() -> Vec<(String, Trace)> {
         })
         .filter(|(name, _)| name.contains(&wanted))
         .collect();
+    assert!(!traces.is_empty(), "no case has {wanted:?} in its name ($CASE)");
+    assert!(!wanted.is_empty() || traces.len() > 200, "only {} cases", traces.len());
     traces.sort_by(|(left, _), (right, _)| left.cmp(right));
     traces
+}
+
+/// The other files there are the texts of descriptions.
+fn is_description(path: &Path) -> bool {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("trace") => true,
+        Some("text") if path.with_extension("trace").is_file() => false,
+        _ => panic!("{path:?} is no NAME.trace, nor the NAME.text of one"),
+    }
 }
 
 /// Writes a trace into a folder of the name `trace`.

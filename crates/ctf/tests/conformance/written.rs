@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata of all traces, written again in both languages: the same streams are read as the same text.
 
-use std::fs;
+use std::{env, fs};
 
 use piste_ctf::read::metadata;
 use piste_ctf::write;
@@ -19,7 +19,7 @@ without a time of its begin, each packet of CTF 2 counts from 0, and events only
 
 #[test]
 fn metadata_written_again_says_the_same() {
-    let (mut differ, mut refused) = (Vec::new(), String::new());
+    let (mut differ, mut refused, mut written) = (Vec::new(), String::new(), 0);
     for (name, trace) in traces() {
         let Ok(schema) = metadata::parse(&trace.metadata) else {
             continue;
@@ -42,11 +42,16 @@ fn metadata_written_again_says_the_same() {
         for (language, text) in [("TSDL", &tsdl), ("JSON", &json), ("TSDL of JSON", &back)] {
             fs::write(place.join("metadata"), text).expect("metadata is written");
             let read = hide(&reading::read(&place), &place);
+            written += 1;
             if read != expected {
                 differ.push(format!("{name} as {language}: expected\n{expected}read\n{read}"));
             }
         }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
-    assert_eq!(refused, REFUSED_IN_CTF2);
+    let is_all = env::var_os("CASE").is_none();
+    assert!(!is_all || written > 300, "only {written} texts were written");
+    let is_chosen = |line: &&str| is_all || refused.contains(line);
+    let expected: Vec<&str> = REFUSED_IN_CTF2.lines().filter(is_chosen).collect();
+    assert_eq!(refused.lines().collect::<Vec<_>>(), expected);
 }

@@ -48,7 +48,7 @@ impl Case {
             stream: bytes(&section("stream").unwrap_or_default(), &name),
             written_in_ctf1: section("written in ctf1"),
             expected: section("expected")
-                .unwrap_or_default()
+                .unwrap_or_else(|| panic!("{name}: `expected:` is needed"))
                 .trim_start_matches('\n')
                 .to_owned(),
             name,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watches the boards on which programs ring their bells (crates/ring, board.rs), for all sessions. While something records, one thread
-//! compares the words of all boards every millisecond, and wakes the session threads whose programs have rung. An idle program
-//! costs no more than the comparison of one word.
+//! Watches the boards on which programs ring their bells (crates/ring/src/board.rs), for all sessions. While something records, one
+//! thread compares the words of all boards every millisecond, and wakes the session threads whose programs have rung. An idle
+//! program costs no more than the comparison of one word.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -130,7 +130,7 @@ fn wait_for_last_switches(recorder: &Recorder) {
     let begun = Instant::now();
     loop {
         let list = recorder.instance().read("set_event_pid").expect("a list");
-        // The stamp that tracked.rs leaves there is no thread.
+        // The stamp that src/tracked/mod.rs leaves there is no thread.
         let is_thread = |id: &str| id.parse().is_ok_and(|id: u32| id <= THREAD_ID_MAX);
         if !list.split_whitespace().any(is_thread) {
             return;

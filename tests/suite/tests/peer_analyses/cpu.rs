@@ -202,6 +202,7 @@ pub(crate) fn check(compared: &Compared) {
     for (thread, Bounds { least_ns, .. }) in bounds.iter().filter(|(thread, _)| **thread != 0) {
         assert!(*least_ns == 0 || listed(*thread), "{thread}: {least_ns} ns");
     }
+    assert!(!rows(&report, "cpus").is_empty(), "{report:#}");
     for row in rows(&report, "cpus") {
         let of = |key: &str| number(&row[key]);
         let sum = of("busy_ns") + of("interrupted_ns") + of("idle_ns") + of("unknown_ns");

@@ -189,6 +189,12 @@ fn check_piste(compared: &Compared, rule: &Requests) {
     );
 }
 
+/// Where files are synced, there are requests to compare.
+pub(crate) fn check_count(compared: &Compared) {
+    let count = requests(&compared.events).all.len();
+    assert!(count > 5, "{count} requests");
+}
+
 /// Bytes of packets, by interface.
 fn packets(events: &[Event], name: &str) -> BTreeMap<String, i64> {
     let mut bytes = BTreeMap::new();

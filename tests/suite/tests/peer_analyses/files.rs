@@ -105,7 +105,9 @@ pub(crate) fn check(compared: &Compared) {
 fn check_latency(compared: &Compared, theirs: &BTreeMap<Key, Option<i64>>, log: &[&Value]) {
     let answer = compared.lttng("io:runstats_mi");
     let opening = [&OPENING[..], &THEIRS[1..]].concat();
-    for row in answer.rows("syscall-latency-stats", "") {
+    let kinds = answer.rows("syscall-latency-stats", "");
+    assert!(!kinds.is_empty(), "lttng-iolatencystats tells of no calls");
+    for row in kinds {
         let names = match row.text(0, "value") {
             "Open" => &opening[..],
             "Read" => &READING,

@@ -149,7 +149,9 @@ sync another
 ",
         text(&disk.folder)
     );
-    Compared::record(&place, &script).check();
+    let compared = Compared::record(&place, &script);
+    compared.check();
+    devices::check_count(&compared);
 }
 
 /// What a program sends to itself over TCP and UDP, with timers in between.
