@@ -63,7 +63,7 @@ pub(crate) fn schema(headings: &[Heading]) -> SchemaRef {
 
 fn kind(unit: Unit) -> Kind {
     match unit {
-        Unit::Text => Kind::Text,
+        Unit::Text | Unit::Durations => Kind::Text,
         Unit::Percent => Kind::Float,
         Unit::Id | Unit::Count | Unit::Bytes | Unit::Nanoseconds | Unit::Moment => Kind::Integer,
     }

@@ -94,6 +94,7 @@ fn groups_count_what_stats_counts() {
     let tables = place.piste_succeeds(&["query", text(path), "SHOW TABLES"]);
     let words: Vec<&str> = tables.split_whitespace().collect();
     let of_trace = [
+        "cpu_waits",
         "events",
         "findings",
         "io_requests",
