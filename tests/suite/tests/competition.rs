@@ -37,7 +37,11 @@ fn who_has_the_cpu_that_a_thread_waits_for_is_named() {
         let what = insight["what"].as_str().expect("a text");
         insight["kind"] == "no CPU" && what.starts_with("victim (")
     };
-    let found = insights["insights"].as_array().expect("a list").iter().find(is_of_victim);
+    let found = insights["insights"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(is_of_victim);
     let found = found.unwrap_or_else(|| panic!("{insights:#}"));
     let (culprit, culprit_ns) = first(&found["behind"]);
     assert!(culprit.starts_with("hog ("), "{found:#}");

@@ -19,6 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::complaints::Complaints;
 use super::host;
 use super::poll::{Poll, Source};
+use super::sockets::BACKLOG;
 use super::turns::Turns;
 use crate::datagrams::{Datagrams, Descriptors, Received};
 use crate::description::{Interner, KEPT_BYTES_MAX, Malformed};
@@ -30,7 +31,7 @@ use crate::shares::{Holdings, Users};
 const WAITING_BYTES_MAX: usize = 2 << 20;
 /// What may wait for all programs together.
 const ALL_WAITING_BYTES_MAX: usize = 256 << 20;
-/// Connections accepted before others have their turn, and datagrams taken from one program ...
+/// Datagrams taken from one program before others have their turn ...
 const TURN_COUNT_MAX: usize = 64;
 /// ... unless they take longer than this.
 const TURN_TIME_MAX: Duration = Duration::from_millis(1);
@@ -139,9 +140,9 @@ impl Connections {
         })
     }
 
-    /// Takes the connections that wait. A program that connects has much to say at once.
+    /// Takes all connections that wait: only then is it known whose they are. A program that connects has much to say at once.
     pub fn accept(&mut self, poll: &Poll, machine: &mut Machine) {
-        for _ in 0..TURN_COUNT_MAX {
+        for _ in 0..=BACKLOG {
             let socket = match net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => socket,
                 Err(Errno::MFILE | Errno::NFILE) => {
@@ -500,6 +501,7 @@ mod tests {
     use rustix::net::{AddressFamily, SendFlags, SocketType, send, socketpair};
 
     use super::*;
+    use crate::control::sockets::{Access, connect, listen};
     use crate::fuzzing::recording_machine;
     use crate::session::Effect;
 
@@ -594,6 +596,21 @@ mod tests {
         assert!(most >= sent_count - 1 - TURN_COUNT_MAX, "{most}");
         assert!(is_told_of_its_end(&mut machine));
         assert_eq!((connections.connections.len(), connections.holdings.of(0)), (0, 0));
+    }
+
+    #[test]
+    fn nobody_waits_behind_more_connections_than_are_accepted_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("socket");
+        let listener = listen(&path, SocketType::SEQPACKET, SocketFlags::NONBLOCK, Access::Owner).unwrap();
+        let (poll, mut machine) = (Poll::new().unwrap(), recording_machine());
+        let mut connections = Connections::new(listener, 1 << 20, &poll).unwrap();
+        let connected: Vec<OwnedFd> = std::iter::from_fn(|| connect(&path).ok()).take(10_000).collect();
+        assert!((1..10_000).contains(&connected.len()), "{}", connected.len());
+        connections.accept(&poll, &mut machine);
+        let _last = connect(&path).expect("there is room again");
+        connections.accept(&poll, &mut machine);
+        assert_eq!(connections.connections.len(), connected.len() + 1);
     }
 
     /// Whoever else has the socket of a process that ended sends on in vain.

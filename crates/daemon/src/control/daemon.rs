@@ -32,7 +32,7 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long the consumer may take to say how much there is.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long programs are served before people and consumers are looked after again.
-const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
+const TURNS_TIME_MAX: Duration = Duration::from_millis(1);
 
 /// What to do when a wait is over.
 pub type Then = Box<dyn FnOnce(&mut Daemon, Ended)>;

@@ -64,10 +64,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
             thread::sleep(std::time::Duration::from_millis(100));
             continue;
         };
-        let (peer, person) = match (socket_peercred(&stream), Person::of_peer(&stream)) {
-            (Ok(peer), Ok(person)) => (peer, person),
-            _ => continue,
-        };
+        let Ok(peer) = socket_peercred(&stream) else { continue };
         let user = peer.uid.as_raw();
         let Some(slot) = slots.take(user) else {
             complaints.add(&format!(
@@ -75,6 +72,8 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
             ));
             continue;
         };
+        // Looked up for those who are served only: it takes longer than refusing a connection.
+        let Ok(person) = Person::of_peer(&stream) else { continue };
         let connected = inbox.connect();
         let server = Server {
             inbox: inbox.clone(),

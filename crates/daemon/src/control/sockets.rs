@@ -9,8 +9,9 @@ use std::path::Path;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connections that the kernel keeps until they are accepted: as many as it allows.
-const BACKLOG: i32 = 4096;
+/// Connections that the kernel keeps until they are accepted. Whoever connects comes behind all of them, also behind those of a user who
+/// connects as fast as can be: so no more than can be accepted at once, in about a millisecond. With more, the next one waits in `connect`.
+pub const BACKLOG: usize = 256;
 
 /// Who may connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn listen(path: &Path, kind: SocketType, flags: SocketFlags, access: Access)
         Access::All => 0o666,
     };
     fs::set_permissions(path, Permissions::from_mode(mode))?;
-    net::listen(&socket, BACKLOG)?;
+    net::listen(&socket, BACKLOG as i32)?;
     Ok(socket)
 }
 
