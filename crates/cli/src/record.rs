@@ -109,7 +109,7 @@ fn in_a_session(
     guard: &Guard,
     (orders, received): (Sender<Order>, Receiver<Order>),
 ) -> Result<Outcome, Failure> {
-    let places = Places::from_environment()?;
+    let places = Places::for_commands()?;
     let id = random_id();
     let subject = Subject {
         output,

@@ -100,7 +100,12 @@ impl Recording {
         }
         match self.enable_kernel(calls, arguments) {
             Ok(()) => self.kernel.is_recorded = true,
-            Err(Error::Refused(kind)) if subject.records_programs && is_out_of_reach(&kind) => {
+            // Who records the whole system, and names no events of programs, means the kernel.
+            Err(Error::Refused(kind))
+                if subject.records_programs
+                    && is_out_of_reach(&kind)
+                    && !(arguments.all_system && arguments.patterns.is_empty()) =>
+            {
                 let sentence = Error::Refused(kind).to_string();
                 tell_sentence(&format!("{sentence}; the programs are recorded without it"));
                 self.kernel.why_not = Some(sentence);

@@ -20,7 +20,7 @@ use crate::tracked;
 
 /// A connection to pisted, which is started when none runs: it takes up the sessions of one that was killed.
 pub(crate) fn connect() -> Result<Client, Failure> {
-    Ok(Client::connect_or_start(&Places::from_environment()?)?)
+    Ok(Client::connect_or_start(&Places::for_commands()?)?)
 }
 
 /// `piste create`

@@ -15,7 +15,7 @@ const COMMIT: Option<&str> = option_env!("PISTE_COMMIT");
 
 /// `piste version`
 pub(crate) fn version(json: bool) -> Result<(), Failure> {
-    let pisted = match Client::connect(&Places::from_environment()?) {
+    let pisted = match Client::connect(&Places::for_commands()?) {
         Ok(mut client) => Some(client.calls().version().call()?),
         Err(Error::NoDaemon { .. }) => None,
         Err(error) => return Err(error.into()),

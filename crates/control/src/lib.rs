@@ -13,7 +13,7 @@
 //! use piste_control::{Client, Places};
 //! use piste_control::interface::VarlinkClientInterface;
 //!
-//! let mut client = Client::connect_or_start(&Places::from_environment()?)?;
+//! let mut client = Client::connect_or_start(&Places::for_commands()?)?;
 //! for session in client.calls().list_sessions().call().map_err(piste_control::Error::from)?.sessions {
 //!     println!("{}", session.name);
 //! }

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, reason};
@@ -21,6 +22,8 @@ pub struct Places {
     state_page: PathBuf,
     /// Permissions of the run folder when it is made here.
     mode: u32,
+    /// Who must own it.
+    owner: u32,
     /// By PISTE_RUNDIR.
     chosen: bool,
 }
@@ -46,6 +49,26 @@ impl Places {
         })
     }
 
+    /// The places of the pisted that commands talk to. They are those under `$PISTE_RUNDIR` if it is set. Otherwise they are root's, if its pisted
+    /// runs and this user may control it, as members of the group `tracing` may; and else the user's own.
+    ///
+    /// # Errors
+    /// [`Error::RunFolder`] when the folder's path is too long for a socket in it.
+    pub fn for_commands() -> Result<Places, Error> {
+        let own = Places::from_environment()?;
+        if own.chosen || own.owner == 0 {
+            return Ok(own);
+        }
+        let of_root = Places::find(Surroundings {
+            run_folder_setting: None,
+            uid: 0,
+            has_user_folder: false,
+        })?;
+        let is_safe = of_root.check_run_folder().is_ok();
+        let answers = is_safe && UnixStream::connect(of_root.control_socket()).is_ok();
+        Ok(if answers { of_root } else { own })
+    }
+
     fn find(surroundings: Surroundings) -> Result<Places, Error> {
         let Surroundings {
             run_folder_setting,
@@ -63,6 +86,7 @@ impl Places {
                     state_page: run_folder.join("state"),
                     run_folder,
                     mode: 0o700,
+                    owner: uid,
                     chosen: true,
                 }
             }
@@ -71,6 +95,7 @@ impl Places {
                 run_folder: "/run/piste".into(),
                 state_page: shared_state,
                 mode: 0o755,
+                owner: uid,
                 chosen: false,
             },
             None => {
@@ -83,6 +108,7 @@ impl Places {
                     run_folder,
                     state_page: shared_state,
                     mode: 0o700,
+                    owner: uid,
                     chosen: false,
                 }
             }
@@ -131,7 +157,7 @@ impl Places {
         if !metadata.is_dir() {
             return Err(self.unusable("it is not a folder; remove it".into()));
         }
-        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        if metadata.uid() != self.owner || metadata.mode() & 0o022 != 0 {
             return Err(self.unusable(format!(
                 "it belongs to user {} with mode {:o}, it must be yours and writable by you alone; remove it, or set PISTE_RUNDIR",
                 metadata.uid(),
@@ -245,6 +271,7 @@ mod tests {
             state_page: PathBuf::new(),
             // More than any umask in use leaves.
             mode: 0o777,
+            owner: rustix::process::geteuid().as_raw(),
             chosen: true,
         };
         places.make_run_folder().unwrap();
@@ -263,6 +290,7 @@ mod tests {
             run_folder: folder.path().join(name),
             state_page: PathBuf::new(),
             mode: 0o700,
+            owner: rustix::process::geteuid().as_raw(),
             chosen: false,
         };
         make("new").make_run_folder().unwrap();

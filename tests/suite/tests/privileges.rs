@@ -313,3 +313,47 @@ fn a_program_with_raised_rights_takes_no_run_folder() {
     place.piste_succeeds(&["destroy"]);
     assert_eq!(modes(&output), ["usual"]);
 }
+
+/// Of the members that root's pisted serves.
+const GROUP: u32 = 65_532;
+
+#[test]
+fn members_of_the_group_reach_roots_pisted_and_others_their_own() {
+    let place = Workplace::new();
+    let Some(machine) = machine(&place) else { return };
+    let piste = place.path("bin/piste");
+    let run_folder = |groups: &str| {
+        let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
+        let prefix = ["setpriv", &ids[0], &ids[1], groups, "sh", "-c", "exec \"$0\" \"$@\""];
+        let finished = process::run(&mut machine.command(&prefix, &piste, &["version", "--json"]));
+        let version: Value = serde_json::from_str(&finished.expect_success().stdout).expect("JSON");
+        version["pisted"]["run_folder"].as_str().map(str::to_owned)
+    };
+    let (member, stranger) = (format!("--groups={GROUP}"), "--clear-groups");
+    assert_eq!(run_folder(&member), None);
+
+    machine.root(&piste, &["create", "roots"]).expect_success();
+    let control = "/run/piste/control.sock";
+    machine.ask("chgrp", &[&GROUP.to_string(), control]);
+    machine.ask("chmod", &["660", control]);
+    assert_eq!(run_folder(&member).as_deref(), Some("/run/piste"));
+    assert_eq!(run_folder(stranger), None);
+
+    // What neither may trace, the whole system, is no empty recording.
+    let all = format!("/run/user/{USER}/all");
+    let refused = machine.user(
+        &piste,
+        &["record", "-a", "-d", "100ms", "-o", &all],
+    );
+    assert_eq!(refused.status, 125, "{refused}");
+    assert!(refused.stderr.contains("only root may trace it"), "{refused}");
+    assert_eq!(run_folder(stranger), Some(format!("/run/user/{USER}/piste")));
+    assert_eq!(run_folder(&member).as_deref(), Some("/run/piste"));
+
+    // Where root's has gone, the user's own is left.
+    let pid = machine.ask("cat", &["/run/piste/pisted.pid"]);
+    machine.ask("kill", &["-9", &pid]);
+    wait_until("root's pisted has ended", || {
+        run_folder(&member) == Some(format!("/run/user/{USER}/piste"))
+    });
+}

@@ -145,7 +145,7 @@ impl Source {
     /// Has written what waits for more. Where that cannot be, events come when their packets are full.
     fn flush(&self) {
         let Some(id) = &self.session else { return };
-        let Ok(mut client) = Places::from_environment().and_then(|places| Client::connect(&places)) else {
+        let Ok(mut client) = Places::for_commands().and_then(|places| Client::connect(&places)) else {
             return;
         };
         let Ok(reply) = client.calls().list_sessions().call() else {
@@ -196,7 +196,7 @@ impl Pisted {
 
 /// Those that there are.
 fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
-    let mut client = Client::connect(&Places::from_environment()?)?;
+    let mut client = Client::connect(&Places::for_commands()?)?;
     Ok(client.calls().list_sessions().call()?.sessions)
 }
 
