@@ -102,7 +102,7 @@ impl Recording {
             Ok(()) => self.kernel.is_recorded = true,
             Err(Error::Refused(kind)) if subject.records_programs && is_out_of_reach(&kind) => {
                 let sentence = Error::Refused(kind).to_string();
-                tell_sentence(&format!("{sentence}; the programs are recorded without it"));
+                tell_sentence(&format!("{sentence}; recording only the programs"));
                 self.kernel.why_not = Some(sentence);
             }
             Err(error) => return Err(error.into()),

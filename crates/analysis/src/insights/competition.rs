@@ -65,7 +65,7 @@ impl Detector for Competition {
                     kind: "busy thread",
                     level: Level::Information,
                     what: format!(
-                        "{} had a CPU nearly all the time: it is no faster than one CPU",
+                        "{} ran on a CPU nearly all the time: one CPU limits its speed",
                         named(system, id)
                     ),
                     span_ns: told_ns,
@@ -87,7 +87,7 @@ impl Detector for Competition {
                     kind: "no CPU",
                     level: Level::Notable,
                     what: format!(
-                        "{} waited for a CPU longer than it had one",
+                        "{} waited for a CPU longer than it ran on one",
                         process_named(system, process)
                     ),
                     span_ns: told_ns,
@@ -97,10 +97,7 @@ impl Detector for Competition {
                             column("waited_ns", "waited", Unit::Nanoseconds),
                             Value::Number(own.waited_ns),
                         ),
-                        (
-                            column("on_cpu_ns", "had one", Unit::Nanoseconds),
-                            Value::Number(own.had_ns),
-                        ),
+                        (column("on_cpu_ns", "ran", Unit::Nanoseconds), Value::Number(own.had_ns)),
                     ],
                     closer: Closer::new("ltt").with("--pid", process),
                 });

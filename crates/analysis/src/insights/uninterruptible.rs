@@ -60,12 +60,12 @@ impl Detector for Uninterruptible {
         found
             .map(|((process, cause), (waits, call))| {
                 let what = match cause {
-                    Cause::Io => "a disk or the like",
-                    Cause::Thread => "another thread in the kernel, which mostly had a lock",
-                    _ => "something in the kernel that no signal ends",
+                    Cause::Io => "a disk or a similar device",
+                    Cause::Thread => "another thread in the kernel, in most cases for a lock",
+                    _ => "something in the kernel, in a wait that no signal ends",
                 };
                 let call = call.map_or(String::new(), |call| {
-                    format!(", longest in {}", system.names.text(call))
+                    format!(", the longest in {}", system.names.text(call))
                 });
                 Insight {
                     kind: "uninterruptible wait",
