@@ -50,7 +50,7 @@ use crate::tracked::TrackedOptions;
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Start with `piste record -- CMD`, then `piste view DIR`. `piste help COMMAND` explains a command."
+    after_help = "Start with `piste record -- CMD`, then `piste view DIR`. `piste help COMMAND` describes a command."
 )]
 pub(crate) struct Arguments {
     /// Print the result as JSON
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Start(OneSession),
     /// Stop recording; keep the session and its channels
     Stop(OneSession),
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Snapshot(Snapshot),
     /// Complete the current chunk as a trace, and start the next one
     ///
@@ -98,7 +98,7 @@ pub(crate) enum Command {
     /// chunk is moved to archives/NUMBER-BEGIN-END in the session's folder, and nothing is written to it any more. Each event is in exactly
     /// one chunk, and each chunk begins with a state dump.
     Rotate(OneSession),
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Regenerate(Regenerate),
     Destroy(Destroy),
     List(List),
@@ -303,6 +303,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_has_the_same_help_either_way() {
+        let help = |line: [&str; 3]| {
+            let mut command = groups::grouped(Arguments::command());
+            command.try_get_matches_from_mut(line).unwrap_err().to_string()
+        };
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            assert_eq!(help(["piste", "help", name]), help(["piste", name, "--help"]));
+        }
     }
 
     #[test]

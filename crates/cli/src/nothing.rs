@@ -125,7 +125,7 @@ mod tests {
         }];
         assert!(why(&session, &["x:*"], false).contains("have no events at all"));
         session.unmatched_events = vec!["kitchen:oven".into(), "shop:order".into()];
-        assert!(why(&session, &["shop:ordre"], false).contains("near are shop:order ("));
+        assert!(why(&session, &["shop:ordre"], false).contains("similar: shop:order ("));
 
         session.participants[0].matched = 1;
         assert!(why(&session, &[], false).contains("none of them happened"));

@@ -242,23 +242,23 @@ fn a_record_behind_the_content_is_a_fault() {
     );
     assert_eq!(
         checked(116),
-        "1 to 100 at 5, offset 104: the record takes at least 13 bytes, 12 are left"
+        "1 to 100 at 5, offset 104: the record needs at least 13 bytes, but only 12 are left"
     );
     assert_eq!(
         checked(117),
-        "1 to 100 at 5, offset 104: the record takes at least 14 bytes, 13 are left"
+        "1 to 100 at 5, offset 104: the record needs at least 14 bytes, but only 13 are left"
     );
     assert_eq!(
         checked(127),
-        "2 to 118 at 6, offset 120: the record takes at least 8 bytes, 7 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 8 bytes, but only 7 are left"
     );
     assert_eq!(
         checked(130),
-        "2 to 118 at 6, offset 120: the record takes at least 11 bytes, 10 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 11 bytes, but only 10 are left"
     );
     assert_eq!(
         checked(133),
-        "2 to 118 at 6, offset 120: the record takes at least 15 bytes, 13 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 15 bytes, but only 13 are left"
     );
     assert_eq!(checked(135), "3 to 135 at 7");
     assert_eq!(checked(u32::MAX), "3 to 135 at 7");

@@ -124,11 +124,11 @@ fn what_is_no_page_is_damage() {
     check(&[0; 15], "the page has 15 bytes, but its header needs 16");
     check(
         &page(&[0; 1021], 0)[..4096],
-        "4084 bytes of records in a page that has room for 4080",
+        "the page claims 4084 bytes of records, but has room for 4080",
     );
     check(
         &page(&[], 1 << 29),
-        "536870912 bytes of records in a page that has room for 4080",
+        "the page claims 536870912 bytes of records, but has room for 4080",
     );
 }
 
@@ -143,7 +143,7 @@ fn what_is_no_record_ends_the_walk() {
         (vec![head(0, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
         (
             vec![head(0, 1), 3],
-            "offset 8: a record says that it has 3 bytes, four is the least",
+            "offset 8: a record claims 3 bytes, fewer than the minimum of four",
         ),
         (
             vec![head(0, 1), 9, 0],
@@ -151,9 +151,12 @@ fn what_is_no_record_ends_the_walk() {
         ),
         (
             vec![head(0, 1), u32::MAX, 0],
-            "offset 8: a record of 4294967300 bytes, 12 are left",
+            "offset 8: a record has 4294967300 bytes, but only 12 are left",
         ),
-        (vec![head(29, 1), 100], "offset 8: a record of 104 bytes, 8 are left"),
+        (
+            vec![head(29, 1), 100],
+            "offset 8: a record has 104 bytes, but only 8 are left",
+        ),
         (vec![head(30, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
         (vec![head(31, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
     ] {

@@ -502,7 +502,7 @@ fn refusals_are_sentences_that_say_what_to_do() {
     );
     assert_eq!(
         refusal(&place, &["stop", "web"]),
-        "no session \"web\" (see `piste list`)"
+        "there is no session \"web\" (see `piste list`)"
     );
     create(&place, "web");
     assert_eq!(

@@ -342,7 +342,7 @@ fn info_says_what_a_trace_is() {
     let none = place.piste(&["info", folder, "-e", "count:tock"]);
     assert_eq!(
         none.expect_success().stderr,
-        "piste: no event matches count:tock; near are count:tick\n"
+        "piste: no event matches count:tock; similar: count:tick\n"
     );
 }
 

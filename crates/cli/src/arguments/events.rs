@@ -19,7 +19,8 @@ use piste_names::nearest;
     after_help = "\
 Examples:
   piste enable-event 'shop:*' -x 'shop:debug_*' --level info
-  piste enable-event -k sched_switch --filter 'prev_prio < 100' --callstack kernel,user:16
+  piste enable-event -k sched_switch --filter 'prev_prio < 100'
+  piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --syscall 'open*,read,write'
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
   piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
@@ -62,19 +63,19 @@ pub(crate) struct KernelEventOptions {
     /// Record system calls with matching names, at their entry and exit: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
     pub(crate) syscalls: Vec<String>,
-    /// Record a place in a program or library, with these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) uprobe: Vec<String>,
-    /// Record the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
+    /// Probe the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) uretprobe: Vec<String>,
-    /// Record a static probe of a program or library: BINARY:PROVIDER:NAME
+    /// Record a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME
     #[arg(long, value_name = "PROBE", requires = "kernel")]
     pub(crate) usdt: Vec<String>,
-    /// Record a place in the kernel, with these arguments: SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Probe a place in the kernel, and record these arguments: SYMBOL[+OFFSET][ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) kprobe: Vec<String>,
-    /// Record the returns from a function of the kernel: SYMBOL[ ARGUMENT]...
+    /// Probe the returns from a function of the kernel: SYMBOL[ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) kretprobe: Vec<String>,
     /// Name the probe's event in the trace [default: derived from its place]
