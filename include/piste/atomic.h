@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic access by the compilers' builtins, which gcc and clang share in C and C++. Used on memory that another process maps too,
- * where C's `_Atomic` types have no agreed layout.
+ * Atomic access with the builtins that gcc and clang share in C and C++. Used on memory that another process maps too, for which the
+ * `_Atomic` types of C have no agreed layout.
  */
 #ifndef PISTE_ATOMIC_H
 #define PISTE_ATOMIC_H
@@ -13,18 +13,19 @@
 #define piste_add_relaxed(place, value)     __atomic_fetch_add((place), (value), __ATOMIC_RELAXED)
 #define piste_add_release(place, value)     __atomic_fetch_add((place), (value), __ATOMIC_RELEASE)
 #define piste_or_relaxed(place, value)      __atomic_fetch_or((place), (value), __ATOMIC_RELAXED)
-#define piste_swap_if(place, expected, new) /* acquire and release; `*expected` becomes what was found */              \
+#define piste_swap_if(place, expected, new) /* acquire and release; `*expected` becomes the value found */             \
 	__atomic_compare_exchange_n((place), (expected), (new), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
 #define piste_likely(condition)   __builtin_expect(!!(condition), 1)
 #define piste_unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Keeps a branch a branch: at its start it stops the compiler from turning the branch into arithmetic, which would make what
- * follows wait for the condition. */
+/* Keeps a branch a branch: placed at the start of the branch, it stops the compiler from turning the branch into arithmetic, which
+ * would make the code that follows wait for the condition. */
 #define piste_keep_branch() __asm__ volatile("")
 
-/* Space comes back to a ring's writers through the consumer, another process, or through marks read many at a time: order that
- * ThreadSanitizer cannot see, so it is told. Nor does it accept plain stores that somebody reads meanwhile, on purpose. */
+/* A ring's writers get space back through the consumer, which is another process, or through marks that are read many at a time.
+ * ThreadSanitizer cannot see that order, so these macros announce it. It also rejects plain stores that are read concurrently on
+ * purpose, so under it they are replaced. */
 #if defined(__SANITIZE_THREAD__)
 #define PISTE_THREAD_SANITIZER 1
 #elif defined(__has_feature)

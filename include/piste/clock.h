@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The trace clock as the event path reads it, in ticks. pisted chooses the clock of a channel (enum piste_clock).
+ * The trace clock as the event path reads it, in ticks. pisted chooses the clock of each channel (enum piste_clock).
  */
 #ifndef PISTE_CLOCK_H
 #define PISTE_CLOCK_H
@@ -13,14 +13,14 @@
 extern "C" {
 #endif
 
-/* CLOCK_MONOTONIC in nanoseconds. Safe in signal handlers. */
+/* Returns CLOCK_MONOTONIC in nanoseconds. Safe in signal handlers. */
 uint64_t piste_clock_monotonic(void);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* The TSC is read without waiting for older loads. `ordered` reads it after them. */
+/* Returns the time in ticks. The TSC is read without waiting for older loads, unless `ordered` is set. */
 static inline __attribute__((always_inline)) uint64_t piste_clock_ticks(uint32_t clock, int ordered)
 {
 #if defined(__x86_64__)

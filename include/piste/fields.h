@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fields of an event: for each form what it is described as, which parameters it takes, how many bytes it has and how they are
- * stored. A macro PISTE_<verb>_<form>(...) for each verb and form; PISTE_FIELD() finds the form of a field as the user wrote it.
+ * The fields of an event: for each form, how it is described, which parameters it takes, how many bytes it has and how they are
+ * stored. There is a macro PISTE_<verb>_<form>(...) for each verb and form; PISTE_FIELD() finds the form of a field from what the user
+ * wrote.
  *
  *   the user writes                  form             parameters of the event
  *   (type, name)                     scalar_          type name
@@ -28,11 +29,11 @@
 #define PISTE_SEQUENCE(type, name)     (piste_sequence_, type, name)
 #define PISTE_TEXT(name)               (piste_text_, char, name)
 
-/* ---- Elements: the bytes that a C or C++ type is recorded as ---- */
+/* ---- Elements: how a C or C++ type is recorded ---- */
 
-#define PISTE_ELEMENT_STRING     64u  /* Only here: a C string. */
-#define PISTE_ELEMENT_POINTER    65u  /* Only here: an address. */
-#define PISTE_ELEMENT_IMPOSSIBLE 255u /* Only here: a type that cannot be recorded. */
+#define PISTE_ELEMENT_STRING     64u  /* Only in this file: a C string. */
+#define PISTE_ELEMENT_POINTER    65u  /* Only in this file: an address. */
+#define PISTE_ELEMENT_IMPOSSIBLE 255u /* Only in this file: a type that cannot be recorded. */
 
 /* clang-format off */
 #define PISTE_ELEMENT_INTEGER(bytes, is_signed)                                                                          \
@@ -65,7 +66,7 @@ static inline const char *piste_string_of(const char *text)
 {
 	return text;
 }
-/* Of its own, because the template fits `char *` better than the function above. */
+/* A separate overload, because the template matches `char *` better than the function above. */
 static inline const char *piste_string_of(char *text)
 {
 	return text;
@@ -81,7 +82,7 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 
 #else
 
-/* The class that both compilers give pointers. */
+/* The type class that both compilers assign to pointers. */
 #define PISTE_CLASS_OF(type)          __builtin_classify_type(*(__typeof__(type) *)0)
 #define PISTE_CLASS_OF_POINTER        5
 
@@ -114,9 +115,9 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 	          : (element) == PISTE_ELEMENT_POINTER ? PISTE_ELEMENT_INTEGER(sizeof(void *), 0)                      \
 	                                               : (uint32_t)(element))
 
-/* ---- Bytes: what a field takes, and how it is put there ---- */
+/* ---- Bytes: the size of a field, and how it is written ---- */
 
-/* Larger than any sub-buffer, and 40 of them still fit. */
+/* Larger than any sub-buffer, and the sum of 40 of them does not overflow. */
 #define PISTE_BYTES_TOO_MANY ((uint64_t)1 << 40)
 
 static inline __attribute__((unused)) const char *piste_string_or_null(const char *text)
@@ -145,8 +146,8 @@ static inline __attribute__((always_inline, unused)) uint8_t *piste_put(uint8_t 
 	return cursor + count;
 }
 
-/* `bytes` is the length that was measured, with the zero. Where another thread has shortened the string since, the rest is
- * filled with '#', so that the record's length holds. */
+/* `bytes` is the measured length, including the zero byte. If another thread has shortened the string since then, the rest is filled
+ * with '#', so that the length of the record stays correct. */
 static inline __attribute__((unused)) uint8_t *piste_put_string(uint8_t *cursor, const char *text, uint64_t bytes)
 {
 	uint8_t *shortened;
@@ -179,7 +180,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 	return elements ? piste_put_array(cursor, elements, bytes - sizeof(length)) : cursor;
 }
 
-/* ---- From a field as the user wrote it to PISTE_<verb>_<form>(event, type, name, ...) ---- */
+/* ---- From a field as written by the user to PISTE_<verb>_<form>(event, type, name, ...) ---- */
 
 #define PISTE_SECOND(...)             PISTE_SECOND_(__VA_ARGS__)
 #define PISTE_SECOND_(a, second, ...) second
@@ -187,7 +188,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_IS_TUPLE(field)         PISTE_SECOND(PISTE_PROBE field, 0, ~)
 #define PISTE_UNPACK(...)             __VA_ARGS__
 
-/* Calls a macro whose arguments are still to be unpacked. Two, because labels stand inside fields. */
+/* Calls a macro whose arguments still have to be unpacked. There are two, because labels are inside fields. */
 #define PISTE_CALL_FIELD(macro, ...)      macro(__VA_ARGS__)
 #define PISTE_CALL_LABEL(macro, ...)      macro(__VA_ARGS__)
 
@@ -199,7 +200,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_FIELD_two(verb, event, ...)        PISTE_##verb##_scalar_(event, __VA_ARGS__)
 #define PISTE_FIELD_more(verb, event, form, ...) PISTE_##verb##_##form(event, __VA_ARGS__)
 
-/* ---- CHECK: what must hold when the program is compiled ---- */
+/* ---- CHECK: what is checked when the program is compiled ---- */
 
 /* clang-format off */
 #define PISTE_CHECK(event, field) PISTE_FIELD(CHECK, event, field)
@@ -238,7 +239,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 		     "piste: event " #event ": the elements of PISTE_SEQUENCE '" #name "' must be integers, float or double")
 #define PISTE_CHECK_piste_text_(event, type, name) PISTE_CHECK_NAME(event, name)
 
-/* ---- NAME_LABELS: the labels of enumerations, objects of their own before the fields' ---- */
+/* ---- NAME_LABELS: the labels of enumerations, separate objects before those of the fields ---- */
 
 #define PISTE_NAME_LABELS(event, field) PISTE_FIELD(NAME_LABELS, event, field)
 #define PISTE_NAME_LABELS_malformed_(event, field)
@@ -272,7 +273,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_DESCRIBE_piste_text_(event, type, name) \
 	{#name, NULL, 0, PISTE_FIELD_TEXT, PISTE_ELEMENT_NONE, PISTE_BASE_DECIMAL},
 
-/* ---- PARAMETER: of the function that records the event, after the first ---- */
+/* ---- PARAMETER: the parameters of the function that records the event, after the first ---- */
 
 #define PISTE_PARAMETER(event, field) PISTE_FIELD(PARAMETER, event, field)
 #define PISTE_PARAMETER_malformed_(event, field)
@@ -283,7 +284,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_PARAMETER_piste_sequence_(event, type, name) , const __typeof__(type) *name, size_t name##_count
 #define PISTE_PARAMETER_piste_text_(event, type, name) , const char *name, size_t name##_bytes
 
-/* ---- MEASURE: the bytes of the field, as a constant wherever they are one ---- */
+/* ---- MEASURE: the bytes of the field, as a constant where possible ---- */
 
 #define PISTE_MEASURE(event, field) PISTE_FIELD(MEASURE, event, field)
 #define PISTE_MEASURE_malformed_(event, field)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast path: reserve space in a ring, and commit what was written there. Header-only, because it is the cost of an event; what
- * happens once per sub-buffer is in the runtime (runtime/ring.c). The memory and its invariants R1 to R7: abi/ring.h.
+ * The fast path: reserve space in a ring, and commit what was written there. It is header-only because it determines the cost of an
+ * event; what happens once per sub-buffer is in the runtime (runtime/ring.c). For the memory and its invariants R1 to R7, see
+ * abi/ring.h.
  *
  * ORDER ring.position   writer: load acquire, swap acq_rel           | pairs with writers and crates/ring (end_current)
  * ORDER ring.mark       writer: store release                        | crates/ring: load acquire before the copy
  * ORDER ring.consumed   runtime/ring.c: load acquire before entering | crates/ring: store release after the copy
  * ORDER ring.active     writer: load relaxed, see below              | crates/ring: store
  *
- * Every function may be interrupted at any instruction by a signal handler that records too: the handler's record takes the space
- * behind, and the interrupted swap fails or the interrupted record is committed later.
+ * A signal handler that also records may interrupt every function at any instruction: the handler's record takes the space after the
+ * interrupted one, and the interrupted swap fails or the interrupted record is committed later.
  *
  * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here
- * should spill to the stack: values, not pointers to structs, go through these functions.
+ * should spill to the stack: these functions take and return values, not pointers to structs.
  */
 #ifndef PISTE_RING_H
 #define PISTE_RING_H
@@ -27,40 +28,40 @@
 #include "thread.h"
 
 /* A channel that this process has attached: a private page in front of the mapping of the channel's memory. It does not change
- * after it is published. When the channel goes, page and mapping are replaced by zero pages, and the page is wiped by fork
- * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"), between any two loads of a call that has
- * begun; so on the fast path each value must be harmless as zero, and the slow path works on a copy. */
+ * after it is published. When the channel goes, zero pages replace the page and the mapping, and fork wipes the page
+ * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"). Both can happen between any two loads of a call
+ * that has begun, so on the fast path each value must be harmless as zero, and the slow path works on a copy. */
 struct piste_channel {
 	uint32_t ring_count;
 	uint32_t contexts;
-	uint32_t lead_bytes; /* Of a record before its fields: compact header and contexts. */
+	uint32_t lead_bytes; /* Bytes of a record before its fields: compact header and contexts. */
 	uint32_t clock;
-	uint32_t subbuf_units;       /* Units of a sub-buffer: a power of two ... */
+	uint32_t subbuf_units;       /* Units of a sub-buffer, a power of two ... */
 	uint32_t subbuf_log2;        /* ... and its logarithm. */
-	uint32_t ring_units_log2;    /* Of the units of a ring. */
-	uint32_t marks_offset_bytes; /* From a ring's start. */
-	uint32_t data_offset_bytes;  /* From a ring's start. */
+	uint32_t ring_units_log2;    /* Logarithm of the units of a ring. */
+	uint32_t marks_offset_bytes; /* From the start of a ring. */
+	uint32_t data_offset_bytes;  /* From the start of a ring. */
 	uint32_t subbuf_count;
 	uint64_t rings_offset_bytes; /* From this struct to ring 0. */
 	uint64_t ring_stride_bytes;
-	uint64_t bell_offset_bytes; /* From this struct; without a board, of memory that nobody else sees. */
+	uint64_t bell_offset_bytes; /* From this struct; without a board, it leads to private memory. */
 	uint32_t loss_mode;
 	uint32_t block_timeout_us;
 	uint32_t key;
-	uint64_t mapped_bytes; /* This page included. */
+	uint64_t mapped_bytes; /* Including this page. */
 };
 
-/* From struct piste_channel to the channel header: the largest page size in use. Only the first page is touched. */
+/* Distance from struct piste_channel to the channel header: the largest page size in use. Only the first page is touched. */
 #define PISTE_CHANNEL_SPACE_BYTES 65536u
 
-/* Where a thread's ring index and CPU stand: offsets from the thread pointer for piste_thread_word(). */
+/* Where the ring index and the CPU of a thread are: offsets from the thread pointer, for piste_thread_word(). */
 struct piste_thread_offsets {
 	int64_t index;
 	int64_t cpu;
 };
 
-/* How an event's state names the channel that records it and the event's id there, in one word: channels lie at multiples of 4096
- * below 2^48, so that the id has the low 12 and the high 16 bits. */
+/* How one word of an event's state holds both the channel that records the event and the event's id in that channel: channels are at
+ * multiples of 4096 below 2^48, so the id has the low 12 and the high 16 bits. */
 #define PISTE_ENABLED_CHANNEL_MASK 0x0000fffffffff000u
 
 static inline __attribute__((always_inline)) struct piste_channel *piste_enabled_channel(uint64_t enabled)
@@ -79,12 +80,12 @@ extern "C" {
 
 enum piste_room {
 	PISTE_ROOM_MADE,     /* Try again. */
-	PISTE_ROOM_NONE,     /* The record is lost, and counted. */
+	PISTE_ROOM_NONE,     /* The record is lost and counted. */
 	PISTE_ROOM_INACTIVE, /* The channel does not record. */
 };
 
-/* Makes room for a record of `units` in the ring that the thread writes to: enters the next sub-buffer, or waits for space in a
- * blocking channel. Safe in signal handlers. */
+/* Makes room for a record of `units` units in the ring that the thread writes to: enters the next sub-buffer, or waits for space if
+ * the channel blocks. Safe in signal handlers. */
 enum piste_room piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units);
 
 #ifdef __cplusplus
@@ -104,9 +105,9 @@ static inline __attribute__((always_inline)) struct piste_ring_header *piste_cha
 	                                    index * channel->ring_stride_bytes);
 }
 
-/* Space for one record, between reserve and commit. */
+/* The space of one record, between reserve and commit. */
 struct piste_record {
-	uint8_t *cursor; /* Where the fields go; NULL when nothing was reserved. */
+	uint8_t *cursor; /* Where to write the fields; NULL if nothing was reserved. */
 	struct piste_ring_header *ring;
 	struct piste_channel *channel;
 	uint64_t unit; /* Position of the record. */
@@ -114,8 +115,8 @@ struct piste_record {
 	uint64_t time;
 };
 
-/* Reserves a record for the event whose state has `slot`, and writes its header and contexts. The cursor is NULL when the channel is
- * not recording, or when the record was lost and counted. */
+/* Reserves a record for the event whose state contains `slot`, and writes its header and contexts. The cursor is NULL if the channel
+ * is not recording, or if the record was lost and counted. Safe in signal handlers and in any thread. */
 static inline __attribute__((always_inline)) struct piste_record
 piste_reserve(const struct piste_thread_offsets *offsets, volatile uint64_t *slot, size_t payload_bytes)
 {
@@ -131,8 +132,8 @@ look:
 	id = piste_enabled_id(enabled);
 	index = piste_thread_word(offsets->index);
 	cpu = piste_thread_word(offsets->cpu);
-	/* ORDER ring.active (relaxed): nothing is read because of it. Who reads an old value is stopped where the consumer ended
-	 * the sub-buffer, because entering the next one looks again. A wiped or replaced page has no rings. */
+	/* ORDER ring.active (relaxed): nothing is read because of it. A writer that reads an old value stops where the consumer
+	 * ended the sub-buffer, because entering the next one checks again. A wiped or replaced page has no rings. */
 	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
 	                   index >= channel->ring_count))
 		goto inactive;
@@ -142,16 +143,16 @@ look:
 	subbuf_units = channel->subbuf_units;
 	record.ring = piste_channel_ring(channel, index);
 	for (;;) {
-		/* ORDER ring.position (acquire): our stores come after the reader's copy, which whoever entered the sub-buffer
-		 * has seen. Pairs with runtime/ring.c. */
+		/* ORDER ring.position (acquire): our stores come after the reader's copy, which the writer that entered the
+		 * sub-buffer has seen. Pairs with runtime/ring.c. */
 		position = piste_load_acquire(&record.ring->position);
 		record.time = piste_clock_ticks(channel->clock, ((position ^ cpu) & PISTE_POSITION_CPU_MASK) != 0);
-		/* R1: the clock may be read ahead of the position, and is then not behind the last writer's when that one was on
-		 * this CPU. So the CPU must be ours from before until after. */
+		/* R1: the clock may be read before the position. It is then not behind that of the last writer if that writer was
+		 * on this CPU, so the CPU must be the same before and after. */
 		if (piste_unlikely(piste_thread_word(offsets->cpu) != cpu))
 			goto look;
 		extension_bytes = 0;
-		/* Relaxed: the time of any committed record serves (R3). */
+		/* Relaxed: the time of any committed record will do (R3). */
 		if (piste_unlikely(id >= PISTE_RECORD_ID_EXTENDED ||
 		                   (record.time - piste_load_relaxed(&record.ring->last_time)) >>
 		                           PISTE_RECORD_TIME_BITS)) {
@@ -204,18 +205,18 @@ look:
 	return record;
 
 inactive:
-	/* Stopped, unless another channel has taken this one's place: then the slot names that one. */
+	/* The channel is stopped, unless another channel has replaced it: then the slot names that one. */
 	if (piste_load_relaxed(slot) == enabled)
 		return record;
 	enabled = piste_load_acquire(slot);
 	goto look;
 }
 
-/* Commits `units` units: their marks get the tag of `first`, and the first of them `first` itself, last. Short records by single stores
- * that do not overlap: a wider store under the first mark's would keep the next locked instruction waiting (4 ns here).
+/* Commits `units` units: their marks get the tag of `first`; the first mark gets `first` itself, last. Short records use single stores
+ * that do not overlap: a wider store that overlaps the first mark would delay the next locked instruction (by 4 ns where measured).
  *
- * ORDER ring.mark (release): what lies in the units and their other marks are visible before the first mark. Pairs with
- * crates/ring/src/reader.rs. Without it a reader could copy unwritten bytes. */
+ * ORDER ring.mark (release): the contents of the units and their other marks are visible before the first mark. Pairs with
+ * crates/ring/src/reader.rs. Without it, a reader could copy unwritten bytes. */
 static inline __attribute__((always_inline)) void piste_mark(uint8_t *marks, uint64_t units, uint8_t first)
 {
 	uint8_t tag = first & PISTE_MARK_TAG_MASK;
@@ -239,7 +240,7 @@ static inline __attribute__((always_inline)) void piste_commit(struct piste_reco
 
 	piste_tell_space_given(record.ring);
 	piste_mark(marks, record.units, (uint8_t)(tag | PISTE_MARK_HEAD));
-	/* After the commit (R3). Relaxed: an older value only makes a later header extended. */
+	/* After the commit (R3). Relaxed: an older value only makes a later record use an extended header. */
 	piste_store_relaxed(&record.ring->last_time, record.time);
 }
 

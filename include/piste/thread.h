@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the event path knows of the thread it runs on: its id, the CPU, and the index of the ring it should write to. The CPU and
- * the index come from the area that the kernel keeps for rseq(2), registered by glibc 2.35 and later: two loads, no call.
+ * What the event path needs to know about the current thread: its id, its CPU, and the index of the ring to write to. The CPU and
+ * the index come from the area that the kernel maintains for rseq(2), which glibc 2.35 and later register: two loads, no call.
  */
 #ifndef PISTE_THREAD_H
 #define PISTE_THREAD_H
@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-/* The thread's id in the program's own pid namespace, 0 until the thread's first record. */
+/* The id of the thread in the pid namespace of the program; 0 until the first record of the thread. */
 extern __thread int32_t piste_thread_id __attribute__((tls_model("initial-exec")));
 
-/* Asks the kernel for the id, once for each thread. Safe in signal handlers. */
+/* Gets the id from the kernel, once for each thread. Safe in signal handlers. */
 int32_t piste_thread_id_slow(void);
 
-/* CPU without rseq. Safe in signal handlers. */
+/* Returns the CPU without rseq. Safe in signal handlers. */
 uint32_t piste_thread_cpu_slow(void);
 
 #ifdef __cplusplus
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) int32_t piste_thread_id_get(void)
 	return piste_likely(id != 0) ? id : piste_thread_id_slow();
 }
 
-/* `offset` is that of a uint32 in the rseq area from the thread pointer; 0 when there is no such area. */
+/* Returns a uint32 of the rseq area. `offset` is its offset from the thread pointer; 0 if there is no such area. */
 static inline __attribute__((always_inline)) uint32_t piste_thread_word(int64_t offset)
 {
 	if (piste_unlikely(offset == 0))

@@ -10,11 +10,11 @@
  *
  *     cc app.c $(pkg-config --cflags --libs piste)
  *
- * A declaration may stand in a header that many files and libraries include; the same event seen twice is one event. In C++ it
- * stands outside of namespaces and classes.
+ * A declaration may be in a header that many files and libraries include; an event that is declared twice is one event. In C++,
+ * declare events outside namespaces and classes.
  *
- * Cost: one load and one predicted branch while nobody records the event, else about the price of reading the clock. No system
- * call, no lock and no allocation. Recording is safe in signal handlers and any thread, after fork, and without a daemon.
+ * Cost: one load and one predicted branch while the event is not recorded, otherwise about as much as reading the clock. No system
+ * call, no lock and no allocation. Recording is safe in signal handlers, in any thread, after fork, and without a daemon.
  *
  * C11 with GNU atomics (gcc, clang), C++17. Fields: see fields.h.
  */
@@ -36,15 +36,15 @@
 #define PISTE_EVENT_LEVEL(provider, event, ...)                                                                        \
 	PISTE_JOIN(PISTE_EVENT_LEVEL_, PISTE_SHAPE(__VA_ARGS__))(provider, event, __VA_ARGS__)
 
-/* piste(provider, event, arguments...) records the event where it is enabled. Arguments are evaluated only then. */
+/* piste(provider, event, arguments...) records the event if it is enabled. The arguments are evaluated only then. */
 #define piste(...) PISTE_JOIN(PISTE_RECORD_, PISTE_SHAPE(__VA_ARGS__))(__VA_ARGS__)
 
-/* Whether anybody records the event now: guards the computation of costly arguments. */
+/* Whether the event is being recorded now. Use it to skip the computation of expensive arguments. */
 #define piste_enabled(provider, event)                                                                                 \
 	piste_unlikely(piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled) != 0)
 
-/* piste_printf("format", ...) records a formatted string as event piste:printf, piste_log(LEVEL, "format", ...) as event piste:log_LEVEL
- * with that level. The format and its arguments are printf's. */
+/* piste_printf("format", ...) records a formatted string as the event piste:printf. piste_log(LEVEL, "format", ...) records it as the
+ * event piste:log_LEVEL with that level. The format and its arguments are those of printf. */
 #define piste_printf(...)                                                                                              \
 	do {                                                                                                           \
 		if (piste_enabled(piste, printf))                                                                      \
@@ -56,13 +56,13 @@
 			piste_print(&PISTE_EVENT__piste__log_##level, __VA_ARGS__);                                    \
 	} while (0)
 
-/* ---- How it is made ---- */
+/* ---- Implementation ---- */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* One for each program and library: the linker joins those of its files. */
+/* One for each program and library: the linker merges the definitions of its files. */
 __attribute__((weak, visibility("hidden"))) struct piste_module piste_this_module = {{0, 0}, 0, 0, 0, 0, 0};
 
 extern struct piste_event __start_piste_events[] __attribute__((weak, visibility("hidden")));
@@ -72,7 +72,7 @@ extern struct piste_event __stop_piste_events[] __attribute__((weak, visibility(
 }
 #endif
 
-/* Before the constructors of the program, whose events are then recorded. The first file of a module registers it. */
+/* Runs before the constructors of the program, so that their events are recorded. The first file of a module registers the module. */
 static __attribute__((constructor(101))) void piste_module_begin(void)
 {
 	if (piste_this_module.registered)
@@ -122,7 +122,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	        __attribute__((section("piste_events"), unused)) = {                                                   \
 	                0, PISTE_EVENT_MAGIC, &piste_info__##provider##__##event, {0}, {0}};
 
-/* Out of line, so that a place that records stays small; the values of the fields travel in registers. */
+/* Not inlined, so that the code at each call stays small; the values of the fields are passed in registers. */
 #define PISTE_EVENT_FUNCTION(provider, event, parameters, measure, add, put)                                           \
 	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                             \
 	        struct piste_event *piste_event parameters)                                                            \
@@ -156,7 +156,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event, __VA_ARGS__);         \
 	} while (0)
 
-/* The objects of the formatted events have no function: piste_print() records them. */
+/* Formatted events have no recording function of their own: piste_print() records them. */
 #define PISTE_EVENT_FORMATTED(event, level)                                                                            \
 	PISTE_EVENT_OBJECTS(level, piste, event, 1, , PISTE_DESCRIBE_scalar_(~, const char *, text))
 PISTE_EVENT_FORMATTED(printf, DEBUG_LINE)

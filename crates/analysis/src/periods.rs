@@ -193,7 +193,7 @@ impl Periods {
         periods.rows.truncate(self.options.limit.unwrap_or(LIMIT));
         let mut frequencies = Table::new(
             "frequencies",
-            "How many were how long",
+            "Distribution of the durations",
             &[FROM, UNTIL, COUNT.with_bar()],
         );
         for (from, until, count) in self.all.octaves() {
@@ -226,32 +226,31 @@ impl Periods {
         let without_end = (self.open_count - torn) as u64;
         let left = self.log_count - self.log.len() as u64;
         let given_up = format!(
-            "begin and are given up, as more than {} are open: when they ended is unknown",
+            "begin but were given up, because more than {} were open: their ends are unknown",
             self.open_max
         );
-        let without_group = format!(
-            "are not in the table `periods`: only the first {GROUPS_MAX} values that were captured are told apart"
-        );
+        let without_group =
+            format!("are not in the table `periods`: only the first {GROUPS_MAX} captured values are distinguished");
         let counts = [
             (
                 self.torn_begins + torn as u64,
-                "begin before places where events are missing: when they ended is unknown, see `piste stats`",
+                "begin before a place where events are missing: their ends are unknown (see `piste stats`)",
             ),
             (
                 self.torn_ends,
-                "end behind places where events are missing: when they began is unknown, see `piste stats`",
+                "end after a place where events are missing: their begins are unknown (see `piste stats`)",
             ),
             (self.given_up, &given_up),
             (
                 self.ends_of_given_up,
-                "end and have no begin in the trace, or one that was given up",
+                "end without a begin in the trace, or with one that was given up",
             ),
             (without_end, "begin without an end in the trace"),
             (self.without_begin, "end without a begin in the trace"),
             (self.without_group, &without_group),
             (
                 left,
-                "more periods are not in the log; --limit, --min and --begin choose which are",
+                "more periods are not in the log; choose others with --limit, --min and --begin",
             ),
         ];
         let told = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -366,8 +365,8 @@ mod tests {
             Options::default(),
             &["11 1 1 b", "31 2 - c", "51 1 - e"],
             &[
-                "3 begin before places where events are missing: when they ended is unknown, see `piste stats`",
-                "2 end behind places where events are missing: when they began is unknown, see `piste stats`",
+                "3 begin before a place where events are missing: their ends are unknown (see `piste stats`)",
+                "2 end after a place where events are missing: their begins are unknown (see `piste stats`)",
             ],
         );
     }
@@ -386,8 +385,8 @@ mod tests {
             Options::default(),
             &["11 20 0 b"],
             &[
-                "1 begin before places where events are missing: when they ended is unknown, see `piste stats`",
-                "1 end behind places where events are missing: when they began is unknown, see `piste stats`",
+                "1 begin before a place where events are missing: their ends are unknown (see `piste stats`)",
+                "1 end after a place where events are missing: their begins are unknown (see `piste stats`)",
                 "1 end without a begin in the trace",
             ],
         );
@@ -418,7 +417,7 @@ mod tests {
             "50 begin 7 a",
             "80 end 7",
         ];
-        let left = ["1 more periods are not in the log; --limit, --min and --begin choose which are"];
+        let left = ["1 more periods are not in the log; choose others with --limit, --min and --begin"];
         check(&lines, options, &["10 30 0 a"], &left);
     }
 
@@ -450,8 +449,8 @@ mod tests {
         assert_eq!(
             report.notes,
             [
-                "5 begin and are given up, as more than 3 are open: when they ended is unknown",
-                "5 end and have no begin in the trace, or one that was given up",
+                "5 begin but were given up, because more than 3 were open: their ends are unknown",
+                "5 end without a begin in the trace, or with one that was given up",
                 "1 end without a begin in the trace",
             ]
         );
@@ -510,7 +509,7 @@ mod tests {
         assert_eq!(report.tables[0].rows.len(), GROUPS_MAX);
         assert_eq!(
             report.notes,
-            ["2 are not in the table `periods`: only the first 10000 values that were captured are told apart"]
+            ["2 are not in the table `periods`: only the first 10000 captured values are distinguished"]
         );
     }
 

@@ -8,10 +8,12 @@
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim` and `export`
 //! - [`selection`]: which events are meant, for all commands that read events
+//! - [`groups`]: the groups in which `piste --help` lists the commands
 //! - here: all others
 
 mod analysis;
 mod events;
+mod groups;
 mod query;
 mod reading;
 mod record;
@@ -22,7 +24,7 @@ mod writing;
 use std::path::PathBuf;
 
 use clap::builder::Styles;
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
@@ -38,31 +40,44 @@ use crate::ids::parse_id;
 use crate::screen::{BAD, STRONG};
 use crate::tracked::TrackedOptions;
 
-/// Records what programs and the kernel did, on one clock
+/// Record what programs and the Linux kernel do, in one trace and on one clock
 #[derive(Parser)]
 #[command(
     name = "piste",
     version,
     styles = Styles::plain().header(STRONG).usage(STRONG).literal(STRONG).invalid(BAD).valid(STRONG),
     propagate_version = false,
-    disable_help_subcommand = true,
+    max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Most used: `piste record -- CMD` records a command and what it starts; `piste view DIR` shows the trace."
+    after_help = "Start with `piste record -- CMD`, then `piste view DIR`. `piste help COMMAND` describes a command."
 )]
 pub(crate) struct Arguments {
     /// Print the result as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+impl Arguments {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// What is wrong with them, or the help that was asked for.
+    pub(crate) fn of_process() -> Result<Arguments, clap::Error> {
+        let mut command = groups::grouped(Arguments::command());
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// A new command also goes into a group: see [`groups`].
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Record(Record),
     Create(Create),
-    /// Make a session the current one, which commands without -s mean
+    /// Make a session the current one, the default for -s
     SetSession {
         /// Name of the session
         name: String,
@@ -71,22 +86,23 @@ pub(crate) enum Command {
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
     Track(Track),
-    /// Start recording, or go on after a stop
+    /// Start or resume recording
     Start(OneSession),
-    /// Stop recording; the session and its channels stay
+    /// Stop recording; keep the session and its channels
     Stop(OneSession),
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Snapshot(Snapshot),
-    /// Make what was recorded so far a complete trace of its own, a chunk, and go on recording into the next
+    /// Complete the current chunk as a trace, and start the next one
     ///
-    /// The chunk is moved to the folder archives/NUMBER-BEGIN-END in the session's, and nobody writes to it any more. Each event is in one
-    /// chunk, and each chunk begins with a state dump.
+    /// Turns what was recorded so far into a complete, separate trace, a chunk, and continues recording into the next chunk. The completed
+    /// chunk is moved to archives/NUMBER-BEGIN-END in the session's folder, and nothing is written to it any more. Each event is in exactly
+    /// one chunk, and each chunk begins with a state dump.
     Rotate(OneSession),
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Regenerate(Regenerate),
     Destroy(Destroy),
     List(List),
-    /// Show a session: its channels, rules, counts, losses and findings
+    /// Show a session's channels, rules, counts, losses and findings
     Status(OneSession),
     View(View),
     Stats(Stats),
@@ -97,26 +113,26 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Diff(Diff),
     Query(Query),
-    /// Look at what tracing depends on here, and say what mends what is missing
+    /// Check what tracing needs here, and how to fix what is missing
     ///
-    /// Exit status: 0, or 1 when something is missing.
+    /// Exit status: 0, or 1 if something is missing.
     Doctor,
-    /// Print the version of this command and of the running pisted
+    /// Print the versions of this command and of the running pisted
     Version,
-    /// Print a shell's completions
+    /// Print completions for a shell
     ///
-    /// For example: piste completions bash > /etc/bash_completion.d/piste
+    /// Example: piste completions bash > /etc/bash_completion.d/piste
     Completions {
-        /// The shell
+        /// Shell to print completions for
         shell: clap_complete::Shell,
     },
-    /// Wait until a recording has begun, and become its command
+    /// Wait until recording has started, then execute the command
     #[command(hide = true)]
     Gate(GateArguments),
     /// Write the man pages
     #[command(hide = true)]
     Man {
-        /// Folder to write them to
+        /// Folder to write the pages to
         folder: PathBuf,
     },
 }
@@ -126,18 +142,18 @@ pub(crate) enum Command {
 pub(crate) struct Create {
     /// Name of the session [default: auto-YYYYmmdd-HHMMSS]
     pub(crate) name: Option<String>,
-    /// Name of the session, as for the other commands
+    /// Name of the session, as an option as in the other commands
     #[arg(short, long, value_name = "SESSION", conflicts_with = "name", hide = true)]
     pub(crate) session: Option<String>,
-    /// Folder for the trace: a new or empty one [default: ~/piste-traces/NAME-YYYYmmdd-HHMMSS]
+    /// Write the trace to DIR, which must be new or empty [default: ~/piste-traces/NAME-YYYYmmdd-HHMMSS]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// Keep the newest events in memory and write them only with `piste snapshot record`
+    /// Keep the newest events in memory; only `piste snapshot record` writes them
     #[arg(long)]
     pub(crate) snapshot: bool,
 }
 
-/// Make a channel: rings of their own for some events, with their own settings
+/// Create a channel: separate rings and settings for some events
 #[derive(Args)]
 #[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
 pub(crate) struct EnableChannel {
@@ -147,7 +163,7 @@ pub(crate) struct EnableChannel {
     pub(crate) domain: DomainFlags,
     /// Name of the channel
     pub(crate) name: String,
-    /// What each event carries beside its fields: vtid,cpu_id; with -k: tid,cpu_id,interrupt_state; or none
+    /// Add these contexts to each event: vtid,cpu_id; with -k: tid,cpu_id,interrupt_state; or none [default: vtid,cpu_id; with -k: tid]
     #[arg(
         long = "context",
         value_name = "CONTEXT",
@@ -159,35 +175,35 @@ pub(crate) struct EnableChannel {
     pub(crate) options: ChannelOptions,
 }
 
-/// Take snapshots of a `--snapshot` session
+/// Take snapshots of a session created with --snapshot
 #[derive(Subcommand)]
 pub(crate) enum Snapshot {
-    /// Write what the session has in memory as a trace of its own; recording goes on
+    /// Write what the session holds in memory as a separate trace; recording continues
     Record {
         #[command(flatten)]
         session: SessionOption,
-        /// Folder for it: a new or empty one [default: the next snapshot-N-... in the session's folder]
+        /// Write the snapshot to DIR, which must be new or empty [default: the next snapshot-N-... in the session's folder]
         #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         output: Option<PathBuf>,
     },
 }
 
-/// Say what the kernel's events of a session are about: threads and CPUs
+/// Choose the threads and CPUs whose kernel events are recorded
 ///
-/// Replaces what was said before. A thread is recorded that every one of the options allows.
+/// Replaces the previous choice. With several options, a thread is recorded only if each of them allows it.
 #[derive(Args)]
 pub(crate) struct Track {
     #[command(flatten)]
     pub(crate) session: SessionOption,
-    /// Only these processes, with all their threads
+    /// Record only these processes, with all their threads
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     pub(crate) pids: Vec<u32>,
-    /// And what these processes start from now on
+    /// Also record what the processes of --pid start from now on
     #[arg(long, requires = "pids")]
     pub(crate) follow: bool,
     #[command(flatten)]
     pub(crate) options: TrackedOptions,
-    /// The whole system
+    /// Record the whole system
     #[arg(
         short,
         long,
@@ -197,50 +213,53 @@ pub(crate) struct Track {
     pub(crate) all: bool,
 }
 
-/// Write once more what is written at the start
+/// Write another state dump into the kernel trace
 #[derive(Subcommand)]
 pub(crate) enum Regenerate {
-    /// Write the state of the system into the kernel trace: processes, open files, devices
+    /// Write another dump of the system's state into the kernel trace: processes, open files, devices
     Statedump(OneSession),
 }
 
-/// End a session; its trace stays
+/// End a session and keep its trace
 #[derive(Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]
     pub(crate) session: OneSession,
-    /// All sessions
+    /// End all sessions
     #[arg(short, long, conflicts_with_all = ["name", "session"])]
     pub(crate) all: bool,
 }
 
-/// List the programs with their events, and the sessions; or what of the kernel and of binaries can be recorded
+/// List programs, sessions, and the events that can be recorded
+///
+/// By default, lists the running programs with their events, and the sessions. -k and --syscalls list what the kernel can record, --symbols
+/// and --usdt list where a program or library can be probed.
 #[derive(Args)]
 pub(crate) struct List {
-    /// Only events that match, and programs that have any
+    /// List only matching events, and only programs that have any; `*` matches any text
     pub(crate) pattern: Option<String>,
-    /// Only the programs
+    /// List only programs
     #[arg(short = 'u', long = "programs", visible_alias = "userspace")]
     pub(crate) programs: bool,
-    /// Only the sessions
+    /// List only sessions
     #[arg(long, conflicts_with_all = ["programs", "pattern"])]
     pub(crate) sessions: bool,
-    /// Only this session, with its channels
+    /// List only this session, with its channels
     #[arg(short, long, conflicts_with_all = ["programs", "sessions", "pattern"])]
     pub(crate) session: Option<String>,
-    /// The kernel's events; one that is named is shown with its fields
+    /// List the kernel's events; show a single match with its fields
     #[arg(short, long, conflicts_with_all = ["programs", "sessions", "session"])]
     pub(crate) kernel: bool,
-    /// With -k: each with its fields
+    /// With -k: show the fields of each event
     #[arg(long, requires = "kernel")]
     pub(crate) fields: bool,
-    /// The system calls with their arguments
+    /// List the system calls with their arguments
     #[arg(long, conflicts_with_all = ["programs", "sessions", "session", "kernel"])]
     pub(crate) syscalls: bool,
-    /// The functions of a program or library, for --uprobe
+    /// List the functions of a program or library, for --uprobe
     #[arg(long, value_name = "BINARY", value_hint = ValueHint::FilePath, conflicts_with_all = ["programs", "sessions", "session", "kernel", "syscalls"])]
     pub(crate) symbols: Option<String>,
-    /// The probes that the authors of a program or library left in it, for --usdt
+    /// List the static probes that a program or library contains, for --usdt
     #[arg(long, value_name = "BINARY", value_hint = ValueHint::FilePath, conflicts_with_all = ["programs", "sessions", "session", "kernel", "syscalls", "symbols"])]
     pub(crate) usdt: Option<String>,
 }
@@ -248,7 +267,7 @@ pub(crate) struct List {
 /// A session by option.
 #[derive(Args)]
 pub(crate) struct SessionOption {
-    /// The session [default: the current one]
+    /// Session to use [default: the current one]
     #[arg(short, long)]
     pub(crate) session: Option<String>,
 }
@@ -256,10 +275,10 @@ pub(crate) struct SessionOption {
 /// A session by name or option.
 #[derive(Args)]
 pub(crate) struct OneSession {
-    /// The session [default: the current one]
+    /// Session to use [default: the current one]
     #[arg(value_name = "SESSION", conflicts_with = "session")]
     name: Option<String>,
-    /// The same, as an option
+    /// Same as the argument SESSION
     #[arg(short, long)]
     session: Option<String>,
 }
@@ -273,8 +292,6 @@ impl OneSession {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parse(line: &str) -> Command {
@@ -286,6 +303,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_has_the_same_help_either_way() {
+        let help = |line: [&str; 3]| {
+            let mut command = groups::grouped(Arguments::command());
+            command.try_get_matches_from_mut(line).unwrap_err().to_string()
+        };
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            assert_eq!(help(["piste", "help", name]), help(["piste", name, "--help"]));
+        }
     }
 
     #[test]

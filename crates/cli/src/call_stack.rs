@@ -23,7 +23,11 @@ pub(crate) fn parse_choice(text: &str) -> Result<StackChoice, String> {
     let (stacks, depth) = match text.split_once(':') {
         Some((stacks, depth)) => match depth.parse() {
             Ok(depth) if depth > 0 => (stacks, Some(depth)),
-            _ => return Err(format!("{depth:?} is no number of frames; write for example kernel:8")),
+            _ => {
+                return Err(format!(
+                    "{depth:?} is not a number of frames; write for example kernel:8"
+                ));
+            }
         },
         None => (text, None),
     };
@@ -36,7 +40,7 @@ pub(crate) fn parse_choice(text: &str) -> Result<StackChoice, String> {
         match stack {
             "kernel" => choice.kernel = true,
             "user" => choice.user = true,
-            _ => return Err(format!("there is no stack {stack:?}; there are kernel and user")),
+            _ => return Err(format!("there is no stack {stack:?}; use kernel, user, or kernel,user")),
         }
     }
     Ok(choice)
@@ -54,7 +58,7 @@ pub(crate) fn parse_range(text: &str) -> Result<AddressRange, String> {
     match addresses {
         Some((begin, end)) if begin < end => Ok(AddressRange { begin, end }),
         Some(_) => Err("ends before it begins".into()),
-        None => Err("is no range of addresses; write for example 0x400000-0x500000".into()),
+        None => Err("is not a range of addresses; write for example 0x400000-0x500000".into()),
     }
 }
 

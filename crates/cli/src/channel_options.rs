@@ -10,22 +10,22 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// When a ring is full, discard the newest events (the default)
+    /// Discard the newest events when a ring is full (the default)
     #[arg(long, group = "loss")]
     discard: bool,
-    /// When a ring is full, overwrite the oldest events
+    /// Overwrite the oldest events when a ring is full
     #[arg(long, group = "loss")]
     overwrite: bool,
-    /// When a ring is full, the program waits, at most so long: 100us, 500ms, 1s, forever
+    /// Let the program wait when a ring is full, at most this long: 100us, 500ms, 1s, forever
     #[arg(long, alias = "blocking-timeout", value_name = "TIMEOUT", group = "loss", value_parser = quantity::parse_timeout)]
     block: Option<Timeout>,
-    /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K, of a kernel channel 64K]
+    /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K; for a kernel channel 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
     subbuf_size: Option<u64>,
-    /// Number of sub-buffers in each ring, a power of two [default: 4, of a kernel channel 256]
+    /// Number of sub-buffers in each ring, a power of two; any number for a kernel channel [default: 4; for a kernel channel 256]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
-    /// Record neither thread id nor CPU with each event
+    /// Record neither the thread ID nor the CPU with each event
     #[arg(long)]
     no_default_contexts: bool,
 }
@@ -58,13 +58,13 @@ impl ChannelOptions {
 #[derive(Args)]
 #[command(next_help_heading = "Kernel options")]
 pub(crate) struct KernelRingOptions {
-    /// Size of a sub-buffer of the kernel's rings, a power of two: 4K to 512K [default: 64K]
+    /// Size of a sub-buffer in the kernel's rings, a power of two from 4K to 512K [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse_size)]
     kernel_subbuf_size: Option<u64>,
-    /// Number of sub-buffers in the kernel's ring of each CPU [default: 256]
+    /// Number of sub-buffers in each CPU's kernel ring [default: 256]
     #[arg(long, alias = "kernel-num-subbuf", value_name = "N")]
     kernel_subbuf_count: Option<u32>,
-    /// When a ring of the kernel is full, discard the newest events (the default) or overwrite the oldest
+    /// Discard the newest events when a kernel ring is full (the default), or overwrite the oldest
     #[arg(long, value_name = "MODE")]
     kernel_loss: Option<KernelLoss>,
 }

@@ -189,7 +189,7 @@ fn arrived(phase: &mut Phase, origin: &Origin) {
         Phase::After { end, .. } if end.elapsed() < MOMENT => {}
         Phase::After { told: told @ false, .. } => {
             *told = true;
-            screen::tell_sentence("pisted is writing the rest of the trace; once more, and it goes on alone");
+            screen::tell_sentence("pisted is writing the rest of the trace; interrupt again to leave it to pisted");
         }
         Phase::After { .. } => exit(killed_by(origin.signal).into()),
     }

@@ -70,7 +70,8 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
         }
         Some(Subject::Kernel(analysis)) if !is_comparable(analysis) => {
             let name = analysis.name;
-            let sentence = format!("{name} lists single occurrences, which no two traces have in common");
+            let sentence =
+                format!("{name} lists single occurrences, which cannot be compared; choose another analysis");
             return Err(Failure::with_status(sentence, USAGE));
         }
         Some(Subject::Kernel(analysis)) => both.map(|path| answers(path, &[analysis], arguments)),
@@ -94,7 +95,7 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
         false => {
             let (first, second) = (duration(before.duration_ns), duration(after.duration_ns));
             let what = if is_per_second {
-                "sums are for each second of a trace"
+                "sums are per second of trace"
             } else {
                 "sums are of whole traces"
             };
@@ -232,7 +233,7 @@ fn rows(before: &Answered, after: &Answered, is_per_second: bool, arguments: &Di
 
 fn lines(rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "nothing changed\n".to_owned();
+        return "no differences\n".to_owned();
     }
     let mut columns = Columns::new(&[
         ("CHANGE", Align::Right),

@@ -42,7 +42,7 @@ fn text(checks: &[Check]) -> String {
             printable(&check.value)
         );
         let indent = " ".repeat(width + 4);
-        for (label, said) in [("costs", &check.cost), ("mend", &check.mend)] {
+        for (label, said) in [("costs", &check.cost), ("fix", &check.mend)] {
             if let Some(said) = said {
                 text += &format!("{indent}{} {}\n", styled(FAINT, format!("{label}:")), printable(said));
             }
@@ -87,7 +87,7 @@ mod tests {
 • kprobes  not built in
 ✗ tracefs  not mounted
            costs: the kernel is not recorded
-           mend: mount -t tracefs none /sys/kernel/tracing
+           fix: mount -t tracefs none /sys/kernel/tracing
 1 thing missing
 "
         );

@@ -4,8 +4,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use piste_control::error::reason;
 use piste_control::interface::{KernelEventKind, KernelRule};
+use piste_reason::reason;
 
 use crate::failure::Failure;
 use crate::kernel_rules::rule;
@@ -99,7 +99,7 @@ fn identifier(text: &str) -> String {
 }
 
 fn malformed(text: &str, form: &str) -> Failure {
-    Failure::new(format!("cannot put a probe at {text:?}: write {form}"))
+    Failure::new(format!("cannot probe {text:?}: the place must have the form {form}"))
 }
 
 /// The binary's absolute path: a name without a folder is a program in PATH, or a library.
@@ -109,7 +109,7 @@ fn malformed(text: &str, form: &str) -> Failure {
 pub(crate) fn find(binary: &str) -> Result<String, Failure> {
     let path = if binary.contains('/') {
         std::path::absolute(binary)
-            .map_err(|error| Failure::new(format!("cannot use {binary:?}: {}", reason(&error))))?
+            .map_err(|error| Failure::new(format!("cannot use the path {binary:?}: {}", reason(&error))))?
     } else {
         let programs = env::var_os("PATH").unwrap_or_default();
         let folders = env::split_paths(&programs).chain(LIBRARY_FOLDERS.iter().map(PathBuf::from));
@@ -119,7 +119,7 @@ pub(crate) fn find(binary: &str) -> Result<String, Failure> {
             .find(|path| path.is_file())
             .ok_or_else(|| {
                 Failure::new(format!(
-                    "no program in PATH and no library is named {binary:?}; give its path"
+                    "there is no program in PATH and no library named {binary:?}; give its path"
                 ))
             })?
     };
@@ -128,7 +128,7 @@ pub(crate) fn find(binary: &str) -> Result<String, Failure> {
     }
     path.into_os_string()
         .into_string()
-        .map_err(|path| Failure::new(format!("cannot use {path:?}: the path is not UTF-8")))
+        .map_err(|path| Failure::new(format!("cannot use the path {path:?}: it is not UTF-8")))
 }
 
 #[cfg(test)]
@@ -171,12 +171,12 @@ mod tests {
     #[test]
     fn a_place_of_another_form_is_refused() {
         for (kind, text, said) in [
-            (KernelEventKind::uprobe, "main", "write BINARY:SYMBOL"),
-            (KernelEventKind::uprobe, "/bin/sh:", "write BINARY:SYMBOL"),
-            (KernelEventKind::usdt, "/bin/sh:setjmp", "write BINARY:PROVIDER:NAME"),
-            (KernelEventKind::kprobe, "", "write SYMBOL"),
+            (KernelEventKind::uprobe, "main", "form BINARY:SYMBOL"),
+            (KernelEventKind::uprobe, "/bin/sh:", "form BINARY:SYMBOL"),
+            (KernelEventKind::usdt, "/bin/sh:setjmp", "form BINARY:PROVIDER:NAME"),
+            (KernelEventKind::kprobe, "", "form SYMBOL"),
             (KernelEventKind::uprobe, "/no/such/file:main", "there is no file"),
-            (KernelEventKind::uprobe, "no-such-program:main", "is named"),
+            (KernelEventKind::uprobe, "no-such-program:main", "named"),
         ] {
             match probe(kind, text, None) {
                 Err(Failure::Told { sentence, .. }) => assert!(sentence.contains(said), "{sentence}"),

@@ -39,18 +39,18 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     let is_folder = is_trace || arguments.format == Format::Parquet;
     if is_trace && arguments.paths.len() > 1 {
         return Err(Failure::with_status(
-            "a trace is written from one folder; name one, or export each to a folder of its own",
+            "cannot write several traces as one CTF trace; export each to a separate folder",
             USAGE,
         ));
     }
     let is_stdout = arguments.output.as_os_str() == "-";
     if is_stdout && (is_folder || json || io::stdout().is_terminal()) {
         let why = match (is_folder, json) {
-            (true, _) => "what is written is a folder; name a new one with -o",
+            (true, _) => "cannot write a folder to stdout; name a new folder with -o",
             (_, true) => {
-                "--json prints what was written, so that it cannot be written to stdout as well; name a file with -o"
+                "cannot write the export to stdout together with --json, which prints a summary there; name a file with -o"
             }
-            _ => "an export is nothing for a terminal; name a file with -o",
+            _ => "refusing to write an export to a terminal; use -o FILE, or redirect stdout",
         };
         return Err(Failure::with_status(why, USAGE));
     }
@@ -149,6 +149,6 @@ fn failure(output: &Path) -> impl Fn(ExportError) -> Failure {
     move |error| match error {
         ExportError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Failure::ReaderGone,
         ExportError::Write(error) => cannot_write(output, &error),
-        ExportError::Read(error) => Failure::new(format!("cannot read the trace: {error}")),
+        ExportError::Read(error) => Failure::new(ExportError::Read(error)),
     }
 }

@@ -4,9 +4,9 @@
 use std::fmt::Display;
 use std::io;
 
-use piste_control::error::reason;
 use piste_control::interface::{self, ErrorKind};
 use piste_ground::GroundError;
+use piste_reason::reason;
 use unicode_width::UnicodeWidthStr;
 
 use crate::screen::printable;
@@ -74,7 +74,7 @@ impl From<piste_control::Error> for Failure {
         match error.refusal() {
             Some(ErrorKind::InvalidFilter(Some(wrong))) => {
                 let place = pointed_at(&wrong.filter, wrong.position);
-                Failure::new(format!("the filter is wrong: {}\n{place}", printable(&wrong.reason)))
+                Failure::new(format!("the filter is invalid: {}\n{place}", printable(&wrong.reason)))
             }
             _ => Failure::new(error),
         }
@@ -125,7 +125,7 @@ mod tests {
         match Failure::from(refused) {
             Failure::Told { sentence, .. } => assert_eq!(
                 sentence,
-                "the filter is wrong: no field \"prev_pri\"\n  é == \"x\" && prev_pri < 10\n              ^"
+                "the filter is invalid: no field \"prev_pri\"\n  é == \"x\" && prev_pri < 10\n              ^"
             ),
             other => panic!("{other:?}"),
         }

@@ -22,10 +22,11 @@ pub(crate) struct FilteredPattern {
 /// The options as clap knows them: without their order.
 #[derive(Args)]
 struct Given {
-    /// Record the kernel's tracepoints that match: sched_switch,block:*
+    /// Record matching tracepoints of the kernel: sched_switch,block:*
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Of the tracepoints before it (before any: of all), record those whose fields fulfil EXPR: 'prev_prio < 100 && next_comm ~ "k*"'
+    /// Filter the -k patterns since the previous --filter: record only events whose fields fulfil EXPR: 'prev_prio < 100 && next_comm ~
+    /// "k*"'. Before any -k, filters all tracepoints that have no other filter
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }

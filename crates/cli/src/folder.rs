@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use piste_control::error::reason;
+use piste_reason::reason;
 use piste_trace::privacy;
 
 use crate::failure::{Failure, USAGE};
@@ -39,9 +39,11 @@ impl TraceFolder {
                             made_here: false,
                         });
                     }
-                    Ok(false) => "exists and is not empty; choose a new folder, nothing is written over".into(),
-                    Err(error) if error.kind() == ErrorKind::NotADirectory => "is a file; choose a folder".into(),
-                    Err(error) => reason(&error),
+                    Ok(false) => {
+                        "exists and is not empty; choose a new folder, because existing files are never overwritten"
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotADirectory => "is a file; choose a new folder",
+                    Err(error) => return Err(failed(error)),
                 };
                 Err(Failure::new(format!("cannot record to {path:?}: it {sentence}")))
             }
@@ -99,7 +101,7 @@ pub(crate) fn refuse_url(path: &Path) -> Result<(), Failure> {
     };
     match text.split_once("://") {
         Some((scheme, _)) if is_name(scheme) => Err(Failure::with_status(
-            format!("cannot record to {path:?}: traces are written to folders of this computer; give the path of one"),
+            format!("cannot record to {path:?}: it is a URL; give the path of a folder on this machine"),
             USAGE,
         )),
         _ => Ok(()),
@@ -118,7 +120,7 @@ pub(crate) fn newest_snapshot(session: &Path) -> Option<String> {
 fn text(path: PathBuf) -> Result<String, Failure> {
     path.into_os_string().into_string().map_err(|path| {
         Failure::new(format!(
-            "cannot record to {path:?}: the path is not UTF-8; choose another with -o"
+            "cannot record to {path:?}: the path is not UTF-8; choose another folder with -o"
         ))
     })
 }
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn a_place_on_a_network_is_not_taken_for_a_folder() {
         for url in ["net://host", "tcp4://10.0.0.1:5342/x", "file:///tmp/trace"] {
-            assert!(refusal(Path::new(url)).contains("folders of this computer"), "{url}");
+            assert!(refusal(Path::new(url)).contains("it is a URL"), "{url}");
         }
         for path in ["/tmp/a://b", "://", "4://x", "a b://c", "net:/host", "."] {
             assert!(refuse_url(Path::new(path)).is_ok(), "{path}");

@@ -84,7 +84,7 @@ impl Gate {
             1 if word == [HELD] => Ok(Gate { child, opener, report }),
             _ => {
                 let status = child.wait()?;
-                Err(io::Error::other(format!("it did not wait for its start: {status}")))
+                Err(io::Error::other(format!("it ended before it was started: {status}")))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// The number of a process or thread, or of a group or session of processes.
 pub(crate) fn parse_id<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| "is no number; write for example 1234, or 1234,1240 for several".into())
+        .map_err(|_| "not a number; write for example 1234, or 1234,1240 for several".into())
 }
 
 /// A user's number, or the name that `/etc/passwd` has.
@@ -23,7 +23,7 @@ pub(crate) fn parse_group(text: &str) -> Result<u32, String> {
 
 /// How many threads work.
 pub(crate) fn parse_thread_count(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "write how many, 1 or more".into())
+    text.parse().map_err(|_| "must be a number, 1 or more".into())
 }
 
 fn number_or_name(text: &str, what: &str, list: &str) -> Result<u32, String> {
@@ -32,7 +32,7 @@ fn number_or_name(text: &str, what: &str, list: &str) -> Result<u32, String> {
     }
     let names = fs::read(list).unwrap_or_default();
     number_of(&String::from_utf8_lossy(&names), text)
-        .ok_or_else(|| format!("is neither a number nor a {what} in {list}; write for example 0, 1000 or root"))
+        .ok_or_else(|| format!("neither a number nor a {what} in {list}; write for example 0, 1000 or root"))
 }
 
 /// Of `name:password:number:...` lines.

@@ -130,7 +130,7 @@ fn no_event(traces: &[Trace], patterns: &[String]) -> String {
         .collect();
     let near = match near.is_empty() {
         true => String::new(),
-        false => format!("; near are {}", near.join(", ")),
+        false => format!("; similar: {}", near.join(", ")),
     };
     printable(&format!("no event matches {}{near}", patterns.join(", "))).into_owned()
 }

@@ -20,7 +20,7 @@ pub(crate) fn events(pattern: Option<String>, fields: bool, json: bool) -> Resul
         return show_json(&json!({ "events": events }));
     }
     if events.is_empty() {
-        return show(&none("event of the kernel", pattern.as_deref()));
+        return show(&none("kernel event", pattern.as_deref()));
     }
     if fields || events.len() == 1 {
         return show(&events.iter().map(event_text).collect::<Vec<_>>().join("\n"));
@@ -152,7 +152,7 @@ fn places_text(places: &[ProbePlace], kind: &ProbePlaceKind) -> String {
 fn none(what: &str, pattern: Option<&str>) -> String {
     match pattern {
         Some(pattern) => format!("no {what} matches {}\n", printable(pattern)),
-        None => format!("there is no {what}\n"),
+        None => format!("no {what}s\n"),
     }
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<KernelRule>
     let count: usize = probes.iter().map(|(_, places)| places.len()).sum();
     if name.is_some() && count != 1 {
         return Err(Failure::new(format!(
-            "--name names one probe, there are {count}; enable each with a command of its own"
+            "--name can name only one probe, but there are {count}; enable each with a separate command"
         )));
     }
     for (kind, places) in &probes {

@@ -90,7 +90,7 @@ fn programs_text(programs: &[Program], pattern: Option<&str>) -> String {
     if programs.is_empty() {
         return match pattern {
             Some(pattern) => format!("no running program has an event that matches {}\n", printable(pattern)),
-            None => "no program with events runs\n".into(),
+            None => "no program with events is running\n".into(),
         };
     }
     let mut text = String::new();
@@ -166,7 +166,7 @@ fn events_text(events: &[Event]) -> String {
 
 fn sessions_text(sessions: &[SessionStatus]) -> String {
     if sessions.is_empty() {
-        return "no session exists\n".into();
+        return "there are no sessions\n".into();
     }
     let mut columns = Columns::new(&[
         ("SESSION", Align::Left),
@@ -199,7 +199,7 @@ fn sessions_text(sessions: &[SessionStatus]) -> String {
     let current = sessions.iter().any(|session| session.current);
     columns.lines(0)
         + if current {
-            "* the current session, which commands without -s mean\n"
+            "* the current session, the default for -s\n"
         } else {
             ""
         }

@@ -53,13 +53,11 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::{Arguments, Command};
 use crate::failure::{Failure, USAGE};
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(error) => return answer_usage(&error),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
-use piste_control::error::reason;
+use piste_reason::reason;
 
 use crate::analyze;
 use crate::arguments::Arguments;
@@ -71,6 +71,6 @@ mod tests {
             "{names:?}"
         );
         let record = fs::read_to_string(folder.path().join("piste-record.1")).unwrap();
-        assert!(record.contains("CMD is not found"), "{record}");
+        assert!(record.contains("CMD was not found"), "{record}");
     }
 }

@@ -25,7 +25,7 @@ const SIGNED: &str = "+1.5s or -200ms";
 
 /// A moment from text.
 pub(crate) fn parse(text: &str) -> Result<Moment, String> {
-    let hint = || "write for example 09:41:07.5, '2026-11-22 09:41:07', +1.5s or -200ms".to_owned();
+    let hint = || "not a time; write for example 09:41:07.5, '2026-11-22 09:41:07', +1.5s or -200ms".to_owned();
     if let Some(length) = text.strip_prefix('+') {
         return length_of(length, SIGNED).map(Moment::AfterBegin);
     }
@@ -63,20 +63,18 @@ fn length_of(text: &str, example: &str) -> Result<i64, String> {
         "s" => 1_000_000_000,
         "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        "" => return Err(format!("has no unit; write for example {example}")),
+        "" => return Err(format!("the unit is missing; write for example {example}")),
         _ => {
-            return Err(format!(
-                "{unit:?} is no unit of time; there are ns, us, ms, s, min and h"
-            ));
+            return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, min or h"));
         }
     };
     let digits = format!("{whole}{fraction}");
     if whole.is_empty() || digits.len() > 24 || fraction.contains('.') {
-        return Err(format!("is no number with a unit; write for example {example}"));
+        return Err(format!("not a number with a unit; write for example {example}"));
     }
-    let number: i128 = digits.parse().map_err(|_| "is no number")?;
+    let number: i128 = digits.parse().map_err(|_| "not a number")?;
     let ns = number * factor / 10_i128.pow(fraction.len() as u32);
-    i64::try_from(ns).map_err(|_| "is too long".into())
+    i64::try_from(ns).map_err(|_| "too long".into())
 }
 
 impl Moment {

@@ -22,7 +22,9 @@ pub(crate) fn reason(status: &SessionStatus, wanted: &Wanted) -> Option<String> 
         // A program without events of its own is nothing special where the kernel's are recorded.
         (Some(false), Some(true)) if !asked_for => None,
         (_, Some(true)) => Some(of_programs(status, wanted)),
-        (Some(true), None) => Some("none of the enabled kernel events happened in what is tracked".into()),
+        (Some(true), None) => {
+            Some("none of the enabled kernel events happened on the recorded threads and CPUs".into())
+        }
         _ => None,
     }
 }
@@ -30,14 +32,14 @@ pub(crate) fn reason(status: &SessionStatus, wanted: &Wanted) -> Option<String> 
 fn of_programs(status: &SessionStatus, wanted: &Wanted) -> String {
     let nobody = status.participants.is_empty();
     if nobody && wanted.preloaded {
-        return "no helper was loaded; is the program linked statically, set-user-ID, or without an instrumented function?".into();
+        return "no helper was loaded; is the program statically linked, set-user-ID, or without instrumented functions?".into();
     }
     if nobody {
-        return "no program with events ran; record what any program does with `--preload libc` (or pthread, dl)"
+        return "no program with events ran; `--preload libc` (or pthread, dl) records programs that have no events"
             .into();
     }
     if status.participants.iter().any(|participant| participant.matched > 0) {
-        return "programs have the wanted events, but did not come past any of them".into();
+        return "programs have the requested events, but none of them happened".into();
     }
     if wanted.patterns.is_empty() {
         return "the programs that ran have no events".into();
@@ -54,9 +56,9 @@ fn of_programs(status: &SessionStatus, wanted: &Wanted) -> String {
         near = known().take(3).map(str::to_owned).collect();
     }
     match near.as_slice() {
-        [] => format!("no event matches {patterns}; the programs that ran have none at all"),
+        [] => format!("no event matches {patterns}; the programs that ran have no events at all"),
         near => format!(
-            "no event matches {patterns}; near are {} (all: `piste list` while it runs)",
+            "no event matches {patterns}; similar: {} (run `piste list` while the program is running to see all)",
             printable(&near.join(", "))
         ),
     }
@@ -113,7 +115,7 @@ mod tests {
     fn no_event_has_a_reason() {
         let mut session = without_events();
         assert!(why(&session, &[], false).contains("no program with events ran"));
-        assert!(why(&session, &[], true).contains("linked statically"));
+        assert!(why(&session, &[], true).contains("statically linked"));
 
         session.participants = vec![Participant {
             name: "a".into(),
@@ -121,11 +123,11 @@ mod tests {
             processes: 1,
             matched: 0,
         }];
-        assert!(why(&session, &["x:*"], false).contains("have none at all"));
+        assert!(why(&session, &["x:*"], false).contains("have no events at all"));
         session.unmatched_events = vec!["kitchen:oven".into(), "shop:order".into()];
-        assert!(why(&session, &["shop:ordre"], false).contains("near are shop:order ("));
+        assert!(why(&session, &["shop:ordre"], false).contains("similar: shop:order ("));
 
         session.participants[0].matched = 1;
-        assert!(why(&session, &[], false).contains("did not come past"));
+        assert!(why(&session, &[], false).contains("none of them happened"));
     }
 }

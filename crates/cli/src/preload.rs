@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use piste_control::error::reason;
+use piste_reason::reason;
 
 use crate::failure::Failure;
 use piste_names::nearest;
@@ -26,7 +26,7 @@ pub(crate) fn setting(helpers: &[String]) -> Result<Option<OsString>, Failure> {
     if EITHER.iter().all(|one| helpers.iter().any(|helper| helper == one)) {
         let [one, other] = EITHER;
         return Err(Failure::new(format!(
-            "helpers {one:?} and {other:?} record the same calls; take one of them"
+            "cannot load both helpers {one:?} and {other:?}: they record the same calls; use one of them"
         )));
     }
     let folder = library_folder()?;
@@ -45,7 +45,7 @@ fn library_folder() -> Result<PathBuf, Failure> {
     }
     let program = env::current_exe().map_err(|error| {
         Failure::new(format!(
-            "cannot tell where this command is ({}); set PISTE_LIBDIR",
+            "cannot find the folder of the helpers: {}; set PISTE_LIBDIR",
             reason(&error)
         ))
     })?;
@@ -56,18 +56,18 @@ fn library_folder() -> Result<PathBuf, Failure> {
 fn library(folder: &Path, helper: &str) -> Result<PathBuf, Failure> {
     if !HELPERS.contains(&helper) {
         let hint = match nearest(helper, HELPERS, 1).first() {
-            Some(near) => format!("did you mean {near:?}? There are"),
-            None => "there are".into(),
+            Some(near) => format!("did you mean {near:?}? The helpers are"),
+            None => "the helpers are".into(),
         };
         return Err(Failure::new(format!(
-            "no helper {helper:?}; {hint} {}",
+            "there is no helper {helper:?}; {hint} {}",
             HELPERS.join(", ")
         )));
     }
     let path = folder.join(format!("libpiste-{helper}.so"));
     if !path.is_file() {
         return Err(Failure::new(format!(
-            "helper {helper:?} is not installed: {path:?} is missing; set PISTE_LIBDIR to the folder that has it"
+            "helper {helper:?} is not installed: {path:?} is missing; set PISTE_LIBDIR to the folder that contains it"
         )));
     }
     // The dynamic linker separates the list at both.
@@ -78,7 +78,7 @@ fn library(folder: &Path, helper: &str) -> Result<PathBuf, Failure> {
         .any(|byte| matches!(byte, b' ' | b':'))
     {
         return Err(Failure::new(format!(
-            "cannot preload {path:?}: LD_PRELOAD allows no space and no colon in a path; set PISTE_LIBDIR to another folder"
+            "cannot preload {path:?}: LD_PRELOAD does not allow spaces or colons in a path; set PISTE_LIBDIR to another folder"
         )));
     }
     Ok(path)
@@ -126,13 +126,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
             sentence(folder.path(), "pthreads"),
-            r#"no helper "pthreads"; did you mean "pthread"? There are libc, libc-callers, pthread, dl, functions"#
+            r#"there is no helper "pthreads"; did you mean "pthread"? The helpers are libc, libc-callers, pthread, dl, functions"#
         );
         assert!(sentence(folder.path(), "dl").contains("is not installed"));
 
         let spaced = folder.path().join("a b");
         std::fs::create_dir(&spaced).unwrap();
         std::fs::write(spaced.join("libpiste-dl.so"), "").unwrap();
-        assert!(sentence(&spaced, "dl").contains("no space"));
+        assert!(sentence(&spaced, "dl").contains("spaces or colons"));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const DEFAULT: [&str; 3] = ["sched", "syscalls", "irq"];
 pub(crate) const PRESETS: [Preset; 8] = [
     Preset {
         name: "sched",
-        about: "who ran, who waited for whom: switches, wake-ups, processes, signals",
+        about: "which threads ran and what they waited for: switches, wake-ups, processes, signals",
         tracepoints: &[
             "sched:sched_switch",
             "sched:sched_waking",
@@ -43,7 +43,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "io",
-        about: "what went to disks: block requests, page cache, reading and writing calls",
+        about: "disk I/O: block requests, page cache, system calls that read and write",
         tracepoints: &[
             "block:*",
             "filemap:mm_filemap_add_to_page_cache",
@@ -62,21 +62,21 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "net",
-        about: "what went over the network: packets, sockets, socket calls",
+        about: "network traffic: packets, sockets, system calls on sockets",
         tracepoints: &["net:*", "napi:*", "skb:*", "sock:*", "tcp:*", "udp:*", "icmp:*"],
         excluded: &[],
         syscalls: SOCKET_CALLS,
     },
     Preset {
         name: "syscalls",
-        about: "what was asked of the kernel: each system call",
+        about: "every system call",
         tracepoints: &[],
         excluded: &[],
         syscalls: &["*"],
     },
     Preset {
         name: "mem",
-        about: "who used memory: page faults, pages, reclaim, mapping calls",
+        about: "memory use: page faults, pages, reclaim, system calls that map memory",
         tracepoints: &[
             "exceptions:*",
             "kmem:mm_page_*",
@@ -90,7 +90,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "irq",
-        about: "who was interrupted, by what: interrupts, soft interrupts, timers",
+        about: "interruptions: interrupts, soft interrupts, timers",
         tracepoints: &[
             "irq:irq_handler_*",
             "irq:softirq_*",
@@ -104,7 +104,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "full",
-        about: "every event that the kernel has: much, and slow",
+        about: "every event that the kernel has: much data, and slow",
         tracepoints: &["*"],
         // Once more each system call, which is recorded by name.
         excluded: &["syscalls:*", "raw_syscalls:*"],

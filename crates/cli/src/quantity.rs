@@ -13,11 +13,11 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         "g" | "gib" => 1 << 30,
         _ => {
             return Err(format!(
-                "{unit:?} is no unit of size; write for example 4096, 256K or 1M"
+                "{unit:?} is not a unit of size; write for example 4096, 256K or 1M"
             ));
         }
     };
-    number.checked_mul(factor).ok_or_else(|| "is too large".into())
+    number.checked_mul(factor).ok_or_else(|| "too large".into())
 }
 
 /// How long a program may wait for space.
@@ -35,7 +35,7 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Timeout, String> {
     let duration = parse_duration(text)?;
     // The contract has 32 bits of microseconds, the last value of which waits without limit.
     if duration.as_micros() >= u128::from(u32::MAX) {
-        return Err("is more than 71 minutes; write forever to wait without limit".into());
+        return Err("more than 71 minutes; write forever to wait without limit".into());
     }
     Ok(Timeout::After(duration))
 }
@@ -50,9 +50,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "min" => Ok(Duration::from_secs(number.saturating_mul(60))),
         "h" => Ok(Duration::from_secs(number.saturating_mul(3600))),
         "" => Err(format!(
-            "has no unit; write for example {number}us, {number}ms or {number}s"
+            "the unit is missing; write for example {number}us, {number}ms or {number}s"
         )),
-        _ => Err(format!("{unit:?} is no unit of time; there are us, ms, s, min and h")),
+        _ => Err(format!("{unit:?} is not a unit of time; use us, ms, s, min or h")),
     }
 }
 
@@ -62,7 +62,7 @@ fn split(text: &str) -> Result<(u64, &str), String> {
     if number.is_empty() {
         return Err("does not start with a number".into());
     }
-    Ok((number.parse().map_err(|_| "is too large")?, unit.trim()))
+    Ok((number.parse().map_err(|_| "too large")?, unit.trim()))
 }
 
 /// `1,234,567`
@@ -177,11 +177,11 @@ mod tests {
         assert_eq!(parse_timeout("forever"), Ok(Timeout::Never));
         assert_eq!(
             parse_timeout("5").unwrap_err(),
-            "has no unit; write for example 5us, 5ms or 5s"
+            "the unit is missing; write for example 5us, 5ms or 5s"
         );
         assert!(parse_timeout("72min").unwrap_err().contains("71 minutes"));
         assert!(parse_timeout("2h").unwrap_err().contains("71 minutes"));
-        assert!(parse_timeout("1d").unwrap_err().contains("no unit of time"));
+        assert!(parse_timeout("1d").unwrap_err().contains("not a unit of time"));
         assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
     }
 

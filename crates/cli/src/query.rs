@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::available_parallelism;
 
+use piste_reason::reason;
 use piste_trace::select::Selection;
 use serde::Serialize;
 
@@ -101,13 +102,13 @@ fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, Option<String>), Failu
     }
     match arguments.split_last() {
         Some((last, [])) if is_sql(last) => Err(Failure::with_status(
-            format!("no trace is named before the SQL; write piste query TRACE {last:?}"),
+            format!("no trace is given before the SQL; write piste query TRACE {last:?}"),
             USAGE,
         )),
         Some((last, before)) if is_sql(last) => {
             let sql = last
                 .to_str()
-                .ok_or_else(|| Failure::with_status("the SQL is not UTF-8", USAGE))?;
+                .ok_or_else(|| Failure::with_status("the SQL is not valid UTF-8", USAGE))?;
             Ok((paths(before), Some(sql.to_owned())))
         }
         _ => Ok((paths(arguments), None)),
@@ -128,16 +129,17 @@ fn become_program(task: Task, output: Option<&Path>, paths: &[PathBuf]) -> Resul
         .exec();
     Err(Failure::new(match error.kind() {
         io::ErrorKind::NotFound => format!(
-            "{} is missing; `make query` in Piste's source folder builds it, which takes some minutes",
+            "cannot run {}: it is missing; `make query` in Piste's source folder builds it, which takes some minutes",
             program.display()
         ),
-        _ => format!("cannot run {}: {error}", program.display()),
+        _ => format!("cannot run {}: {}", program.display(), reason(&error)),
     }))
 }
 
 /// Beside this one, wherever it was started from.
 fn program() -> Result<PathBuf, Failure> {
-    let own = env::current_exe().map_err(|error| Failure::new(format!("cannot find the folder of piste: {error}")))?;
+    let own = env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find the folder of piste: {}", reason(&error))))?;
     Ok(own.with_file_name(PROGRAM))
 }
 

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use piste_control::error::reason;
 use piste_control::interface::SessionStatus;
 use piste_control::{Error, Places};
+use piste_reason::reason;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::arguments::{Record, SnapshotOn};
@@ -65,7 +65,7 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
     let exit_status = outcome.exit_status;
     let status = outcome.ended.map_err(|error| {
         let sentence = format!(
-            "the end of the recording failed: {error}; what was recorded is in {:?}",
+            "cannot complete the recording: {error}; what was recorded so far is in {:?}",
             folder.path()
         );
         // The command has run: its own failure stays what matters to whoever called.
@@ -92,7 +92,7 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
     }
     if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
         writeln!(file, "{}", summary.json())
-            .map_err(|error| Failure::new(format!("cannot write {path:?}: {}", reason(&error))))?;
+            .map_err(|error| Failure::new(format!("cannot write the summary to {path:?}: {}", reason(&error))))?;
     }
     let failed_by_loss = arguments.fail_on_loss && exit_status == 0 && summary.lost_anything();
     Ok(if failed_by_loss { LOSS } else { exit_status })
@@ -203,12 +203,12 @@ fn wait(
         .collect::<Result<Vec<_>, _>>()?;
     recording.start(arguments, &arguments.pids)?;
     if arguments.duration.is_none() {
-        screen::tell_sentence("recording; Ctrl-C ends it");
+        screen::tell_sentence("recording; press Ctrl-C to stop");
     }
     let attendant = attend();
     let waited = guard.wait(arguments.duration, processes);
     attendant.end();
-    waited.map_err(|error| Failure::new(format!("cannot wait: {}", reason(&error))))?;
+    waited.map_err(|error| Failure::new(format!("cannot wait for the end of the recording: {}", reason(&error))))?;
     Ok(Ran {
         exit_status: 0,
         stopped: false,
@@ -228,7 +228,7 @@ fn not_held(guard: &Guard, error: &std::io::Error) -> Failure {
 fn not_started(command: &Command, error: &std::io::Error) -> Failure {
     let name = command.get_program();
     match error.kind() {
-        ErrorKind::NotFound => Failure::with_status(format!("command {name:?} not found"), NOT_FOUND),
+        ErrorKind::NotFound => Failure::with_status(format!("cannot find the command {name:?}"), NOT_FOUND),
         _ => Failure::with_status(format!("cannot execute {name:?}: {}", reason(error)), NOT_EXECUTABLE),
     }
 }

@@ -107,7 +107,7 @@ impl Recording {
                     && !(arguments.all_system && arguments.patterns.is_empty()) =>
             {
                 let sentence = Error::Refused(kind).to_string();
-                tell_sentence(&format!("{sentence}; the programs are recorded without it"));
+                tell_sentence(&format!("{sentence}; recording only the programs"));
                 self.kernel.why_not = Some(sentence);
             }
             Err(error) => return Err(error.into()),

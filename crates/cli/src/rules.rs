@@ -78,7 +78,7 @@ fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
     match nearest(pattern, names(), 3).as_slice() {
         [] => None,
         near => Some(format!(
-            "note: no running program has an event that matches {}; near are {}",
+            "note: no running program has an event that matches {}; similar: {}",
             printable(pattern),
             printable(&near.join(", "))
         )),
@@ -128,7 +128,7 @@ fn told(
     show(&lines)
 }
 
-/// `shop:*, not shop:noise, level err and graver`
+/// `shop:*, not shop:noise, level err and more severe`
 pub(crate) fn rule_text(rule: &EventRule) -> String {
     let mut text = styled(STRONG, printable(&rule.pattern));
     for excluded in &rule.excluded {
@@ -136,7 +136,7 @@ pub(crate) fn rule_text(rule: &EventRule) -> String {
     }
     match &rule.level {
         Some(level) if rule.level_only => text += &format!(", level {} only", level.name()),
-        Some(level) => text += &format!(", level {} and graver", level.name()),
+        Some(level) => text += &format!(", level {} and more severe", level.name()),
         None => {}
     }
     text

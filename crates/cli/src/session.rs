@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use piste_control::error::reason;
 use piste_control::interface::{ChannelSettings, Domain, LossMode, SessionStatus, VarlinkClientInterface};
 use piste_control::{Client, Places};
+use piste_reason::reason;
 use serde_json::json;
 
 use crate::arguments::{Create, Destroy, EnableChannel, OneSession, Regenerate, Snapshot};
@@ -41,7 +41,7 @@ pub(crate) fn create(arguments: Create, json: bool) -> Result<(), Failure> {
         "session"
     };
     show(&format!(
-        "created {kind} {}, its traces go to {}\n",
+        "created {kind} {}; traces go to {}\n",
         name_of(&session),
         printable(&session.output)
     ))
@@ -125,7 +125,7 @@ pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
     }
     if has(Domain::user) {
         of.push(match session.programs {
-            0 => "no program with its events runs yet".into(),
+            0 => "no program with its events is running yet".into(),
             programs => format!("{} attached", counted(programs, "program")),
         });
     }
@@ -163,7 +163,7 @@ pub(crate) fn rotate(arguments: OneSession, json: bool) -> Result<(), Failure> {
     let session = arguments.chosen();
     let reply = wait_for(
         "the chunk to be written",
-        "pisted goes on with the rotation, and nothing is lost (see `piste status`)",
+        "pisted continues the rotation, and nothing is lost (see `piste status`)",
         move || Ok(client.calls().rotate(session).call()?),
     )?;
     if json {
@@ -185,7 +185,7 @@ pub(crate) fn regenerate(arguments: Regenerate, json: bool) -> Result<(), Failur
     if json {
         return show_json(&json!({}));
     }
-    show("the state of the system is in the trace once more\n")
+    show("wrote another state dump into the trace\n")
 }
 
 /// `piste destroy`
@@ -209,7 +209,7 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
         return show_json(&ended);
     }
     if ended.is_empty() {
-        return show("no session exists\n");
+        return show("there are no sessions\n");
     }
     show(
         &ended
@@ -222,8 +222,8 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
 /// Destroys a session; gives the connection back.
 fn end_session(mut client: Client, session: Option<String>) -> Result<(Client, SessionStatus), Failure> {
     wait_for(
-        "the consumer to write what is left",
-        "pisted goes on to write what is left, and then ends the session (see `piste list`)",
+        "the rest of the trace to be written",
+        "pisted continues to write it, and then ends the session (see `piste list`)",
         move || {
             let ended = client.calls().destroy_session(session).call()?.session;
             Ok((client, ended))
@@ -239,8 +239,8 @@ fn name_of(session: &SessionStatus) -> String {
 fn absolute(path: &Path) -> Result<String, Failure> {
     refuse_url(path)?;
     std::path::absolute(path)
-        .map_err(|error| Failure::new(format!("cannot use {path:?}: {}", reason(&error))))?
+        .map_err(|error| Failure::new(format!("cannot use the path {path:?}: {}", reason(&error))))?
         .into_os_string()
         .into_string()
-        .map_err(|path| Failure::new(format!("cannot use {path:?}: the path is not UTF-8; choose another")))
+        .map_err(|path| Failure::new(format!("cannot use the path {path:?}: it is not UTF-8; choose another")))
 }

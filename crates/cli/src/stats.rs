@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use jiff::tz::TimeZone;
 use piste_ground::is_of_kernel;
 use piste_progress::Progress;
+use piste_reason::reason;
 use piste_trace::blind::find_unrecorded;
 use piste_trace::count::{StreamCounts, count as count_events};
 use piste_trace::index::StreamIndex;
@@ -87,7 +88,7 @@ pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
         },
         false => selection
             .count(&traces, arguments.processes, &mut findings)
-            .map_err(|error| Failure::new(format!("cannot read the trace: {error}")))?,
+            .map_err(|error| Failure::new(format!("cannot read the trace: {}", reason(&error))))?,
     };
     drop(progress);
     find_unrecorded(traces.iter().filter(|trace| is_of_kernel(trace)), &mut findings);

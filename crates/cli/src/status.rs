@@ -69,7 +69,7 @@ fn trace(session: &SessionStatus) -> String {
     match (session.snapshot, session.snapshots) {
         (false, _) if session.chunks > 0 => {
             format!(
-                "{}, chunk {} of it",
+                "{} (current chunk: {})",
                 printable(&session.output),
                 count(session.chunks + 1)
             )
@@ -93,9 +93,9 @@ fn programs(session: &SessionStatus) -> String {
     let more = session.participants.len().saturating_sub(SHOWN);
     match (names.is_empty(), more) {
         (true, _) => format!("{} attached", count(session.programs)),
-        (false, 0) => format!("{} attached; took part: {}", count(session.programs), names.join(", ")),
+        (false, 0) => format!("{} attached; recorded: {}", count(session.programs), names.join(", ")),
         (false, more) => format!(
-            "{} attached; took part: {} and {more} more",
+            "{} attached; recorded: {} and {more} more",
             count(session.programs),
             names.join(", ")
         ),
@@ -159,7 +159,10 @@ fn rules(session: &SessionStatus) -> String {
         }
     }
     if text.is_empty() {
-        return labelled("events", "none enabled; `piste enable-event -u PATTERN`, or -k PATTERN");
+        return labelled(
+            "events",
+            "none enabled; enable some with `piste enable-event -u PATTERN`, or -k PATTERN",
+        );
     }
     text
 }
@@ -209,7 +212,7 @@ mod tests {
         let mut session = session();
         session.chunks = 2;
         let seen = anstream::adapter::strip_str(&text(&session)).to_string();
-        assert!(seen.contains("  trace     /traces/web, chunk 3 of it\n"), "{seen}");
+        assert!(seen.contains("  trace     /traces/web (current chunk: 3)\n"), "{seen}");
     }
 
     #[test]
@@ -220,13 +223,13 @@ mod tests {
             "\
 session web: stopped, 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events discarded
   trace     /traces/web
-  programs  1 attached; took part: shop (3)
+  programs  1 attached; recorded: shop (3)
   found     a program sent a message of an unknown type (2 times)
 
   CHANNEL  DOMAIN  WHEN FULL         RING  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
   default  user    discard    4 x 256 KiB  vtid, cpu_id   1,000       500  64 KiB         24             0
 
-  events    shop:*, not shop:noise, level err and graver, in channel default
+  events    shop:*, not shop:noise, level err and more severe, in channel default
 "
         );
     }

@@ -155,7 +155,7 @@ pub(crate) fn recorded(status: &SessionStatus, wanted: &Wanted, kernel: Option<&
     lines += &loss::lines(status, loss::Options::OfRecord);
     lines += &findings_lines(status);
     for (pattern, preset) in kernel.iter().flat_map(|kernel| &kernel.lacking) {
-        lines += &labelled("note", &format!("this kernel has no {pattern} (preset {preset})"));
+        lines += &labelled("note", &format!("this kernel has no event {pattern} (preset {preset})"));
     }
     if let Some(reason) = nothing::reason(status, wanted) {
         lines += &labelled("why", &reason);
@@ -442,7 +442,7 @@ piste: 21,000 events, 1.1 MiB, in 2.00 s (10,500 events/s), 24 events discarded
   lost   channel default: 24 events discarded (2.3 %): 20 had no space in the ring, 4 did not fit into a sub-buffer
   try    larger rings: --num-subbuf 16 or --subbuf-size 1M, or let the program wait: --block 1s
   found  there is no process 7 (2 times)
-  note   this kernel has no irq:tasklet_* (preset irq)
+  note   this kernel has no event irq:tasklet_* (preset irq)
   trace  /traces/web
   next   piste view /traces/web
 "

@@ -16,19 +16,19 @@ use crate::session::connect;
 /// Restrictions beside processes: `record` and `track` have the same.
 #[derive(Args)]
 pub(crate) struct TrackedOptions {
-    /// Only threads of these users: numbers or names
+    /// Record only threads of these users, by number or name
     #[arg(long = "uid", value_name = "UID", value_delimiter = ',', value_parser = parse_user)]
     uids: Vec<u32>,
-    /// Only threads of these groups: numbers or names
+    /// Record only threads of these groups, by number or name
     #[arg(long = "gid", value_name = "GID", value_delimiter = ',', value_parser = parse_group)]
     gids: Vec<u32>,
-    /// Only threads of these process groups
+    /// Record only threads of these process groups
     #[arg(long = "pgroup", value_name = "PGID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_groups: Vec<u32>,
-    /// Only threads of these sessions of processes (setsid)
+    /// Record only threads of these process sessions (setsid)
     #[arg(long = "psession", value_name = "SID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_sessions: Vec<u32>,
-    /// Only these CPUs: 0,2-3
+    /// Record only these CPUs: 0,2-3
     #[arg(long = "cpu", value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
 }
@@ -41,14 +41,14 @@ fn parse_cpus(text: &str) -> Result<Cpus, String> {
     const CPUS_MAX: u32 = 65536;
     let number = |text: &str| match text.parse::<u32>() {
         Ok(cpu) if cpu < CPUS_MAX => Ok(cpu),
-        _ => Err(format!("{text:?} is no CPU; write for example 0,2-3")),
+        _ => Err(format!("{text:?} is not a CPU number; write for example 0,2-3")),
     };
     let mut cpus = vec![];
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
-            return Err(format!("{part:?} has its end before its beginning"));
+            return Err(format!("{part:?} ends before it begins"));
         }
         cpus.extend(first..=last);
     }
@@ -85,7 +85,7 @@ pub(crate) fn track(arguments: Track, json: bool) -> Result<(), Failure> {
         return show_json(&json!({ "tracked": tracked }));
     }
     let about = text(&tracked).unwrap_or_else(|| "the whole system".into());
-    show(&format!("the kernel is recorded for {about}\n"))
+    show(&format!("recording the kernel for {about}\n"))
 }
 
 /// `pid 12 13 with what they start, uid 1000, cpu 0 1`; nothing when everything is tracked.

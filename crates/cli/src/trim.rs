@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use piste_ctf::read::schema::{Schema, Version};
 use piste_ctf::write::{self, Unwritable};
 use piste_progress::Progress;
+use piste_reason::reason;
 use piste_trace::copy::{Copied, CopyError, Target, copy};
 use piste_trace::part::Part;
 use piste_trace::select::Selection;
@@ -46,7 +47,7 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
         output: &arguments.output,
         selection: &selection,
     };
-    let unreadable = |error| Failure::new(format!("cannot read the metadata: {error}"));
+    let unreadable = |error| Failure::new(format!("cannot read the metadata: {}", reason(&error)));
     let metadata = |trace: &Trace| match marked(trace, &selection) {
         Cow::Borrowed(_) => trace.metadata().map_err(unreadable),
         Cow::Owned(schema) => described(trace, &schema, schema.version),
@@ -152,5 +153,5 @@ pub(crate) fn described(trace: &Trace, schema: &Schema, version: Version) -> Res
 /// What is said when a version of CTF cannot have a field.
 fn cannot_translate(trace: &Trace, version: &str, why: &Unwritable) -> Failure {
     let folder = trace.folder.to_string_lossy();
-    Failure::new(printable(&format!("{folder} cannot be written in {version}: {why}")))
+    Failure::new(printable(&format!("cannot write {folder} in {version}: {why}")))
 }

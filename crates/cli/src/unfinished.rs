@@ -9,7 +9,7 @@ use std::process::exit;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
-use piste_control::error::reason;
+use piste_reason::reason;
 use piste_trace::durable::{self, Target};
 use piste_trace::privacy;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,7 +36,7 @@ impl Unfinished {
     /// A new file, which replaces one of that name when it is finished. A device or a pipe is not replaced but written to.
     pub(crate) fn file(target: &Path) -> Result<(Unfinished, File), Failure> {
         if target.is_dir() {
-            return Err(Failure::new(format!("{} is a folder", shown(target))));
+            return Err(Failure::new(format!("cannot write {}: it is a folder", shown(target))));
         }
         let cannot_write = |error| cannot_write(target, &error);
         let file = match Target::of(target).map_err(cannot_write)? {
@@ -62,7 +62,7 @@ impl Unfinished {
         };
         if !is_free {
             return Err(Failure::new(format!(
-                "{} exists and is no empty folder; name another one",
+                "cannot write {}: it exists and is not an empty folder; choose another",
                 shown(target)
             )));
         }

@@ -35,7 +35,7 @@ pub(crate) fn version(json: bool) -> Result<(), Failure> {
             pisted.kernel,
             pisted.run_folder
         ),
-        None => "pisted does not run\n".into(),
+        None => "pisted is not running\n".into(),
     };
     show(&text)
 }

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use piste_ctf::read::text::{TimeFormat, Times, WallTime};
 use piste_progress::Progress;
+use piste_reason::reason;
 use piste_trace::Findings;
 use piste_trace::loss;
 use piste_trace::rows::Column;
@@ -76,7 +77,7 @@ fn show(shower: &mut Shower<'_>, output: &mut Output, out: &mut Vec<u8>, left: &
 }
 
 fn unreadable(error: io::Error) -> Failure {
-    Failure::new(format!("cannot read the trace: {error}"))
+    Failure::new(format!("cannot read the trace: {}", reason(&error)))
 }
 
 fn zone(clock: &[Clock]) -> TimeZone {

@@ -13,7 +13,9 @@ use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, reason};
+use piste_reason::reason;
+
+use crate::error::Error;
 use crate::interface::VarlinkClient;
 use crate::places::Places;
 
@@ -100,7 +102,7 @@ fn start(places: &Places) -> Result<Client, Error> {
         .read(true)
         .mode(0o600)
         .open(places.log())
-        .map_err(|error| failed(format!("{}: {}", places.log().display(), reason(&error))))?;
+        .map_err(|error| failed(format!("cannot open {}: {}", places.log().display(), reason(&error))))?;
     let log_bytes = log.seek(SeekFrom::End(0)).map_err(|error| failed(reason(&error)))?;
 
     let mut command = Command::new(&program);
@@ -119,14 +121,14 @@ fn start(places: &Places) -> Result<Client, Error> {
     }
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            failed("it is neither beside this program nor in PATH; install it, or add it to PATH".into())
+            failed("it is neither beside this program nor in PATH; install it, or add its folder to PATH".into())
         }
         _ => failed(reason(&error)),
     })?;
     wait_until_it_listens(places, &mut child).map_err(|error| match error {
         Error::NoDaemon { .. } => failed(last_words(&mut log, log_bytes).unwrap_or_else(|| {
             format!(
-                "it did not listen within {} s, and {} has no word of why",
+                "it did not listen within {} s, and {} does not say why",
                 START_TIMEOUT.as_secs(),
                 places.log().display()
             )

@@ -5,6 +5,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use piste_reason::reason;
+
 use crate::interface::{self, ErrorKind};
 
 /// An error of connecting, or a refusal by pisted.
@@ -14,13 +16,13 @@ pub enum Error {
     #[error("{}", sentence(.0))]
     Refused(Box<ErrorKind>),
     /// Nobody listens on the control socket.
-    #[error("no pisted runs for {run_folder:?}; start one with `pisted --background`")]
+    #[error("no pisted is running for the run folder {run_folder:?}; start one with `pisted --background`")]
     NoDaemon {
         /// The run folder that was asked.
         run_folder: PathBuf,
     },
     /// pisted was started here and did not come up.
-    #[error("could not start pisted ({program}): {reason}")]
+    #[error("cannot start pisted ({program}): {reason}")]
     NotStarted {
         /// The command that was run.
         program: String,
@@ -29,7 +31,7 @@ pub enum Error {
     },
     /// The control socket belongs to somebody else.
     #[error(
-        "you may not control the pisted at {socket:?}; join the group `tracing` or use your own (unset PISTE_RUNDIR)"
+        "no permission to control the pisted at {socket:?}; join the group `tracing`, or use your own pisted (unset PISTE_RUNDIR)"
     )]
     Denied {
         /// The socket that refused.
@@ -52,20 +54,14 @@ pub enum Error {
         error: io::Error,
     },
     /// The connection ended in the middle of a call.
-    #[error("pisted ended before it answered; what it said is in pisted.log of the run folder")]
+    #[error("pisted ended before it answered; see pisted.log in the run folder")]
     Gone,
     /// pisted speaks another version of the interface.
-    #[error("this pisted does not understand the request ({reason}); it is of another version: `piste version`")]
+    #[error("this pisted does not understand the request ({reason}); it has another version (see `piste version`)")]
     OtherVersion {
         /// What was not understood.
         reason: String,
     },
-}
-
-/// The system's words for an error, without their number.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 impl Error {
@@ -101,16 +97,17 @@ fn sentence(kind: &ErrorKind) -> String {
     use ErrorKind as E;
     match kind {
         E::NoSession(Some(e)) => format!(
-            "no session {:?}{}",
+            "there is no session {:?}{}",
             e.name,
             did_you_mean(&e.nearest, "see `piste list`")
         ),
         E::NoCurrentSession(_) => {
-            "no session is the current one; name one with -s (see `piste list`), or make one with `piste create`".into()
+            "there is no current session; choose one with -s (see `piste list`), or create one with `piste create`"
+                .into()
         }
         E::SessionExists(Some(e)) => {
             format!(
-                "a session {:?} exists already; choose another name or `piste destroy -s {}`",
+                "a session {:?} exists already; choose another name, or end it with `piste destroy -s {}`",
                 e.name, e.name
             )
         }
@@ -127,15 +124,15 @@ fn sentence(kind: &ErrorKind) -> String {
             e.name,
             did_you_mean(
                 &e.nearest,
-                &format!("make it with `piste enable-channel {} {}`", option(&e.domain), e.name)
+                &format!("create it with `piste enable-channel {} {}`", option(&e.domain), e.name)
             )
         ),
         E::ChannelExists(Some(e)) => format!(
-            "channel {:?} of session {:?} exists with {} {}; a channel's settings cannot change, make one of another name",
+            "channel {:?} of session {:?} already exists with {} {}; the settings of a channel cannot change, so create one with another name",
             e.name, e.session, e.setting, e.value
         ),
         E::TooManyChannels(Some(e)) => format!(
-            "session {:?} has {} channels, more are not possible",
+            "session {:?} has {} channels, the most that are possible; use one of them",
             e.session, e.limit
         ),
         E::NoRule(Some(e)) => format!(
@@ -145,10 +142,10 @@ fn sentence(kind: &ErrorKind) -> String {
             did_you_mean(&e.nearest, "see `piste status`")
         ),
         E::InvalidPattern(Some(e)) => format!(
-            "pattern {:?} is wrong at byte {}: {}; patterns are like `provider:event`, with `*` for any text",
+            "pattern {:?} is invalid at byte {}: {}; a pattern has the form `provider:event`, where `*` matches any text",
             e.pattern, e.position, e.reason
         ),
-        E::InvalidSetting(Some(e)) => format!("{} {:?} is not possible; allowed is {}", e.setting, e.value, e.allowed),
+        E::InvalidSetting(Some(e)) => format!("{} {:?} is not possible; allowed: {}", e.setting, e.value, e.allowed),
         E::NoKernelDomain(Some(e)) => format!("the kernel cannot be traced: {}; {}", e.reason, e.mend),
         E::NoEvent(Some(e)) => format!(
             "the kernel has no event {:?}{}",
@@ -161,39 +158,42 @@ fn sentence(kind: &ErrorKind) -> String {
             e.field,
             did_you_mean(
                 &e.nearest,
-                "see `piste list -k EVENT`; fields are chosen by their names in the trace"
+                "see `piste list -k EVENT`; use the names of the fields in the trace"
             )
         ),
-        E::InvalidFilter(Some(e)) => format!("filter {:?} is wrong at byte {}: {}", e.filter, e.position, e.reason),
+        E::InvalidFilter(Some(e)) => format!("filter {:?} is invalid at byte {}: {}", e.filter, e.position, e.reason),
         E::InvalidProbe(Some(e)) => format!("probe {:?} is not possible: {}", e.probe, e.reason),
         E::NothingEnabled(Some(e)) => format!(
-            "session {:?} has no enabled event; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",
+            "session {:?} has no enabled events; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",
             e.session, e.session
         ),
-        E::AlreadyActive(Some(e)) => format!("session {:?} is recording already", e.session),
+        E::AlreadyActive(Some(e)) => format!("session {:?} is already recording", e.session),
         E::NotActive(Some(e)) => format!(
-            "session {:?} is not recording; `piste start -s {}`",
+            "session {:?} is not recording; start it with `piste start -s {}`",
             e.session, e.session
         ),
         E::NotSnapshot(Some(e)) => format!(
-            "session {:?} writes its trace all the time; snapshots need one made with `piste create --snapshot`",
+            "session {:?} writes its trace continuously; for snapshots, create a session with `piste create --snapshot`",
             e.session
         ),
         E::IsSnapshot(Some(e)) => format!(
-            "session {:?} keeps its events in memory; `piste snapshot record -s {}` writes them",
+            "session {:?} keeps its events in memory; write them with `piste snapshot record -s {}`",
             e.session, e.session
         ),
         E::NeverStarted(Some(e)) => format!(
-            "session {:?} has recorded nothing yet; `piste start -s {}`",
+            "session {:?} has not recorded anything yet; start it with `piste start -s {}`",
             e.session, e.session
         ),
         E::RotationInProgress(Some(e)) => {
             format!(
-                "session {:?} is being rotated already; try again when that is done",
+                "session {:?} is already being rotated; try again when that is done",
                 e.session
             )
         }
-        E::OutputExists(Some(e)) => format!("{:?} exists and is not an empty folder; choose another with -o", e.path),
+        E::OutputExists(Some(e)) => format!(
+            "cannot write a trace to {:?}: it exists and is not an empty folder; choose another with -o",
+            e.path
+        ),
         E::OutputFailed(Some(e)) => format!("cannot write to {:?}: {}", e.path, e.reason),
         E::NoPermission(Some(e)) => format!("{} is not permitted: {}", e.what, e.mend),
         E::ConsumerFailed(Some(e)) => format!("pisted's consumer failed: {}", e.reason),
@@ -202,8 +202,7 @@ fn sentence(kind: &ErrorKind) -> String {
     }
 }
 
-/// ``: did you mean "web" or "wet"?``, or `hint` in brackets when nothing is near.
-/// What chooses a domain.
+/// The option that chooses a domain.
 fn option(domain: &interface::Domain) -> &'static str {
     match domain {
         interface::Domain::user => "-u",
@@ -211,6 +210,7 @@ fn option(domain: &interface::Domain) -> &'static str {
     }
 }
 
+/// `; did you mean "web" or "wet"?`, or `hint` in brackets when nothing is near.
 fn did_you_mean(nearest: &[String], hint: &str) -> String {
     match nearest {
         [] => format!(" ({hint})"),
@@ -239,11 +239,14 @@ mod tests {
                 nearest: nearest.iter().map(|name| name.to_string()).collect(),
             })))
         };
-        assert_eq!(no_session(&[]), r#"no session "wbe" (see `piste list`)"#);
-        assert_eq!(no_session(&["web"]), r#"no session "wbe"; did you mean "web"?"#);
+        assert_eq!(no_session(&[]), r#"there is no session "wbe" (see `piste list`)"#);
+        assert_eq!(
+            no_session(&["web"]),
+            r#"there is no session "wbe"; did you mean "web"?"#
+        );
         assert_eq!(
             no_session(&["web", "wet", "be"]),
-            r#"no session "wbe"; did you mean "web", "wet" or "be"?"#
+            r#"there is no session "wbe"; did you mean "web", "wet" or "be"?"#
         );
         let no_channel = |domain| {
             refused(ErrorKind::NoChannel(Some(NoChannel_Args {
@@ -255,13 +258,13 @@ mod tests {
         };
         for (domain, option) in [(Domain::user, "-u"), (Domain::kernel, "-k")] {
             let expected =
-                format!(r#"session "web" has no channel "fast" (make it with `piste enable-channel {option} fast`)"#);
+                format!(r#"session "web" has no channel "fast" (create it with `piste enable-channel {option} fast`)"#);
             assert_eq!(no_channel(domain), expected);
         }
         let nothing = ErrorKind::NothingEnabled(Some(NothingEnabled_Args { session: "web".into() }));
         assert_eq!(
             refused(nothing),
-            r#"session "web" has no enabled event; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"#
+            r#"session "web" has no enabled events; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"#
         );
     }
 }

@@ -10,7 +10,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, reason};
+use piste_reason::reason;
+
+use crate::error::Error;
 
 /// Bytes of the longest path that a unix socket can have.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -117,7 +119,7 @@ impl Places {
         if longest_bytes > SOCKET_PATH_BYTES_MAX {
             return Err(Error::RunFolder {
                 reason: format!(
-                    "its path is {} bytes too long for a socket in it; set PISTE_RUNDIR to a shorter one",
+                    "its path is {} bytes too long for a socket; set PISTE_RUNDIR to a shorter path",
                     longest_bytes - SOCKET_PATH_BYTES_MAX
                 ),
                 path: places.run_folder,
@@ -159,7 +161,7 @@ impl Places {
         }
         if metadata.uid() != self.owner || metadata.mode() & 0o022 != 0 {
             return Err(self.unusable(format!(
-                "it belongs to user {} with mode {:o}, it must be yours and writable by you alone; remove it, or set PISTE_RUNDIR",
+                "it belongs to user {} and has mode {:o}, but must be yours and writable only by you; remove it, or set PISTE_RUNDIR to another folder",
                 metadata.uid(),
                 metadata.mode() & 0o7777
             )));
@@ -300,7 +302,7 @@ mod tests {
         open.make_run_folder().unwrap();
         fs::set_permissions(open.run_folder(), Permissions::from_mode(0o777)).unwrap();
         let error = open.make_run_folder().unwrap_err().to_string();
-        assert!(error.contains("with mode 777"), "{error}");
+        assert!(error.contains("has mode 777"), "{error}");
 
         let link = make("link");
         symlink(folder.path().join("new"), link.run_folder()).unwrap();

@@ -66,7 +66,7 @@ impl Layouts {
     pub fn insert(&mut self, class: &EventClass) {
         assert!(
             class.id < CLASS_COUNT_MAX,
-            "event ids count up from 0, {} is not below {CLASS_COUNT_MAX}",
+            "event ids count up from 0, but {} is not below {CLASS_COUNT_MAX}",
             class.id
         );
         let index = class.id as usize;

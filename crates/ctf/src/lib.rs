@@ -35,7 +35,7 @@
 //! let checked = layouts.check(&packet, packet.len() as u32, 1000, 2000);
 //! assert_eq!((checked.records, checked.last_ticks), (1, 1000));
 //! let fault = checked.fault.expect("eight bytes are no record");
-//! assert_eq!(fault.to_string(), "offset 104: the record takes at least 13 bytes, 8 are left");
+//! assert_eq!(fault.to_string(), "offset 104: the record needs at least 13 bytes, but only 8 are left");
 //!
 //! // It cuts the packet to whole units, completes the header, and notes the packet in the index.
 //! packet.truncate(checked.content_bytes.next_multiple_of(8) as usize);

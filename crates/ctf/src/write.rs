@@ -86,7 +86,7 @@ pub fn as_version(schema: &Schema, version: Version) -> Result<Cow<'_, Schema>, 
     if version == Version::Ctf2 && schema.streams.is_empty() {
         return Err(Unwritable {
             place: "trace".into(),
-            what: "it describes no stream, and metadata of CTF 2 describes at least one".into(),
+            what: "it describes no stream, but CTF 2 metadata must describe at least one".into(),
         });
     }
     // Also that what is written is of a size that can be written.

@@ -150,7 +150,7 @@ fn times_count_from_the_begin_that_is_given_whatever_the_header_says() {
     let mut writer = Writer::new(NONE, 0);
     writer.extended(40, begin - 1, b"x");
     let fault = format!(
-        "its time is {}, before {begin}, the time of what precedes it",
+        "its time is {}, before {begin}, the time of the record before it",
         begin - 1
     );
     assert_eq!(
@@ -232,33 +232,33 @@ fn a_record_behind_the_content_is_a_fault() {
     let checked = |content_bytes| say(layouts.check(&writer.packet, content_bytes, 5, LIMIT));
     assert_eq!(
         checked(99),
-        "0 to 96 at 5, offset 96: the record takes at least 4 bytes, 3 are left"
+        "0 to 96 at 5, offset 96: the record needs at least 4 bytes, but only 3 are left"
     );
     assert_eq!(checked(100), "1 to 100 at 5");
     assert_eq!(checked(104), "1 to 100 at 5");
     assert_eq!(
         checked(105),
-        "1 to 100 at 5, offset 104: the record takes at least 4 bytes, 1 are left"
+        "1 to 100 at 5, offset 104: the record needs at least 4 bytes, but only 1 are left"
     );
     assert_eq!(
         checked(116),
-        "1 to 100 at 5, offset 104: the record takes at least 13 bytes, 12 are left"
+        "1 to 100 at 5, offset 104: the record needs at least 13 bytes, but only 12 are left"
     );
     assert_eq!(
         checked(117),
-        "1 to 100 at 5, offset 104: the record takes at least 14 bytes, 13 are left"
+        "1 to 100 at 5, offset 104: the record needs at least 14 bytes, but only 13 are left"
     );
     assert_eq!(
         checked(127),
-        "2 to 118 at 6, offset 120: the record takes at least 8 bytes, 7 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 8 bytes, but only 7 are left"
     );
     assert_eq!(
         checked(130),
-        "2 to 118 at 6, offset 120: the record takes at least 11 bytes, 10 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 11 bytes, but only 10 are left"
     );
     assert_eq!(
         checked(133),
-        "2 to 118 at 6, offset 120: the record takes at least 15 bytes, 13 are left"
+        "2 to 118 at 6, offset 120: the record needs at least 15 bytes, but only 13 are left"
     );
     assert_eq!(checked(135), "3 to 135 at 7");
     assert_eq!(checked(u32::MAX), "3 to 135 at 7");
@@ -274,7 +274,7 @@ fn a_run_stops_at_the_record_that_is_cut() {
     let checked = layouts(NONE).check(&writer.packet, 119, 5, LIMIT);
     assert_eq!(
         say(checked),
-        "2 to 112 at 6, offset 112: the record takes at least 8 bytes, 7 are left"
+        "2 to 112 at 6, offset 112: the record needs at least 8 bytes, but only 7 are left"
     );
 }
 
@@ -283,7 +283,7 @@ fn a_string_without_end_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(2, 5, &[b'a'; 12]));
     assert_eq!(
         fault,
-        "0 to 96 at 5, offset 96: a string of the record has no end in the 16 bytes that are left"
+        "0 to 96 at 5, offset 96: a string of the record does not end within the 16 bytes that are left"
     );
     let no_zero_byte = 0x0101_0101 >> 5;
     let fault = check(NONE, 5, LIMIT, |w| {
@@ -291,7 +291,7 @@ fn a_string_without_end_is_a_fault() {
     });
     assert_eq!(
         fault,
-        "0 to 96 at 5, offset 96: a string of the record has no end in the 24 bytes that are left"
+        "0 to 96 at 5, offset 96: a string of the record does not end within the 24 bytes that are left"
     );
 }
 
@@ -300,13 +300,13 @@ fn a_count_past_the_end_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &u32::MAX.to_le_bytes()));
     assert_eq!(
         fault,
-        "0 to 96 at 5, offset 96: the record takes at least 4294967303 bytes, 8 are left"
+        "0 to 96 at 5, offset 96: the record needs at least 4294967303 bytes, but only 8 are left"
     );
     let elements = [counted(b""), u32::MAX.to_le_bytes().to_vec()].concat();
     let fault = check(NONE, 5, LIMIT, |w| w.compact(3, 5, &elements));
     assert_eq!(
         fault,
-        "0 to 96 at 5, offset 96: the record takes at least 34359738372 bytes, 16 are left"
+        "0 to 96 at 5, offset 96: the record needs at least 34359738372 bytes, but only 16 are left"
     );
 }
 
@@ -316,15 +316,15 @@ fn a_time_in_the_future_is_a_fault() {
     let run = check(NONE, 5, 6, |w| w.compact(1, 6, &[0; 4]).compact(1, 7, &[0; 4]));
     assert_eq!(
         run,
-        "1 to 104 at 6, offset 104: its time is 7, later than 6, when the packet was taken"
+        "1 to 104 at 6, offset 104: its time is 7, later than 6, when the packet was read"
     );
     let extended = check(NONE, 5, 6, |w| w.extended(40, u64::MAX, b"x"));
-    let late = "offset 96: its time is 18446744073709551615, later than 6, when the packet was taken";
+    let late = "offset 96: its time is 18446744073709551615, later than 6, when the packet was read";
     assert_eq!(extended, format!("0 to 96 at 5, {late}"));
     let begin = check(NONE, 7, 6, |w| w.compact(0, 7, b""));
     assert_eq!(
         begin,
-        "0 to 96 at 7, offset 32: its time is 7, later than 6, when the packet was taken"
+        "0 to 96 at 7, offset 32: its time is 7, later than 6, when the packet was read"
     );
     let last = u64::MAX;
     assert_eq!(
@@ -333,7 +333,7 @@ fn a_time_in_the_future_is_a_fault() {
     );
     assert_eq!(
         check(NONE, last, last, |w| w.compact(1, 0, &[0; 4])),
-        format!("0 to 96 at {last}, offset 96: its time is {last}, later than {last}, when the packet was taken")
+        format!("0 to 96 at {last}, offset 96: its time is {last}, later than {last}, when the packet was read")
     );
 }
 
@@ -342,7 +342,7 @@ fn an_extended_time_that_goes_back_is_a_fault() {
     let fault = check(NONE, 5, LIMIT, |w| w.compact(0, 9, b"").extended(40, 8, b"x"));
     assert_eq!(
         fault,
-        "1 to 100 at 9, offset 104: its time is 8, before 9, the time of what precedes it"
+        "1 to 100 at 9, offset 104: its time is 8, before 9, the time of the record before it"
     );
 }
 
@@ -351,7 +351,7 @@ fn a_packet_without_header_is_a_fault() {
     let checked = layouts(NONE).check(&[0; 87], 88, 5, LIMIT);
     assert_eq!(
         say(checked),
-        "0 to 87 at 5, offset 0: the packet has 87 bytes, fewer than the 96 of its header"
+        "0 to 87 at 5, offset 0: the packet has 87 bytes, fewer than the 96 bytes of its header"
     );
     assert_eq!(
         layouts(NONE).check(&[0; 96], 0, 5, LIMIT).fault,

@@ -99,7 +99,7 @@ impl Interner {
             .permit(&shelf.kept_bytes, user, kept_bytes, self.kept_bytes_max)
         {
             return malformed(format!(
-                "descriptions of all programs' events may have {} bytes, those of its user's programs {}",
+                "event descriptions may have at most {} bytes for all programs, and {} for the programs of one user",
                 self.kept_bytes_max,
                 self.users.share(user, self.kept_bytes_max)
             ));
@@ -165,7 +165,7 @@ fn parse(bytes: &[u8], event_count: u32) -> Result<Vec<EventDescription>, Malfor
     for _ in 0..event_count {
         let event = parse_event(&mut reader)?;
         if !indexes.insert(event.index) {
-            return malformed(format!("event index {} comes twice in a message", event.index));
+            return malformed(format!("event index {} occurs twice in a message", event.index));
         }
         events.push(event);
     }
@@ -178,19 +178,19 @@ fn parse_event(outer: &mut Reader<'_>) -> Result<EventDescription, Malformed> {
     let (header, mut reader) = outer.item::<piste_event_description>("an event", |header| header.total_bytes)?;
     if header.total_bytes > PISTE_DESCRIPTION_BYTES_MAX {
         return malformed(format!(
-            "an event description has {} bytes, allowed are {PISTE_DESCRIPTION_BYTES_MAX}",
+            "an event description has {} bytes; at most {PISTE_DESCRIPTION_BYTES_MAX} are allowed",
             header.total_bytes
         ));
     }
     if u32::from(header.level) > PISTE_LEVEL_DEBUG {
         return malformed(format!(
-            "an event has level {}, the highest is {PISTE_LEVEL_DEBUG}",
+            "an event has level {}; the highest is {PISTE_LEVEL_DEBUG}",
             header.level
         ));
     }
     if u32::from(header.field_count) > PISTE_FIELD_COUNT_MAX {
         return malformed(format!(
-            "an event has {} fields, allowed are {PISTE_FIELD_COUNT_MAX}",
+            "an event has {} fields; at most {PISTE_FIELD_COUNT_MAX} are allowed",
             header.field_count
         ));
     }
@@ -222,7 +222,11 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
     let base = match u32::from(header.base) {
         PISTE_BASE_HEX => Base::Hex,
         0 | PISTE_BASE_DECIMAL => Base::Decimal,
-        other => return malformed(format!("field {name:?} has number base {other}, known are 10 and 16")),
+        other => {
+            return malformed(format!(
+                "field {name:?} has number base {other}; only 10 and 16 are known"
+            ));
+        }
     };
     let kind = match u32::from(header.kind) {
         piste_abi::PISTE_FIELD_SCALAR => FieldKind::Scalar {
@@ -231,7 +235,7 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
         },
         piste_abi::PISTE_FIELD_ENUM => {
             if element(header.element)? != Element::Int32 {
-                return malformed(format!("enumeration {name:?} is not of int32"));
+                return malformed(format!("enumeration {name:?} does not have the type int32"));
             }
             FieldKind::Enum {
                 labels: parse_labels(&mut reader, header.label_count)?,
@@ -240,7 +244,7 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
         piste_abi::PISTE_FIELD_ARRAY => {
             if !(1..=PISTE_ARRAY_COUNT_MAX).contains(&header.count) {
                 return malformed(format!(
-                    "array {name:?} has {} elements, allowed are 1 to {PISTE_ARRAY_COUNT_MAX}",
+                    "array {name:?} has {} elements; 1 to {PISTE_ARRAY_COUNT_MAX} are allowed",
                     header.count
                 ));
             }
@@ -256,7 +260,7 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
         },
         piste_abi::PISTE_FIELD_TEXT => FieldKind::Text,
         piste_abi::PISTE_FIELD_STRING => FieldKind::String,
-        other => return malformed(format!("field {name:?} is of kind {other}, which is unknown")),
+        other => return malformed(format!("field {name:?} has the unknown kind {other}")),
     };
     reader.end("a field description")?;
     Ok(Field { name, kind })
@@ -265,7 +269,7 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
 fn parse_labels(reader: &mut Reader<'_>, count: u16) -> Result<Vec<Label>, Malformed> {
     if !(1..=PISTE_LABEL_COUNT_MAX).contains(&u32::from(count)) {
         return malformed(format!(
-            "an enumeration has {count} labels, allowed are 1 to {PISTE_LABEL_COUNT_MAX}"
+            "an enumeration has {count} labels; 1 to {PISTE_LABEL_COUNT_MAX} are allowed"
         ));
     }
     (0..count)
@@ -295,7 +299,7 @@ fn element(number: u8) -> Result<Element, Malformed> {
         piste_abi::PISTE_ELEMENT_UINT64 => Element::Uint64,
         piste_abi::PISTE_ELEMENT_FLOAT32 => Element::Float32,
         piste_abi::PISTE_ELEMENT_FLOAT64 => Element::Float64,
-        other => return malformed(format!("a field has elements of type {other}, which is unknown")),
+        other => return malformed(format!("a field has elements of the unknown type {other}")),
     })
 }
 
@@ -332,7 +336,7 @@ impl<'a> Reader<'a> {
         let total = total_bytes(&header) as usize;
         if total < size_of::<Header>() || !total.is_multiple_of(8) || total > self.bytes.len() {
             return malformed(format!(
-                "{what} description states {total} bytes, and {} are left of what contains it",
+                "{what} description claims {total} bytes, but only {} are left",
                 self.bytes.len()
             ));
         }
@@ -350,7 +354,7 @@ impl<'a> Reader<'a> {
         let count = usize::from(bytes);
         if count == 0 || u32::from(bytes) > PISTE_NAME_BYTES_MAX {
             return malformed(format!(
-                "the name of {what} has {count} bytes, allowed are 1 to {PISTE_NAME_BYTES_MAX}"
+                "the name of {what} has {count} bytes; 1 to {PISTE_NAME_BYTES_MAX} are allowed"
             ));
         }
         let Some((name, rest)) = self.bytes.split_at_checked(count) else {

@@ -491,7 +491,7 @@ impl Link {
         let bytes = serde_json::to_vec(message)?;
         if bytes.len() > MESSAGE_BYTES_MAX {
             let what = format!(
-                "a message of {} bytes exceeds the {MESSAGE_BYTES_MAX} that the link takes",
+                "a message has {} bytes; the link allows at most {MESSAGE_BYTES_MAX}",
                 bytes.len()
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

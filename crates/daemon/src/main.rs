@@ -13,29 +13,29 @@ use piste_control::Places;
 use piste_daemon::remains::Predecessors;
 use piste_daemon::{consumer, control, kernel_consumer};
 
-/// The daemon of the Piste tracing suite: keeps the tracing sessions of a user, and writes what traced programs record.
-/// The command `piste` starts it when it is needed.
+/// The daemon of the Piste tracing suite: manages tracing sessions, and writes what programs and the kernel record
 ///
-/// Everything is in the run folder: $PISTE_RUNDIR, else /run/piste for root, else /run/user/UID/piste (/tmp/piste-UID).
+/// The `piste` command starts it when it is needed. Its sockets and its state are in the run folder: $PISTE_RUNDIR, or by default /run/piste
+/// for root, and /run/user/UID/piste for other users (/tmp/piste-UID if there is no /run/user/UID).
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Leave the terminal: return once programs and people can connect.
+    /// Run in the background: return as soon as programs and clients can connect
     #[arg(long)]
     background: bool,
-    /// End after this time without a session and without a client.
+    /// Exit after this many seconds without a session and without a client
     #[arg(long, value_name = "SECONDS")]
     exit_when_idle: Option<u32>,
-    /// Be the consumer, on the listening socket that is standard input.
+    /// Run as the consumer, on the listening socket on standard input
     #[arg(long, hide = true)]
     consumer: bool,
-    /// Be the kernel consumer of this run folder, on the listening socket that is standard input.
+    /// Run as the kernel consumer of this run folder, on the listening socket on standard input
     #[arg(long, hide = true, value_name = "RUN_FOLDER")]
     kernel_consumer: Option<PathBuf>,
-    /// Consumers that were here before and are not gone.
+    /// Earlier consumers that have not ended
     #[arg(long, hide = true, value_name = "PID")]
     after: Vec<i32>,
-    /// Be the one that `--background` starts: say so on standard output when it is ready.
+    /// Run as the process that `--background` starts: report on standard output when ready
     #[arg(long, hide = true)]
     in_background: bool,
 }
@@ -125,7 +125,7 @@ fn start_in_background(arguments: &Arguments) -> io::Result<()> {
         Some(Ok(1)) => Ok(()),
         _ => {
             let status = child.wait()?;
-            Err(io::Error::other(format!("could not start in the background: {status}")))
+            Err(io::Error::other(format!("cannot start in the background: {status}")))
         }
     }
 }

@@ -140,13 +140,13 @@ pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram
     let header: piste_message = take(bytes)?.0;
     if header.magic != PISTE_MESSAGE_MAGIC {
         return Err(Malformed(format!(
-            "a message starts with {:#010x}, not with the protocol's magic",
+            "a message starts with {:#010x} instead of the protocol's magic number",
             header.magic
         )));
     }
     if header.total_bytes as usize != bytes.len() {
         return Err(Malformed(format!(
-            "a message of {} bytes states {}",
+            "a message of {} bytes claims {} bytes",
             bytes.len(),
             header.total_bytes
         )));
@@ -181,7 +181,7 @@ pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram
         },
         other => {
             return Err(Malformed(format!(
-                "a message is of type {other}, which programs do not send"
+                "a message has type {other}, which programs do not send"
             )));
         }
     })
@@ -194,7 +194,7 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
     let (message, _) = take::<piste_message_hello>(bytes)?;
     if u32::from(message.version_major) != PISTE_ABI_MAJOR {
         return Err(Malformed(format!(
-            "it speaks version {}.{} of the protocol, this pisted {PISTE_ABI_MAJOR}.x; rebuild it with this release's library",
+            "it uses version {}.{} of the protocol, but this pisted uses {PISTE_ABI_MAJOR}.x; rebuild it with the library of this release",
             message.version_major, message.version_minor
         )));
     }
@@ -204,13 +204,13 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
     let stated_bytes = struct_bytes.saturating_add(keys_bytes).saturating_add(path_bytes);
     if struct_bytes < size_of::<piste_message_hello>() || stated_bytes != bytes.len() {
         return Err(Malformed(format!(
-            "a HELLO of {} bytes states {stated_bytes}",
+            "a HELLO of {} bytes claims {stated_bytes} bytes",
             bytes.len()
         )));
     }
     if u32::from(message.attached_count) > PISTE_CHANNEL_COUNT_MAX || path_bytes > PATH_BYTES_MAX {
         return Err(Malformed(format!(
-            "a HELLO has {} attached channels and a path of {path_bytes} bytes, allowed are {PISTE_CHANNEL_COUNT_MAX} and {PATH_BYTES_MAX}",
+            "a HELLO has {} attached channels and a path of {path_bytes} bytes; at most {PISTE_CHANNEL_COUNT_MAX} and {PATH_BYTES_MAX} are allowed",
             message.attached_count
         )));
     }
@@ -239,18 +239,20 @@ fn refusal(reason: u32) -> String {
     match reason {
         piste_abi::PISTE_REFUSED_TOO_MANY_CHANNELS => {
             format!(
-                "it has {} channels attached, the most that are possible",
+                "it already has {} attached channels, the maximum",
                 piste_abi::PISTE_CHANNEL_COUNT_MAX
             )
         }
-        piste_abi::PISTE_REFUSED_MAPPING => "it could not map the channel's memory".into(),
-        piste_abi::PISTE_REFUSED_LAYOUT => "its library does not know the channel's layout; rebuild it".into(),
-        other => format!("its library says reason {other}"),
+        piste_abi::PISTE_REFUSED_MAPPING => "it cannot map the memory of the channel".into(),
+        piste_abi::PISTE_REFUSED_LAYOUT => {
+            "its library does not know the layout of the channel; rebuild it with the library of this release".into()
+        }
+        other => format!("its library reports reason {other}"),
     }
 }
 
 fn take<Message: FromBytes>(bytes: &[u8]) -> Result<(Message, &[u8]), Malformed> {
-    Message::read_from_prefix(bytes).map_err(|_| Malformed(format!("a message has {} bytes only", bytes.len())))
+    Message::read_from_prefix(bytes).map_err(|_| Malformed(format!("a message has only {} bytes", bytes.len())))
 }
 
 /// Events that fit into one ENABLE or DISABLE.

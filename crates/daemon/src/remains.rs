@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io, thread};
 
+use piste_reason::reason;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::busy::AtFiles;
@@ -64,7 +65,7 @@ impl Predecessors {
             false => fs::write(path, pids.iter().map(|pid| format!("{pid}\n")).collect::<String>()),
         };
         if let Err(error) = noted {
-            eprintln!("pisted: {}: {error}", path.display());
+            eprintln!("pisted: cannot write {}: {}", path.display(), reason(&error));
         }
         Predecessors(pids)
     }

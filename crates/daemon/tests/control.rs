@@ -241,7 +241,7 @@ fn a_change_that_pisted_ended_over_twice_is_set_aside_and_said() {
         pisted.start_again(&[]);
         let status = pisted.status("web");
         assert!(matches!(status.state, SessionState::active));
-        let said = |text: &str| text.contains("ended twice") && text.contains("journal.aside");
+        let said = |text: &str| text.contains("fail twice") && text.contains("journal.aside");
         assert!(
             status.findings.iter().any(|finding| said(&finding.what)),
             "{:?}",
@@ -382,7 +382,7 @@ fn there_is_one_pisted_in_a_run_folder() {
     assert!(!second.status.success());
     let said = String::from_utf8(second.stderr).unwrap();
     assert!(
-        said.starts_with("pisted: another pisted runs already, with pid "),
+        said.starts_with("pisted: another pisted is already running, with pid "),
         "{said}"
     );
     pisted.client().version().call().unwrap();
@@ -450,7 +450,7 @@ fn in_the_background_it_returns_when_it_can_be_used() {
     assert_eq!(session.as_raw_nonzero().get(), pid as i32);
     let second = pisted.command(&["--background"]).output().unwrap();
     assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("another pisted runs already"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another pisted is already running"));
     // Whoever connects to see whether it is there keeps it from being idle.
     wait_until("it ended", || !pisted.run_folder().join("control.sock").exists());
 }

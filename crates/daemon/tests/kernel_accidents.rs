@@ -143,7 +143,7 @@ fn full_disk_is_waited_for() {
     (0..200_000).for_each(|number| numbers.make(number));
     wait_until("it is told that the disk is full", || {
         consumer.report();
-        let is_told = |what: &String| what.contains("the trace cannot be written");
+        let is_told = |what: &String| what.contains("cannot write the trace");
         consumer.findings.iter().any(is_told)
     });
     mount_remount(&folder, MountFlags::empty(), options(64 << 20).as_c_str()).unwrap();
@@ -210,7 +210,7 @@ fn session_that_cannot_be_written_ends_and_counts_what_is_not_in_the_trace() {
         assert_eq!(closed[&0].events + missing(&closed), MADE, "{closed:?}");
         assert_eq!(closed[&0].discarded_full, stats.lost());
         assert!(closed[&0].discarded_late > 0);
-        let is_told = |what: &String| what.contains("are not in the trace: it could not be written");
+        let is_told = |what: &String| what.contains("are not in the trace: they could not be written");
         assert!(consumer.findings.iter().any(is_told), "{:?}", consumer.findings);
         assert_eq!(consumer.instances(), []);
         let read = read(&folder.join("trace"));

@@ -127,8 +127,8 @@ fn what_is_wrong_with_a_description_is_said() {
         assert!(error.contains(part), "{error}");
     };
     let scalar = piste_abi::PISTE_FIELD_SCALAR;
-    says(&[wire::field("x", 9, 1, 0)], "of kind 9");
-    says(&[wire::field("x", scalar, 99, 0)], "of type 99");
+    says(&[wire::field("x", 9, 1, 0)], "unknown kind 9");
+    says(&[wire::field("x", scalar, 99, 0)], "unknown type 99");
     says(
         &[wire::field("x", piste_abi::PISTE_FIELD_ARRAY, 1, 4097)],
         "4097 elements",

@@ -23,6 +23,7 @@ mod reader;
 
 use std::io;
 
+use piste_reason::reason;
 use piste_trace::Findings;
 
 pub use chrome::chrome;
@@ -42,9 +43,9 @@ pub struct Exported {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A stream file that was there cannot be opened any more.
-    #[error("cannot read the trace: {0}")]
+    #[error("cannot read the trace: {}", reason(.0))]
     Read(io::Error),
     /// The output.
-    #[error("cannot write: {0}")]
+    #[error("cannot write the export: {}", reason(.0))]
     Write(io::Error),
 }

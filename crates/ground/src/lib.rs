@@ -11,6 +11,7 @@ use piste_analysis::facts::Incoming;
 use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
 use piste_analysis::pass::{Looker, Pass};
 use piste_analysis::survey::EVENTS_ENOUGH;
+use piste_reason::reason;
 use piste_trace::blind::{Blind, blind, recorded_span, unrecorded};
 use piste_trace::merge::Merged;
 use piste_trace::part::Part;
@@ -24,26 +25,26 @@ pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
 #[derive(Debug, thiserror::Error)]
 pub enum GroundError {
     /// A stream file that was there cannot be opened any more.
-    #[error("cannot read the trace: {0}")]
+    #[error("cannot read the trace: {}", reason(.0))]
     Unreadable(#[from] io::Error),
     /// Programs' traces only.
     #[error(
-        "there is nothing of the kernel in this trace; `piste record -o DIR -- CMD` records what it does for a command"
+        "this trace contains nothing of the kernel; record a command with the kernel with `piste record -o DIR -- CMD`"
     )]
     NoKernel,
     /// Of more than one.
-    #[error("these are traces of several machines ({hosts}); name those of one")]
+    #[error("these are traces of several machines ({hosts}); choose those of one machine")]
     SeveralMachines {
         /// Their names.
         hosts: String,
     },
     /// Whatever happened, happened nobody knows where.
     #[error(
-        "the events of this trace do not say on which CPU they happened, in no `cpu_id` of a packet, a context or a field: nothing can be told of them"
+        "cannot analyse this trace: its events do not say on which CPU they happened (no packet, context or field has `cpu_id`)"
     )]
     NoCpus,
     /// Events are missing without which there is no answer.
-    #[error("{name} needs {what}, which are not in this trace ({any_of}); {record} gets them")]
+    #[error("{name} needs {what}, and this trace has none ({any_of}); record them with {record}")]
     Lacking {
         /// What needs them.
         name: String,
@@ -84,7 +85,7 @@ pub struct Ground<'t> {
 /// A sentence where some events are in more than one of the traces.
 pub fn told_again(traces: &[Trace]) -> Option<String> {
     let is_so = !repeated(traces).is_empty();
-    let note = "some events are in more than one of these traces, and count for each of them: read one trace alone, see `piste stats`";
+    let note = "some events are in more than one of these traces and are counted for each; read only one of the traces (see `piste stats`)";
     is_so.then(|| note.to_owned())
 }
 
@@ -191,37 +192,39 @@ impl<'t> Ground<'t> {
         let part = [
             (
                 self.has_others && !self.part.on_threads,
-                "only some threads were recorded: what others did, and when a CPU was idle, is unknown; `piste record -a` records all",
+                "only some threads were recorded: what other threads did, and when a CPU was idle, is unknown; `piste record -a` records all threads",
             ),
             (
                 self.part.on_threads,
-                "only what happened on some threads is in this trace: when they had a CPU is unknown",
+                "this trace contains only events of some threads: when the threads had a CPU is unknown",
             ),
             (
                 self.part.of_cpus,
-                "only events of some CPUs are in this trace: what threads did on others is unknown",
+                "this trace contains only events of some CPUs: what threads did on other CPUs is unknown",
             ),
             (
                 self.part.of_events,
-                "only some events are in this trace, chosen by what is in them: what threads did in between is unknown",
+                "this trace contains only events that were selected by a filter: what threads did in between is unknown",
             ),
         ];
         let said = part.into_iter().filter(|(is_so, _)| *is_so);
         notes.extend(said.map(|(_, note)| note.to_owned()));
         let circumstances = system.map_or(&self.circumstances, System::circumstances);
         if circumstances.gaps.all().len() > self.unseen.len() {
-            notes.push("events are missing here: what threads did there is unknown, see `piste stats`".to_owned());
+            notes.push(
+                "events are missing in this trace: what threads did there is unknown (see `piste stats`)".to_owned(),
+            );
         }
         notes.extend(self.cut.iter().cloned());
         let untold = circumstances.idle_ends_untold.iter();
         notes.extend(untold.map(|cpu| {
             format!(
-                "the kernel did not tell when CPU {cpu} turned from idling to a thread, as Linux 6.18 does not after a CPU was offline: \
-                 threads are known to run there from their first event on"
+                "the kernel did not record when CPU {cpu} switched from idle to a thread, as Linux 6.18 does not after a CPU was offline: \
+                 a thread is known to run there only from its first event on"
             )
         }));
         let unseen = self.unseen.iter();
-        notes.extend(unseen.map(|cpu| format!("there is no event of CPU {cpu}: what threads did there is unknown")));
+        notes.extend(unseen.map(|cpu| format!("there are no events of CPU {cpu}: what threads did there is unknown")));
         notes
     }
 

@@ -49,7 +49,7 @@ impl StreamGap<'_> {
             .cpu
             .filter(|_| matters && (self.begin_ns, self.end_ns) == (i64::MIN, i64::MAX))?;
         Some(format!(
-            "there is no event of CPU {cpu}: what happened there is unknown"
+            "there are no events of CPU {cpu}: what happened there is unknown"
         ))
     }
 }

@@ -76,7 +76,10 @@ pub fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<Strin
                 record,
             });
         }
-        notes.push(format!("without {any_of}, which {record} gets: {}", need.what));
+        notes.push(format!(
+            "this trace has no {any_of}, so this is missing: {}; {record} records them",
+            need.what
+        ));
     }
     Ok(notes)
 }

@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use piste_reason::reason;
+
 use crate::tracefs::{Lack, Tracefs};
 
 /// Reading the first takes the lock over tracers and instances, the second that over events.
@@ -18,7 +20,7 @@ const ASKED: [&str; 2] = ["current_tracer", "events/sched/enable"];
 const SLEEP_MAX: Duration = Duration::from_secs(3);
 /// On a machine that is merely busy.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-const MEND: &str = "restart the machine; `dmesg` tells what happened to it";
+const MEND: &str = "restart the machine; `dmesg` may show what happened";
 
 /// Asks for two small files. Returns after at most 30 s, a wedged kernel after 3 s.
 ///
@@ -32,7 +34,7 @@ pub fn answers(tracefs: &Tracefs) -> Result<(), Lack> {
         .stderr(Stdio::piped())
         .spawn();
     let mut child =
-        child.map_err(|error| Lack::new(format!("`cat` cannot be started: {error}"), "install coreutils"))?;
+        child.map_err(|error| Lack::new(format!("cannot start `cat`: {}", reason(&error)), "install coreutils"))?;
     let asked = Instant::now();
     let mut awake = asked;
     loop {
@@ -42,12 +44,15 @@ pub fn answers(tracefs: &Tracefs) -> Result<(), Lack> {
             Ok(Some(_)) => {
                 return Err(Lack::new(
                     told(&mut child),
-                    "look at the file with `ls -l`; its owner must be root",
+                    "check the file with `ls -l`; its owner must be root",
                 ));
             }
             Err(error) => {
                 return Err(Lack::new(
-                    format!("lost sight of the child that asks: {error}"),
+                    format!(
+                        "cannot wait for the child process that checks tracefs: {}",
+                        reason(&error)
+                    ),
                     "try again",
                 ));
             }
@@ -61,7 +66,7 @@ pub fn answers(tracefs: &Tracefs) -> Result<(), Lack> {
             let _ = child.kill();
             return Err(Lack::new(
                 format!(
-                    "{} does not answer: process {} hangs in it",
+                    "{} does not answer: process {} hangs in the kernel",
                     tracefs.root().display(),
                     child.id()
                 ),
@@ -87,7 +92,7 @@ fn told(child: &mut Child) -> String {
     }
     text.lines()
         .next()
-        .unwrap_or("`cat` failed and did not say why")
+        .unwrap_or("`cat` failed without a message")
         .to_owned()
 }
 

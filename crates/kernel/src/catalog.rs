@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::{fs, io};
 
 use piste_ctf::Label;
+use piste_reason::reason;
 
 use crate::format::{EventFormat, NoFormat};
 use crate::syscalls::Architecture;
@@ -44,7 +45,7 @@ pub(crate) const PROBE_GROUPS: &str = "piste_";
 #[derive(Debug, thiserror::Error)]
 pub enum NoEvent {
     /// The kernel does not have it.
-    #[error("no event {system}:{name} on this kernel")]
+    #[error("this kernel has no event {system}:{name}")]
     Unknown {
         /// Its group.
         system: String,
@@ -52,7 +53,7 @@ pub enum NoEvent {
         name: String,
     },
     /// The file cannot be read.
-    #[error("the format of {system}:{name} cannot be read: {error}")]
+    #[error("cannot read the format of {system}:{name}: {}", reason(.error))]
     Unreadable {
         /// Its group.
         system: String,
@@ -62,7 +63,7 @@ pub enum NoEvent {
         error: io::Error,
     },
     /// The file is in no known form.
-    #[error("the format of {system}:{name} is not understood: {fault}")]
+    #[error("cannot understand the format of {system}:{name}: {fault}")]
     NotUnderstood {
         /// Its group.
         system: String,
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(name(5).as_deref(), Some("a:z"));
         assert_eq!(name(6), None);
         let error = catalog.by_name("sched", "gone").unwrap_err().to_string();
-        assert_eq!(error, "no event sched:gone on this kernel");
+        assert_eq!(error, "this kernel has no event sched:gone");
     }
 
     #[test]
@@ -311,7 +312,7 @@ mod tests {
         let error = catalog.by_name("a", "b").unwrap_err().to_string();
         assert_eq!(
             error,
-            "the format of a:b is not understood: line 1 of the format: it does not tell the number of the event"
+            "cannot understand the format of a:b: line 1 of the format: it does not contain the number of the event"
         );
     }
 }

@@ -166,7 +166,7 @@ impl EventFormat {
                 format.name = name.trim().to_owned();
             } else if let Some(number) = line.strip_prefix("ID:") {
                 let number = number.trim().parse();
-                id = Some(number.map_err(|_| no_format(format!("{line:?} is no number of an event")))?);
+                id = Some(number.map_err(|_| no_format(format!("{line:?} is not the number of an event")))?);
             } else if let Some(field) = line.strip_prefix("field:") {
                 let field = declaration::Line::parse(field);
                 lines.push(field.ok_or_else(|| no_format(format!("{line:?} does not describe a field")))?);
@@ -178,7 +178,7 @@ impl EventFormat {
         }
         let missing = |what: &str| NoFormat {
             line: 1,
-            reason: format!("it does not tell the {what} of the event"),
+            reason: format!("it does not contain the {what} of the event"),
         };
         format.id = id.ok_or_else(|| missing("number"))?;
         if format.name.is_empty() {

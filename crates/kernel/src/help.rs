@@ -15,7 +15,7 @@ use crate::format::EventFormat;
 /// use piste_kernel::help;
 ///
 /// let format = EventFormat::parse("xfs", "name: xfs_agfl_reset\nID: 9\n\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n")?;
-/// assert_eq!(help::event(&format), "The xfs file system: agfl reset. Tells dev.");
+/// assert_eq!(help::event(&format), "The xfs file system: agfl reset. Fields: dev.");
 /// # Ok::<(), piste_kernel::format::NoFormat>(())
 /// ```
 pub fn event(format: &EventFormat) -> String {
@@ -32,7 +32,7 @@ pub fn event(format: &EventFormat) -> String {
     if fields.is_empty() {
         return format!("{group}: {name}.");
     }
-    format!("{group}: {name}. Tells {}.", fields.join(", "))
+    format!("{group}: {name}. Fields: {}.", fields.join(", "))
 }
 
 /// What the events of a group are about: `threads and who runs where`.
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(help("sched", "sched_process_exit"), "A thread ends.");
         assert_eq!(
             help("sched", "sched_new_thing"),
-            "Threads and who runs where: new thing."
+            "Threads, and where they run: new thing."
         );
         assert_eq!(help("mine", "new_thing"), "Group mine: new thing.");
     }

@@ -70,7 +70,7 @@ impl Instance {
                 instance.set_on(false)?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(named(&error, format!("cannot make {}", instance.folder.display()))),
+            Err(error) => return Err(named(&error, format!("cannot create {}", instance.folder.display()))),
         }
         Ok(instance)
     }
@@ -148,7 +148,7 @@ impl Instance {
             return Ok(());
         }
         self.write("trace_clock", wanted)
-            .map_err(|error| named(&error, format!("of the clocks {} none is {wanted}", clocks.trim_end())))
+            .map_err(|error| named(&error, format!("none of the clocks {} is {wanted}", clocks.trim_end())))
     }
 
     /// Gives each CPU a ring of `subbuf_count` sub-buffers, or of as many bytes where the kernel has sub-buffers of one size only.
@@ -171,8 +171,8 @@ impl Instance {
         if given_bytes != subbuf_bytes {
             count = (count * u64::from(subbuf_bytes)).div_ceil(u64::from(given_bytes));
             findings.push(format!(
-                "the kernel's sub-buffers have {given_bytes} bytes, {subbuf_bytes} were asked for (Linux 6.8 and later has 4 to \
-                 512 KiB): each ring has {count} of them"
+                "the kernel's sub-buffers have {given_bytes} bytes instead of {subbuf_bytes} (only Linux 6.8 and later allows 4 to \
+                 512 KiB); each ring has {count} of them"
             ));
         }
         // The kernel counts room for records only, and rounds up to whole sub-buffers.
@@ -182,7 +182,7 @@ impl Instance {
             self.write("buffer_size_kb", &wanted_kib.to_string()).map_err(|error| {
                 named(
                     &error,
-                    format!("no memory for {count} sub-buffers of {given_bytes} bytes for each CPU"),
+                    format!("not enough memory for {count} sub-buffers of {given_bytes} bytes for each CPU"),
                 )
             })?;
         }

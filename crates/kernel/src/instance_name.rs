@@ -40,7 +40,7 @@ impl<'a> InstanceName<'a> {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "channel {:?} of session {}: a kernel channel's name has 1 to {} bytes and no slash",
+                    "channel {:?} of session {}: the name of a kernel channel must have 1 to {} bytes and no slash",
                     self.channel,
                     self.session,
                     NAME_BYTES_MAX - (name.len() - self.channel.len())

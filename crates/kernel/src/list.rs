@@ -191,10 +191,7 @@ mod tests {
             (event.name.as_str(), event.trace_name.as_str()),
             ("irq:softirq_entry", "irq_softirq_entry")
         );
-        assert_eq!(
-            event.help,
-            "Work that was left by interrupts begins; tells of which kind."
-        );
+        assert_eq!(event.help, "Work that interrupts deferred begins; shows which kind.");
         let fields: Vec<_> = event
             .fields
             .iter()

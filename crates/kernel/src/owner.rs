@@ -180,7 +180,7 @@ fn id_of(run_folder: &Path) -> io::Result<String> {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     format!(
-                        "{} says {text:?}, which is no id of sixteen hexadecimal digits; remove it",
+                        "{} contains {text:?}, which is not an id of sixteen hexadecimal digits; remove it",
                         path.display()
                     ),
                 ));
@@ -217,7 +217,7 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
 
 fn make_folder(path: &Path) -> io::Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| named(&error, format!("cannot make {}", path.display())))
+    made.map_err(|error| named(&error, format!("cannot create {}", path.display())))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const LOST_STORED: u32 = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// There is no room for a header.
-    #[error("a page of {page_bytes} bytes, its header takes {header_bytes}")]
+    #[error("the page has {page_bytes} bytes, but its header needs {header_bytes}")]
     NoHeader {
         /// What there is.
         page_bytes: usize,
@@ -37,7 +37,7 @@ pub enum Damage {
         header_bytes: usize,
     },
     /// The records reach past the end of the page.
-    #[error("{commit_bytes} bytes of records in a page that has room for {data_bytes}")]
+    #[error("the page claims {commit_bytes} bytes of records, but has room for {data_bytes}")]
     CommitTooLarge {
         /// What the header says.
         commit_bytes: usize,
@@ -45,7 +45,7 @@ pub enum Damage {
         data_bytes: usize,
     },
     /// A record reaches past the end of the records.
-    #[error("offset {offset}: a record of {record_bytes} bytes, {left_bytes} are left")]
+    #[error("offset {offset}: a record has {record_bytes} bytes, but only {left_bytes} are left")]
     RecordTooLong {
         /// Of the record in the data of the page.
         offset: usize,
@@ -55,7 +55,7 @@ pub enum Damage {
         left_bytes: usize,
     },
     /// A length that counts itself and is smaller than that.
-    #[error("offset {offset}: a record says that it has {said_bytes} bytes, four is the least")]
+    #[error("offset {offset}: a record claims {said_bytes} bytes, fewer than the minimum of four")]
     RecordTooShort {
         /// Of the record in the data of the page.
         offset: usize,

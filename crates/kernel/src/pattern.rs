@@ -11,7 +11,7 @@ pub const PATTERN_BYTES_MAX: usize = 512;
 
 /// Why a text is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pattern:?} is no pattern of names: byte {position}: {reason}")]
+#[error("{pattern:?} is not a valid pattern: byte {position}: {reason}")]
 pub struct InvalidPattern {
     /// The text.
     pub pattern: String,
@@ -44,7 +44,7 @@ pub fn check(pattern: &str) -> Result<(), InvalidPattern> {
         })
     };
     if pattern.is_empty() {
-        return invalid(0, "it is empty; `*` stands for every name".to_owned());
+        return invalid(0, "it is empty; `*` matches every name".to_owned());
     }
     if pattern.len() > PATTERN_BYTES_MAX {
         return invalid(
@@ -57,12 +57,15 @@ pub fn check(pattern: &str) -> Result<(), InvalidPattern> {
         return invalid(
             position,
             format!(
-                "{character:?} is in no name; letters, digits, `_`, `-`, `.`, `*` and a `:` after the group are allowed"
+                "{character:?} is not allowed; names consist of letters, digits, `_`, `-`, `.` and `*`, with a `:` after the group"
             ),
         );
     }
     match pattern.match_indices(':').nth(1) {
-        Some((position, _)) => invalid(position, "there is one `:` at most, between group and name".to_owned()),
+        Some((position, _)) => invalid(
+            position,
+            "at most one `:` is allowed, between group and name".to_owned(),
+        ),
         None => Ok(()),
     }
 }

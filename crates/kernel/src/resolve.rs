@@ -42,7 +42,7 @@ pub enum ResolvedEvent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The kernel has no such event.
-    #[error("no event {pattern:?} on this kernel{}", did_you_mean(.nearest))]
+    #[error("this kernel has no event {pattern:?}{}", did_you_mean(.nearest))]
     NoEvent {
         /// What was asked for.
         pattern: String,
@@ -53,7 +53,7 @@ pub enum Refusal {
     #[error(transparent)]
     InvalidPattern(#[from] InvalidPattern),
     /// The filter is not one.
-    #[error("filter {filter:?}: byte {position}: {reason}")]
+    #[error("filter {filter:?} is invalid at byte {position}: {reason}")]
     InvalidFilter {
         /// The rule's filter.
         filter: String,
@@ -123,7 +123,7 @@ pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters,
         (Err(fault), Err(other)) if fault.is_missing_field && other.is_missing_field => Err(Refusal::InvalidFilter {
             filter: filter.clone(),
             position: fault.position,
-            reason: "of system calls the kernel compares id, ret (of exits alone), $tid, $comm and cpu; their arguments it does not"
+            reason: "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and cpu, but not arguments"
                 .to_owned(),
         }),
         (Err(fault), _) if !fault.is_missing_field => Err(Refusal::filter(filter, fault)),
@@ -213,7 +213,7 @@ fn unnamed_calls(
             pattern: named.to_owned(),
             position: 0,
             reason: format!(
-                "the names of system calls are not known on {}; all of them can be recorded (`--syscall '*'`)",
+                "the names of system calls are unknown on {}; only all of them can be recorded (`--syscall '*'`)",
                 architecture.name()
             ),
         }));
@@ -266,7 +266,7 @@ fn no_tracepoint(pattern: &str, names: &[(&str, &str, String)]) -> Refusal {
         return Refusal::InvalidPattern(InvalidPattern {
             pattern: pattern.to_owned(),
             position: 0,
-            reason: "system calls are chosen by their own names, as system calls (`--syscall NAME`)".to_owned(),
+            reason: "system calls are selected by their own names (`--syscall NAME`)".to_owned(),
         });
     }
     let known: BTreeSet<String> = match pattern.contains(':') {
@@ -289,13 +289,13 @@ fn all_excluded(pattern: &str) -> Refusal {
     Refusal::InvalidPattern(InvalidPattern {
         pattern: pattern.to_owned(),
         position: pattern.len(),
-        reason: "every event of it is excluded again".to_owned(),
+        reason: "the exclusions leave no event".to_owned(),
     })
 }
 
 fn did_you_mean(nearest: &[String]) -> String {
     match nearest {
         [] => String::new(),
-        names => format!("; like it are {}", names.join(", ")),
+        names => format!("; similar: {}", names.join(", ")),
     }
 }

@@ -74,7 +74,7 @@ impl Ring {
         if given_bytes != room_bytes {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("CPU {cpu}: a sub-buffer has {given_bytes} bytes, the buffer for it {room_bytes}"),
+                format!("CPU {cpu}: a sub-buffer has {given_bytes} bytes, but its buffer has {room_bytes}"),
             ));
         }
         if instance.is_new() {

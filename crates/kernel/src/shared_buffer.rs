@@ -232,7 +232,7 @@ fn lock(file: &File) -> io::Result<()> {
             Err(Errno::WOULDBLOCK) => {
                 return Err(io::Error::new(
                     io::ErrorKind::ResourceBusy,
-                    "another process reads this ring; see `fuser` on the file",
+                    "another process is reading this ring; find it with `fuser` on the file",
                 ));
             }
             result => return Ok(result?),

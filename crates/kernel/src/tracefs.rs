@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use piste_reason::reason;
 use rustix::fs::{Access, access};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::geteuid;
@@ -54,8 +55,12 @@ impl Tracefs {
     /// # Errors
     /// What is missing: the file system in the kernel, or the right to use it.
     pub fn find() -> Result<Self, Lack> {
-        let mounts = fs::read_to_string("/proc/self/mounts")
-            .map_err(|error| Lack::new(format!("/proc/self/mounts: {error}"), "mount /proc"))?;
+        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| {
+            Lack::new(
+                format!("cannot read /proc/self/mounts: {}", reason(&error)),
+                "mount /proc",
+            )
+        })?;
         let root = match mounted_at(&mounts) {
             Some(root) => root,
             None => mount_it()?,
@@ -63,7 +68,7 @@ impl Tracefs {
         let instances = root.join("instances");
         access(&instances, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             Lack::new(
-                format!("no right to {}: {}", instances.display(), io::Error::from(error)),
+                format!("no access to {}: {}", instances.display(), reason(&error.into())),
                 MEND_RIGHTS,
             )
         })?;
@@ -139,14 +144,14 @@ fn mount_it() -> Result<PathBuf, Lack> {
     if !geteuid().is_root() {
         return Err(Lack::new(
             "tracefs is not mounted",
-            format!("`sudo mount -t tracefs nodev {USUAL_PLACE}`"),
+            format!("mount it with `sudo mount -t tracefs nodev {USUAL_PLACE}`"),
         ));
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("nodev", USUAL_PLACE, "tracefs", flags, None).map_err(|error| {
         Lack::new(
-            format!("tracefs cannot be mounted at {USUAL_PLACE}: {}", io::Error::from(error)),
-            "mount it from outside of the container, or give that CAP_SYS_ADMIN",
+            format!("cannot mount tracefs at {USUAL_PLACE}: {}", reason(&error.into())),
+            "mount it from outside the container, or give the container CAP_SYS_ADMIN",
         )
     })?;
     Ok(PathBuf::from(USUAL_PLACE))
@@ -196,7 +201,7 @@ fn put(options: &OpenOptions, path: &Path, text: &str) -> io::Result<()> {
 
 /// The same kind of error with what was tried before it.
 pub(crate) fn named(error: &io::Error, tried: impl fmt::Display) -> io::Error {
-    io::Error::new(error.kind(), format!("{tried}: {error}"))
+    io::Error::new(error.kind(), format!("{tried}: {}", reason(error)))
 }
 
 #[cfg(test)]
@@ -222,10 +227,7 @@ mod tests {
         let file = folder.path().join("tracing_on");
         assert_eq!(
             error.to_string(),
-            format!(
-                "cannot write \"1\" to {}: No such file or directory (os error 2)",
-                file.display()
-            )
+            format!("cannot write \"1\" to {}: no such file or folder", file.display())
         );
     }
 }

@@ -92,7 +92,7 @@ fn an_instance_that_somebody_reads_is_off_and_goes_when_it_can() {
     let reader = File::open(instance.path("per_cpu/cpu0/trace_pipe_raw")).unwrap();
     let error = instance.clone().remove().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
-    assert!(error.to_string().contains("somebody reads it"), "{error}");
+    assert!(error.to_string().contains("another process is reading it"), "{error}");
     assert_eq!(instance.read("tracing_on").unwrap().trim(), "0");
     assert_eq!(instance.read(format!("{TRACED}/enable")).unwrap().trim(), "0");
     let left = instance.read(format!("{TRACED}/trigger")).unwrap();

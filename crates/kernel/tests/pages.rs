@@ -120,15 +120,15 @@ fn what_is_no_page_is_damage() {
     let check = |bytes: &[u8], expected: &str| {
         assert_eq!(Page::parse(&LAYOUT, bytes).unwrap_err().to_string(), expected);
     };
-    check(&[], "a page of 0 bytes, its header takes 16");
-    check(&[0; 15], "a page of 15 bytes, its header takes 16");
+    check(&[], "the page has 0 bytes, but its header needs 16");
+    check(&[0; 15], "the page has 15 bytes, but its header needs 16");
     check(
         &page(&[0; 1021], 0)[..4096],
-        "4084 bytes of records in a page that has room for 4080",
+        "the page claims 4084 bytes of records, but has room for 4080",
     );
     check(
         &page(&[], 1 << 29),
-        "536870912 bytes of records in a page that has room for 4080",
+        "the page claims 536870912 bytes of records, but has room for 4080",
     );
 }
 
@@ -136,20 +136,29 @@ fn what_is_no_page_is_damage() {
 fn what_is_no_record_ends_the_walk() {
     let good = [head(1, 5), 0];
     for (bad, expected) in [
-        (vec![head(3, 1), 0, 0], "offset 8: a record of 16 bytes, 12 are left"),
-        (vec![head(0, 1)], "offset 8: a record of 8 bytes, 4 are left"),
+        (
+            vec![head(3, 1), 0, 0],
+            "offset 8: a record has 16 bytes, but only 12 are left",
+        ),
+        (vec![head(0, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
         (
             vec![head(0, 1), 3],
-            "offset 8: a record says that it has 3 bytes, four is the least",
+            "offset 8: a record claims 3 bytes, fewer than the minimum of four",
         ),
-        (vec![head(0, 1), 9, 0], "offset 8: a record of 16 bytes, 12 are left"),
+        (
+            vec![head(0, 1), 9, 0],
+            "offset 8: a record has 16 bytes, but only 12 are left",
+        ),
         (
             vec![head(0, 1), u32::MAX, 0],
-            "offset 8: a record of 4294967300 bytes, 12 are left",
+            "offset 8: a record has 4294967300 bytes, but only 12 are left",
         ),
-        (vec![head(29, 1), 100], "offset 8: a record of 104 bytes, 8 are left"),
-        (vec![head(30, 1)], "offset 8: a record of 8 bytes, 4 are left"),
-        (vec![head(31, 1)], "offset 8: a record of 8 bytes, 4 are left"),
+        (
+            vec![head(29, 1), 100],
+            "offset 8: a record has 104 bytes, but only 8 are left",
+        ),
+        (vec![head(30, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
+        (vec![head(31, 1)], "offset 8: a record has 8 bytes, but only 4 are left"),
     ] {
         let (seen, damage) = walk(&page(&[&good, bad.as_slice()].concat(), 0));
         assert_eq!(seen, [(1005, 4)], "what came before is kept: {expected}");

@@ -312,7 +312,7 @@ fn a_size_that_the_kernel_does_not_have_is_a_finding() {
     assert_eq!(
         findings,
         [
-            "the kernel's sub-buffers have 4096 bytes, 1048576 were asked for (Linux 6.8 and later has 4 to 512 KiB): \
+            "the kernel's sub-buffers have 4096 bytes instead of 1048576 (only Linux 6.8 and later allows 4 to 512 KiB); \
           each ring has 512 of them"
         ]
     );
@@ -351,7 +351,7 @@ fn a_buffer_of_another_size_is_refused() {
     let error = Ring::open(&instance, &PageLayout::USUAL, CPU, buffer).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "CPU 0: a sub-buffer has 4096 bytes, the buffer for it 8192"
+        "CPU 0: a sub-buffer has 4096 bytes, but its buffer has 8192"
     );
 }
 

@@ -192,7 +192,7 @@ impl Schema {
             .collect();
         let hint = match near.is_empty() {
             true => "; `SHOW TABLES` lists all".to_owned(),
-            false => format!("; there is {}", near.join(", ")),
+            false => format!("; did you mean {}?", near.join(", ")),
         };
         format!("there is no table {name:?}{hint}")
     }

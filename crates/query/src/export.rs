@@ -25,6 +25,7 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use piste_progress::Progress;
+use piste_reason::reason;
 use piste_trace::select::{Filter, Selection};
 use piste_trace::{Findings, Span, durable};
 
@@ -77,10 +78,11 @@ pub(crate) fn export(
     if !is_free {
         let shown = output.display();
         return Err(Failure::Failed(format!(
-            "{shown} exists and is no empty folder; name another one"
+            "cannot write {shown}: it exists and is not an empty folder; choose another"
         )));
     }
-    let cannot = |error: std::io::Error| Failure::Failed(format!("cannot write {}: {error}", output.display()));
+    let cannot =
+        |error: std::io::Error| Failure::Failed(format!("cannot write {}: {}", output.display(), reason(&error)));
     let beside = output
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -110,13 +112,13 @@ fn write(request: &Parquet, folder: &Path, layout: &Arc<Layout>, interrupt: &Int
         events: request.events.clone(),
         filter: filter
             .transpose()
-            .map_err(|error| Failure::Usage(format!("the filter is wrong: {error}")))?,
+            .map_err(|error| Failure::Usage(format!("the filter is invalid: {error}")))?,
         pids: request.pids.clone(),
         tids: request.tids.clone(),
         comms: request.comms.clone(),
         cpus: request.cpus.clone(),
     };
-    let unreadable = |error: std::io::Error| Failure::Failed(format!("cannot read the trace: {error}"));
+    let unreadable = |error: std::io::Error| Failure::Failed(format!("cannot read the trace: {}", reason(&error)));
     // Dropped with everything else, before anything is said.
     let _progress = Progress::of("exporting", layout.traces, selection.span, request.progress);
     let mut merge = selection.merge(layout.traces).map_err(unreadable)?;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use piste_reason::reason;
 use piste_trace::Findings;
 use piste_trace::Kind;
 
@@ -45,18 +46,18 @@ impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Failure {
         match error.find_root() {
             DataFusionError::SchemaError(schema, _) => Failure::Usage(of_schema(schema)),
-            DataFusionError::SQL(error, _) => Failure::Usage(format!("the SQL is wrong: {error}")),
-            DataFusionError::Plan(what) => Failure::Usage(format!("the SQL is wrong: {what}")),
+            DataFusionError::SQL(error, _) => Failure::Usage(format!("the SQL is invalid: {error}")),
+            DataFusionError::Plan(what) => Failure::Usage(format!("the SQL is invalid: {what}")),
             DataFusionError::NotImplemented(what) => {
-                Failure::Usage(format!("the SQL has what is not supported: {what}"))
+                Failure::Usage(format!("the SQL uses something that is not supported: {what}"))
             }
             DataFusionError::ResourcesExhausted(what) => Failure::Failed(format!(
-                "the query needs more memory than --memory-bytes allows: {what}"
+                "the query needs more memory than --memory-bytes allows; allow more, or select less: {what}"
             )),
             DataFusionError::External(error) => Failure::Failed(error.to_string()),
-            DataFusionError::IoError(error) => error.kind().into(),
+            DataFusionError::IoError(error) => error.into(),
             DataFusionError::ArrowError(error, _) => match &**error {
-                arrow::error::ArrowError::IoError(_, error) => error.kind().into(),
+                arrow::error::ArrowError::IoError(_, error) => error.into(),
                 other => Failure::Failed(other.to_string()),
             },
             _ => Failure::Failed(error.strip_backtrace()),
@@ -70,21 +71,18 @@ impl From<arrow::error::ArrowError> for Failure {
     }
 }
 
-impl From<io::ErrorKind> for Failure {
-    fn from(kind: io::ErrorKind) -> Failure {
-        match kind {
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Failure {
+        match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ReaderGone,
-            kind => Failure::Failed(format!("cannot write the output: {kind}")),
+            _ => Failure::Failed(format!("cannot write the output: {}", reason(error))),
         }
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::ReaderGone,
-            _ => Failure::Failed(format!("cannot write the output: {error}")),
-        }
+        (&error).into()
     }
 }
 
@@ -96,11 +94,11 @@ fn of_schema(error: &SchemaError) -> String {
             let near = piste_names::nearest(&field.name, known, 3);
             let hint = match near.is_empty() {
                 true => "; `DESCRIBE events` lists all".to_owned(),
-                false => format!("; there is {}", near.join(", ")),
+                false => format!("; did you mean {}?", near.join(", ")),
             };
-            format!("the SQL is wrong: there is no column {:?}{hint}", field.name)
+            format!("the SQL is invalid: there is no column {:?}{hint}", field.name)
         }
-        other => format!("the SQL is wrong: {other}"),
+        other => format!("the SQL is invalid: {other}"),
     }
 }
 
@@ -127,7 +125,7 @@ pub(crate) fn tell_findings(findings: &Findings) {
     let (events, packets) = (findings.count(Kind::DiscardedEvents), findings.count(Kind::LostPackets));
     if events + packets > 0 {
         tell(&format!(
-            "the tracer lost events: {events} discarded events, {packets} lost packets; the table findings says where"
+            "the tracer lost events: {events} discarded events, {packets} lost packets; the table `findings` shows where"
         ));
     }
     let is_loss = |kind: Kind| matches!(kind, Kind::DiscardedEvents | Kind::LostPackets);

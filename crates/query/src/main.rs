@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(error) => {
-            tell(&format!("cannot listen to signals: {error}"));
+            tell(&format!("cannot handle signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -96,7 +96,7 @@ fn run(arguments: Arguments, interrupt: &Interrupt) -> Result<(), Failure> {
             session::query(&query, output.as_deref(), &layout, opened, interrupt)
         }
         Task::Parquet(parquet) => {
-            let output = output.ok_or_else(|| Failure::Usage("a folder to write to is missing".into()))?;
+            let output = output.ok_or_else(|| Failure::Usage("no output folder is given".into()))?;
             let layout = Layout::new(traces);
             let Exported { events, findings } = export::export(&parquet, &output, &layout, interrupt)?;
             opened.extend(findings);

@@ -16,6 +16,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use parquet::arrow::ArrowWriter;
+use piste_reason::reason;
 use piste_trace::durable::{self, Target};
 use tempfile::NamedTempFile;
 
@@ -61,16 +62,19 @@ impl Output {
         let is_binary = matches!(format, Format::Arrow | Format::Parquet);
         if path.is_none() && is_binary && io::stdout().is_terminal() {
             return Err(Failure::Usage(
-                "this format is not for terminals; name a file with --output".into(),
+                "refusing to write a binary format to a terminal; use -o FILE, or redirect stdout".into(),
             ));
         }
-        let file = match path {
-            None => None,
-            Some(path) => {
-                let named = Named::open(path);
-                Some(named.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?)
-            }
-        };
+        let file =
+            match path {
+                None => None,
+                Some(path) => {
+                    let named = Named::open(path);
+                    Some(named.map_err(|error| {
+                        Failure::Failed(format!("cannot write {}: {}", path.display(), reason(&error)))
+                    })?)
+                }
+            };
         Ok(Output {
             format,
             file,
@@ -127,7 +131,8 @@ impl Output {
         let finished = self.try_finish();
         self.or_reader_gone(finished)?;
         if let Some(Named::File(file, path)) = self.file {
-            let cannot = |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", path.display()));
+            let cannot =
+                |error: io::Error| Failure::Failed(format!("cannot write {}: {}", path.display(), reason(&error)));
             durable::sync(file.path()).map_err(cannot)?;
             file.persist(&path).map_err(|error| cannot(error.error))?;
             durable::sync_name(&path);
@@ -233,7 +238,7 @@ pub(crate) fn of_parquet(error: parquet::errors::ParquetError) -> Failure {
     if let parquet::errors::ParquetError::External(inner) = &error
         && let Some(inner) = inner.downcast_ref::<io::Error>()
     {
-        return inner.kind().into();
+        return inner.into();
     }
     Failure::Failed(format!("cannot write Parquet: {error}"))
 }

@@ -27,9 +27,9 @@ const WORDS: &str = "SELECT FROM WHERE GROUP BY ORDER LIMIT AND OR NOT IN LIKE B
     approx_percentile_cont( date_trunc( date_bin( lag( lead( row_number( to_timestamp(";
 
 const HELP: &str = "\
-Statements end with ;   Ctrl-C ends a statement, Ctrl-D or exit the prompt.
-  SHOW TABLES;                                          all tables: of events, of what the kernel did, of streams, findings
-  DESCRIBE events;                                      its columns
+End statements with ;   Ctrl-C ends a statement; Ctrl-D or exit ends the prompt.
+  SHOW TABLES;                                          list all tables: events, what the kernel did, streams, findings
+  DESCRIBE events;                                      list the columns of a table
   SELECT name, count(*) FROM events GROUP BY name;";
 
 /// Asks until there is no more.
@@ -43,7 +43,10 @@ pub(crate) fn prompt(session: &Session, format: Format) -> Result<(), Failure> {
         let _ = editor.load_history(file);
     }
     session.interrupt().in_prompt();
-    println!("{} events known by name; `help` helps.", session.layout.names.len());
+    println!(
+        "The traces have {} kinds of events. Type `help` for help.",
+        session.layout.names.len()
+    );
     loop {
         let text = match editor.readline("piste> ") {
             Ok(text) => text,
@@ -65,16 +68,16 @@ pub(crate) fn prompt(session: &Session, format: Format) -> Result<(), Failure> {
         match session.run_all(&text, format, None) {
             Ok(()) => {}
             Err(Failure::ReaderGone) => return Err(Failure::ReaderGone),
-            Err(Failure::Interrupted) => tell("the statement was ended"),
+            Err(Failure::Interrupted) => tell("the statement was interrupted"),
             Err(failure) => tell(failure.sentence().unwrap_or_default()),
         }
     }
     if let Some(file) = &history {
         let folder = file.parent().map(fs::create_dir_all);
         if let Some(Err(error)) = folder {
-            tell(&format!("cannot keep the history in {}: {error}", file.display()));
+            tell(&format!("cannot save the history in {}: {error}", file.display()));
         } else if let Err(error) = editor.save_history(file) {
-            tell(&format!("cannot keep the history in {}: {error}", file.display()));
+            tell(&format!("cannot save the history in {}: {error}", file.display()));
         }
     }
     Ok(())

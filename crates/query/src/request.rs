@@ -94,14 +94,14 @@ impl Arguments {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
         let request = arguments
             .next()
-            .ok_or("it is run by `piste query` and `piste export`")?;
-        let request = request.to_str().ok_or("its request is not UTF-8")?;
-        let request: Request = serde_json::from_str(request)
-            .map_err(|error| format!("its request is not that of this version: {error}"))?;
+            .ok_or("run it with `piste query` or `piste export --format parquet`")?;
+        let request = request.to_str().ok_or("its request is not valid UTF-8")?;
+        let request: Request =
+            serde_json::from_str(request).map_err(|error| format!("its request is not of this version: {error}"))?;
         if request.version != env!("CARGO_PKG_VERSION") {
             let (ours, theirs) = (env!("CARGO_PKG_VERSION"), request.version);
             return Err(format!(
-                "it is of version {ours}, and piste of version {theirs}; install both together"
+                "it has version {ours}, but piste has version {theirs}; install the same version of both"
             ));
         }
         let output = arguments.next().filter(|output| !output.is_empty()).map(PathBuf::from);

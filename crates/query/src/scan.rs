@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
+use piste_reason::reason;
 use piste_trace::progress::{Way, bytes_read};
 use piste_trace::{Finding, Findings, Kind, Span, Stream, StreamFile};
 
@@ -188,7 +189,7 @@ impl Reader {
                     file: index.path.clone(),
                     count: 1,
                     offset: 0,
-                    what: error.to_string(),
+                    what: reason(&error),
                 });
                 self.found.add(&findings);
                 None

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use piste_progress::{Progress, stdout_is_file};
+use piste_reason::reason;
 use piste_trace::Findings;
 use tokio::runtime::{Builder, Runtime};
 
@@ -61,7 +62,7 @@ pub(crate) fn query(
         None => {
             let mut statements = String::new();
             let read = io::stdin().read_to_string(&mut statements);
-            read.map_err(|error| Failure::Failed(format!("cannot read statements from stdin: {error}")))?;
+            read.map_err(|error| Failure::Failed(format!("cannot read statements from stdin: {}", reason(&error))))?;
             session.run_all(&statements, query.format, output)
         }
     };
@@ -85,7 +86,7 @@ impl Session {
         let runtime = Builder::new_multi_thread()
             .worker_threads(query.threads)
             .build()
-            .map_err(|error| Failure::Failed(format!("cannot start threads: {error}")))?;
+            .map_err(|error| Failure::Failed(format!("cannot start threads: {}", reason(&error))))?;
         let config = SessionConfig::new()
             .with_target_partitions(query.threads)
             .with_information_schema(true)
@@ -126,7 +127,7 @@ impl Session {
         }
         if output.is_some() && statements.len() > 1 {
             return Err(Failure::Usage(format!(
-                "a file has the rows of one statement; there are {}",
+                "--output writes the rows of one statement, but there are {} statements",
                 statements.len()
             )));
         }
@@ -183,7 +184,7 @@ impl Session {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         if let LogicalPlan::Ddl(DdlStatement::DropTable(_) | DdlStatement::DropCatalogSchema(_)) = &plan {
             return Err(Failure::Usage(
-                "a table of a trace cannot be dropped: a trace is only read".into(),
+                "cannot drop a table of a trace: traces are read-only".into(),
             ));
         }
         Ok(self.context.execute_logical_plan(plan).await?)

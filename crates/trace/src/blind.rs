@@ -156,7 +156,7 @@ impl Unrecorded<'_> {
             _ => return None,
         };
         let seconds = (end_ns - begin_ns) as f64 / 1e9;
-        let sentence = format!("of CPU {} the {which} {seconds:.3} s are not recorded", cpu?);
+        let sentence = format!("the {which} {seconds:.3} s of CPU {} are missing", cpu?);
         self.is_told().then_some(sentence)
     }
 }

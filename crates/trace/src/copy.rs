@@ -24,6 +24,7 @@ use crate::privacy;
 use crate::select::Selection;
 use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
+use piste_reason::reason;
 use stream::{Form, StreamCopy};
 
 const WINDOW_BYTES: usize = 1 << 20;
@@ -59,7 +60,7 @@ pub struct Copied {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A file that cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {}", path.display(), reason(.error))]
     Unreadable {
         /// It.
         path: PathBuf,
@@ -67,7 +68,7 @@ pub enum CopyError {
         error: io::Error,
     },
     /// A file or folder that cannot be written.
-    #[error("cannot write {}: {error}", path.display())]
+    #[error("cannot write {}: {}", path.display(), reason(.error))]
     Unwritable {
         /// It.
         path: PathBuf,
@@ -75,7 +76,7 @@ pub enum CopyError {
         error: io::Error,
     },
     /// An event that its format does not let stand anywhere else.
-    #[error("{}: the event at byte {offset} cannot be written without those before it: {why}", path.display())]
+    #[error("cannot write the event at byte {offset} of {} without the events before it: {why}", path.display())]
     Bound {
         /// The stream file.
         path: PathBuf,

@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use piste_reason::reason;
+
 use crate::finding::{Findings, Kind};
 use crate::folder::Trace;
 use crate::index::StreamIndex;
@@ -101,7 +103,7 @@ impl Piece {
         let mut stream = match Stream::open(&file, self.packets.clone(), WINDOW_BYTES) {
             Ok(stream) => stream,
             Err(error) => {
-                findings.about_file(Kind::UnreadableFile, &index.path, error.to_string());
+                findings.about_file(Kind::UnreadableFile, &index.path, reason(&error));
                 return counts;
             }
         };

@@ -9,6 +9,7 @@ use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::metadata::{self, MetadataError, Salvaged};
 use piste_ctf::read::plan::{Plan, PlanError};
 use piste_ctf::read::schema::{EnvironmentValue, Schema};
+use piste_reason::reason;
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::index::StreamIndex;
@@ -32,7 +33,7 @@ pub struct Trace {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A folder or file that cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {}", path.display(), reason(.error))]
     Unreadable {
         /// It.
         path: PathBuf,
@@ -40,13 +41,13 @@ pub enum OpenError {
         error: io::Error,
     },
     /// Neither a trace nor a folder with traces.
-    #[error("there is no trace in {}: a trace is a folder with a file `metadata`", path.display())]
+    #[error("there is no trace in {}; a trace is a folder that contains a file `metadata`", path.display())]
     NoTrace {
         /// The path.
         path: PathBuf,
     },
     /// Metadata that cannot be understood.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot read {}: {error}", path.display())]
     Metadata {
         /// The file.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub enum OpenError {
         error: MetadataError,
     },
     /// Metadata that contradicts itself.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot read {}: {error}", path.display())]
     Plan {
         /// The file.
         path: PathBuf,
@@ -115,7 +116,7 @@ pub fn folders(path: &Path, findings: &mut Findings) -> Result<Vec<PathBuf>, Ope
         });
     }
     for (folder, error) in search.unreadable {
-        findings.about_file(Kind::UnreadableFile, &folder, error.to_string());
+        findings.about_file(Kind::UnreadableFile, &folder, reason(&error));
     }
     Ok(search.found)
 }
@@ -173,7 +174,7 @@ impl Trace {
             Err(error) => return Err(OpenError::Unreadable { path, error }),
         };
         if file_bytes > METADATA_BYTES_MAX {
-            let what = format!("it has {file_bytes} bytes, of which the first {METADATA_BYTES_MAX} are read");
+            let what = format!("it has {file_bytes} bytes, of which only the first {METADATA_BYTES_MAX} are read");
             findings.about_file(Kind::DamagedMetadata, &path, what);
         }
         let Salvaged { schema, faults } = match metadata::salvage(&bytes) {

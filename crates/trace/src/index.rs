@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use piste_ctf::read::plan::Plan;
+use piste_reason::reason;
 
 use crate::finding::{Findings, Kind};
 use crate::progress;
@@ -104,7 +105,7 @@ pub(crate) fn load(
     for path in files {
         match state_of(&path) {
             Ok(state) => states.push((path, state)),
-            Err(error) => findings.about_file(Kind::UnreadableFile, &path, error.to_string()),
+            Err(error) => findings.about_file(Kind::UnreadableFile, &path, reason(&error)),
         }
     }
     let mut kept: HashMap<PathBuf, StreamIndex> = cache::load(folder, metadata, &states)
@@ -132,7 +133,7 @@ pub(crate) fn load(
                 has_news |= is_whole && index.packets.len() >= cache::PACKETS_MIN;
                 streams.push(index);
             }
-            Err(error) => findings.about_file(Kind::UnreadableFile, &path, error.to_string()),
+            Err(error) => findings.about_file(Kind::UnreadableFile, &path, reason(&error)),
         }
     }
     if has_news {
@@ -176,7 +177,7 @@ fn report(stream: &StreamIndex, findings: &mut Findings) {
             file: stream.path.clone(),
             count: stream.missing_packets,
             offset: stream.state.bytes,
-            what: format!("the file has lost {packets} that its index lists"),
+            what: format!("{packets} that the index lists are missing from the file"),
         });
     }
     for loss in &stream.losses {

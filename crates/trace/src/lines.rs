@@ -99,7 +99,7 @@ impl<'t> Lines<'t> {
             file: stream.index.path.clone(),
             count: 1,
             offset: stream.offset(event),
-            what: format!("an event cannot be shown: {fault}"),
+            what: format!("cannot show an event: {fault}"),
         };
         self.merge.findings.add(finding);
         false

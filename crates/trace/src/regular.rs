@@ -33,6 +33,6 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, u64)> {
 pub(crate) fn no_file() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "it is not a file but a folder, a pipe or a device",
+        "it is not a regular file, but a folder, a pipe or a device",
     )
 }

@@ -77,9 +77,7 @@ impl Repeated<'_> {
             .map(|other| other.folder.display().to_string())
             .collect();
         let others = others.join(" or ");
-        format!(
-            "{packets} in {others} as well, so that their events come more than once: read one of these traces alone"
-        )
+        format!("{packets} also in {others}, so their events are read more than once; read only one of these traces")
     }
 }
 

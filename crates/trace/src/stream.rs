@@ -10,6 +10,7 @@ use piste_ctf::read::packet::{Event, Next, PacketFault, Passed, StreamReader};
 use piste_ctf::read::plan::Plan;
 use piste_ctf::read::schema::Scope;
 use piste_ctf::read::walk::{Fault, Visitor};
+use piste_reason::reason;
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::index::{Packet, StreamIndex};
@@ -166,12 +167,12 @@ impl<'t> Stream<'t> {
                         self.find(
                             findings,
                             Kind::DamagedEvent,
-                            "an event goes on behind the end of the packet".into(),
+                            "an event extends beyond the end of the packet".into(),
                         );
                         self.packet = None;
                     }
                     Err(error) => {
-                        self.find(findings, Kind::UnreadableFile, error.to_string());
+                        self.find(findings, Kind::UnreadableFile, reason(&error));
                         return None;
                     }
                 },
@@ -180,11 +181,7 @@ impl<'t> Stream<'t> {
                         Fault::UnknownEvent(_) => Kind::UnknownEvent,
                         _ => Kind::DamagedEvent,
                     };
-                    self.find(
-                        findings,
-                        kind,
-                        format!("the rest of the packet cannot be read: {fault}"),
-                    );
+                    self.find(findings, kind, format!("cannot read the rest of the packet: {fault}"));
                     self.packet = None;
                 }
             }
@@ -259,7 +256,7 @@ impl<'t> Stream<'t> {
             self.base = 0;
             let wanted = usize::try_from(packet.bytes).map_or(self.window_bytes, |bytes| bytes.min(self.window_bytes));
             if let Err(error) = self.fill(wanted) {
-                self.find(findings, Kind::UnreadableFile, error.to_string());
+                self.find(findings, Kind::UnreadableFile, reason(&error));
                 return false;
             }
             let entered = loop {
@@ -291,7 +288,7 @@ impl<'t> Stream<'t> {
             self.find(
                 findings,
                 Kind::DamagedPacket,
-                "it has changed since it was looked at".into(),
+                "it has changed since it was indexed".into(),
             );
         }
         self.packet = None;
@@ -357,5 +354,5 @@ impl<'t> Stream<'t> {
 }
 
 fn earlier(ticks: u64, before: u64) -> String {
-    format!("an event at {ticks} cycles follows one at {before}")
+    format!("an event at {ticks} cycles follows an event at {before}")
 }

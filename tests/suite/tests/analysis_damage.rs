@@ -143,7 +143,7 @@ fn what_is_missing_is_said() {
                 ]
                 .concat(),
             );
-            assert!(periods.stderr.contains("there is no event of CPU"), "{periods}");
+            assert!(periods.stderr.contains("there are no events of CPU"), "{periods}");
             assert_eq!(periods.stdout.lines().count(), 1, "{periods}");
         }
         if matches!(damage, "no stream" | "no event") {
@@ -231,9 +231,9 @@ fn a_part_is_not_taken_for_all_that_happened() {
     let on_switches = "$name == \"sched_switch\" && next_prio > 0";
     for (name, options, note) in [
         ("by name", &["--event", "sched_*"][..], None),
-        ("by thread", &dd, Some("only what happened on some threads")),
+        ("by thread", &dd, Some("only events of some threads")),
         ("by CPU", &["--cpu", "0"], Some("only events of some CPUs")),
-        ("by field", &["--filter", on_switches], Some("only some events are in")),
+        ("by field", &["--filter", on_switches], Some("selected by a filter")),
     ] {
         let part = place.path(name);
         place.piste_succeeds(&[&["trim", text(&whole), "-o", text(&part)], options].concat());
@@ -272,7 +272,7 @@ fn filtered_switches_do_not_tell_who_has_a_cpu() {
     place.piste_succeeds(&record);
     let answered = place.piste(&["analyze", "health", text(&trace)]);
     answered.expect_success();
-    assert!(answered.stderr.contains("only some events are in"), "{answered}");
+    assert!(answered.stderr.contains("selected by a filter"), "{answered}");
     let health = analyze(&place, "health", text(&trace), &[]);
     let known = rows(&health, "cpus").iter().map(|cpu| number(&cpu["known_ns"]));
     assert_eq!(known.sum::<i64>(), 0);

@@ -81,8 +81,8 @@ fn check_rounds(place: &Workplace, trace: &Path) {
         assert_eq!(round, ended.to_string(), "{period}");
     }
     let told = log.len() as i64;
-    let begins = noted(&report, "begin before places") + noted(&report, "begin without");
-    let ends = noted(&report, "end behind places") + noted(&report, "end without");
+    let begins = noted(&report, "begin before a place") + noted(&report, "begin without");
+    let ends = noted(&report, "end after a place") + noted(&report, "end without");
     assert_eq!((told + begins, told + ends), (counts[BEGIN], counts[END]), "{report:#}");
     assert!(told > 0, "before the first loss, or behind the last, all is known");
     assert!(begins + ends > 0, "something was lost");

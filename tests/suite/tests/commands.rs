@@ -67,7 +67,7 @@ fn a_place_on_a_network_is_refused_and_no_folder_is_made() {
     ] {
         let finished = place.piste(arguments);
         finished.expect_status(2);
-        assert!(finished.stderr.contains("folders of this computer"), "{finished}");
+        assert!(finished.stderr.contains("it is a URL"), "{finished}");
     }
     assert!(!place.path("net:").exists());
 }
@@ -486,7 +486,7 @@ fn version_tells_of_the_command_and_of_pisted() {
     let version = place.piste_json(&["version"]);
     assert_eq!(version["pisted"], Value::Null, "{version:#}");
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    assert!(place.piste_succeeds(&["version"]).contains("pisted does not run"));
+    assert!(place.piste_succeeds(&["version"]).contains("pisted is not running"));
     place.start_pisted();
     let version = place.piste_json(&["version"]);
     assert_eq!(version["pisted"]["version"], version["version"], "{version:#}");
@@ -498,28 +498,28 @@ fn refusals_are_sentences_that_say_what_to_do() {
     let place = Workplace::new();
     assert_eq!(
         refusal(&place, &["status"]),
-        "no session is the current one; name one with -s (see `piste list`), or make one with `piste create`"
+        "there is no current session; choose one with -s (see `piste list`), or create one with `piste create`"
     );
     assert_eq!(
         refusal(&place, &["stop", "web"]),
-        "no session \"web\" (see `piste list`)"
+        "there is no session \"web\" (see `piste list`)"
     );
     create(&place, "web");
     assert_eq!(
         refusal(&place, &["start", "wbe"]),
-        "no session \"wbe\"; did you mean \"web\"?"
+        "there is no session \"wbe\"; did you mean \"web\"?"
     );
     assert_eq!(
         refusal(&place, &["create", "web"]),
-        "a session \"web\" exists already; choose another name or `piste destroy -s web`"
+        "a session \"web\" exists already; choose another name, or end it with `piste destroy -s web`"
     );
     assert_eq!(
         refusal(&place, &["start"]),
-        "session \"web\" has no enabled event; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"
+        "session \"web\" has no enabled events; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"
     );
     assert_eq!(
         refusal(&place, &["stop"]),
-        "session \"web\" is not recording; `piste start -s web`"
+        "session \"web\" is not recording; start it with `piste start -s web`"
     );
     place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
     assert_eq!(
@@ -539,7 +539,7 @@ fn refusals_are_sentences_that_say_what_to_do() {
     let size = refusal(&place, &["enable-channel", "-u", "odd", "--subbuf-size", "5000"]);
     assert!(size.contains("5000") && size.contains("a power of two"), "{size}");
     place.piste_succeeds(&["start"]);
-    assert_eq!(refusal(&place, &["start"]), "session \"web\" is recording already");
+    assert_eq!(refusal(&place, &["start"]), "session \"web\" is already recording");
     let not_snapshot = refusal(&place, &["snapshot", "record"]);
     assert!(not_snapshot.contains("piste create --snapshot"), "{not_snapshot}");
 }

@@ -49,7 +49,7 @@ fn a_disk_that_hangs_holds_up_its_session_alone() {
     wait_until("somebody is told that the disk hangs", || {
         status(&place, "held")["findings"]
             .to_string()
-            .contains("waiting for the trace's disk")
+            .contains("for the disk of the trace")
     });
     // Nobody else is held up: not who asks, not other sessions, not a pisted that takes over.
     let listed = place.piste_json(&["list"]);

@@ -115,7 +115,7 @@ fn a_greedy_program_gets_its_users_share() {
     let findings = status["findings"].to_string();
     for told in [
         format!("programs of user {GREEDY} brought"),
-        format!("programs of user {GREEDY} have as many ring sets as one user may ({SHARE})"),
+        format!("programs of user {GREEDY} have the maximum number of ring sets for one user ({SHARE})"),
     ] {
         assert!(findings.contains(&told), "{status:#}");
     }

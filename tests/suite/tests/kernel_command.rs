@@ -312,7 +312,7 @@ fn a_wrong_filter_is_refused_where_it_is_wrong() {
     let Some(place) = kernel::workplace() else { return };
     let _session = KernelSession::create(&place, &[]);
     for (pattern, filter, words) in [
-        ("sched_switch", "prev_prio < ", "a value is expected"),
+        ("sched_switch", "prev_prio < ", "expected a value"),
         ("sched_switch", "nonsense == 1", "nonsense"),
         ("sched_swich", "prev_prio < 10", "sched_switch"),
     ] {

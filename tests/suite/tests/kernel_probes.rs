@@ -266,26 +266,26 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
     let long = format!("work {}", "x".repeat(70));
     for (option, probe, words) in [
         ("--uprobe", here("wrok"), "has no function \"wrok\" (similar: work)"),
-        ("--uprobe", here("work+0x1000"), "is behind its end"),
+        ("--uprobe", here("work+0x1000"), "is beyond its end"),
         ("--uprobe", here("0x7fffffff"), "is not in its code"),
         (
             "--uprobe",
             here("work number=%rdi"),
             "the kernel calls this register %di",
         ),
-        ("--uprobe", here("work number=%di:int"), "there are u8 u16 u32 u64"),
+        ("--uprobe", here("work number=%di:int"), "use u8 u16 u32 u64"),
         ("--uprobe", here("work text=%di:string"), "+0(%di):string"),
-        ("--uprobe", here("work a=%di a=%si"), "two arguments of the name a"),
-        ("--uprobe", here("work $retval"), "known at returns only"),
+        ("--uprobe", here("work a=%di a=%si"), "two arguments have the name a"),
+        ("--uprobe", here("work $retval"), "available only at returns"),
         ("--uprobe", here("work number=+0(%di"), "a ) is missing"),
         ("--uprobe", here(&long), "63 are allowed"),
-        ("--uprobe", here("work number"), "begins with none of % $ @"),
-        ("--uprobe", program.display().to_string(), "write BINARY:SYMBOL"),
+        ("--uprobe", here("work number"), "does not begin with % $ @"),
+        ("--uprobe", program.display().to_string(), "form BINARY:SYMBOL"),
         ("--uprobe", "/no/such/program:work".into(), "there is no file"),
         (
             "--uprobe",
             "/proc/self/status:work".into(),
-            "is no ELF program or library",
+            "not an ELF program or library",
         ),
         (
             "--uretprobe",
@@ -293,7 +293,7 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
             "returns are probed at the beginning of a function",
         ),
         ("--usdt", here("shop:oder"), "(similar: shop:order)"),
-        ("--usdt", here("order"), "write BINARY:PROVIDER:NAME"),
+        ("--usdt", here("order"), "form BINARY:PROVIDER:NAME"),
         ("--kprobe", "no_such_function_of_this_kernel".into(), of_kernel),
         (
             "--kretprobe",

@@ -212,7 +212,10 @@ fn nothing_to_read_is_a_failure_and_nobody_who_reads_is_none() {
     fs::create_dir(place.path("empty")).expect("a folder is made");
     let empty = view(&place, "UTC", &["empty"]);
     assert_eq!(empty.status, 1, "{empty}");
-    assert!(empty.stderr.contains("a folder with a file `metadata`"), "{empty}");
+    assert!(
+        empty.stderr.contains("a folder that contains a file `metadata`"),
+        "{empty}"
+    );
 
     let recording = record(&place, &["--block", "forever"], "20000");
     let trace = recording.trace();

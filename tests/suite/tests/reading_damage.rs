@@ -231,7 +231,7 @@ fn packets_that_a_file_has_lost_are_known_from_its_index() {
     recorded.restore(&whole[..starts[2]]);
     let view = recorded.place.piste(&["view", recorded.trace.to_str().expect("UTF-8")]);
     let sentence = format!(
-        "the file has lost the last {} packets that its index lists, at byte",
+        "the last {} packets that the index lists are missing from the file, at byte",
         starts.len() - 2
     );
     assert!(view.stderr.contains(&sentence), "{}", view.stderr);

@@ -234,7 +234,7 @@ fn nothing_that_is_there_is_written_over() {
     let folder = text(trace.path());
     let refused = place.piste(&["trim", folder, "-o", folder]);
     assert_eq!(refused.status, 1, "{refused}");
-    assert!(refused.stderr.contains("is no empty folder"), "{refused}");
+    assert!(refused.stderr.contains("is not an empty folder"), "{refused}");
     let missing = place.piste(&["trim", "/nonexistent", "-o", "new"]);
     assert_eq!(missing.status, 1, "{missing}");
     assert!(!place.path("new").exists());

@@ -88,7 +88,7 @@ fn selections_mean_the_same_by_option_and_by_filter() {
     assert_eq!(wrong.status, 2, "{wrong}");
     assert_eq!(
         wrong.stderr,
-        "piste: the filter is wrong: one `=` compares nothing; write `==`\n  number = 3\n         ^\n"
+        "piste: the filter is invalid: `=` is not a comparison; write `==`\n  number = 3\n         ^\n"
     );
 }
 
@@ -229,7 +229,7 @@ fn a_session_is_followed_until_it_stops() {
     let missing = place.piste(&["view", "--follow", "web"]);
     assert_eq!(missing.status, 1, "{missing}");
     assert!(
-        missing.stderr.contains("neither a trace nor a session web"),
+        missing.stderr.contains("there is no trace and no session web"),
         "{missing}"
     );
 }
@@ -342,7 +342,7 @@ fn info_says_what_a_trace_is() {
     let none = place.piste(&["info", folder, "-e", "count:tock"]);
     assert_eq!(
         none.expect_success().stderr,
-        "piste: no event matches count:tock; near are count:tick\n"
+        "piste: no event matches count:tock; similar: count:tick\n"
     );
 }
 

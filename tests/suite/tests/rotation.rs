@@ -202,7 +202,7 @@ fn session_that_cannot_be_rotated_says_why_and_goes_on() {
     ]);
     refused("keeps its events in memory");
     place.piste_succeeds(&["create", "web", "-o", output.to_str().expect("UTF-8")]);
-    refused("has recorded nothing yet");
+    refused("has not recorded anything yet");
     place.piste_succeeds(&["enable-event", "-u", "shop:order"]);
     place.piste_succeeds(&["start"]);
     let mut puppet = place.start(place.program("puppet.c"), &[]);
@@ -277,7 +277,7 @@ fn whoever_follows_a_trace_goes_on_while_pisted_is_gone() {
     let rest = follower.finish();
     rest.expect_success();
     assert_eq!(rest.stdout, "", "{rest}");
-    assert_eq!(rest.stderr.matches("pisted cannot be reached").count(), 1, "{rest}");
+    assert_eq!(rest.stderr.matches("cannot reach pisted").count(), 1, "{rest}");
 }
 
 #[test]
@@ -318,13 +318,13 @@ fn whoever_waits_is_told_what_for_and_may_leave() {
         send(consumer, Signal::CONT);
         assert_eq!(left.status, 130, "{left}");
         assert!(left.stderr.contains(&format!("waiting for {what}: 1 s")), "{left}");
-        assert!(left.stderr.contains("pisted goes on"), "{left}");
+        assert!(left.stderr.contains("pisted continues"), "{left}");
     };
     told("rotate", "the chunk to be written");
     wait_until("the chunk is in its place", || {
         number(&place.piste_json(&["status"]), "chunks") == 1
     });
-    told("destroy", "the consumer to write what is left");
+    told("destroy", "the rest of the trace to be written");
     wait_until("the session is gone", || {
         place.piste_json(&["list"])["sessions"] == Value::Array(Vec::new())
     });

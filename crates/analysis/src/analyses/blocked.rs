@@ -13,7 +13,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static BLOCKED: Description = Description {
     name: "blocked",
-    about: "what threads waited for, in which system call, and who ended their waits",
+    about: "what threads waited for, in which system calls, and who ended their waits",
     needs: &[SWITCHES, WAKEUPS, super::CALLS, super::INTERRUPTS],
     begin: |options| {
         Box::new(Blocked {
@@ -117,7 +117,7 @@ impl Analysis for Blocked {
         }
         let mut notes = Vec::new();
         if self.asleep > 0 {
-            notes.push(format!("{} more threads waited all the time", self.asleep));
+            notes.push(format!("{} more threads waited the whole time", self.asleep));
         }
         Report {
             tables: vec![causes, waits],

@@ -12,7 +12,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static CPUTOP: Description = Description {
     name: "cputop",
-    about: "who had the CPUs, and how busy they were",
+    about: "which threads ran on the CPUs, and how busy the CPUs were",
     needs: &[SWITCHES],
     begin: |options| {
         Box::new(CpuTop {

@@ -21,7 +21,7 @@ pub(super) const FUTEXES: Need = Need {
         "syscall_entry_futex_time64",
         "sys_futex",
     ],
-    what: "system calls about futexes",
+    what: "futex system calls",
     option: "--preset sched,syscalls",
     is_essential: true,
 };

@@ -10,7 +10,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static HEALTH: Description = Description {
     name: "health",
-    about: "how much the trace tells: losses, time that is known, kinds of events that are missing",
+    about: "how complete the trace is: losses, time for which the running thread is known, missing kinds of events",
     needs: &[
         Need {
             is_essential: false,
@@ -53,7 +53,7 @@ impl Analysis for Health {
             column("unknown_ns", "UNKNOWN", Unit::Nanoseconds),
             column("contradictions", "CONTRADICTIONS", Unit::Count),
         ];
-        let mut cpus = Table::new("cpus", "How long it is known who had a CPU", &columns);
+        let mut cpus = Table::new("cpus", "How long the running thread is known", &columns);
         for cpu in system.cpus() {
             let known_ns = self.known_ns.get(&cpu).copied().unwrap_or(0);
             cpus.row([
@@ -85,7 +85,7 @@ impl Analysis for Health {
         let mut notes = Vec::new();
         if left > 0 {
             notes.push(format!(
-                "{left} more places where events are missing; --limit shows more"
+                "{left} more places where events are missing are not shown; show more with --limit"
             ));
         }
         Report {

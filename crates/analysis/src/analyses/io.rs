@@ -66,7 +66,7 @@ pub(super) fn unfinished(count: u64) -> Vec<String> {
     match count {
         0 => Vec::new(),
         count => vec![format!(
-            "{count} requests to devices have no end in the trace: it is in an interrupt, on whatever thread; `piste record -a --preset io` records it, except on threads of pisted"
+            "{count} requests to devices have no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted"
         )],
     }
 }

@@ -13,14 +13,14 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 
 pub(super) static STATS: Description = Description {
     name: "iolatencystats",
-    about: "how long opening, reading, writing and syncing took, and requests to devices",
+    about: "how long system calls that open, read, write or sync took, and requests to devices",
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, statistics)),
 };
 
 pub(super) static FREQUENCIES: Description = Description {
     name: "iolatencyfreq",
-    about: "how many calls and requests to devices took how long",
+    about: "the distribution of the durations of such system calls and requests",
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, frequencies)),
 };
@@ -130,7 +130,7 @@ fn statistics(latency: &Latency, system: &System) -> Vec<Table> {
     }
     let others = [
         column("queue_mean_ns", "MEAN QUEUE", Unit::Nanoseconds),
-        column("queue_max_ns", "MOST QUEUE", Unit::Nanoseconds),
+        column("queue_max_ns", "MAX QUEUE", Unit::Nanoseconds),
         column("bytes", "BYTES", Unit::Bytes),
     ];
     let columns = [&[DEVICE, OPERATION], &TIMES[..], &others[..]].concat();
@@ -150,7 +150,7 @@ fn statistics(latency: &Latency, system: &System) -> Vec<Table> {
 
 fn frequencies(latency: &Latency, system: &System) -> Vec<Table> {
     let columns = [OPERATION, FROM, UNTIL, COUNT.with_bar()];
-    let mut calls = Table::new("calls", "System calls by their durations", &columns);
+    let mut calls = Table::new("calls", "System calls by duration", &columns);
     for (operation, own) in &latency.calls {
         for (from, until, count) in own.times.octaves() {
             let operation = operation.text().into();
@@ -158,7 +158,7 @@ fn frequencies(latency: &Latency, system: &System) -> Vec<Table> {
         }
     }
     let columns = [DEVICE, OPERATION, FROM, UNTIL, COUNT.with_bar()];
-    let mut devices = Table::new("devices", "Requests to devices by their durations", &columns);
+    let mut devices = Table::new("devices", "Requests to devices by duration", &columns);
     for ((device, operation), own) in &latency.devices {
         for (from, until, count) in own.times.octaves() {
             devices.row([

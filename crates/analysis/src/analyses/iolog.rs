@@ -9,7 +9,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOLOG: Description = Description {
     name: "iolog",
-    about: "every call that opens, reads, writes or syncs, and every request to a device",
+    about: "every system call that opens, reads, writes or syncs, and every request to a device",
     needs: super::io::NEEDS,
     begin: |options| {
         Box::new(Log {
@@ -94,7 +94,7 @@ impl Analysis for Log {
         let mut notes = Vec::from_iter(super::torn_calls(system, &self.options.who));
         if left > 0 {
             notes.push(format!(
-                "{left} more are not shown; --limit, --min and --begin choose which are"
+                "{left} more are not shown; choose others with --limit, --min and --begin"
             ));
         }
         Report {

@@ -14,7 +14,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOTOP: Description = Description {
     name: "iotop",
-    about: "who read and wrote most: processes by system calls and at devices, files, devices",
+    about: "what was read and written most: by processes (in system calls and at devices), by file, by device",
     needs: super::io::NEEDS,
     begin: |options| {
         Box::new(IoTop {

@@ -17,7 +17,7 @@ const NEEDS: &[Need] = &[Need {
 
 pub(super) static STATS: Description = Description {
     name: "irqstats",
-    about: "interrupts: how often, how long, and how late soft ones were",
+    about: "interrupts: how many, how long they took, and how late soft interrupts were",
     needs: NEEDS,
     begin: |options| {
         Box::new(Stats {
@@ -29,7 +29,7 @@ pub(super) static STATS: Description = Description {
 
 pub(super) static FREQUENCIES: Description = Description {
     name: "irqfreq",
-    about: "how many interrupts were how long",
+    about: "the distribution of the durations of interrupts",
     needs: NEEDS,
     begin: |options| {
         Box::new(Frequencies {
@@ -88,7 +88,7 @@ fn torn(system: &System, options: &Options) -> Option<String> {
     match cpus.map(|cpu| system.torn_interrupts_on(cpu)).sum::<u64>() {
         0 => None,
         torn => Some(format!(
-            "{torn} interrupts are not counted, of which only the begin or the end is known: events are missing, see `piste stats`"
+            "{torn} interrupts are not counted, because events are missing and only their begin or their end is known (see `piste stats`)"
         )),
     }
 }
@@ -134,7 +134,7 @@ impl Analysis for Stats {
             MEDIAN,
             P99,
             column("late_mean_ns", "MEAN LATE", Unit::Nanoseconds),
-            column("late_max_ns", "MOST LATE", Unit::Nanoseconds),
+            column("late_max_ns", "MAX LATE", Unit::Nanoseconds),
             column("cpus", "CPUS", Unit::Text),
         ];
         let mut table = Table::new("interrupts", "Interrupts", &columns);
@@ -185,7 +185,7 @@ impl Analysis for Frequencies {
             super::UNTIL,
             COUNT.with_bar(),
         ];
-        let mut table = Table::new("frequencies", "Interrupts by their durations", &columns);
+        let mut table = Table::new("frequencies", "Interrupts by duration", &columns);
         for (interrupt, own) in &self.by_interrupt {
             for (from, until, count) in own.octaves() {
                 let name = named(system, *interrupt).into();
@@ -240,7 +240,7 @@ impl Analysis for Log {
         let mut notes = Vec::from_iter(torn(system, &self.options));
         if left > 0 {
             notes.push(format!(
-                "{left} more interrupts are not shown; --limit, --min and --begin choose which are"
+                "{left} more interrupts are not shown; choose others with --limit, --min and --begin"
             ));
         }
         Report {

@@ -9,7 +9,7 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 
 pub(super) static MEMTOP: Description = Description {
     name: "memtop",
-    about: "who was given pages of memory and gave them back, and page faults",
+    about: "pages of memory allocated and freed, and page faults, by thread",
     needs: &[
         Need {
             any_of: &[
@@ -35,7 +35,7 @@ pub(super) static MEMTOP: Description = Description {
             is_essential: false,
         },
         Need {
-            what: "interrupts; what they do is counted with the threads that they interrupt",
+            what: "interrupts (what they do is counted with the threads that they interrupt)",
             ..super::INTERRUPTS
         },
     ],

@@ -59,19 +59,19 @@ pub(crate) const LOG_LIMIT: usize = 1000;
 
 pub(crate) const SWITCHES: Need = Need {
     any_of: &["sched_switch"],
-    what: "who ran",
+    what: "scheduler switches (which thread ran when)",
     option: "--preset sched",
     is_essential: true,
 };
 pub(crate) const WAKEUPS: Need = Need {
     any_of: &["sched_wakeup", "sched_waking"],
-    what: "who was woken, and waited for a CPU from then on",
+    what: "wake-ups, and the waits for a CPU that follow them",
     option: "--preset sched",
     is_essential: false,
 };
 pub(crate) const CALLS: Need = Need {
     any_of: &["syscall_entry_*", "sys_*", "compat_syscall_entry_*"],
-    what: "system calls, and by them time in user and kernel mode",
+    what: "system calls, and from them the time in user and kernel mode",
     option: "--preset syscalls",
     is_essential: false,
 };
@@ -122,7 +122,7 @@ fn torn_calls(system: &System, who: &Who) -> Option<String> {
     match meant.map(|(_, thread)| thread.torn_calls()).sum::<u64>() {
         0 => None,
         torn => Some(format!(
-            "{torn} system calls are not counted, of which only the begin or the end is known: events are missing, see `piste stats`"
+            "{torn} system calls are not counted, because events are missing and only their begin or their end is known (see `piste stats`)"
         )),
     }
 }

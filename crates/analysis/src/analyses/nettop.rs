@@ -21,7 +21,7 @@ const PACKETS: &[&str] = &[
 
 pub(super) static NETTOP: Description = Description {
     name: "nettop",
-    about: "packets and bytes in and out, by interface, and by process as far as sockets tell",
+    about: "packets and bytes received and sent, by interface, and by process as far as its sockets show",
     needs: &[
         Need {
             any_of: &[
@@ -33,7 +33,7 @@ pub(super) static NETTOP: Description = Description {
                 "sys_*",
                 "compat_syscall_entry_*",
             ],
-            what: "packets or calls on sockets",
+            what: "packets or system calls on sockets",
             option: "-a --preset net,io",
             is_essential: true,
         },
@@ -50,7 +50,7 @@ pub(super) static NETTOP: Description = Description {
             is_essential: false,
         },
         Need {
-            what: "interrupts; packets that they send are counted with the threads that they interrupt",
+            what: "interrupts (packets that they send are counted with the threads that they interrupt)",
             ..super::INTERRUPTS
         },
     ],
@@ -172,8 +172,8 @@ impl Analysis for NetTop {
         let limit = self.options.limit.unwrap_or(LIMIT);
         let is_queued = |own: &OfInterface| own.outgoing.queued.0 > 0;
         let is_uncut = !self.tells_sent && self.interfaces.values().any(is_queued);
-        let note = "packets out are counted as they were put into queues (net_dev_queue), before they are cut into what a device can send: \
-                    net_dev_xmit tells those, which `piste record -a --preset net` gets";
+        let note = "outgoing packets are counted when they were queued (net_dev_queue), before they are split into what a device can send; \
+                    `piste record -a --preset net` records those (net_dev_xmit)";
         Report {
             tables: vec![self.of_interfaces(system, limit), self.of_processes(system, limit)],
             notes: Vec::from_iter(is_uncut.then(|| note.to_owned())),
@@ -218,9 +218,9 @@ impl NetTop {
             column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
             column("sent_calls", "SENDING CALLS", Unit::Count),
             column("packets", "PACKETS QUEUED", Unit::Count),
-            column("packet_bytes", "BYTES OF PACKETS", Unit::Bytes),
+            column("packet_bytes", "PACKET BYTES", Unit::Bytes),
         ];
-        let mut table = Table::new("processes", "Processes, by their sockets", &columns);
+        let mut table = Table::new("processes", "Processes, by sockets", &columns);
         let mut by_process: BTreeMap<ProcessId, (Traffic, (u64, u64))> = BTreeMap::new();
         for ((process, id), traffic) in &self.calls {
             if kind(system, *id) == FileKind::Socket {

@@ -19,7 +19,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static PRIORITY_INVERSION: Description = Description {
     name: "priority-inversion",
-    about: "urgent threads that waited for less urgent ones, which others kept from running",
+    about: "urgent threads that waited for locks of less urgent threads, which other threads kept from running",
     needs: &[
         super::futex::FUTEXES,
         Need {
@@ -298,7 +298,7 @@ impl Analysis for Inversions {
             column("begin_ns", "BEGIN", Unit::Moment),
             column("end_ns", "END", Unit::Moment),
             column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
-            column("wait_ns", "OF A WAIT OF", Unit::Nanoseconds),
+            column("wait_ns", "WHOLE WAIT", Unit::Nanoseconds),
             column("victim_tid", "VICTIM", Unit::Id),
             column("victim_comm", "NAME", Unit::Text),
             column("victim_priority", "PRIO", Unit::Id),
@@ -332,7 +332,7 @@ impl Analysis for Inversions {
         }
         let undecided = self.undecided.values().map(Vec::len).sum::<usize>();
         let note = format!(
-            "{undecided} more waits are not shown: whether they were for locks is not known, as who waited gave nothing back to others"
+            "{undecided} more waits are not shown: it is unknown whether they were for locks, because the waiting thread released nothing to others"
         );
         Report {
             tables: vec![table],

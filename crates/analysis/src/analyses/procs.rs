@@ -11,10 +11,10 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static PROCS: Description = Description {
     name: "procs",
-    about: "which processes began, became other programs, and ended, as a tree",
+    about: "which processes started, executed other programs, and ended, as a tree",
     needs: &[Need {
         any_of: &["sched_process_fork", "sched_process_exec", "sched_process_exit"],
-        what: "processes that begin and end",
+        what: "starts and ends of processes",
         option: "--preset sched",
         is_essential: true,
     }],
@@ -80,7 +80,7 @@ impl Analysis for Procs {
             COMM.as_tree("depth"),
             column("program", "PROGRAM", Unit::Text),
         ];
-        let mut table = Table::new("processes", "Processes that changed", &columns);
+        let mut table = Table::new("processes", "Processes that started, executed or ended", &columns);
         let mut children: BTreeMap<ThreadId, BTreeSet<ThreadId>> = BTreeMap::new();
         let mut roots = BTreeSet::new();
         let is_process = |id: &&ThreadId| system.thread(**id).leads();
@@ -119,7 +119,7 @@ impl Analysis for Procs {
         let mut notes = Vec::new();
         if left > 0 {
             notes.push(format!(
-                "{left} more processes are not shown; --limit and --begin choose which are"
+                "{left} more processes are not shown; choose others with --limit and --begin"
             ));
         }
         Report {

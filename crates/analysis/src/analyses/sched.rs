@@ -22,14 +22,14 @@ const NEEDS: &[Need] = &[
 
 pub(super) static STATS: Description = Description {
     name: "schedstats",
-    about: "how long threads that were woken or began waited for a CPU, by thread",
+    about: "how long threads waited for a CPU after they were woken or started, by thread",
     needs: NEEDS,
     begin: |options| Box::new(Stats::new(options)),
 };
 
 pub(super) static FREQUENCIES: Description = Description {
     name: "schedfreq",
-    about: "how many waits for a CPU were how long",
+    about: "the distribution of the waits for a CPU",
     needs: NEEDS,
     begin: |options| {
         Box::new(Frequencies {
@@ -265,7 +265,7 @@ impl Analysis for Log {
         let mut notes = Vec::new();
         if left > 0 && self.order == Order::Time {
             notes.push(format!(
-                "{left} more waits are not shown; --limit, --min and --begin choose which are"
+                "{left} more waits are not shown; choose others with --limit, --min and --begin"
             ));
         }
         Report {

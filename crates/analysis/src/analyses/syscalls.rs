@@ -12,7 +12,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static SYSCALLSTATS: Description = Description {
     name: "syscallstats",
-    about: "system calls: how often, how long, how many failed",
+    about: "system calls: how many, how long they took, how many failed",
     needs: &[Need {
         is_essential: true,
         ..CALLS
@@ -67,7 +67,7 @@ impl Analysis for SyscallStats {
         all.sort_by("total_ns");
         let mut each = Table::new(
             "processes",
-            "System calls of each process",
+            "System calls by process",
             &[PID, COMM, syscall, COUNT, failed, TOTAL.with_bar(), MIN, MEAN, MAX],
         );
         let mut of_processes: Vec<_> = self.by_process.iter().collect();

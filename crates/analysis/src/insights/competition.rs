@@ -95,7 +95,7 @@ impl Detector for Competition {
                     kind: "busy thread",
                     level: Level::Information,
                     what: format!(
-                        "{} had a CPU nearly all the time: it is no faster than one CPU",
+                        "{} ran on a CPU nearly all the time: one CPU limits its speed",
                         named(system, id)
                     ),
                     span_ns: told_ns,
@@ -117,7 +117,7 @@ impl Detector for Competition {
                     kind: "no CPU",
                     level: Level::Notable,
                     what: format!(
-                        "{} waited for a CPU longer than it had one",
+                        "{} waited for a CPU longer than it ran on one",
                         process_named(system, process)
                     ),
                     span_ns: told_ns,
@@ -128,7 +128,7 @@ impl Detector for Competition {
                             Value::Number(own.waited_ns),
                         ),
                         (
-                            column("on_cpu_ns", "had one", Unit::Nanoseconds),
+                            column("on_cpu_ns", "ran", Unit::Nanoseconds),
                             Value::Number(own.had_ns),
                         ),
                         (BEHIND, self.behind_whom(system, process)),

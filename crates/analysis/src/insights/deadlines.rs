@@ -71,7 +71,7 @@ impl Detector for Deadlines {
                 kind: "late wake-ups",
                 level: Level::Notable,
                 what: format!(
-                    "threads that were woken waited for a CPU, {} longest",
+                    "threads waited for a CPU after they were woken, {} the longest",
                     named(system, latest)
                 ),
                 span_ns: self.late.span_ns,

@@ -73,7 +73,7 @@ impl Detector for Faults {
                 kind: "fault storm",
                 level: Level::Notable,
                 what: format!(
-                    "{} touched new memory all the time: what it frees and takes again could be kept",
+                    "{} kept touching new memory: it may free memory and allocate it again instead of keeping it",
                     process_named(system, *process)
                 ),
                 span_ns: own.span_ns,

@@ -53,7 +53,7 @@ impl Detector for Interrupts {
             kind: "long interrupt",
             level: Level::Notable,
             what: format!(
-                "{} kept a CPU for long, longest on CPU {cpu}",
+                "{} occupied a CPU for a long time, the longest on CPU {cpu}",
                 named(system, *interrupt)
             ),
             span_ns: long.span_ns,
@@ -83,7 +83,7 @@ impl Detector for Interrupts {
             .map(|(cpu, own)| Insight {
                 kind: "interrupt load",
                 level: Level::Notable,
-                what: format!("interrupts took much of CPU {cpu}"),
+                what: format!("interrupts took a large part of the time of CPU {cpu}"),
                 span_ns: own.span_ns,
                 cost_ns: own.times.total_ns,
                 evidence: vec![

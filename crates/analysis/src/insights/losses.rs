@@ -25,7 +25,8 @@ impl Detector for Losses {
         vec![Insight {
             kind: "losses",
             level: Level::Serious,
-            what: "events are missing: what threads did there is unknown, and what is told here may be more".to_owned(),
+            what: "events are missing: what threads did there is unknown, and the numbers here may be too low"
+                .to_owned(),
             span_ns: gaps.span_ns,
             cost_ns: gaps.times.total_ns,
             evidence: gaps.evidence(),

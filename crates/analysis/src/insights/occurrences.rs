@@ -5,7 +5,7 @@ use crate::measure::Times;
 use crate::report::{Column, Unit, Value, column};
 
 pub(super) const COUNT: Column = column("count", "time", Unit::Count);
-pub(super) const TOTAL: Column = column("total_ns", "in all", Unit::Nanoseconds);
+pub(super) const TOTAL: Column = column("total_ns", "in total", Unit::Nanoseconds);
 pub(super) const LONGEST: Column = column("longest_ns", "longest", Unit::Nanoseconds);
 
 #[derive(Clone, Copy, Debug, Default)]

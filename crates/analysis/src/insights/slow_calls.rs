@@ -139,7 +139,7 @@ impl Detector for SlowCalls {
                 kind: "slow call",
                 level: Level::Notable,
                 what: format!(
-                    "{} took unusually long, longest for {}",
+                    "{} took unusually long, the longest for {}",
                     system.names.text(*name),
                     named(system, slowest)
                 ),

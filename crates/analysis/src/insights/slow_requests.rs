@@ -59,7 +59,10 @@ impl Detector for SlowRequests {
             found.push(Insight {
                 kind: "slow request",
                 level: Level::Notable,
-                what: format!("{} took unusually long for requests", system.device_name(*device)),
+                what: format!(
+                    "{} took unusually long to complete requests",
+                    system.device_name(*device)
+                ),
                 span_ns: own.slow.span_ns,
                 cost_ns: own.slow.times.total_ns,
                 evidence,

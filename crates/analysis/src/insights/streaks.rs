@@ -102,7 +102,7 @@ impl Detector for Streaks {
         let told = self.found.iter().map(|(cpu, own)| Insight {
             kind: "interrupts in a row",
             level: Level::Notable,
-            what: format!("interrupts came one after another, and kept CPU {cpu} from all threads"),
+            what: format!("interrupts followed each other and kept all threads off CPU {cpu}"),
             span_ns: own.span_ns,
             cost_ns: own.times.total_ns,
             evidence: own.evidence(),

@@ -102,9 +102,9 @@ impl Detector for Uninterruptible {
         found
             .map(|((process, cause), waits)| {
                 let what = match cause {
-                    Cause::Io => "a disk or the like",
-                    Cause::Thread => "another thread in the kernel, which mostly had a lock",
-                    _ => "something in the kernel that no signal ends",
+                    Cause::Io => "a disk or a similar device",
+                    Cause::Thread => "another thread in the kernel, in most cases for a lock",
+                    _ => "something in the kernel, in a wait that no signal ends",
                 };
                 let times = &waits.all.times;
                 let calls = waits.calls(system);

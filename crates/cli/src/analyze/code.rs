@@ -45,14 +45,16 @@ impl Resolver {
             unknown.sort_unstable();
             unknown.dedup();
             notes.push(format!(
-                "no names are known of code in files that are gone or have changed: {}",
+                "functions in these files have no names, because the files are gone or have changed: {}",
                 unknown.join(", ")
             ));
         }
         if self.wants_kernel && !self.is_of_this_boot {
-            notes.push("no names are known of the kernel's code: the trace is of another boot or computer".to_owned());
+            notes.push(
+                "the kernel's functions have no names: the trace is from another boot or another machine".to_owned(),
+            );
         } else if self.wants_kernel && self.kernel.as_ref().is_none_or(KernelSymbols::is_empty) {
-            notes.push("no names are known of the kernel's code: only root may see where it lies".to_owned());
+            notes.push("the kernel's functions have no names: only root may read their addresses".to_owned());
         }
         notes
     }

@@ -52,7 +52,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let subject = Subject::find(name)?;
     if arguments.paths.is_empty() {
         return Err(Failure::with_status(
-            format!("which trace? write: piste analyze {name} TRACE"),
+            format!("no trace is given; write `piste analyze {name} TRACE`"),
             USAGE,
         ));
     }
@@ -122,7 +122,7 @@ impl Subject {
         known.map(|known| Subject::Kernel(known)).ok_or_else(|| {
             let near = nearest(name, all().map(|(known, _)| known), 3);
             let hint = match near.is_empty() {
-                true => "see `piste analyze`".to_owned(),
+                true => "`piste analyze` lists all".to_owned(),
                 false => format!("did you mean {}?", near.join(", ")),
             };
             Failure::with_status(format!("there is no analysis {name:?}; {hint}"), USAGE)
@@ -169,7 +169,7 @@ impl Subject {
     ) -> Result<Vec<String>, Failure> {
         match self {
             Subject::Programs(description) => programs::folded(description, question, table, findings),
-            _ => Err(Failure::with_status("--folded is for flame", USAGE)),
+            _ => Err(Failure::with_status("--folded works only with flame", USAGE)),
         }
     }
 }
@@ -239,7 +239,7 @@ fn choose(report: &mut Report, wanted: &str) -> Result<(), Failure> {
     if !names.contains(&wanted) {
         let names = names.join(", ");
         return Err(Failure::with_status(
-            format!("there is no table {wanted:?}; there are {names}"),
+            format!("there is no table {wanted:?}; the tables are {names}"),
             USAGE,
         ));
     }

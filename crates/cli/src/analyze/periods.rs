@@ -18,7 +18,8 @@ use crate::arguments::filter;
 use crate::failure::{Failure, USAGE};
 
 pub(super) const NAME: &str = "periods";
-pub(super) const ABOUT: &str = "how long it was from events that you choose to others (--begin-event, --end-event)";
+pub(super) const ABOUT: &str =
+    "the time from one event to another, both of which you choose (--begin-event, --end-event)";
 
 /// Between the texts of a key: no text has it.
 const BETWEEN: u8 = 0;

@@ -42,7 +42,7 @@ pub(super) fn folded(
         (None, []) => return Ok(outcome.report.notes),
         (None, several) => {
             let several = several.join(", ");
-            let sentence = format!("--folded prints one of {several}; choose with --table");
+            let sentence = format!("--folded prints only one of {several}; choose one with --table");
             return Err(Failure::with_status(sentence, USAGE));
         }
     };
@@ -51,14 +51,14 @@ pub(super) fn folded(
         .iter()
         .find(|(name, _)| *name == wanted)
         .map(|(_, paths)| paths);
-    let sentence = || format!("there are no call paths {wanted:?}; there are {}", names.join(", "));
+    let sentence = || format!("there are no call paths {wanted:?}; use one of {}", names.join(", "));
     let paths = paths.ok_or_else(|| Failure::with_status(sentence(), USAGE))?;
     let mut stdout = BufWriter::new(io::stdout().lock());
     let cut = paths.folded(|path, own| writeln!(stdout, "{path} {own}"))?;
     stdout.flush()?;
     if cut > 0 {
         outcome.report.notes.push(format!(
-            "{cut} paths are deeper than {FOLDED_DEPTH} functions: their costs are told where they are that deep"
+            "{cut} call paths are deeper than {FOLDED_DEPTH} functions; their costs are added to the function at that depth"
         ));
     }
     Ok(outcome.report.notes)
@@ -76,7 +76,7 @@ pub(crate) fn outcome(
     let (traces, span) = (*traces, *span);
     if !options.who.cgroups.is_empty() {
         let sentence = format!(
-            "{} knows nothing of control groups: --cgroup is for others",
+            "{} does not know control groups; use it without --cgroup",
             description.name
         );
         return Err(Failure::with_status(sentence, USAGE));

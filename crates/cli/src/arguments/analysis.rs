@@ -11,13 +11,14 @@ use super::reading::ProgressOption;
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
 use crate::moment;
 
-/// Show what stands out in a trace: losses, long interrupts and waits, throttling, convoys, busy threads
+/// Show what stands out in a trace, such as losses and long waits
 ///
-/// The most important first, each with its numbers, its time, and the command that looks closer.
+/// Looks for losses, long interrupts and waits, throttling, lock convoys, busy threads and more. Lists the most important first, each with
+/// its numbers, its time, and the command that looks closer.
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 when no trace can be read, or none is of a kernel."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 if no kernel trace can be read."))]
 pub(crate) struct Insights {
-    /// Folders with traces of one machine, at any depth
+    /// Folders that contain traces of one machine, at any depth
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -26,24 +27,24 @@ pub(crate) struct Insights {
     pub(crate) progress: ProgressOption,
 }
 
-/// Answer a question about a trace: where the time went, who waited for what
+/// Answer a question about a trace, such as where the time went
 ///
-/// Without a name, all analyses are listed.
+/// Without NAME, lists all analyses.
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 when no trace can be read, or it lacks the events that the analysis needs."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 if no trace can be read or the events that the analysis needs are missing."))]
 pub(crate) struct Analyze {
-    /// Name of the analysis
+    /// Name of the analysis; `piste analyze` lists the names
     pub(crate) name: Option<String>,
-    /// Folders with traces of one machine, at any depth
+    /// Folders that contain traces of one machine, at any depth
     #[arg(value_name = "TRACE", requires = "name", value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Print the tables as CSV, with an empty line between two
+    /// Print the tables as CSV, separated by empty lines
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// For flame: print call paths as lines `a;b;c COST`, which speedscope and flamegraph.pl read
+    /// For flame: print call paths as lines `a;b;c COST`, for speedscope and flamegraph.pl
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) folded: bool,
-    /// Only this table
+    /// Print only this table
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
@@ -54,37 +55,38 @@ pub(crate) struct Analyze {
     pub(crate) cgroups: CgroupOption,
     #[command(flatten)]
     pub(crate) periods: PeriodsOptions,
-    /// Only so many rows of a table
+    /// Print at most COUNT rows of each table
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
-    /// Only calls, waits and interrupts that took this long or longer: 100us
+    /// Limit to calls, waits and interrupts that took at least TIME: 100us
     #[arg(long = "min", value_name = "TIME", value_parser = moment::parse_length)]
     pub(crate) min_ns: Option<i64>,
-    /// Only those that took this long or less
+    /// Limit to calls, waits and interrupts that took at most TIME
     #[arg(long = "max", value_name = "TIME", value_parser = moment::parse_length)]
     pub(crate) max_ns: Option<i64>,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }
 
-/// Show what is different between two traces: for one analysis, or what changed most over all
+/// Show the differences between two traces
 ///
-/// Rows are matched by name: of threads, system calls, CPUs. Times come first, then counts, each with the largest changes first.
+/// With NAME, compares the results of one analysis; without it, shows what changed most in all analyses. Rows are matched by the names of
+/// threads, system calls and CPUs. Times come first, then counts, each with the largest changes first.
 #[derive(Args)]
-#[command(after_help = "Exit status: 0; 1 when a trace cannot be read, or lacks the events that the analysis needs.")]
+#[command(after_help = "Exit status: 0, or 1 if a trace cannot be read or lacks the events that the analysis needs.")]
 pub(crate) struct Diff {
-    /// Folder with the trace before
+    /// Folder that contains the trace from before the change
     #[arg(value_name = "BEFORE", value_hint = ValueHint::DirPath)]
     pub(crate) before: PathBuf,
-    /// Folder with the trace after
+    /// Folder that contains the trace from after the change
     #[arg(value_name = "AFTER", value_hint = ValueHint::DirPath)]
     pub(crate) after: PathBuf,
     /// Name of the analysis [default: all]
     pub(crate) name: Option<String>,
-    /// Print the changes as CSV
+    /// Print the differences as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// Only this table
+    /// Print only this table
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
@@ -93,13 +95,13 @@ pub(crate) struct Diff {
     pub(crate) cgroups: CgroupOption,
     #[command(flatten)]
     pub(crate) periods: PeriodsOptions,
-    /// Only so many changes of times, and as many of counts
+    /// Print at most COUNT changes of times, and as many of counts
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
-    /// Sums for each second of a trace, also when both are of commands
+    /// Compare sums per second of trace, even if both traces are of commands
     #[arg(long, conflicts_with = "as_is")]
     pub(crate) per_second: bool,
-    /// Sums as they are, also when the traces are of the whole system for some time
+    /// Compare sums as they are, even if the traces are of the whole system for some time
     #[arg(long)]
     pub(crate) as_is: bool,
     #[command(flatten)]
@@ -109,16 +111,16 @@ pub(crate) struct Diff {
 /// What `periods` is about.
 #[derive(Args)]
 pub(crate) struct PeriodsOptions {
-    /// For periods: events that fulfil EXPR begin one: 'name == "shop:begin"' (see docs/reference/filter.md)
+    /// For periods: events that fulfil EXPR begin a period: 'name == "shop:begin"' (see docs/reference/filter.md)
     #[arg(long, value_name = "EXPR", requires = "end_event")]
     pub(crate) begin_event: Option<String>,
-    /// For periods: events that fulfil EXPR end one
+    /// For periods: events that fulfil EXPR end a period
     #[arg(long, value_name = "EXPR", requires = "begin_event")]
     pub(crate) end_event: Option<String>,
-    /// For periods: fields that are the same at both ends, written as in filters
+    /// For periods: match begin and end by these fields, written as in filters
     #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "$tid", value_parser = Column::parse)]
     pub(crate) by: Vec<Column>,
-    /// For periods: fields of the first event, whose values are told apart
+    /// For periods: group by the values of these fields of the begin event
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) capture: Vec<Column>,
 }
@@ -126,7 +128,7 @@ pub(crate) struct PeriodsOptions {
 /// Which the state dump of a trace has.
 #[derive(Args)]
 pub(crate) struct CgroupOption {
-    /// Only processes of such control groups and of those below: '/system.slice/*'.
+    /// Limit to processes in matching control groups and in those below: '/system.slice/*'
     #[arg(long = "cgroup", value_name = "PATTERN", value_delimiter = ',')]
     cgroups: Vec<String>,
 }

@@ -9,7 +9,9 @@ use crate::arguments::SessionOption;
 use crate::call_stack::{self, AddressRange, StackChoice};
 use piste_names::nearest;
 
-/// Record the events that match, in programs of now and later, or in the kernel
+/// Record matching events of programs, or of the kernel
+///
+/// Events of programs are recorded in all programs, including those that start later.
 #[derive(Args)]
 #[command(
     override_usage = "piste enable-event [OPTIONS] [-u] PATTERN...\n       piste enable-event [OPTIONS] -k PATTERN...\n       \
@@ -17,7 +19,8 @@ use piste_names::nearest;
     after_help = "\
 Examples:
   piste enable-event 'shop:*' -x 'shop:debug_*' --level info
-  piste enable-event -k sched_switch --filter 'prev_prio < 100' --callstack kernel,user:16
+  piste enable-event -k sched_switch --filter 'prev_prio < 100'
+  piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --syscall 'open*,read,write'
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
   piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
@@ -27,26 +30,26 @@ pub(crate) struct EnableEvent {
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Names of events, `provider:event`, of tracepoints with -k; `*` stands for any text
+    /// Names of events, `provider:event`, or with -k of tracepoints; `*` matches any text
     #[arg(
         value_name = "PATTERN",
         value_delimiter = ',',
         required_unless_present_any = ["all", "syscalls", "uprobe", "uretprobe", "usdt", "kprobe", "kretprobe"]
     )]
     pub(crate) patterns: Vec<String>,
-    /// All events
+    /// Record all events
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel that records them [default: default, made if missing]
+    /// Channel to record the events in [default: default, created if missing]
     #[arg(short, long)]
     pub(crate) channel: Option<String>,
-    /// Leave out the events that match
+    /// Exclude matching events
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Only events at least as grave: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
+    /// Record only events at least as severe as LEVEL: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
     #[arg(long, alias = "loglevel", value_parser = parse_level, conflicts_with = "kernel")]
     pub(crate) level: Option<Level>,
-    /// Only events of exactly this level
+    /// Record only events of exactly this level
     #[arg(long, alias = "loglevel-only", value_name = "LEVEL", value_parser = parse_level, conflicts_with_all = ["level", "kernel"])]
     pub(crate) level_only: Option<Level>,
     #[command(flatten)]
@@ -57,42 +60,42 @@ pub(crate) struct EnableEvent {
 #[derive(Args)]
 #[command(next_help_heading = "Kernel options")]
 pub(crate) struct KernelEventOptions {
-    /// System calls by name: open*,read
+    /// Record system calls with matching names, at their entry and exit: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
     pub(crate) syscalls: Vec<String>,
-    /// A place in a program or library, and what to record there: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) uprobe: Vec<String>,
-    /// The returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
+    /// Probe the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) uretprobe: Vec<String>,
-    /// A probe that the authors of a program left in it: BINARY:PROVIDER:NAME
+    /// Record a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME
     #[arg(long, value_name = "PROBE", requires = "kernel")]
     pub(crate) usdt: Vec<String>,
-    /// A place in the kernel, and what to record there: SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Probe a place in the kernel, and record these arguments: SYMBOL[+OFFSET][ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) kprobe: Vec<String>,
-    /// The returns from a function of the kernel: SYMBOL[ ARGUMENT]...
+    /// Probe the returns from a function of the kernel: SYMBOL[ ARGUMENT]...
     #[arg(long, value_name = "PLACE", requires = "kernel")]
     pub(crate) kretprobe: Vec<String>,
-    /// Name of the probe's event in the trace [default: made of its place]
+    /// Name the probe's event in the trace [default: derived from its place]
     #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "usdt"])]
     pub(crate) name: Option<String>,
-    /// Only events whose fields, as the kernel names them, fulfil EXPR: 'prev_prio < 100 && next_comm ~ "k*"'
+    /// Record only events whose fields, by the kernel's names, fulfil EXPR: 'prev_prio < 100 && next_comm ~ "k*"'
     #[arg(long, value_name = "EXPR", requires = "kernel")]
     pub(crate) filter: Option<String>,
-    /// Only these fields, as the trace names them
+    /// Record only these fields, by their names in the trace
     #[arg(long, value_name = "FIELD", value_delimiter = ',', requires = "kernel")]
     pub(crate) fields: Vec<String>,
-    /// Record who called: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    /// Record the call stack: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
     pub(crate) callstack: Option<StackChoice>,
-    /// Only calls from the addresses A to before B
+    /// Record only stack frames from address A up to, but not including, B
     #[arg(long, value_name = "A-B", value_parser = call_stack::parse_range, requires = "callstack")]
     pub(crate) callstack_range: Option<AddressRange>,
 }
 
-/// Stop recording the events of a rule
+/// Disable a rule that enable-event added
 #[derive(Args)]
 #[command(override_usage = "piste disable-event [OPTIONS] [-u | -k] PATTERN...")]
 pub(crate) struct DisableEvent {
@@ -100,13 +103,13 @@ pub(crate) struct DisableEvent {
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Patterns as they were enabled; of a probe, the name of its event
+    /// Patterns as they were enabled; for a probe, the name of its event
     #[arg(value_name = "PATTERN", required_unless_present = "all", value_delimiter = ',')]
     pub(crate) patterns: Vec<String>,
-    /// All rules of the channel
+    /// Disable all rules of the channel
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// The channel [default: default]
+    /// Channel of the rule [default: default]
     #[arg(short, long)]
     pub(crate) channel: Option<String>,
 }
@@ -114,10 +117,10 @@ pub(crate) struct DisableEvent {
 /// `-u` or `-k`, which are understood before, after and between names.
 #[derive(Args)]
 pub(crate) struct DomainFlags {
-    /// User space events (the default)
+    /// Events of programs (the default)
     #[arg(short = 'u', long = "userspace", action = ArgAction::Count, conflicts_with = "kernel")]
     _userspace: u8,
-    /// The kernel's events
+    /// Events of the kernel
     #[arg(short, long, action = ArgAction::Count)]
     kernel: u8,
 }
@@ -136,8 +139,11 @@ fn parse_level(name: &str) -> Result<Level, String> {
     Level::from_name(name).ok_or_else(|| {
         let names = LEVELS.iter().map(|(_, name)| *name);
         match nearest(name, names.clone(), 1).first() {
-            Some(near) => format!("no such level; did you mean {near:?}?"),
-            None => format!("no such level; there are {}", names.collect::<Vec<_>>().join(", ")),
+            Some(near) => format!("there is no such level; did you mean {near:?}?"),
+            None => format!(
+                "there is no such level; use one of {}",
+                names.collect::<Vec<_>>().join(", ")
+            ),
         }
     })
 }

@@ -9,36 +9,36 @@ use clap::{ArgAction, Args, ValueHint};
 use super::selection::{SelectionOptions, TIMES_HELP};
 use crate::ids::parse_thread_count;
 
-/// Count the events of traces, by their names, streams and processes, and what is lost
+/// Count events by name, stream and process, and count losses
 ///
-/// What is lost is counted for the whole trace, whichever events are chosen.
+/// Losses are always those of the whole trace, whichever events you select.
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 when no trace can be read; 2 for wrong arguments."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong."))]
 pub(crate) struct Stats {
-    /// Folders with traces, at any depth
+    /// Folders that contain traces, at any depth
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,
-    /// Count for each process as well; takes longer
+    /// Also count by process; takes longer
     #[arg(long)]
     pub(crate) processes: bool,
-    /// How many threads count, when all events are counted and no processes [default: one for each CPU]
+    /// Count on N threads, if all events are counted and not by process [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = parse_thread_count)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }
 
-/// Show what traces are: tracer, host, clocks, times, streams, events with their fields
+/// Describe traces: tracer, host, clocks, times, streams, events
 ///
-/// Exit status: 0, or 1 when no trace can be read.
+/// Exit status: 0, or 1 if no trace can be read.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// Folders with traces, at any depth
+    /// Folders that contain traces, at any depth
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// The events that match with all their fields, instead of the streams; `*` stands for any text
+    /// Show matching events with all their fields, instead of the streams; `*` matches any text
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) struct Info {
 /// Of commands that may take long.
 #[derive(Args)]
 pub(crate) struct ProgressOption {
-    /// Show no progress bar, also on a terminal
+    /// Do not show a progress bar, even on a terminal
     #[arg(long = "no-progress", action = ArgAction::SetFalse)]
     pub(crate) wanted: bool,
 }

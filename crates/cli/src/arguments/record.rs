@@ -15,21 +15,21 @@ use crate::preset::{self, Preset};
 use crate::quantity::parse_duration;
 use crate::tracked::TrackedOptions;
 
-/// Record a command and everything it starts, with what the kernel does for it
+/// Record a command, running processes or the whole system
 ///
-/// Runs CMD with the input, output and error of this command, and exits with CMD's status. Only CMD and what it starts is
-/// recorded: their own events, and the kernel's. Without CMD, -a records the whole system and -p processes that run already,
-/// until -d is over or Ctrl-C. The summary goes to stderr.
+/// Runs CMD with the stdin, stdout and stderr of this command, and exits with CMD's status. Records only CMD and everything it starts: their
+/// own events, and what the kernel does for them. Without CMD, -a records the whole system and -p records processes that are already
+/// running, until the time of -d is over or you press Ctrl-C. The summary goes to stderr.
 #[derive(Args)]
 #[command(
     override_usage = "piste record [OPTIONS] [--] CMD [ARG]...\n       piste record [OPTIONS] -a | -p PID",
     after_help = "\
-Exit status: CMD's own (0 without CMD), or
-  128 + N  signal N killed CMD
-  127      CMD is not found
-  126      CMD cannot be executed
-  125      piste failed
-  90       CMD succeeded and something was lost, with --fail-on-loss
+Exit status: CMD's (0 without CMD), or
+  128 + N  if signal N killed CMD
+  127      if CMD was not found
+  126      if CMD cannot be executed
+  125      if piste failed
+  90       with --fail-on-loss, if CMD succeeded and something was lost
 
 Examples:
   piste record -- ./shop
@@ -39,46 +39,46 @@ Examples:
   piste record -a -d 10s"
 )]
 pub(crate) struct Record {
-    /// Folder for the trace: a new or empty one [default: ./piste-YYYYmmdd-HHMMSS]
+    /// Write the trace to DIR, which must be new or empty [default: ./piste-YYYYmmdd-HHMMSS]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// Record the programs' events that match, `*` stands for any text [default: all]
+    /// Record matching events of programs; `*` matches any text [default: all]
     #[arg(short = 'u', long = "userspace", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) patterns: Vec<String>,
-    /// Leave out the programs' events that match
+    /// Exclude matching events of programs
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Load a helper into CMD, for programs without events of their own: libc, libc-callers, pthread, dl, functions
+    /// Load a helper into CMD, for programs that have no events of their own: libc, libc-callers, pthread, dl, functions
     #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
     pub(crate) preload: Vec<String>,
-    /// Record no events of programs, only the kernel's
+    /// Record only the kernel, no events of programs
     #[arg(long, conflicts_with_all = ["patterns", "excluded", "preload", "no_kernel"])]
     pub(crate) no_user: bool,
     /// Record the whole system, not only CMD and what it starts
     #[arg(short, long)]
     pub(crate) all_system: bool,
-    /// Stop recording after so long: 500ms, 10s, 2min. CMD goes on to its end
+    /// Stop recording after TIME: 500ms, 10s, 2min; CMD runs to its end
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel for processes that run already, and what they start; ends when the last of them does
+    /// Record the kernel for running processes and what they start, until the last of the processes ends
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
-    /// Keep the newest events in memory, and write them as a snapshot: when SIGUSR1 is sent to piste, at the exit of CMD
+    /// Keep the newest events in memory, and write them as a snapshot at these times
     #[arg(long, value_name = "WHEN", value_delimiter = ',', ignore_case = true)]
     pub(crate) snapshot_on: Vec<SnapshotOn>,
     /// Write the summary to FILE as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
-    /// Say more in the summary
+    /// Print a more detailed summary
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Exit with status 90 if CMD succeeded and any event or packet was lost
+    /// Exit with status 90 if CMD succeeded but an event or packet was lost, or a program was not recorded
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
-    /// Whether to say at the end what stands out in the kernel's part of the trace (see `piste insights`)
+    /// Print at the end what stands out in the kernel's part of a trace of at most 64 MiB (see `piste insights`)
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) insights: Tell,
-    /// The command and its arguments
+    /// Command to record, with its arguments
     #[arg(value_name = "CMD", required_unless_present_any = ["all_system", "pids"], trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
@@ -93,16 +93,16 @@ pub(crate) struct Record {
 pub(crate) struct KernelOptions {
     #[command(flatten)]
     pub(crate) tracepoints: FilteredPatterns,
-    /// Record the system calls whose name matches: open*,read
+    /// Record system calls with matching names: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) syscalls: Vec<String>,
     /// Record a set of kernel events [default, without -k and --syscall: sched,syscalls,irq]
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
     pub(crate) presets: Vec<&'static Preset>,
-    /// Record who called at the tracepoints of -k: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    /// Record the call stack with the events of -k: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
     pub(crate) callstack: Option<StackChoice>,
-    /// Record nothing of the kernel
+    /// Do not record the kernel
     #[arg(long, conflicts_with_all = ["kernel", "filter", "syscalls", "presets", "pids"])]
     pub(crate) no_kernel: bool,
     #[command(flatten)]
@@ -117,17 +117,17 @@ pub(crate) enum SnapshotOn {
     /// When SIGUSR1 is sent to piste
     #[value(name = "SIGUSR1", alias = "usr1")]
     Signal,
-    /// When CMD has ended, or the recording without CMD ends
+    /// When CMD has ended; without CMD, when the recording ends
     Exit,
 }
 
 /// When to say what stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tell {
-    /// On a terminal
+    /// Only on a terminal
     Auto,
-    /// Also elsewhere; of traces of more than 64 MiB, nothing is ever said
+    /// Also to files and pipes
     Always,
-    /// Not at all
+    /// Never
     Never,
 }

@@ -14,16 +14,16 @@ use crate::moment::{self, Moment};
 use crate::screen::{printable, tell_sentence};
 
 /// How the times of `--begin` and `--end` are written.
-pub(crate) const TIMES_HELP: &str = "Times: 09:41:07.5, '2026-11-22 09:41:07', nanoseconds since 1970; +1.5s from the trace's begin, -200ms from its end.";
+pub(crate) const TIMES_HELP: &str = "TIME is a time of day (09:41:07.5), a date and time ('2026-11-22 09:41:07'), nanoseconds since 1970, or relative to the trace: +1.5s after its start, -200ms before its end.";
 
 #[derive(Args)]
 pub(crate) struct SelectionOptions {
     #[command(flatten)]
     pub(crate) range: RangeOptions,
-    /// Only events that match; `*` stands for any text
+    /// Limit to events with matching names; `*` matches any text
     #[arg(short, long = "event", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
-    /// Only events that fulfil an expression: 'ret < 0 && filename =~ "/etc/*"' (see docs/reference/filter.md)
+    /// Limit to events that fulfil EXPR: 'ret < 0 && filename =~ "/etc/*"' (see docs/reference/filter.md)
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
     #[command(flatten)]
@@ -33,10 +33,10 @@ pub(crate) struct SelectionOptions {
 /// A part of time.
 #[derive(Args)]
 pub(crate) struct RangeOptions {
-    /// Only this time or later
+    /// Ignore everything before TIME
     #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_hyphen_values = true)]
     begin: Option<Moment>,
-    /// Only this time or earlier
+    /// Ignore everything after TIME
     #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_hyphen_values = true)]
     end: Option<Moment>,
 }
@@ -44,16 +44,16 @@ pub(crate) struct RangeOptions {
 /// Threads and CPUs.
 #[derive(Args)]
 pub(crate) struct WhoseOptions {
-    /// Only these processes
+    /// Limit to these processes
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) pids: Vec<i64>,
-    /// Only these threads
+    /// Limit to these threads
     #[arg(long = "tid", value_name = "TID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) tids: Vec<i64>,
-    /// Only threads with such names; `*` stands for any text
+    /// Limit to threads with matching names; `*` matches any text
     #[arg(long = "comm", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) comms: Vec<String>,
-    /// Only these CPUs
+    /// Limit to these CPUs
     #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',', value_parser = parse_id::<u64>)]
     pub(crate) cpus: Vec<u64>,
 }
@@ -93,14 +93,14 @@ impl RangeOptions {
             let Some(moment) = moment else { return Ok(otherwise) };
             moment.ns(Span::of(traces), &zone).ok_or_else(|| {
                 Failure::new(format!(
-                    "{option} means no time here: the trace does not say when it begins and ends, or there is no such time"
+                    "{option} cannot be used: the trace does not say when it begins and ends, or there is no such time"
                 ))
             })
         };
         let begin_ns = ns("--begin", self.begin, i64::MIN)?;
         let end_ns = ns("--end", self.end, i64::MAX)?;
         if begin_ns > end_ns {
-            return Err(Failure::with_status("--begin is later than --end", USAGE));
+            return Err(Failure::with_status("--begin is later than --end; swap them", USAGE));
         }
         Ok(Span { begin_ns, end_ns })
     }
@@ -118,7 +118,7 @@ pub(crate) fn filter(text: &str) -> Result<Filter, Failure> {
     Filter::parse(text).map_err(|error| {
         let place = pointed_at(text, error.position as i64);
         Failure::with_status(
-            format!("the filter is wrong: {}\n{place}", printable(&error.reason)),
+            format!("the filter is invalid: {}\n{place}", printable(&error.reason)),
             USAGE,
         )
     })

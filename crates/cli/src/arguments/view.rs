@@ -9,21 +9,21 @@ use piste_trace::rows::Column;
 use super::reading::ProgressOption;
 use super::selection::{SelectionOptions, TIMES_HELP};
 
-/// Show the events of traces as text, JSON or CSV, in the order of their times
+/// Show the events of traces in time order, as text, JSON or CSV
 ///
-/// Reads traces of any tracer that writes CTF 1.8 or CTF 2. What is lost or damaged is said on stderr at the end.
+/// Reads traces of any tracer that writes CTF 1.8 or CTF 2. Reports losses and damage on stderr at the end.
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 when no trace can be read; 2 for wrong arguments."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong; 130 if Ctrl-C ended --follow."))]
 pub(crate) struct View {
-    /// Folders with traces, at any depth; with --follow, also the name of a session
+    /// Folders that contain traces, at any depth; with --follow, also the name of a session
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,
-    /// Only so many events
+    /// Show only the first COUNT events
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub(crate) count: Option<u64>,
-    /// How events are written; --json is the same as ndjson
+    /// Write events in this format; --json is the same as ndjson
     #[arg(
         long,
         value_enum,
@@ -32,19 +32,19 @@ pub(crate) struct View {
         conflicts_with = "json"
     )]
     pub(crate) format: ViewFormat,
-    /// Only these fields of each event, written as in filters: `ret,inner.x,$ctx.vtid,$pid`
+    /// Show only these fields of each event, written as in filters: `ret,inner.x,$ctx.vtid,$pid`
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) fields: Vec<Column>,
-    /// How times are shown, also several: `date,utc`
+    /// Show times in this form; may be combined: `date,utc`
     #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     pub(crate) clock: Vec<Clock>,
-    /// Go on as the trace grows, until its session stops, or Ctrl-C
+    /// Continue as the trace grows, until its session stops or you press Ctrl-C
     #[arg(long, conflicts_with = "end")]
     pub(crate) follow: bool,
-    /// Whether text is coloured
+    /// Colour the text
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Write to the terminal, not to a pager
+    /// Write directly to the terminal, not to a pager
     #[arg(long)]
     pub(crate) no_pager: bool,
     #[command(flatten)]
@@ -53,36 +53,36 @@ pub(crate) struct View {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ViewFormat {
-    /// Lines as babeltrace2's
+    /// Lines like those of babeltrace2
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Ndjson,
-    /// A row an event, a column for each field that events have
+    /// One row per event, with a column for each field that events have
     Csv,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
-    /// The time of day; as long as nothing else is said
+    /// Time of day (the default)
     Time,
-    /// Day and time of day
+    /// Date and time of day
     Date,
     /// Seconds since 1970, or since the clock's origin
     Seconds,
     /// The clock's own count
     Cycles,
-    /// In UTC, not in the local time zone
+    /// UTC instead of local time
     Utc,
-    /// Without what passed since the event before
+    /// Without the time since the previous event
     NoDelta,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set
+    /// Only on a terminal, and only if `NO_COLOR` is not set
     Auto,
     /// Also in files and pipes
     Always,
-    /// Not at all
+    /// Never
     Never,
 }

@@ -8,16 +8,16 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::reading::ProgressOption;
 use super::selection::{SelectionOptions, TIMES_HELP};
 
-/// Write a part of a trace as a smaller trace
+/// Write part of a trace as a smaller trace
 ///
-/// Of the events, those that `piste view` shows with the same options; losses keep their places.
+/// Writes the events that `piste view` shows with the same options. Losses keep their places.
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 when the trace cannot be read or written; 130 when Ctrl-C ended it, and nothing is written."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Trim {
-    /// Folder with traces, at any depth
+    /// Folder that contains traces, at any depth
     #[arg(value_name = "TRACE", value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
-    /// Folder for the new trace: a new or empty one
+    /// Write the new trace to DIR, which must be new or empty
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -26,17 +26,17 @@ pub(crate) struct Trim {
     pub(crate) progress: ProgressOption,
 }
 
-/// Write traces in a form that other tools read
+/// Write traces in a format that other tools read
 #[derive(Args)]
-#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 when the trace cannot be read or written; 130 when Ctrl-C ended it, and nothing is written."))]
+#[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Export {
-    /// Folders with traces, at any depth
+    /// Folders that contain traces, at any depth
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// What to write
+    /// Format to write
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Format,
-    /// File for it, which is replaced, or `-` for stdout; a new or empty folder for ctf1, ctf2 and parquet
+    /// Write to this file, replacing it, or `-` for stdout; for ctf1, ctf2 and parquet, to this new or empty folder
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -48,16 +48,16 @@ pub(crate) struct Export {
 /// What is written.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A trace of Perfetto, for ui.perfetto.dev and its trace processor
+    /// Perfetto trace, for ui.perfetto.dev and the trace processor
     Perfetto,
-    /// Trace events in JSON, for chrome://tracing, Perfetto and Speedscope
+    /// Chrome trace events in JSON, for chrome://tracing, Perfetto and Speedscope
     Chrome,
     /// One JSON document with every event and its fields
     Json,
-    /// A trace in CTF 1.8
+    /// CTF 1.8 trace
     Ctf1,
-    /// A trace in CTF 2
+    /// CTF 2 trace
     Ctf2,
-    /// A folder of Parquet files, which DuckDB, pyarrow and Spark read as one table
+    /// Folder of Parquet files, which DuckDB, pyarrow and Spark read as one table
     Parquet,
 }

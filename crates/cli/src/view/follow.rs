@@ -125,7 +125,7 @@ impl Source {
                     session: Some(session.id),
                 }),
                 None => Err(Failure::new(format!(
-                    "there is neither a trace nor a session {} (see `piste list --sessions`)",
+                    "there is no trace and no session {} (see `piste list --sessions`)",
                     printable(&name)
                 ))),
             };
@@ -184,7 +184,7 @@ impl Pisted {
             Err(error) => {
                 if !self.is_told_lost {
                     tell_sentence(&format!(
-                        "pisted cannot be reached, and whether the session goes on is unknown; its trace is followed: {error}"
+                        "cannot reach pisted: {error}; following the trace without knowing whether its session goes on"
                     ));
                     self.is_told_lost = true;
                 }

@@ -70,12 +70,12 @@ fn a_held_command_has_its_status_as_ever() {
         (
             "/no/such/command",
             127,
-            "piste: command \"/no/such/command\" not found\n",
+            "piste: cannot find the command \"/no/such/command\"\n",
         ),
         (
             "/etc/passwd",
             126,
-            "piste: cannot execute \"/etc/passwd\": Permission denied\n",
+            "piste: cannot execute \"/etc/passwd\": permission denied\n",
         ),
     ] {
         let scene = Scene::with_kernel();
@@ -134,7 +134,7 @@ fn where_the_kernel_is_out_of_reach_the_programs_are_recorded_and_one_line_says_
     assert_eq!(output.status.code(), Some(3));
     assert!(
         said(&output).starts_with(
-            "piste: the kernel cannot be traced: you are not root; become root; the programs are recorded without it\n\
+            "piste: the kernel cannot be traced: you are not root; become root; recording only the programs\n\
              piste: 100 events"
         ),
         "{}",
@@ -158,7 +158,7 @@ fn what_a_preset_has_and_the_kernel_has_not_is_left_out_and_what_was_named_is_an
     scene.script.lack_event("irq:tasklet_*");
     let output = scene.run(&["--preset", "irq", "--verbose"], "exit 0");
     succeeded(&output);
-    assert!(said(&output).contains("this kernel has no irq:tasklet_* (preset irq)"));
+    assert!(said(&output).contains("this kernel has no event irq:tasklet_* (preset irq)"));
     let asked = scene.script.asked();
     let last = asked.iter().rfind(|asked| asked.starts_with("kernel events")).unwrap();
     assert!(!last.contains("tasklet") && last.contains("irq:softirq_*"), "{last}");
@@ -181,7 +181,7 @@ fn a_wrong_filter_is_shown_with_the_place() {
     assert_eq!(output.status.code(), Some(125));
     assert_eq!(
         said(&output),
-        "piste: the filter is wrong: no such field\n  1 == x\n       ^\n"
+        "piste: the filter is invalid: no such field\n  1 == x\n       ^\n"
     );
 }
 
@@ -216,7 +216,7 @@ fn without_a_time_ctrl_c_ends_the_recording() {
     send(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     succeeded(&output);
-    assert!(said(&output).starts_with("piste: recording; Ctrl-C ends it\npiste: 100 events"));
+    assert!(said(&output).starts_with("piste: recording; press Ctrl-C to stop\npiste: 100 events"));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_refusal_is_a_sentence_and_the_command_does_not_run() {
     scene.script.refuse_patterns();
     let output = scene.run(&["-u", "a:b:c"], "touch ran");
     assert_eq!(output.status.code(), Some(125));
-    assert!(said(&output).starts_with(r#"piste: pattern "a:b:c" is wrong at byte 4: a name has one colon"#));
+    assert!(said(&output).starts_with(r#"piste: pattern "a:b:c" is invalid at byte 4: a name has one colon"#));
     assert_eq!(scene.script.asked().last().unwrap(), "destroy");
     assert!(!scene.path("ran").exists());
 }
@@ -160,7 +160,7 @@ fn an_end_that_fails_is_told_and_the_trace_is_kept() {
         let output = scene.run(&[], script);
         assert_eq!(output.status.code(), Some(status));
         assert!(
-            said(&output).contains("the end of the recording failed"),
+            said(&output).contains("cannot complete the recording"),
             "{}",
             said(&output)
         );
@@ -262,7 +262,7 @@ fn a_trace_that_takes_long_to_write_can_be_left_to_pisted() {
     child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!(
         told,
-        "piste: pisted is writing the rest of the trace; once more, and it goes on alone\n"
+        "piste: pisted is writing the rest of the trace; interrupt again to leave it to pisted\n"
     );
     assert_eq!(status.code(), Some(130));
     assert!(scene.path("trace").exists());

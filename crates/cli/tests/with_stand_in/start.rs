@@ -78,7 +78,7 @@ fn what_pisted_said_last_is_why_it_did_not_start() {
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         format!(
-            "piste: could not start pisted ({}): no memory for the rings\n",
+            "piste: cannot start pisted ({}): no memory for the rings\n",
             scene.programs.path().join("pisted").display()
         )
     );
@@ -93,6 +93,6 @@ fn nothing_to_start_is_told_with_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "piste: could not start pisted (pisted): it is neither beside this program nor in PATH; install it, or add it to PATH\n"
+        "piste: cannot start pisted (pisted): it is neither beside this program nor in PATH; install it, or add its folder to PATH\n"
     );
 }

@@ -17,7 +17,7 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The packet ends inside its header.
-    #[error("the packet has {bytes} bytes, fewer than the {HEADER_BYTES} of its header")]
+    #[error("the packet has {bytes} bytes, fewer than the {HEADER_BYTES} bytes of its header")]
     NoHeader {
         /// Bytes of the packet.
         bytes: u32,
@@ -29,7 +29,7 @@ pub enum Wrong {
         id: u32,
     },
     /// The record goes on behind the end of the content.
-    #[error("the record takes at least {needed_bytes} bytes, {left_bytes} are left")]
+    #[error("the record needs at least {needed_bytes} bytes, but only {left_bytes} are left")]
     Cut {
         /// Bytes that the record takes at least, as far as it could be read.
         needed_bytes: u64,
@@ -37,21 +37,21 @@ pub enum Wrong {
         left_bytes: u32,
     },
     /// A string has no zero byte up to the end of the content.
-    #[error("a string of the record has no end in the {left_bytes} bytes that are left")]
+    #[error("a string of the record does not end within the {left_bytes} bytes that are left")]
     EndlessString {
         /// Bytes from the start of the record to the end of the content.
         left_bytes: u32,
     },
     /// A time in the future.
-    #[error("its time is {ticks}, later than {limit_ticks}, when the packet was taken")]
+    #[error("its time is {ticks}, later than {limit_ticks}, when the packet was read")]
     TooLate {
         /// The time; of a compact record the earliest that it can mean.
         ticks: u64,
         /// The latest time allowed.
         limit_ticks: u64,
     },
-    /// A time before that of what precedes it.
-    #[error("its time is {ticks}, before {previous_ticks}, the time of what precedes it")]
+    /// A time before that of the record before it.
+    #[error("its time is {ticks}, before {previous_ticks}, the time of the record before it")]
     BackInTime {
         /// The time.
         ticks: u64,

@@ -55,10 +55,10 @@ pub enum PacketFault {
     #[error("its header does not fit into the bytes that are left")]
     Short,
     /// The class is not in the metadata.
-    #[error("there is no class {0} of streams in the metadata")]
+    #[error("the metadata has no stream class {0}")]
     UnknownStream(u64),
     /// A size that contradicts another.
-    #[error("it says that it has {content_bits} bits of content in {total_bits} bits, {events_at} of them header")]
+    #[error("it claims {content_bits} bits of content in {total_bits} bits, {events_at} of which are header")]
     Sizes {
         /// Of content.
         content_bits: u64,

@@ -10,16 +10,16 @@ use super::schema::{ByteOrder, Encoding, Role, Width};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The content ends inside.
-    #[error("it goes on behind the end of the packet's content")]
+    #[error("it extends beyond the end of the packet's content")]
     Short,
     /// A variant without the type that is selected.
-    #[error("a variant has no option for its selector's value {0}")]
+    #[error("a variant has no option for the value {0} of its selector")]
     NoOption(i128),
     /// Counted in thousands and without a size: nothing that a tracer writes.
-    #[error("an array has {0} elements without a size")]
+    #[error("an array has {0} elements that take no space")]
     Endless(u64),
     /// A variant or an optional on the way to a number holds something else than the number.
-    #[error("a field depends on one that is not there, because of what a variant or an optional holds")]
+    #[error("a field depends on a field that is absent, because a variant or an optional contains something else")]
     Absent,
     /// No number of this program can hold it.
     #[error("a number of variable length has more than 64 bits")]
@@ -28,16 +28,16 @@ pub enum Fault {
     #[error("its text would be longer than 64 MiB")]
     LongText,
     /// A text of 16 or 32 bits a character.
-    #[error("a text ends within a character")]
+    #[error("a text ends inside a character")]
     HalfCharacter,
     /// Nobody can say which bits are left for the second.
     #[error("two numbers of different byte orders share a byte")]
     MixedByte,
     /// Nobody can say how many there are.
-    #[error("an event takes no space, and the packet's content goes on")]
+    #[error("an event takes no space, but the packet has more content")]
     EmptyEvent,
     /// The event's class is not in the metadata.
-    #[error("there is no class {0} of events in its stream")]
+    #[error("its stream has no event class {0}")]
     UnknownEvent(u64),
 }
 

@@ -147,7 +147,7 @@ impl Translation<'_> {
                     return Err(self.wrong(
                         root,
                         way,
-                        "CTF 1.8 has no arrays with an alignment of their own within others",
+                        "CTF 1.8 has no arrays within arrays that have an alignment of their own",
                     ));
                 }
                 Type::Array(Array {
@@ -234,7 +234,7 @@ impl Translation<'_> {
             return Err(self.wrong(root, way, OTHER_BIT_ORDER));
         }
         if !integer.roles.is_empty() && !self.can_have_role(root, &integer.roles, way) {
-            let what = "CTF 1.8 gives tasks in the format to fields of the scope itself, one to each";
+            let what = "in CTF 1.8, only fields of the scope itself can have roles, one role each";
             return Err(self.wrong(root, way, what));
         }
         let translated = Integer {
@@ -303,7 +303,7 @@ impl Translation<'_> {
     }
 }
 
-const OTHER_BIT_ORDER: &str = "CTF 1.8 has no other order of bits than that of the bytes";
+const OTHER_BIT_ORDER: &str = "in CTF 1.8, the bit order follows the byte order";
 
 /// Of a BLOB.
 fn byte() -> Type {

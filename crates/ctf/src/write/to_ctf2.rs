@@ -27,7 +27,7 @@ pub(super) fn translate(schema: &Schema, references: &References) -> Result<Sche
         let may_be_several = has(Role::TotalBits) || has(Role::ContentBits);
         if may_be_several && has_short_times(event_header.as_deref()) && !has(Role::BeginTime) {
             let place = names::place(schema, root(Scope::PacketContext, Some(stream.id), None), &[]);
-            let what = "without a time of its begin, each packet of CTF 2 counts from 0, and events only have the low bits of their times";
+            let what = "in CTF 2, a packet without a begin time counts from 0, and the events have only the low bits of their times";
             return Err(Unwritable {
                 place,
                 what: what.into(),
@@ -137,7 +137,7 @@ impl Translation<'_> {
     fn of_type(&self, within: Within, of_type: &Type, way: &mut Way) -> Translated<Type> {
         Ok(match of_type {
             Type::Integer(_) | Type::Enumeration(_) if self.counts_on(within, of_type) => {
-                let what = "CTF 2 has times of events only in their headers, of the one clock of the stream";
+                let what = "in CTF 2, events have times only in their headers, from the one clock of the stream";
                 return Err(self.wrong(within.root, way, what));
             }
             Type::Integer(integer) => Type::Integer(number(within, integer)),
@@ -246,7 +246,7 @@ impl Translation<'_> {
             });
         }
         if options.is_empty() {
-            return Err(self.wrong(within.root, way, "no value of its selector selects an option"));
+            return Err(self.wrong(within.root, way, "its selector has no value that selects an option"));
         }
         let named = |name: &Option<String>| options.iter().filter(|option| option.name == *name).count();
         let names: Vec<bool> = options.iter().map(|option| named(&option.name) > 1).collect();

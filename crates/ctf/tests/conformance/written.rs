@@ -10,11 +10,11 @@ use crate::{build, hide, reading, traces};
 
 const REFUSED_IN_CTF2: &str = "\
 clock-in-fields: payload of event 0 of stream 0, field then: \
-CTF 2 has times of events only in their headers, of the one clock of the stream
+in CTF 2, events have times only in their headers, from the one clock of the stream
 clock-only-hidden: payload of event 0 of stream 0, field then: \
-CTF 2 has times of events only in their headers, of the one clock of the stream
+in CTF 2, events have times only in their headers, from the one clock of the stream
 packet-without-begin: packet context of stream 0: \
-without a time of its begin, each packet of CTF 2 counts from 0, and events only have the low bits of their times
+in CTF 2, a packet without a begin time counts from 0, and the events have only the low bits of their times
 ";
 
 #[test]

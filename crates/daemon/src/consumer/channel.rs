@@ -41,7 +41,7 @@ impl Channel {
     pub(super) fn add_class(&mut self, class: &EventClass) -> Result<(), String> {
         if class.id >= CLASS_COUNT_MAX {
             return Err(format!(
-                "event {}: {} is no id, a channel has at most {CLASS_COUNT_MAX} events",
+                "event {}: {} is not a valid id; a channel can have at most {CLASS_COUNT_MAX} events",
                 class.name, class.id
             ));
         }

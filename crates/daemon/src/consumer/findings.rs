@@ -8,7 +8,7 @@ use crate::link::Finding;
 /// Sentences kept for a channel.
 const SENTENCES_MAX: usize = 64;
 
-const FURTHER: &str = "further findings, not listed";
+const FURTHER: &str = "more findings, which are not listed";
 
 #[derive(Debug, Default)]
 pub(crate) struct Findings {

@@ -153,7 +153,7 @@ impl Domain for Programs {
                     program,
                     stream_instance_base,
                 };
-                let memory = descriptor.ok_or_else(|| "it came without its memory".to_owned());
+                let memory = descriptor.ok_or_else(|| "the message contains no memory".to_owned());
                 let ears = bell.and_then(|place| self.ears(place));
                 if let Err(why) = memory.and_then(|memory| session.add_ring_set(source, &memory, ears)) {
                     outbox.send(&ToControl::RingSetRefused { key, why });

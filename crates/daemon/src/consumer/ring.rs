@@ -424,7 +424,7 @@ impl Ring {
         self.corrupt = true;
         let (program, ring_index) = (&source.program, self.reader.ring_index());
         desk.find(format!(
-            "ring {ring_index} of {program} closed, its memory is corrupt: {corruption}"
+            "ring {ring_index} of {program} was closed, because its memory is corrupt: {corruption}"
         ));
     }
 }

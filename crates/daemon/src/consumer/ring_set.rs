@@ -236,7 +236,7 @@ impl Source {
     /// The finding for a packet that was not as it should be.
     pub(super) fn damaged(&self, missing: u32, ring_index: u32, sequence: u64, fault: &str) -> String {
         let (program, events) = (&self.program, if missing == 1 { "event" } else { "events" });
-        format!("{missing} {events} of {program} discarded as damaged: packet {sequence} of ring {ring_index}: {fault}")
+        format!("{missing} damaged {events} of {program} discarded in packet {sequence} of ring {ring_index}: {fault}")
     }
 }
 

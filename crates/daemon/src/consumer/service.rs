@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use piste_reason::reason;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, listen};
@@ -128,7 +129,7 @@ where
 /// Answers a message that is for another kind of consumer.
 pub(crate) fn refuse(message: &ToConsumer, outbox: &Outbox) {
     if let Some(request) = message.request() {
-        let what = "this consumer has no such sessions".into();
+        let what = "this consumer has no sessions of this kind".into();
         let outcome = Err(Failure::Other { what });
         outbox.send(&ToControl::Done { request, outcome });
     }
@@ -136,14 +137,14 @@ pub(crate) fn refuse(message: &ToConsumer, outbox: &Outbox) {
 
 /// Answers a request for a snapshot where there is nothing to take one of.
 pub(crate) fn refuse_snapshot(request: RequestId, outbox: &Outbox) {
-    let what = "the session writes everything to its trace and keeps nothing for a snapshot".into();
+    let what = "the session writes its trace continuously and keeps nothing for a snapshot".into();
     let outcome = Err(Failure::Other { what });
     outbox.send(&ToControl::Done { request, outcome });
 }
 
 /// Answers a request to rotate a session that has no chunks.
 pub(crate) fn refuse_rotation(request: RequestId, outbox: &Outbox) {
-    let what = "the session keeps its events in memory".into();
+    let what = "the session keeps its events in memory and has no chunks".into();
     let outcome = Err(Failure::Other { what });
     outbox.send(&ToControl::Done { request, outcome });
 }
@@ -317,7 +318,10 @@ where
         match Worker::start(opening, domain, predecessors, &self.outbox, &self.workers) {
             Ok(worker) => drop(lock(&self.workers).insert(session, worker)),
             Err(error) => {
-                let what = format!("nothing is recorded, the consumer has no thread for it: {error}");
+                let what = format!(
+                    "nothing is recorded, because the consumer cannot start a thread: {}",
+                    reason(&error)
+                );
                 self.outbox.send(&ToControl::Finding { session, what });
             }
         }
@@ -332,7 +336,7 @@ where
             };
             for request in lock(&worker.held).take_reports() {
                 let what = format!(
-                    "it has been waiting for the trace's disk for {:.1} s",
+                    "it has been waiting for the disk of the trace for {:.1} s",
                     time.as_secs_f64()
                 );
                 let outcome = Err(Failure::Other { what });

@@ -69,7 +69,7 @@ impl Session {
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
-                what: format!("what the trace has already is not counted: {error}"),
+                what: format!("what is already in the trace is not counted: {error}"),
             });
         }
         let mode = if snapshot {
@@ -104,7 +104,7 @@ impl Session {
     /// Why there can be no such class, as a sentence.
     pub(super) fn add_class(&mut self, stream_id: u32, class: EventClass) -> Result<(), String> {
         let channel = self.channels.get_mut(&stream_id);
-        let channel = channel.ok_or_else(|| format!("event {}: no channel has number {stream_id}", class.name))?;
+        let channel = channel.ok_or_else(|| format!("event {}: there is no channel {stream_id}", class.name))?;
         channel.add_class(&class)?;
         self.trace.metadata.add_class(stream_id, class);
         Ok(())
@@ -123,8 +123,8 @@ impl Session {
             return Ok(());
         }
         let channel = self.channels.get(&source.stream_id);
-        let channel = channel.ok_or_else(|| format!("no channel has number {}", source.stream_id))?;
-        let ring_key = Key::new(key).ok_or("0 is no key")?;
+        let channel = channel.ok_or_else(|| format!("there is no channel {}", source.stream_id))?;
+        let ring_key = Key::new(key).ok_or("0 is not a valid key")?;
         let memory = ChannelMemory::open(memory, channel.geometry, ring_key).map_err(|error| error.to_string())?;
         // Of a flight recorder, nothing is taken.
         let ears = ears.filter(|_| matches!(self.mode, Mode::Streaming));
@@ -224,8 +224,8 @@ impl Session {
     /// Memory is bounded: the programs that died first go first.
     fn find_dropped(&mut self, key: RingSetKey, outbox: &Outbox) {
         if let Some(RingSet { source, .. }) = self.ring_sets.get(&key) {
-            let why = format!("it is dead, and {GONE_MAX} programs died after it");
-            let what = format!("the events of {} are not kept: {why}", source.program);
+            let why = format!("it has ended, and {GONE_MAX} programs ended after it");
+            let what = format!("the events of {} are no longer kept: {why}", source.program);
             self.find(source.stream_id, what, outbox);
         }
     }

@@ -69,7 +69,7 @@ impl SnapshotJob {
         if !std::mem::replace(&mut self.begun, true) {
             if self.output.owner.sees(&folder.join("metadata")) {
                 let what = format!(
-                    "{} is a trace already; take another folder for the snapshot",
+                    "{} already contains a trace; choose another folder for the snapshot",
                     self.output.folder.display()
                 );
                 return Some(Err(Failure::Other { what }));
@@ -212,7 +212,7 @@ fn write_ring(
     };
     if let Some(corruption) = corruption {
         let what = format!(
-            "ring {ring_index} of {} is not whole in the snapshot, its memory is corrupt: {corruption}",
+            "ring {ring_index} of {} is incomplete in the snapshot, because its memory is corrupt: {corruption}",
             source.program
         );
         channel.findings.note(&what);

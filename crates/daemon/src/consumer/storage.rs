@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use piste_reason::reason;
+
 use crate::link::Failure;
 
 /// A file or folder that could not be read or written.
@@ -40,7 +42,7 @@ impl StorageError {
 
 impl fmt::Display for StorageError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.path.display(), self.error)
+        write!(formatter, "{}: {}", self.path.display(), reason(&self.error))
     }
 }
 

@@ -53,9 +53,8 @@ impl Session {
             }
             Err((stream_id, error)) => {
                 self.storage.failed(shared.now);
-                let what = format!(
-                    "the trace cannot be written, and programs discard events once their rings are full: {error}"
-                );
+                let what =
+                    format!("cannot write the trace, and programs discard events once their rings are full: {error}");
                 self.find(stream_id, what, shared.outbox);
                 false
             }
@@ -187,7 +186,7 @@ impl Session {
 
     /// The session is closed, and what is left of the old chunk cannot be written.
     fn abandon_rotation(&mut self, shared: &mut Shared<'_>) {
-        let what = "the chunk is not whole: it could not be written when the session was closed";
+        let what = "the chunk is incomplete: they could not be written when the session was closed";
         for request in self.trace.end_rotation(&self.channels) {
             let outcome = Err(Failure::Other { what: what.into() });
             shared.outbox.send(&ToControl::Done { request, outcome });
@@ -203,7 +202,7 @@ impl Session {
             let events = ring_set.abandon(channel, shared.buffers);
             if events > 0 {
                 let program = &ring_set.source.program;
-                let why = "it could not be written when the session was closed";
+                let why = "they could not be written when the session was closed";
                 given_up.push((
                     stream_id,
                     format!("{events} events of {program} are not in the trace: {why}"),

@@ -43,7 +43,7 @@ impl Found {
         let mut records = checked.records;
         if begin_ticks < earliest_ticks {
             fault = Some(format!(
-                "it begins at {begin_ticks}, before the packet before it ends at {earliest_ticks}"
+                "it begins at {begin_ticks}, but the packet before it ends at {earliest_ticks}"
             ));
             records = 0;
         }
@@ -62,7 +62,9 @@ impl Found {
         };
         let missing = committed.saturating_sub(records).max(fault.is_some().into());
         if missing > 0 && fault.is_none() {
-            fault = Some(format!("{committed} records are committed, {records} are there"));
+            fault = Some(format!(
+                "{committed} records are committed, but only {records} are there"
+            ));
         }
         let facts = PacketFacts {
             sequence,
@@ -157,7 +159,7 @@ mod tests {
             (verdict.facts, verdict.missing),
             (facts(1_000, 1_000, HEADER_BYTES, 0), 5)
         );
-        assert!(verdict.fault.unwrap().contains("before the packet before it ends"));
+        assert!(verdict.fault.unwrap().contains("but the packet before it ends"));
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl Daemon {
         if by.uid().is_some() {
             let refusal = Refusal::NoPermission {
                 what: "ending root's pisted".into(),
-                mend: "it serves others too; only root ends it".into(),
+                mend: "it also serves other users, so only root can end it".into(),
             };
             return self.reply(answer, Err(refusal));
         }

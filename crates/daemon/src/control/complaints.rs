@@ -27,7 +27,7 @@ impl Complaints {
         self.count += 1;
         match self.count.cmp(&Complaints::COUNT_MAX) {
             Ordering::Less => eprintln!("pisted: {what}"),
-            Ordering::Equal => eprintln!("pisted: {what}; more of this kind is not said within the minute"),
+            Ordering::Equal => eprintln!("pisted: {what}; further messages of this kind are suppressed for a minute"),
             Ordering::Greater => {}
         }
     }

@@ -150,7 +150,10 @@ impl Connections {
                     self.reserve = None;
                     drop(net::accept_with(&self.listener, SocketFlags::CLOEXEC));
                     self.reserve = open_reserve().ok();
-                    return self.refuse("pisted has no descriptor left (ulimit -n)", machine);
+                    return self.refuse(
+                        "pisted has no file descriptor left; allow it more open files (ulimit -n)",
+                        machine,
+                    );
                 }
                 Err(_) => return,
             };
@@ -176,7 +179,7 @@ impl Connections {
                 self.users.share(uid, self.connection_count_max),
             );
             return Err(io::Error::other(format!(
-                "{limit} programs may be connected, {share} of them of user {uid}; allow pisted more open files (ulimit -n)"
+                "at most {limit} programs can be connected, {share} of them of user {uid}; allow pisted more open files (ulimit -n)"
             )));
         }
         let number = self.next_number();
@@ -291,7 +294,7 @@ impl Connections {
         match (known, message) {
             (None, FromProgram::Hello(hello)) => self.register(number, hello, poll, machine)?,
             (None, _) => return Err(End::Misbehaved("its first message is not HELLO".into())),
-            (Some(_), FromProgram::Hello(_)) => return Err(End::Misbehaved("it said HELLO twice".into())),
+            (Some(_), FromProgram::Hello(_)) => return Err(End::Misbehaved("it sent HELLO twice".into())),
             (Some(id), FromProgram::Events { module, block, bytes }) => machine.events(id, module, block, bytes),
             (Some(id), FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
             (Some(id), FromProgram::Refused { key, reason }) => machine.refused(id, key, &reason),
@@ -402,7 +405,8 @@ impl Connections {
             match connection.datagrams.send(&datagram, memory.clone()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let what = format!("it does not read its messages, and {WAITING_BYTES_MAX} bytes wait for it");
+                    let what =
+                        format!("it does not read its messages, and {WAITING_BYTES_MAX} bytes are waiting for it");
                     return self.end(number, End::Misbehaved(what), machine);
                 }
                 Err(_) => return self.end(number, End::Closed, machine),
@@ -411,7 +415,7 @@ impl Connections {
         if self.hold_waiting(number) {
             return self.poll_for_writing(number, poll);
         }
-        let what = "programs of its user do not read their messages, and too many bytes wait for them".into();
+        let what = "programs of its user do not read their messages, and too many bytes are waiting for them".into();
         self.end(number, End::Misbehaved(what), machine);
     }
 

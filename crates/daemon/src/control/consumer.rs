@@ -275,7 +275,7 @@ impl Consumer {
             thread::sleep(Duration::from_millis(1));
         }
         let pid = remains.pid()?;
-        eprintln!("pisted: process {pid}, a consumer, is dead and does not end; its disk, or the kernel, hangs");
+        eprintln!("pisted: consumer process {pid} was killed but does not end; its disk or the kernel hangs");
         Some(remains)
     }
 }
@@ -301,6 +301,6 @@ fn wait_readable(link: &Link, deadline: Instant) -> io::Result<()> {
 }
 
 fn silent() -> io::Error {
-    let what = "the consumer of an earlier pisted lives and does not answer";
+    let what = "the consumer of an earlier pisted is running but does not answer";
     io::Error::new(io::ErrorKind::TimedOut, what)
 }

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use piste_reason::reason;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -44,8 +45,9 @@ impl Daemon {
             Ok(process) => drop(self.creators.insert(session, process)),
             Err(error) => {
                 let what = format!(
-                    "it does not end with process {}, which created it: {error}",
-                    creator.pid
+                    "it does not end together with process {}, which created it: {}",
+                    creator.pid,
+                    reason(&error)
                 );
                 self.machine.add_finding(session, what);
             }
@@ -60,7 +62,7 @@ impl Daemon {
         }
         let Session { identity, state, .. } = self.machine.session(session);
         let (name, output, owner) = (&identity.name, identity.output.display(), identity.owner.clone());
-        eprintln!("pisted: session {name}, which records to {output}, ends: the process that created it is gone");
+        eprintln!("pisted: ending session {name}, which records to {output}: the process that created it has ended");
         if identity.snapshot && *state != SessionState::Inactive {
             self.snapshot(session, None, owner, move |daemon, _| {
                 if daemon.is_open(session) {

@@ -10,6 +10,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use piste_control::Places;
+use piste_reason::reason;
 
 use super::boards::{Bell, Boards};
 use super::clock::TraceClock;
@@ -278,9 +279,9 @@ impl Daemon {
                             user.into_iter().for_each(|user| self.boards.give(key, user));
                         }
                         Err(error) => {
-                            eprintln!("pisted: no memory for {name}: {error}");
+                            eprintln!("pisted: cannot allocate memory for {name}: {}", reason(&error));
                             self.machine
-                                .ring_set_failed(key, &format!("its rings could not be made: {error}"));
+                                .ring_set_failed(key, &format!("cannot allocate its rings: {}", reason(&error)));
                         }
                     },
                     Effect::DropRings { key } => {
@@ -313,8 +314,10 @@ impl Daemon {
             false => self.journal.append(&changes),
         };
         if let Err(error) = written {
-            let what =
-                format!("the journal cannot be written ({error}): a new pisted will not know all of the session");
+            let what = format!(
+                "cannot write the journal: {}; a restarted pisted will not know everything about the session",
+                reason(&error)
+            );
             eprintln!("pisted: {what}");
             let sessions: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();
             sessions

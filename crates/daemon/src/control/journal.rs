@@ -17,6 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use piste_reason::reason;
 use serde::{Deserialize, Serialize};
 
 use super::trial::Trial;
@@ -89,8 +90,8 @@ impl Journal {
         trial.replayed();
         if trial.is_in_vain() {
             past.findings.push(format!(
-                "pisted failed again after a change of the sessions was set aside, which was not why, or not all of it; nothing else is set \
-                 aside. To begin without any session, remove {}",
+                "pisted failed again after a change of the sessions was set aside, so that change was not the only cause; no other change is \
+                 set aside. To start without any session, remove {}",
                 path.display()
             ));
         }
@@ -98,7 +99,7 @@ impl Journal {
             let copy = path.with_extension("damaged");
             fs::write(&copy, &bytes)?;
             past.findings
-                .push(format!("a copy of the damaged journal is at {}", copy.display()));
+                .push(format!("a copy of the damaged journal is in {}", copy.display()));
         }
         if !lines.aside.is_empty() {
             let aside = path.with_extension("aside");
@@ -107,8 +108,9 @@ impl Journal {
             let kept = file.and_then(|mut file| file.write_all(&lines.aside.concat()));
             kept.map_err(|error| {
                 let what = format!(
-                    "a change that pisted ended over twice cannot be kept in {}: {error}",
-                    aside.display()
+                    "cannot save a change that made pisted fail twice to {}: {}",
+                    aside.display(),
+                    reason(&error)
                 );
                 io::Error::new(error.kind(), what)
             })?;
@@ -233,7 +235,7 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
     for (index, &line) in all.iter().enumerate() {
         let number = index + 1;
         let finding = if line.last() != Some(&b'\n') {
-            format!("the journal's last line, {number}, is not whole; it was cut off")
+            format!("the last line of the journal, {number}, is incomplete; it was cut off")
         } else if number == 1 {
             match serde_json::from_slice::<Header>(line) {
                 Ok(header) if header == Header::of(boot) => {
@@ -242,7 +244,7 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
                 }
                 // Of an earlier boot: nothing of it is left but the traces.
                 Ok(header) if header.journal == FORMAT => return lines,
-                _ => "the journal's first line is not one of this pisted; it was set aside".into(),
+                _ => "the first line of the journal is not one of this pisted; the journal was set aside".into(),
             }
         } else if condemned.contains(&index) {
             lines.aside.push(line);
@@ -259,9 +261,13 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
                         lines.aside.push(line);
                         continue;
                     }
-                    Err(error) => format!("line {number} of the journal does not fit, it was cut off there: {error}"),
+                    Err(error) => {
+                        format!("line {number} of the journal does not fit; the journal was cut off there: {error}")
+                    }
                 },
-                Err(error) => format!("line {number} of the journal is damaged, it was cut off there: {error}"),
+                Err(error) => {
+                    format!("line {number} of the journal is damaged; the journal was cut off there: {error}")
+                }
             }
         };
         past.findings.push(finding);
@@ -278,7 +284,7 @@ fn set_aside(line: &[u8], aside: &Path) -> (Option<SessionId>, String) {
     let session = change.and_then(|(_, about)| about.get("session")?.as_u64());
     let name = change.map_or("a change", |(name, _)| name);
     let what = format!(
-        "pisted ended twice over a change of the sessions ({name}); it was undone, with what it led to, and is kept in {}",
+        "a change of the sessions ({name}) made pisted fail twice; it was undone, with everything that depends on it, and saved to {}",
         aside.display()
     );
     (session, what)
@@ -363,10 +369,7 @@ mod tests {
         // Where it cannot be kept, it is not thrown away either.
         fs::create_dir(path.with_extension("aside")).unwrap();
         let error = Journal::open(&path, BOOT).unwrap_err().to_string();
-        assert!(
-            error.contains("ended over twice") && error.contains(".aside"),
-            "{error}"
-        );
+        assert!(error.contains("fail twice") && error.contains(".aside"), "{error}");
         fs::remove_dir(path.with_extension("aside")).unwrap();
         let (mut journal, past) = Journal::open(&path, BOOT).unwrap();
         assert_eq!(past.sessions.next_session(), 6);

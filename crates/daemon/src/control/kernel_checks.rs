@@ -6,6 +6,7 @@ use std::io;
 use piste_kernel::probe::{self, ProbeError};
 use piste_kernel::resolve::{self, NoField};
 use piste_kernel::spec::{EventSource, Rule};
+use piste_reason::reason;
 
 use super::kernel_desk::Clerk;
 use crate::person::Person;
@@ -59,7 +60,7 @@ impl From<resolve::Refusal> for Refusal {
 /// pisted could not do as somebody else would.
 pub fn not_entered(error: io::Error) -> Refusal {
     Refusal::Internal {
-        reason: format!("it cannot look for files as another user does: {error}"),
+        reason: format!("cannot access files as another user: {}", reason(&error)),
     }
 }
 

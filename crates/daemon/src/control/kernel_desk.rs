@@ -88,11 +88,8 @@ impl KernelDesk {
         }
         let (answer, answered) = channel();
         let question: Question = Box::new(move |clerk| drop(answer.send(question(clerk))));
-        let ended = || {
-            Refusal::Internal {
-            reason: "a question about the kernel or a program's file could not be answered; pisted.log of the run folder says why"
-                .into(),
-        }
+        let ended = || Refusal::Internal {
+            reason: "a query about the kernel or the file of a program failed; see pisted.log in the run folder".into(),
         };
         self.questions.send(question).map_err(|_| ended())?;
         match answered.recv_timeout(ANSWER_TIMEOUT) {
@@ -121,7 +118,7 @@ impl KernelDesk {
 fn silent() -> Refusal {
     Refusal::NoKernelDomain {
         reason: format!("it has not answered for {} s", ANSWER_TIMEOUT.as_secs()),
-        mend: "try again; if that does not help, `dmesg` may say what happened to it".into(),
+        mend: "try again; if that does not help, `dmesg` may show what happened".into(),
     }
 }
 
@@ -146,12 +143,12 @@ impl Clerk {
         let owner = if rustix::process::geteuid().is_root() {
             Owner::claim(&run_folder).map_err(|error| Lack {
                 reason: error.to_string(),
-                mend: "make room there".into(),
+                mend: "free some space there".into(),
             })
         } else {
             Err(Lack {
                 reason: "only root may trace it".into(),
-                mend: "`sudo pisted --background` starts root's pisted, which members of the group tracing use with \
+                mend: "start root's pisted with `sudo pisted --background`; members of the group tracing use it with \
                        PISTE_RUNDIR=/run/piste"
                     .into(),
             })
@@ -168,7 +165,7 @@ impl Clerk {
         // A machine without tracefs has no leftovers, and says why when somebody wants to trace it.
         let Ok(tracefs) = Tracefs::find() else { return };
         if let Err(lack) = answers(&tracefs) {
-            eprintln!("pisted: the kernel cannot be traced: {lack}");
+            eprintln!("pisted: cannot trace the kernel: {lack}");
             return;
         }
         if let Kept::Sessions(kept) = kept {
@@ -213,7 +210,7 @@ impl Clerk {
             None => {
                 let read = Catalog::read(&tracefs).map_err(|error| Refusal::NoKernelDomain {
                     reason: error.to_string(),
-                    mend: "`piste doctor` looks at what is needed".into(),
+                    mend: "`piste doctor` checks what is needed".into(),
                 })?;
                 (Instant::now(), read)
             }

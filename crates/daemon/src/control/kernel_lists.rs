@@ -82,7 +82,7 @@ pub fn probe_places(
     if !binary.starts_with('/') {
         return Err(Refusal::InvalidProbe {
             probe: binary.to_owned(),
-            reason: "the binary must be named with its absolute path".into(),
+            reason: "the path of the binary must be absolute".into(),
         });
     }
     let kind = match kind {

@@ -130,7 +130,7 @@ fn wanted_rule(wanted: shown::KernelRule) -> Result<Rule, Refusal> {
         },
         Kind::usdt => {
             let Some((provider, probe)) = said.pattern.split_once(':') else {
-                return Err(said.invalid("an usdt probe is named PROVIDER:NAME"));
+                return Err(said.invalid("a USDT probe must have the form PROVIDER:NAME"));
             };
             let (provider, probe) = (provider.to_owned(), probe.to_owned());
             EventSource::Usdt {
@@ -167,16 +167,16 @@ struct Said {
 
 impl Said {
     fn take_binary(&mut self) -> Result<String, Refusal> {
-        let binary = self.binary.take().ok_or_else(|| self.invalid("it names no binary"))?;
+        let binary = self.binary.take().ok_or_else(|| self.invalid("it has no binary"))?;
         if binary.starts_with('/') {
             return Ok(binary);
         }
         self.binary = Some(binary);
-        Err(self.invalid("the binary must be named with its absolute path"))
+        Err(self.invalid("the path of the binary must be absolute"))
     }
 
     fn take_place(&mut self) -> Result<String, Refusal> {
-        self.place.take().ok_or_else(|| self.invalid("it names no place"))
+        self.place.take().ok_or_else(|| self.invalid("it has no place"))
     }
 
     fn check_nothing_left(&self) -> Result<(), Refusal> {
@@ -184,7 +184,7 @@ impl Said {
             (None, None, []) => Ok(()),
             (Some(_), ..) => Err(self.invalid("events of this kind have no binary")),
             (_, Some(_), _) => Err(self.invalid("events of this kind have no place")),
-            _ => Err(self.invalid("events of this kind have no arguments but their own")),
+            _ => Err(self.invalid("events of this kind cannot have additional arguments")),
         }
     }
 
@@ -205,7 +205,7 @@ fn wanted_stack(wanted: &shown::CallStack) -> Result<Stack, Refusal> {
         allowed: allowed.to_owned(),
     };
     if !wanted.kernel && !wanted.user {
-        return Err(invalid("call stack", "of nobody".into(), "kernel, user, or both"));
+        return Err(invalid("call stack", "none".into(), "kernel, user, or both"));
     }
     let depth = match wanted.depth {
         None => None,
@@ -224,7 +224,7 @@ fn wanted_stack(wanted: &shown::CallStack) -> Result<Stack, Refusal> {
             return Err(invalid(
                 "range of the call stack",
                 value,
-                "two addresses, the lower first",
+                "two addresses, the lower one first",
             ));
         }
     };
@@ -245,7 +245,7 @@ pub fn wanted_tracked(wanted: shown::Tracked, cpu_count: u32) -> Result<Tracked,
         pids: numbers("process", wanted.pids, 1, i32::MAX as u32)?,
         follow_children: wanted.follow_children,
         process_groups: numbers("process group", wanted.process_groups, 1, i32::MAX as u32)?,
-        process_sessions: numbers("session of processes", wanted.process_sessions, 1, i32::MAX as u32)?,
+        process_sessions: numbers("process session", wanted.process_sessions, 1, i32::MAX as u32)?,
         uids: numbers("user", wanted.uids, 0, u32::MAX - 1)?,
         gids: numbers("group", wanted.gids, 0, u32::MAX - 1)?,
         cpus: numbers("CPU", wanted.cpus, 0, cpu_count - 1)?,

@@ -62,6 +62,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use piste_control::Places;
+use piste_reason::reason;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
@@ -169,7 +170,10 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     daemon.begin(adopted)?;
     server::serve(people, inbox, desk)?;
     if let Err(error) = state_page::announce(&state_page) {
-        eprintln!("pisted: programs that run already may not register: {error}");
+        eprintln!(
+            "pisted: programs that are already running may not register: {}",
+            reason(&error)
+        );
     }
     ready();
     let ended = daemon.run();
@@ -200,7 +204,7 @@ fn lock(places: &Places) -> io::Result<File> {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let pid = fs::read_to_string(&path).unwrap_or_default();
-            let what = format!("another pisted runs already, with pid {}", pid.trim());
+            let what = format!("another pisted is already running, with pid {}", pid.trim());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
         Err(error) => return Err(error.into()),

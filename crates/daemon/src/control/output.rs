@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use piste_reason::reason;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::person::{FOLDER_MODE, Person};
@@ -53,12 +54,6 @@ pub fn make_output(path: &Path, owner: &Person) -> Result<(), Refusal> {
 pub fn not_made(path: &Path, error: &io::Error) -> Refusal {
     Refusal::OutputFailed {
         path: path.into(),
-        reason: without_number(error),
+        reason: reason(error),
     }
-}
-
-/// "No space left on device", without "(os error 28)".
-pub fn without_number(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

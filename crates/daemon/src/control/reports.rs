@@ -24,7 +24,7 @@ impl Daemon {
         self.report(vec![session], move |daemon| {
             let known = daemon.machine.sessions().get(session).is_some();
             let ended = Refusal::Internal {
-                reason: "the session was destroyed meanwhile".into(),
+                reason: "the session was destroyed in the meantime".into(),
             };
             daemon.reply(
                 answer,
@@ -126,7 +126,7 @@ impl Daemon {
             .into_iter()
             .filter_map(|domain| self.outdated.get(&(session, domain)));
         status.findings.extend(outdated.map(|why| shown::Finding {
-            what: format!("its counts are not of now: {why}"),
+            what: format!("its counts are outdated: {why}"),
             count: 1,
         }));
         status
@@ -137,7 +137,7 @@ impl Daemon {
         for &program in &ended.silent {
             let name = self.machine.program_name(program).unwrap_or("a program");
             let what = format!(
-                "{name} (pid {}) did not answer; it may record later than asked",
+                "{name} (pid {}) did not answer; it may start or stop recording later than requested",
                 program.pid
             );
             self.machine.add_finding(session, what);
@@ -154,11 +154,11 @@ pub fn refusal_of(failure: Failure) -> Refusal {
     match failure {
         Failure::NoSpace { path } => Refusal::OutputFailed {
             path,
-            reason: "No space left on device".into(),
+            reason: "no space left on device".into(),
         },
         Failure::NoPermission { path } => Refusal::OutputFailed {
             path,
-            reason: "Permission denied".into(),
+            reason: "permission denied".into(),
         },
         Failure::Other { what } => Refusal::ConsumerFailed { reason: what },
     }
@@ -167,7 +167,7 @@ pub fn refusal_of(failure: Failure) -> Refusal {
 fn reason_of(refusal: &Refusal) -> String {
     match refusal {
         Refusal::OutputFailed { path, reason } => format!("{}: {reason}", path.display()),
-        Refusal::ConsumerFailed { reason } => format!("the consumer says: {reason}"),
+        Refusal::ConsumerFailed { reason } => format!("the consumer reports: {reason}"),
         other => format!("{other:?}"),
     }
 }

@@ -6,6 +6,8 @@ use std::convert::identity;
 use std::io;
 use std::time::Duration;
 
+use piste_reason::reason;
+
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::output::not_made;
@@ -180,7 +182,12 @@ impl Daemon {
     ) {
         self.machine.end_rotation(session);
         let placed = placed.map_err(|error| {
-            let what = format!("chunk {} stays in {}: {error}", chunk.number, chunk.hidden.display());
+            let what = format!(
+                "cannot move chunk {}; it stays in {}: {}",
+                chunk.number,
+                chunk.hidden.display(),
+                reason(&error)
+            );
             self.machine.add_finding(session, what);
             not_made(&chunk.place, &error)
         });
@@ -220,6 +227,6 @@ impl Daemon {
 }
 
 pub(super) fn destroyed_meanwhile() -> Refusal {
-    let reason = "the session was destroyed meanwhile".into();
+    let reason = "the session was destroyed in the meantime".into();
     Refusal::Internal { reason }
 }

@@ -15,6 +15,7 @@ use piste_control::interface::{
     Call_Stop, Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked,
     VarlinkInterface, new,
 };
+use piste_reason::reason;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 use varlink::{ConnectionHandler, VarlinkService};
@@ -68,7 +69,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
         let user = peer.uid.as_raw();
         let Some(slot) = slots.take(user) else {
             complaints.add(&format!(
-                "user {user} has too many control connections open, one more was refused"
+                "user {user} has too many open control connections; another one was refused"
             ));
             continue;
         };
@@ -85,7 +86,7 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
             .name("pisted-client".into())
             .stack_size(STACK_BYTES);
         if let Err(error) = thread.spawn(move || converse(&stream, server, (connected, slot))) {
-            eprintln!("pisted: a control connection could not be served: {error}");
+            eprintln!("pisted: cannot serve a control connection: {}", reason(&error));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use piste_reason::reason;
 use rustix::fs::OFlags;
 
 /// Says to all programs that a pisted listens now.
@@ -63,8 +64,9 @@ fn open(path: &Path) -> io::Result<Page> {
     };
     fs::remove_file(path).map_err(|error| {
         let what = format!(
-            "{} is somebody else's file and cannot be removed: {error}",
-            path.display()
+            "cannot remove {}, which belongs to another user: {}",
+            path.display(),
+            reason(&error)
         );
         io::Error::new(error.kind(), what)
     })?;

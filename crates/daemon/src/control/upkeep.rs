@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Instant;
 
+use piste_reason::reason;
+
 use super::boards::Bell;
 use super::consumer::{Belongings, Consumer, Found};
 use super::daemon::{Daemon, WRITE_TIMEOUT};
@@ -93,8 +95,8 @@ impl Daemon {
             Err(error) => Err(error),
         };
         if let Err(error) = taken {
-            eprintln!("pisted: the kernel is not traced: {error}");
-            self.keepers.of_mut(Domain::Kernel).hindrance = Some(error.to_string());
+            eprintln!("pisted: cannot trace the kernel: {}", reason(&error));
+            self.keepers.of_mut(Domain::Kernel).hindrance = Some(reason(&error));
         }
     }
 
@@ -113,7 +115,7 @@ impl Daemon {
         if let Some(listening) = consumer.as_mut().and_then(Consumer::watch)
             && let Err(error) = self.poll.add(listening, Source::ConsumerEnd(domain))
         {
-            eprintln!("pisted: the {} is not watched: {error}", name(domain));
+            eprintln!("pisted: cannot watch the {}: {}", name(domain), reason(&error));
         }
     }
 
@@ -202,8 +204,9 @@ impl Daemon {
                 Ok(None) => return,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     eprintln!(
-                        "pisted: the {} said something that makes no sense: {error}",
-                        name(domain)
+                        "pisted: the {} sent an invalid message: {}",
+                        name(domain),
+                        reason(&error)
                     );
                 }
                 Err(_) => self.lose_consumer(domain),
@@ -232,7 +235,7 @@ impl Daemon {
     fn lose_consumer(&mut self, domain: Domain) {
         let keeper = self.keepers.of_mut(domain);
         if let Some(consumer) = keeper.consumer.take() {
-            eprintln!("pisted: the {} is gone; starting a new one", name(domain));
+            eprintln!("pisted: the {} ended unexpectedly; starting a new one", name(domain));
             keeper.remains.extend(consumer.bury());
             keeper.note_death();
             // The programs' records are in memory that only this process keeps: it goes on trying. The kernel keeps its own.
@@ -244,8 +247,7 @@ impl Daemon {
                 keeper.unanswered = rotations;
                 let in_vain: BTreeMap<RequestId, ToConsumer> = in_vain;
                 for request in in_vain.into_keys() {
-                    let what =
-                        "the kernel consumer ends again and again; pisted.log of the run folder may say why".into();
+                    let what = "the kernel consumer keeps ending unexpectedly; see pisted.log in the run folder".into();
                     self.waiting.done(request, Err(Failure::Other { what }));
                 }
             }
@@ -278,8 +280,8 @@ impl Daemon {
             .map(|(session, _)| session)
             .collect();
         let finding = match domain {
-            Domain::User => "the consumer ended unexpectedly and was replaced; nothing was lost by it",
-            Domain::Kernel => "the kernel consumer ended unexpectedly and was replaced; the kernel recorded on",
+            Domain::User => "the consumer ended unexpectedly and was replaced; nothing was lost",
+            Domain::Kernel => "the kernel consumer ended unexpectedly and was replaced; the kernel continued to record",
         };
         for session in concerned {
             self.machine.add_finding(session, finding);
@@ -300,7 +302,11 @@ impl Daemon {
     fn try_to_start(&mut self, domain: Domain) -> bool {
         let started = self.start_consumer(domain);
         if let Err(error) = &started {
-            eprintln!("pisted: no {} can be started, trying again: {error}", name(domain));
+            eprintln!(
+                "pisted: cannot start a {}, trying again: {}",
+                name(domain),
+                reason(error)
+            );
             self.keepers.of_mut(domain).put_off();
         }
         started.is_ok()

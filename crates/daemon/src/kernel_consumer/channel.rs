@@ -103,7 +103,7 @@ impl Channel {
         let refuse = |error: std::io::Error| format!("channel {}: {error}", spec.name);
         if spec.name == STATE_DUMP {
             return Err(format!(
-                "channel {STATE_DUMP}: the state dump has this name, take another one"
+                "channel {STATE_DUMP}: this name is reserved for the state dump; choose another"
             ));
         }
         let Frame {
@@ -171,7 +171,7 @@ impl Channel {
         let most = self.most();
         if let Err(error) = self.for_each_ring(tools, |ring, desk| ring.take(most, true, desk).map(|_: u32| true)) {
             self.notes.push(format!(
-                "events from before a change of rules may be missing: they could not be written then: {error}"
+                "events from before a change of rules may be missing, because they could not be written: {error}"
             ));
         }
         self.spec = spec;
@@ -469,7 +469,10 @@ fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
     let kernel = frame.kernel;
     let asker = frame.owner.asker();
     let planned = frame.owner.enter().map(|_as_owner| Plans::of(&spec.rules, asker));
-    let failed = planned.as_ref().err().map(|error| format!("no probes: {error}"));
+    let failed = planned
+        .as_ref()
+        .err()
+        .map(|error| format!("cannot set probes: {error}"));
     let (probes, mut findings) = Probes::define(
         &kernel.tracefs,
         kernel.owner.id(),

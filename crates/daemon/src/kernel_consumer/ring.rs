@@ -17,6 +17,7 @@ use piste_kernel::page::{Lost, Page, PageLayout};
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::{Position, RingKey, SharedBuffer};
 use piste_kernel::spec::{ChannelSpec, Loss};
+use piste_reason::reason;
 
 use super::kept::Counts;
 use super::metadata::Metadata;
@@ -94,7 +95,7 @@ impl CpuRing {
             stream_id: channel.stream_id,
             cpu,
         };
-        let refuse = |error: std::io::Error| format!("the ring of CPU {cpu} cannot be opened: {error}");
+        let refuse = |error: std::io::Error| format!("cannot open the ring of CPU {cpu}: {}", reason(&error));
         let buffer =
             SharedBuffer::open(&place.file(&channel.name, cpu, "page"), key, home.subbuf_bytes).map_err(refuse)?;
         let mut ring = Ring::open(home.instance, home.pages, cpu, buffer).map_err(refuse)?;
@@ -218,7 +219,7 @@ impl CpuRing {
             Ok(lost) => self.lost += lost,
             Err(error) => desk
                 .notes
-                .push(format!("what CPU {} lost is not known: {error}", self.cpu)),
+                .push(format!("what CPU {} lost is unknown: {}", self.cpu, reason(&error))),
         }
         Ok(true)
     }
@@ -274,7 +275,7 @@ impl CpuRing {
             Ok(None) => return Ok(false),
             Err(error) => {
                 desk.notes
-                    .push(format!("the ring of CPU {cpu} cannot be read: {error}"));
+                    .push(format!("cannot read the ring of CPU {cpu}: {}", reason(&error)));
                 return Ok(false);
             }
         };
@@ -283,13 +284,15 @@ impl CpuRing {
             Ok(page) => (Some(desk.converter.page(&page, cpu, desk.packet)), page.lost()),
             Err(damage) => {
                 desk.notes
-                    .push(format!("a page of CPU {cpu} is lost, it is damaged: {damage}"));
+                    .push(format!("a damaged page of CPU {cpu} is lost: {damage}"));
                 (None, Lost::None)
             }
         };
         match self.ring.newly_lost(lost) {
             Ok(lost) => self.lost += lost,
-            Err(error) => desk.notes.push(format!("what CPU {cpu} lost is not known: {error}")),
+            Err(error) => desk
+                .notes
+                .push(format!("what CPU {cpu} lost is unknown: {}", reason(&error))),
         }
         if let Some(converted) = converted {
             self.write(converted, desk)?;

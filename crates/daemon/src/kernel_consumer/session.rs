@@ -126,7 +126,7 @@ impl Session {
             session.find(what, outbox);
         }
         if let Some(error) = unreadable {
-            session.find(format!("parts of the trace may be there twice: {error}"), outbox);
+            session.find(format!("parts of the trace may be written twice: {error}"), outbox);
         }
         session
     }
@@ -214,7 +214,7 @@ impl Session {
             return;
         }
         let what = if self.recorder.is_some() {
-            "each snapshot has a state dump of its own".into()
+            "each snapshot already contains its own state dump".into()
         } else {
             format!("session {} records nothing of the kernel", self.id)
         };
@@ -329,7 +329,7 @@ impl Session {
             stream.and_then(|stream| StateDump::open(stream, &self.place.run.join("dump.tally"), self.place.dumping()));
         match opened {
             Ok(dump) => self.dump = Some(dump),
-            Err(error) => self.find(format!("there is no state dump: {error}"), outbox),
+            Err(error) => self.find(format!("cannot write the state dump: {error}"), outbox),
         }
     }
 

@@ -75,7 +75,7 @@ impl SnapshotJob {
         if !std::mem::replace(&mut self.begun, true) {
             if self.output.owner.sees(&folder.join("metadata")) {
                 let output = self.output.folder.display();
-                let what = format!("{output} is a trace already; take another folder for the snapshot");
+                let what = format!("{output} already contains a trace; choose another folder for the snapshot");
                 return Some(Err(Failure::Other { what }));
             }
             // Not the folder that both domains are in: the other consumer may be making its own there.

@@ -42,9 +42,8 @@ impl Session {
             }
             Err(error) => {
                 self.storage.failed(shared.now);
-                let what = format!(
-                    "the trace cannot be written, and events are lost once the kernel's rings are full: {error}"
-                );
+                let what =
+                    format!("cannot write the trace, and events are lost once the kernel's rings are full: {error}");
                 self.find(what, shared.outbox);
                 false
             }
@@ -187,7 +186,7 @@ impl Session {
         if !self.stage.is_closing() {
             return;
         }
-        let what = "the chunk is not whole: it could not be written when the session was closed";
+        let what = "the chunk is incomplete: they could not be written when the session was closed";
         for request in self.chunks.end() {
             let outcome = Err(Failure::Other { what: what.into() });
             shared.outbox.send(&ToControl::Done { request, outcome });
@@ -214,7 +213,7 @@ impl Session {
         {
             dump.abandon();
             self.find(
-                "the state dump is not whole: it could not be written".into(),
+                "the state dump is incomplete: it could not be written".into(),
                 shared.outbox,
             );
         }
@@ -227,7 +226,7 @@ impl Session {
             let events = channel.left();
             if events > 0 {
                 let name = &channel.spec.name;
-                let why = "it could not be written when the session was closed";
+                let why = "they could not be written when the session was closed";
                 left.push(format!("{events} events of channel {name} are not in the trace: {why}"));
             }
         }

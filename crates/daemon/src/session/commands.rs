@@ -82,7 +82,7 @@ impl Machine {
         Err(Refusal::NoPermission {
             what: format!("changing session {:?}", identity.name),
             mend: format!(
-                "it belongs to {}, who can change it, as root can; make one of your own with `piste create`",
+                "it belongs to {}, and only its owner and root can change it; create your own with `piste create`",
                 owner.map_or("root".into(), |uid| format!("user {uid}"))
             ),
         })
@@ -124,9 +124,9 @@ impl Machine {
             return Ok(());
         }
         Err(Refusal::NoPermission {
-            what: "one more session".into(),
+            what: "another session".into(),
             mend: format!(
-                "there can be {SESSION_COUNT_MAX}, {} of one user's; destroy one first",
+                "at most {SESSION_COUNT_MAX} sessions can exist, {} of one user; destroy one first",
                 users.share(user, SESSION_COUNT_MAX)
             ),
         })
@@ -244,10 +244,10 @@ impl Machine {
             return Ok(());
         }
         Err(Refusal::NoPermission {
-            what: format!("{more} patterns more"),
+            what: format!("adding {more} patterns"),
             mend: format!(
-                "the rules of all sessions may have {limit}, exclusions included, {} those of one user, who has {}; use \
-                 patterns with `*`, or destroy a session",
+                "the rules of all sessions can have {limit} patterns, including exclusions, and those of one user {}, of which {} \
+                 are used; use patterns with `*`, or destroy a session",
                 users.share(user, limit),
                 patterns.of(user)
             ),
@@ -458,7 +458,7 @@ pub(super) fn check_pattern_count(count: usize) -> Result<(), Refusal> {
         setting: "number of patterns",
         value: count.to_string(),
         allowed: format!(
-            "{PATTERN_COUNT_MAX} in the rules of a channel, where each rule has its exclusions for itself"
+            "at most {PATTERN_COUNT_MAX} in the rules of a channel, where the exclusions of each rule count"
         ),
     })
 }

@@ -103,7 +103,7 @@ impl Machine {
             channel,
             count,
         });
-        let finding = "pisted and its consumer ended at the same time: what was in the rings of a program is lost";
+        let finding = "pisted and its consumer ended at the same time; what was in the rings of a program is lost";
         self.add_finding(session, finding);
         self.abandon(key);
     }

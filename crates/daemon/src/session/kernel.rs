@@ -99,7 +99,7 @@ impl Machine {
                 mebibytes(bytes_of(channel))
             ),
             mend: format!(
-                "all sessions may have {} MiB, {} MiB those of one user, who has {} MiB; take fewer or smaller sub-buffers",
+                "all sessions can have {} MiB, and those of one user {} MiB, of which {} MiB are used; use fewer or smaller sub-buffers",
                 mebibytes(limit),
                 mebibytes(users.share(user, limit)),
                 mebibytes(holdings.of(user))
@@ -127,7 +127,7 @@ impl Machine {
             return Err(Refusal::InvalidSetting {
                 setting: "channel name",
                 value: STATE_DUMP.into(),
-                allowed: "any other: the state dump of the trace has this one".into(),
+                allowed: "any other name; this one is reserved for the state dump".into(),
             });
         }
         if state.kernel.channels.len() >= KERNEL_CHANNEL_COUNT_MAX {

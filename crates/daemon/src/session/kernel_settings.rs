@@ -31,7 +31,7 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
             return Err(invalid(
                 "loss mode",
                 loss.name(),
-                "discard or overwrite: the kernel waits for nobody",
+                "discard or overwrite, because the kernel cannot wait",
             ));
         }
     };
@@ -39,7 +39,7 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
         return Err(invalid(
             "block timeout",
             timeout_us,
-            "none: the kernel waits for nobody",
+            "none, because the kernel cannot wait",
         ));
     }
     let subbuf_bytes = power_of_two(
@@ -54,7 +54,7 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
         .ok()
         .filter(|count| (SUBBUF_COUNT_MIN..=most).contains(count))
         .ok_or_else(|| {
-            let allowed = format!("{SUBBUF_COUNT_MIN} to {most}, which makes 1 GiB for each CPU");
+            let allowed = format!("{SUBBUF_COUNT_MIN} to {most}, which is 1 GiB for each CPU");
             invalid("number of sub-buffers", wanted_count, &allowed)
         })?;
     Ok(ChannelSpec {

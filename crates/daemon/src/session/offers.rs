@@ -209,7 +209,7 @@ impl Machine {
             let users = self.host.users;
             let (count, bytes) = (users.share(user, CLASS_COUNT_MAX), users.share(user, CLASS_BYTES_MAX));
             let why = format!(
-                "programs of user {user} brought {count} different events or {bytes} bytes of their descriptions to a channel; more are not recorded"
+                "programs of user {user} have {count} different events, or {bytes} bytes of event descriptions, in a channel; more are not recorded"
             );
             self.not_recorded(id, session, &why);
         }
@@ -259,7 +259,7 @@ impl Machine {
         let Some(key) = self.sessions.next_key() else {
             self.add_finding(
                 session,
-                "there are no more ring set keys; end all sessions to start anew",
+                "there are no more ring set keys; end all sessions to start again",
             );
             return None;
         };
@@ -267,7 +267,7 @@ impl Machine {
         let (users, limit) = (self.host.users, self.host.ring_set_count_max);
         if !users.permit(self.sessions.holdings(), program.uid, 1, limit) {
             let why = format!(
-                "programs of user {} have as many ring sets as one user may ({})",
+                "programs of user {} have the maximum number of ring sets for one user ({})",
                 program.uid,
                 users.share(program.uid, limit)
             );

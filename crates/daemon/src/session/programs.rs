@@ -200,7 +200,7 @@ impl Machine {
         let is_permitted = users.permit(&self.registered_events, uid, event_count, limit);
         (!is_permitted).then(|| {
             let share = users.share(uid, limit);
-            format!("all programs may have {limit} events, {share} those of user {uid}; the rest is not recorded")
+            format!("all programs can have {limit} events, and those of user {uid} {share}; the rest is not recorded")
         })
     }
 
@@ -282,7 +282,7 @@ impl Machine {
         let matched = program.takes_part.iter().filter(|&(_, &matched)| matched);
         let sessions: Vec<SessionId> = matched.map(|(&session, _)| session).collect();
         for session in sessions {
-            self.not_recorded(id, session, "pisted answered too late, its first events are missing");
+            self.not_recorded(id, session, "pisted answered too late; its first events are missing");
         }
     }
 

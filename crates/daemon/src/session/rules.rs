@@ -117,12 +117,12 @@ pub fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
         return invalid(position, "it has more than 8 stars");
     }
     if let Some(position) = pattern.find(char::is_control) {
-        return invalid(position, "event names hold no control characters");
+        return invalid(position, "names of events do not contain control characters");
     }
     if !pattern.contains([':', '*']) {
         return invalid(
             pattern.len(),
-            "an event is named `provider:event`, and there is neither a `:` nor a `*`",
+            "the name of an event has the form `provider:event`, but there is neither a `:` nor a `*`",
         );
     }
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
             return Err(invalid(
                 "block timeout",
                 timeout_us,
-                "none, unless the loss mode is block",
+                "none, because the loss mode is not block",
             ));
         }
     };

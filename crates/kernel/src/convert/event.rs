@@ -53,7 +53,7 @@ pub(super) fn plan(event: &Event, layout: &Layout, findings: &mut Vec<Finding>) 
             findings.push(unknown(&field.type_text));
         }
         if put_field(field, rule, event, &mut builder).is_err() {
-            let text = format!("{} at {}, where no record reaches", field.type_text, field.offset);
+            let text = format!("{} at {}, beyond the end of any record", field.type_text, field.offset);
             findings.push(unknown(&text));
         }
     }

@@ -7,7 +7,7 @@ use crate::page::Damage;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The type of a field is not known. Said once.
-    #[error("{event}: the type of its field {field} ({type_text}) is not known; it is recorded as bytes")]
+    #[error("{event}: the type of its field {field} ({type_text}) is unknown; the field is recorded as bytes")]
     UnknownType {
         /// The event's name in the trace.
         event: String,
@@ -17,7 +17,9 @@ pub enum Finding {
         type_text: String,
     },
     /// An event that analyses need has other fields on this kernel. Said once.
-    #[error("{event} is not as analyses expect it on this kernel: {what}; what they say of it may be missing or wrong")]
+    #[error(
+        "{event} has an unexpected format on this kernel: {what}; what analyses derive from it may be missing or wrong"
+    )]
     OtherShape {
         /// The event's group and name.
         event: String,
@@ -26,14 +28,14 @@ pub enum Finding {
     },
     /// System calls have numbers that no table knows. Said once.
     #[error(
-        "system calls have no names: their numbers on {architecture} are not known; they are recorded with number and words"
+        "system calls have no names, because their numbers on {architecture} are unknown; they are recorded with number and words"
     )]
     UnnamedCalls {
         /// What the kernel runs on.
         architecture: &'static str,
     },
     /// Records of an event that the kernel does not describe. They are not in the trace and count as discarded.
-    #[error("{records} records of event {id} are discarded: the kernel does not say what they are")]
+    #[error("{records} records of event {id} were discarded: the kernel does not describe them")]
     UnknownEvent {
         /// Number in tracefs; zero also where a record has none.
         id: u16,
@@ -41,7 +43,7 @@ pub enum Finding {
         records: u64,
     },
     /// Records that contradict their format. They are not in the trace and count as discarded.
-    #[error("{event}: {records} records are discarded, they are damaged; of the first, {fault}")]
+    #[error("{event}: {records} damaged records were discarded; the first: {fault}")]
     Damaged {
         /// The event's name in the trace.
         event: String,
@@ -51,10 +53,10 @@ pub enum Finding {
         fault: Fault,
     },
     /// A page that ends with something that is no record. What is behind it is lost, uncounted.
-    #[error("a page is damaged, and what follows in it is lost: {0}")]
+    #[error("a page is damaged, and the rest of it is lost: {0}")]
     Page(#[from] Damage),
     /// Times that are earlier than those of the records before, on the same CPU. They are written as the same.
-    #[error("{records} records have a time before that of the record that precedes them; they got its time instead")]
+    #[error("{records} records are earlier than the record before them; they were given its time")]
     BackInTime {
         /// How many.
         records: u64,
@@ -65,7 +67,7 @@ pub enum Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It has fewer bytes than its format says.
-    #[error("it has {record_bytes} bytes, fewer than the {needed_bytes} of its format")]
+    #[error("it has {record_bytes} bytes, fewer than the {needed_bytes} bytes of its format")]
     Short {
         /// What it has.
         record_bytes: usize,
@@ -73,7 +75,7 @@ pub enum Fault {
         needed_bytes: usize,
     },
     /// A field's content is said to be where the record is not.
-    #[error("a field's {content_bytes} bytes at {offset} are outside of its {record_bytes} bytes")]
+    #[error("the {content_bytes} bytes of a field at {offset} are outside its {record_bytes} bytes")]
     Outside {
         /// From the start of the record.
         offset: usize,

@@ -47,9 +47,9 @@ fn kernel(facts: &Facts) -> Check {
     match version(&facts.release) {
         Some((5, 10..)) | Some((6.., _)) => Check::ok("kernel", value),
         Some(_) => Check::lack("kernel", value)
-            .cost("kernels before 5.10 were never tried; the kernel may not be recorded")
+            .cost("kernels before 5.10 are untested; recording the kernel may fail")
             .mend("use Linux 5.10 or later"),
-        None => Check::note("kernel", value).cost("its version is not understood; what it has is looked at one by one"),
+        None => Check::note("kernel", value).cost("its version is unknown; each feature is checked separately"),
     }
 }
 
@@ -58,7 +58,7 @@ fn lockdown(facts: &Facts) -> Check {
         None => Check::ok("lockdown", "not in this kernel"),
         Some("confidentiality") => Check::lack("lockdown", "confidentiality")
             .cost("the kernel refuses all tracing; programs are recorded without it")
-            .mend("boot with `lockdown=integrity` or without it on the kernel's command line"),
+            .mend("boot with `lockdown=integrity`, or without `lockdown`, on the kernel command line"),
         Some(level) => Check::ok("lockdown", level),
     }
 }
@@ -66,10 +66,13 @@ fn lockdown(facts: &Facts) -> Check {
 fn container(facts: &Facts) -> Check {
     match &*facts.container {
         [] => Check::ok("container", "none"),
-        signs if !facts.is_in_pid_namespace => Check::ok("container", format!("{}, with the machine's processes", signs.join(", "))),
+        signs if !facts.is_in_pid_namespace => Check::ok(
+            "container",
+            format!("{}, which shares the host's processes", signs.join(", ")),
+        ),
         signs => Check::note("container", signs.join(", "))
-            .cost("the kernel tells numbers of processes as the machine sees them, which are others than those in here")
-            .mend("run pisted on the machine itself, or start the container with the machine's pid namespace (`--pid=host`)"),
+            .cost("the kernel reports process ids as the host sees them, which differ from those in the container")
+            .mend("run pisted on the host, or start the container with the host's pid namespace (`--pid=host`)"),
     }
 }
 
@@ -77,7 +80,7 @@ fn tracefs(facts: &Facts) -> Check {
     match &facts.tracefs {
         Ok(files) => Check::ok("tracefs", files.root.display().to_string()),
         Err(lack) => Check::lack("tracefs", &lack.reason)
-            .cost("the kernel is not recorded; programs are")
+            .cost("the kernel cannot be recorded; programs can")
             .mend(&lack.mend),
     }
 }
@@ -90,16 +93,16 @@ fn people(facts: &Facts) -> Check {
         }
         (true, Some(members)) => Check::ok(NAME, format!("pisted is root; it serves {}", members.join(", "))),
         (true, None) => Check::note(NAME, "pisted is root; there is no group `tracing`")
-            .cost("nobody but root records the kernel")
+            .cost("only root can record the kernel")
             .mend(
-                "`sudo groupadd --system tracing; sudo usermod -aG tracing NAME`; NAME logs in again, and pisted is started again",
+                "`sudo groupadd --system tracing; sudo usermod -aG tracing NAME`; then NAME must log in again, and pisted must be restarted",
             ),
         (false, group) => {
             let make = if group.is_some() { "" } else { "sudo groupadd --system tracing; " };
             Check::lack(NAME, "this pisted is not root")
-                .cost("it records programs of its user and not the kernel")
+                .cost("it records programs of its user, but not the kernel")
                 .mend(format!(
-                    "join the group that root's pisted serves: `{make}sudo usermod -aG tracing $USER`; log in again, start that \
+                    "join the group that root's pisted serves with `{make}sudo usermod -aG tracing $USER`; log in again, start that \
                      pisted with `sudo pisted --background`, and use it with `export PISTE_RUNDIR=/run/piste`"
                 ))
         }
@@ -111,7 +114,7 @@ fn events(files: &TracefsFacts) -> Check {
     match files.files.contains("events/sched/sched_switch") {
         true => Check::ok("events", value),
         false => Check::lack("events", value)
-            .cost("without sched_switch nobody knows which thread ran")
+            .cost("without sched_switch, it is unknown which thread ran when")
             .mend(format!("{BUILD} CONFIG_EVENT_TRACING")),
     }
 }
@@ -119,12 +122,12 @@ fn events(files: &TracefsFacts) -> Check {
 fn idle_cpus(files: &TracefsFacts) -> Check {
     const NAME: &str = "idle CPUs";
     if files.idle_ends_untold.is_empty() {
-        return Check::ok(NAME, "their turns to threads are told");
+        return Check::ok(NAME, "switches from idle to a thread are recorded");
     }
     let cpus: Vec<String> = files.idle_ends_untold.iter().map(u32::to_string).collect();
-    Check::note(NAME, format!("turns to threads are not told of CPU {}", cpus.join(", ")))
-        .cost("a thread is known to run there only from its first event on; how long it waited for the CPU is unknown")
-        .mend("restart the machine and take no CPU offline; virtual machines that start like that need another kernel than Linux 6.18")
+    Check::note(NAME, format!("switches from idle to a thread are not recorded on CPU {}", cpus.join(", ")))
+        .cost("a thread is known to run there only from its first event on, and how long it waited for the CPU is unknown")
+        .mend("restart the machine, and take no CPU offline; virtual machines that start in this state need a kernel other than Linux 6.18")
 }
 
 fn formats(files: &TracefsFacts) -> Check {
@@ -132,8 +135,8 @@ fn formats(files: &TracefsFacts) -> Check {
     match &*files.strange_events {
         [] => Check::ok(NAME, "events have the fields that analyses need"),
         events => Check::note(NAME, events.join("; "))
-            .cost("the events are recorded as they are; what analyses say from these fields is missing or wrong")
-            .mend("report it, with the kernel's version, to those who make Piste"),
+            .cost("the events are recorded as they are; what analyses derive from these fields is missing or wrong")
+            .mend("report it to the Piste authors, with the version of the kernel"),
     }
 }
 
@@ -141,10 +144,10 @@ fn syscalls(files: &TracefsFacts, architecture: Architecture) -> Check {
     const NAME: &str = "system calls";
     match files.files.contains("events/raw_syscalls/sys_enter") {
         true if architecture.has_tables() => Check::ok(NAME, "recorded"),
-        true => Check::note(NAME, format!("recorded without names: the numbers on {} are not known", architecture.name()))
-            .cost("each call has its number and six words in the trace, all are recorded or none, and no analysis tells them apart"),
+        true => Check::note(NAME, format!("recorded without names, because the numbers on {} are unknown", architecture.name()))
+            .cost("the trace has the number and six words of each call; only all calls or none can be recorded, and analyses cannot distinguish them"),
         false => Check::lack(NAME, "not in this kernel")
-            .cost("no system call is recorded")
+            .cost("system calls cannot be recorded")
             .mend(format!("{BUILD} CONFIG_FTRACE_SYSCALLS")),
     }
 }
@@ -161,9 +164,9 @@ fn following(files: &TracefsFacts) -> Check {
 
 fn subbuffers(files: &TracefsFacts) -> Check {
     match files.files.contains("buffer_subbuf_size_kb") {
-        true => Check::ok("sub-buffers", "of any size from 4 KiB to 512 KiB"),
-        false => Check::note("sub-buffers", "of one page")
-            .cost("packets are small: a header for each 4 KiB, and more calls to read them")
+        true => Check::ok("sub-buffers", "any size from 4 KiB to 512 KiB"),
+        false => Check::note("sub-buffers", "one page only")
+            .cost("packets are small: there is a header for each 4 KiB, and reading them takes more system calls")
             .mend("use Linux 6.8 or later"),
     }
 }
@@ -175,24 +178,25 @@ fn clock(facts: &Facts) -> Check {
         .as_ref()
         .is_ok_and(|files| files.clocks.iter().any(|clock| clock == "x86-tsc"));
     let is_used = facts.clock_source == "tsc";
-    let slower = "both sides use CLOCK_MONOTONIC: the same time line, and each event of a program takes longer";
+    let slower =
+        "kernel and programs use CLOCK_MONOTONIC: their times are comparable, but each event of a program takes longer";
     match (facts.architecture == Architecture::named("x86_64"), is_used) {
         (false, _) => Check::ok(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source)),
-        (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's counter (TSC)"),
-        (true, true) => Check::note(NAME, "the kernel cannot record with the CPU's counter")
-            .cost("kernel and programs are on one time line as far as two clocks can be compared")
+        (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's time stamp counter (TSC)"),
+        (true, true) => Check::note(NAME, "the kernel cannot record times of the CPU's time stamp counter")
+            .cost("times of the kernel and of programs are only as comparable as two clocks are")
             .mend("use a kernel whose `trace_clock` lists x86-tsc"),
         (true, false) if !facts.is_counter_invariant => {
-            Check::note(NAME, format!("CLOCK_MONOTONIC from {}; this CPU's counter changes its speed", facts.clock_source)).cost(slower)
+            Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the speed of this CPU's time stamp counter changes", facts.clock_source)).cost(slower)
         }
         (true, false) if facts.clock_sources.iter().any(|source| source == "tsc") => {
             Check::note(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source))
                 .cost(slower)
                 .mend("`echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource`, then restart pisted")
         }
-        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel gave the CPU's counter up", facts.clock_source))
+        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel rejected the CPU's time stamp counter", facts.clock_source))
             .cost(slower)
-            .mend("boot with `tsc=reliable` on the kernel's command line if the machine's counters are"),
+            .mend("boot with `tsc=reliable` on the kernel command line if the counters of this machine are reliable"),
     }
 }
 
@@ -200,18 +204,18 @@ fn memory(facts: &Facts) -> Check {
     let rings = RING_BYTES * facts.cpus_possible;
     let mib = |bytes: u64| bytes >> 20;
     let value = format!(
-        "{} MiB available; the default rings of a channel take {} MiB on {} CPUs",
+        "{} MiB available; the default rings of a channel need {} MiB on {} CPUs",
         mib(facts.available_bytes),
         mib(rings),
         facts.cpus_possible
     );
-    let share = "`piste enable-channel -k NAME --num-subbuf 64` takes a quarter of it";
+    let share = "use smaller rings: `piste enable-channel -k NAME --num-subbuf 64` needs a quarter of the memory";
     match rings {
-        rings if rings > facts.available_bytes => {
-            Check::lack("memory", value).cost("the rings cannot be had").mend(share)
-        }
+        rings if rings > facts.available_bytes => Check::lack("memory", value)
+            .cost("the rings cannot be allocated")
+            .mend(share),
         rings if rings > facts.available_bytes / 4 => Check::note("memory", value)
-            .cost("recording leaves little for what is recorded")
+            .cost("recording leaves little memory for the recorded programs")
             .mend(share),
         _ => Check::ok("memory", value),
     }
@@ -219,27 +223,30 @@ fn memory(facts: &Facts) -> Check {
 
 fn uprobes(files: &TracefsFacts) -> Check {
     match files.files.contains("uprobe_events") {
-        true => Check::ok("uprobes", "there"),
+        true => Check::ok("uprobes", "available"),
         false => Check::note("uprobes", "not in this kernel")
-            .cost("no `--uprobe`, `--uretprobe`, `--usdt`")
+            .cost("`--uprobe`, `--uretprobe` and `--usdt` do not work")
             .mend(format!("{BUILD} CONFIG_UPROBE_EVENTS")),
     }
 }
 
 fn kprobes(files: &TracefsFacts) -> Check {
     match files.files.contains("kprobe_events") {
-        true => Check::ok("kprobes", "there"),
+        true => Check::ok("kprobes", "available"),
         false => Check::note("kprobes", "not in this kernel")
-            .cost("no `--kprobe`, `--kretprobe`; the kernel's tracepoints are there")
+            .cost("`--kprobe` and `--kretprobe` do not work; the kernel's tracepoints do")
             .mend(format!("{BUILD} CONFIG_KPROBE_EVENTS")),
     }
 }
 
 fn user_stacks(files: &TracefsFacts) -> Check {
     match files.files.contains("options/userstacktrace") {
-        true => Check::ok("stacks of programs", "there, of programs built with frame pointers"),
+        true => Check::ok(
+            "stacks of programs",
+            "available, for programs built with frame pointers",
+        ),
         false => Check::note("stacks of programs", "not in this kernel")
-            .cost("no `--callstack user`")
+            .cost("`--callstack user` does not work")
             .mend(format!("{BUILD} CONFIG_USER_STACKTRACE_SUPPORT")),
     }
 }
@@ -247,14 +254,14 @@ fn user_stacks(files: &TracefsFacts) -> Check {
 fn counters(facts: &Facts) -> Check {
     const NAME: &str = "hardware counters";
     match (facts.has_hardware_counters, facts.perf_paranoid) {
-        (false, _) => Check::note(NAME, "not offered, as in most virtual machines")
-            .cost("benchmarks report times and no cycles or misses; recording is not affected")
-            .mend("give the virtual machine its CPU's counters (QEMU: `-cpu host,pmu=on`)"),
+        (false, _) => Check::note(NAME, "not available, as in most virtual machines")
+            .cost("benchmarks report times, but no cycles or misses; recording is not affected")
+            .mend("give the virtual machine the counters of its CPU (QEMU: `-cpu host,pmu=on`)"),
         (true, Some(paranoid)) if paranoid > 2 && !facts.is_root => {
             Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
-                .cost("benchmarks report times and no cycles or misses; recording is not affected")
+                .cost("benchmarks report times, but no cycles or misses; recording is not affected")
                 .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
         }
-        (true, _) => Check::ok(NAME, "there"),
+        (true, _) => Check::ok(NAME, "available"),
     }
 }

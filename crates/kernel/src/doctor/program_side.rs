@@ -27,28 +27,28 @@ fn rseq(facts: &Facts) -> Check {
     match (version >= (2, 35), facts.rseq_bytes >= RSEQ_WITH_CONCURRENCY_ID) {
         (true, true) => Check::ok(NAME, format!("with concurrency ids; C library {library}")),
         (true, false) => Check::note(NAME, format!("without concurrency ids; C library {library}"))
-            .cost("rings are one for each CPU: more memory for a program with few threads")
+            .cost("there is one ring for each CPU, which takes more memory for programs with few threads")
             .mend("use Linux 6.3 or later"),
         (false, _) => Check::note(NAME, format!("not registered by the C library ({library})"))
-            .cost("the CPU is asked for by a call for each event")
+            .cost("each event needs a call to find out the CPU")
             .mend("use glibc 2.35 or later"),
     }
 }
 
 fn memfd(facts: &Facts) -> Check {
     match &facts.memfd {
-        Ok(()) => Check::ok("memfd", "there"),
+        Ok(()) => Check::ok("memfd", "available"),
         Err(error) => Check::lack("memfd", error)
-            .cost("no program is recorded: rings live there")
+            .cost("no program can be recorded, because rings are in memfds")
             .mend("allow memfd_create(2) in the container's seccomp profile, or use a kernel with CONFIG_MEMFD_CREATE"),
     }
 }
 
 fn futex(facts: &Facts) -> Check {
     match &facts.futex {
-        Ok(()) => Check::ok("futex", "there"),
+        Ok(()) => Check::ok("futex", "available"),
         Err(error) => Check::lack("futex", error)
-            .cost("programs do not learn that a pisted was started after them")
+            .cost("programs do not notice a pisted that is started after them")
             .mend("allow futex(2) in the container's seccomp profile"),
     }
 }
@@ -59,13 +59,13 @@ fn run_folder(facts: &Facts) -> Check {
     let folder = facts.run_folder.display();
     match &facts.run_folder_free_bytes {
         Ok(bytes) if *bytes >= ENOUGH_BYTES => Check::ok(NAME, folder.to_string()),
-        Ok(bytes) => Check::lack(NAME, format!("{folder}: {} KiB are free", bytes >> 10))
-            .cost("a restarted pisted does not know its sessions any more")
+        Ok(bytes) => Check::lack(NAME, format!("{folder}: {} KiB free", bytes >> 10))
+            .cost("a restarted pisted forgets its sessions")
             .mend("free some MiB there, or set PISTE_RUNDIR to another folder"),
         Err(error) => Check::lack(NAME, format!("{folder}: {error}"))
-            .cost("no program finds pisted")
+            .cost("programs cannot find pisted")
             .mend(format!(
-                "`sudo install -d -o $USER -m 700 {folder}`, or set PISTE_RUNDIR to another folder"
+                "create it with `sudo install -d -o $USER -m 700 {folder}`, or set PISTE_RUNDIR to another folder"
             )),
     }
 }
@@ -75,7 +75,7 @@ fn open_files(facts: &Facts) -> Check {
         None => Check::ok("open files", "any number"),
         Some(count) if count >= OPEN_FILES_ENOUGH => Check::ok("open files", format!("{count}")),
         Some(count) => Check::note("open files", format!("{count}"))
-            .cost("pisted records some tens of programs at a time")
+            .cost("pisted can record only some tens of programs at a time")
             .mend("start pisted with `ulimit -n 65536`, or LimitNOFILE=65536 in its unit"),
     }
 }

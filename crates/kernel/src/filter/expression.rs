@@ -57,8 +57,8 @@ pub(super) fn parse(filter: &str) -> Result<Expression<'_>, FilterFault> {
     let expression = reader.any()?;
     match reader.rest().chars().next() {
         None => Ok(expression),
-        Some(')') => Err(reader.fault("no parenthesis is open here")),
-        Some(found) => Err(reader.fault(format!("`&&`, `||` or the end is expected, and {found:?} is there"))),
+        Some(')') => Err(reader.fault("`)` without an open parenthesis")),
+        Some(found) => Err(reader.fault(format!("expected `&&`, `||` or the end, not {found:?}"))),
     }
 }
 
@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
             if !self.take(")") {
                 return Err(match self.rest().chars().next() {
                     None => FilterFault::at(opened, "this parenthesis is not closed"),
-                    Some(found) => self.fault(format!("`&&`, `||` or `)` is expected, and {found:?} is there")),
+                    Some(found) => self.fault(format!("expected `&&`, `||` or `)`, not {found:?}")),
                 });
             }
             inner
@@ -118,13 +118,13 @@ impl<'t> Reader<'t> {
     fn test(&mut self) -> Result<Test<'t>, FilterFault> {
         let field = self.word(|index, c| is_word(c) || index == 0 && c == '$');
         if field.1.is_empty() || field.1 == "$" {
-            return Err(FilterFault::at(field.0, "the name of a field is expected, `(` or `!`"));
+            return Err(FilterFault::at(field.0, "expected the name of a field, `(` or `!`"));
         }
         let start = self.rest_position();
         let Some(operator) = OPERATORS.into_iter().find(|operator| self.take(operator)) else {
             return Err(FilterFault::at(
                 start,
-                format!("a comparison is expected after `{}`: == != < <= > >= & ~", field.1),
+                format!("expected a comparison after `{}`: == != < <= > >= & ~", field.1),
             ));
         };
         Ok(Test {
@@ -150,7 +150,7 @@ impl<'t> Reader<'t> {
         match word.chars().next() {
             None => Err(FilterFault::at(
                 start,
-                "a value is expected: a number, a text in quotes, or the name of a value",
+                "expected a value: a number, a text in quotes, or the name of a value",
             )),
             Some(c) if c == '-' || c.is_ascii_digit() => Ok((start, Value::Number(word))),
             Some(_) => Ok((start, Value::Word(word))),

@@ -57,7 +57,7 @@ pub fn check(filter: &str, event: &EventFormat) -> Result<String, FilterFault> {
         return Err(FilterFault::at(
             filter.len(),
             format!(
-                "it takes {} bytes in the kernel's words, and the kernel allows {FILTER_BYTES_MAX}",
+                "it is {} bytes long in the kernel's syntax, and the kernel allows {FILTER_BYTES_MAX}",
                 text.len()
             ),
         ));
@@ -186,30 +186,30 @@ print fmt: "vec=%s", __print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })
     #[test]
     fn what_is_wrong_is_told_with_its_byte() {
         for (filter, expected) in [
-            ("", "byte 0: the name of a field is expected, `(` or `!`"),
+            ("", "byte 0: expected the name of a field, `(` or `!`"),
             (
                 "prev_pid == ",
-                "byte 12: a value is expected: a number, a text in quotes, or the name of a value",
+                "byte 12: expected a value: a number, a text in quotes, or the name of a value",
             ),
             (
                 "prev_pid = 3",
-                "byte 9: a comparison is expected after `prev_pid`: == != < <= > >= & ~",
+                "byte 9: expected a comparison after `prev_pid`: == != < <= > >= & ~",
             ),
-            ("prev_pid == 3)", "byte 13: no parenthesis is open here"),
+            ("prev_pid == 3)", "byte 13: `)` without an open parenthesis"),
             ("tiny == 1 && (prev_pid == 3", "byte 13: this parenthesis is not closed"),
             (
                 "tiny == 1 & tiny == 2",
-                "byte 10: `&&`, `||` or the end is expected, and '&' is there",
+                "byte 10: expected `&&`, `||` or the end, not '&'",
             ),
             ("name == \"x", "byte 8: this quote is not closed"),
             (
                 "name < \"x\"",
                 "byte 5: `name` is a text: == != and ~ are allowed, not <",
             ),
-            ("name == x", "byte 8: `name` is a text: a text in quotes is expected"),
+            ("name == x", "byte 8: `name` is a text: expected a text in quotes"),
             (
                 "tiny == \"x\"",
-                "byte 8: `tiny` is a number: a number without quotes is expected",
+                "byte 8: `tiny` is a number: expected a number without quotes",
             ),
             (
                 "tiny ~ 3",
@@ -229,24 +229,27 @@ print fmt: "vec=%s", __print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })
             ),
             (
                 "tiny == 08",
-                "byte 8: `08` is no number; 16, 0x10 and 020 are, and with a minus",
+                "byte 8: `08` is not a number; write for example 16, 0x10, 020 or -16",
             ),
             (
                 "vec == SOFT",
-                "byte 7: `vec` has no value `SOFT`; numbers are allowed and HI, TIMER",
+                "byte 7: `vec` has no value `SOFT`; use a number or one of HI, TIMER",
             ),
             (
                 "tiny == S",
-                "byte 8: `tiny` is a number without names: a number is expected, not `S`",
+                "byte 8: `tiny` is a number whose values have no names: expected a number, not `S`",
             ),
             (
                 "args == 3",
                 "byte 0: the kernel cannot compare `args`, of type `unsigned long[2]`, with anything",
             ),
-            ("cpu & 1", "byte 4: the kernel compares the CPU by == != < <= > >= only"),
+            (
+                "cpu & 1",
+                "byte 4: the kernel can compare the CPU only with == != < <= > >=",
+            ),
             (
                 "prev_comm == \"12345678901234567\"",
-                "byte 13: the text has 17 bytes, and `prev_comm` has room for 16: they are never the same",
+                "byte 13: the text has 17 bytes, but `prev_comm` has room for only 16, so they are never equal",
             ),
             (
                 "pid == 3",

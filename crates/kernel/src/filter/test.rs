@@ -52,7 +52,7 @@ pub(super) fn in_kernel_words(test: &Test, event: &EventFormat) -> Result<String
         Comparable::Cpu if operator == "&" => {
             return Err(FilterFault::at(
                 test.operator.0,
-                "the kernel compares the CPU by == != < <= > >= only",
+                "the kernel can compare the CPU only with == != < <= > >=",
             ));
         }
         Comparable::Cpu => number(test, 32, true, None)?,
@@ -127,7 +127,7 @@ fn text(test: &Test, room: Option<u32>) -> Result<String, FilterFault> {
     let Value::Text { content, quote } = value else {
         return Err(FilterFault::at(
             position,
-            format!("`{name}` is a text: a text in quotes is expected"),
+            format!("`{name}` is a text: expected a text in quotes"),
         ));
     };
     let content = if operator == "~" {
@@ -147,7 +147,7 @@ fn text(test: &Test, room: Option<u32>) -> Result<String, FilterFault> {
         && content.len() as u32 > room
     {
         let reason = format!(
-            "the text has {} bytes, and `{name}` has room for {room}: they are never the same",
+            "the text has {} bytes, but `{name}` has room for only {room}, so they are never equal",
             content.len()
         );
         return Err(FilterFault::at(position, reason));
@@ -166,7 +166,7 @@ fn number(test: &Test, bits: u32, is_signed: bool, field: Option<&FieldFormat>) 
         Value::Text { .. } => {
             return Err(FilterFault::at(
                 position,
-                format!("`{name}` is a number: a number without quotes is expected"),
+                format!("`{name}` is a number: expected a number without quotes"),
             ));
         }
         Value::Word(word) => {
@@ -181,7 +181,7 @@ fn number(test: &Test, bits: u32, is_signed: bool, field: Option<&FieldFormat>) 
         }
         Value::Number(text) => {
             let value = parse_number(text).ok_or_else(|| {
-                let reason = format!("`{text}` is no number; 16, 0x10 and 020 are, and with a minus");
+                let reason = format!("`{text}` is not a number; write for example 16, 0x10, 020 or -16");
                 FilterFault::at(position, reason)
             })?;
             (text.to_owned(), value)
@@ -223,11 +223,11 @@ fn named(word: &str, field: Option<&FieldFormat>) -> Option<i64> {
 
 fn no_such_value(word: &str, name: &str, field: Option<&FieldFormat>) -> String {
     match field.and_then(|field| field.names.as_ref()) {
-        None => format!("`{name}` is a number without names: a number is expected, not `{word}`"),
+        None => format!("`{name}` is a number whose values have no names: expected a number, not `{word}`"),
         Some(names) => {
             let names: Vec<&str> = names.labels.iter().map(|label| &*label.name).collect();
             format!(
-                "`{name}` has no value `{word}`; numbers are allowed and {}",
+                "`{name}` has no value `{word}`; use a number or one of {}",
                 names.join(", ")
             )
         }

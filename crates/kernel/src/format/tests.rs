@@ -192,15 +192,15 @@ fn what_is_no_format_is_said() {
     let reason = |text| EventFormat::parse("s", text).expect_err("no format").to_string();
     assert_eq!(
         reason(""),
-        "line 1 of the format: it does not tell the number of the event"
+        "line 1 of the format: it does not contain the number of the event"
     );
     assert_eq!(
         reason("ID: 3\n"),
-        "line 1 of the format: it does not tell the name of the event"
+        "line 1 of the format: it does not contain the name of the event"
     );
     assert_eq!(
         reason("name: a\nID: 70000\n"),
-        "line 2 of the format: \"ID: 70000\" is no number of an event"
+        "line 2 of the format: \"ID: 70000\" is not the number of an event"
     );
     assert_eq!(
         reason("name: a\nID: 3\n\tfield:int x;\toffset:8;\n"),

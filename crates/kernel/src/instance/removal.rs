@@ -47,7 +47,10 @@ impl Instance {
                     .map_or_else(String::new, |error| format!(" ({error})"));
                 return Err(named(
                     &error,
-                    format!("cannot remove {}: somebody reads it{also}", self.folder.display()),
+                    format!(
+                        "cannot remove {}: another process is reading it{also}",
+                        self.folder.display()
+                    ),
                 ));
             }
             thread::sleep(Duration::from_millis(10));

@@ -36,7 +36,7 @@ impl PageLayout {
         const RECORD: &str = "events/header_event";
         let strange = |file: &str, text: &str| {
             io::Error::other(format!(
-                "{} describes a ring that Piste does not know; please report it with the kernel's version: {text:?}",
+                "{} describes a ring buffer format that Piste does not know; report it to the Piste authors, with the version of the kernel: {text:?}",
                 tracefs.path(file).display()
             ))
         };

@@ -34,7 +34,7 @@ pub(super) fn translate(arguments: &str, site: &Site<'_>) -> Vec<Argument> {
             let number = index + 1;
             translate_one(argument, site)
                 .map(|words| format!("arg{number}={words}"))
-                .ok_or_else(|| format!("argument {number}, {argument}, cannot be said in the words of tracefs"))
+                .ok_or_else(|| format!("argument {number}, {argument}, cannot be expressed in the syntax of tracefs"))
         })
         .collect()
 }

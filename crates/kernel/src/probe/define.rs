@@ -94,7 +94,7 @@ impl ProbeEvent {
         let id = text
             .trim()
             .parse()
-            .map_err(|_| format!("{:?} is no event number", text.trim()))?;
+            .map_err(|_| format!("{:?} is not an event number", text.trim()))?;
         Ok(ProbeEvent {
             group: group.into(),
             event: event.into(),
@@ -187,7 +187,7 @@ impl Probes {
             Ok(listed) => listed,
             Err(error) => {
                 // Without the list nothing may be defined: it could be there.
-                findings.push(format!("no probes: {error}"));
+                findings.push(format!("cannot set probes: {error}"));
                 return (Probes { group, events }, findings);
             }
         };
@@ -206,13 +206,13 @@ impl Probes {
                 let name = &definition.trace_name;
                 let event = definition.event_name();
                 if !wanted.insert(event.clone()) {
-                    findings.push(format!("{name} is asked for twice; it is recorded once"));
+                    findings.push(format!("{name} was requested twice; it is recorded once"));
                     continue;
                 }
                 let made = match missing {
                     _ if listed.contains(&event) => Ok(()),
                     Missing::Made => make(tracefs, &group, &event, &definition),
-                    Missing::Told => Err("the kernel does not have it any more".into()),
+                    Missing::Told => Err("the kernel no longer has it".into()),
                 };
                 match made.and_then(|()| ProbeEvent::read(tracefs, &group, &event)) {
                     Err(reason) => findings.push(format!("probe {name}: {reason}")),
@@ -233,7 +233,11 @@ impl Probes {
         }
         for (index, error) in &lost {
             let stays = events.iter().any(|event| event.rule == Some(*index) && event.is_wanted);
-            let and_now = if stays { "; what it was is still probed" } else { "" };
+            let and_now = if stays {
+                "; the previous probe stays in place"
+            } else {
+                ""
+            };
             findings.push(format!("{error}{and_now}"));
         }
         give_classes(tracefs, &mut events);
@@ -296,14 +300,14 @@ fn make(tracefs: &Tracefs, group: &str, event: &str, definition: &Definition) ->
     if command.len() > COMMAND_BYTES_MAX {
         let bytes = command.len();
         return Err(format!(
-            "its definition has {bytes} bytes; the kernel reads {COMMAND_BYTES_MAX}"
+            "its definition has {bytes} bytes; the kernel reads at most {COMMAND_BYTES_MAX}"
         ));
     }
     definition
         .list()
         .add(tracefs, &command)
         .map_err(|error| match reason(tracefs, event) {
-            Some(reason) => format!("the kernel says: {reason} ({command})"),
+            Some(reason) => format!("the kernel refuses it: {reason} ({command})"),
             None => error.to_string(),
         })
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SegmentFlags, SymbolFlags};
 
+use piste_reason::reason;
 use piste_symbols::binary::{self, Cache, File};
 use piste_symbols::debug_file;
 
@@ -69,17 +70,17 @@ impl Elf {
             reason,
         };
         if !path.is_absolute() {
-            return Err(refused("give the path from the root (/...)".into()));
+            return Err(refused("the path must be absolute (/...)".into()));
         }
-        let file = binary::open(path).map_err(|error| refused(error.to_string()))?;
-        let metadata = file.metadata().map_err(|error| refused(error.to_string()))?;
+        let file = binary::open(path).map_err(|error| refused(reason(&error)))?;
+        let metadata = file.metadata().map_err(|error| refused(reason(&error)))?;
         let cache = Cache::new(file, PIECE_BYTES_MAX);
         let (architecture, segments) = {
             let file =
-                File::parse(&cache).map_err(|error| refused(format!("is no ELF program or library: {error}")))?;
+                File::parse(&cache).map_err(|error| refused(format!("not an ELF program or library: {error}")))?;
             if !runs_here(file.architecture()) {
                 return Err(refused(format!(
-                    "is made for {:?}; this machine is {}",
+                    "it is built for {:?}, but this machine is {}",
                     file.architecture(),
                     std::env::consts::ARCH
                 )));
@@ -88,7 +89,7 @@ impl Elf {
             (file.architecture(), segments)
         };
         if !segments.iter().any(|segment| segment.is_executable) {
-            return Err(refused("has no code that is mapped; link it first".into()));
+            return Err(refused("it has no code that is loaded; link it first".into()));
         }
         Ok(Elf {
             path: path.into(),

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProbeError {
     /// The file cannot be probed.
-    #[error("{}: {reason}", .binary.display())]
+    #[error("cannot probe {}: {reason}", .binary.display())]
     Binary {
         /// The file.
         binary: PathBuf,
@@ -27,7 +27,7 @@ pub enum ProbeError {
         nearest: Vec<String>,
     },
     /// The place is there or is not, but it cannot be probed like this.
-    #[error("place \"{place}\": {reason}")]
+    #[error("invalid place \"{place}\": {reason}")]
     Place {
         /// As it was given.
         place: String,
@@ -35,7 +35,7 @@ pub enum ProbeError {
         reason: String,
     },
     /// An argument is not in the words of tracefs.
-    #[error("argument \"{argument}\": {reason}")]
+    #[error("invalid argument \"{argument}\": {reason}")]
     Argument {
         /// As it was given.
         argument: String,
@@ -43,7 +43,7 @@ pub enum ProbeError {
         reason: String,
     },
     /// Only root may ask for this.
-    #[error("{what} is for root only: {mend}")]
+    #[error("{what} is only for root: {mend}")]
     RootOnly {
         /// What was asked for: `a probe at an offset of the file`.
         what: String,
@@ -51,7 +51,7 @@ pub enum ProbeError {
         mend: String,
     },
     /// The event cannot have this name.
-    #[error("name \"{name}\": {reason}")]
+    #[error("invalid name \"{name}\": {reason}")]
     Name {
         /// As it was given.
         name: String,

@@ -44,7 +44,7 @@ pub(super) fn checked(arguments: &[String], probed: Probed) -> Result<Vec<String
             reason,
         };
         if index == ARGUMENTS_MAX {
-            return Err(refused(format!("a probe has {ARGUMENTS_MAX} arguments at most")));
+            return Err(refused(format!("a probe can have at most {ARGUMENTS_MAX} arguments")));
         }
         let (name, fetch) = match argument.split_once('=') {
             Some((name, fetch)) => (name.to_owned(), fetch),
@@ -52,7 +52,7 @@ pub(super) fn checked(arguments: &[String], probed: Probed) -> Result<Vec<String
         };
         check_name(&name).map_err(refused)?;
         if names.contains(&name) {
-            return Err(refused(format!("there are two arguments of the name {name}")));
+            return Err(refused(format!("two arguments have the name {name}")));
         }
         check_fetch_and_type(fetch, probed).map_err(refused)?;
         checked.push(format!("{name}={fetch}"));
@@ -81,16 +81,16 @@ fn check_name(name: &str) -> Result<(), String> {
         .all(|character| character.is_ascii_alphanumeric() || character == '_')
         && !name.starts_with(|first: char| first.is_ascii_digit());
     if name.is_empty() || !is_word {
-        return Err("before the = stands a name: letters, digits and _, no digit first".into());
+        return Err("expected a name before the =: letters, digits and _, not starting with a digit".into());
     }
     if name.len() > NAME_BYTES_MAX {
         return Err(format!(
-            "the name has {} letters; {NAME_BYTES_MAX} are allowed",
+            "the name has {} letters; at most {NAME_BYTES_MAX} are allowed",
             name.len()
         ));
     }
     if TAKEN.contains(&name) || name.starts_with("common_") {
-        return Err(format!("{name} is in every record already; give it another name"));
+        return Err(format!("every record already has {name}; choose another name"));
     }
     Ok(())
 }
@@ -98,12 +98,12 @@ fn check_name(name: &str) -> Result<(), String> {
 fn check_fetch_and_type(text: &str, probed: Probed) -> Result<(), String> {
     if text.len() > FETCH_BYTES_MAX {
         return Err(format!(
-            "it has {} letters after the name; {FETCH_BYTES_MAX} are allowed",
+            "it has {} letters after the name; at most {FETCH_BYTES_MAX} are allowed",
             text.len()
         ));
     }
     if text.contains(char::is_control) || (text.contains([' ', '#']) || !text.is_ascii()) {
-        return Err("the kernel reads no blanks, # or letters beyond ASCII in an argument".into());
+        return Err("the kernel does not allow spaces, # or non-ASCII letters in an argument".into());
     }
     let (fetch, kind) = split_type(text);
     check_fetch(fetch, probed)?;
@@ -119,26 +119,30 @@ fn split_type(text: &str) -> (&str, Option<&str>) {
 }
 
 fn check_fetch(fetch: &str, probed: Probed) -> Result<(), String> {
-    let (first, rest) = fetch.split_at_checked(1).ok_or("what is to be recorded is missing")?;
+    let (first, rest) = fetch.split_at_checked(1).ok_or("the value to record is missing")?;
     match first {
         "%" => check_register(rest),
         "$" => check_variable(rest, probed),
         "@" if is_number(rest) || (!probed.is_kernel && rest.strip_prefix('+').is_some_and(is_number)) => Ok(()),
         "@" if probed.is_kernel && !rest.is_empty() => Ok(()),
-        "@" => Err("after @ stands an address, or + and an offset in the file".into()),
+        "@" => Err("expected an address after @, or + and an offset in the file".into()),
         "\\" if rest.len() > 2 && rest.starts_with('"') && rest.ends_with('"') => Ok(()),
         "\\" if is_number(rest.strip_prefix('-').unwrap_or(rest)) => Ok(()),
-        "\\" => Err("after \\ stands a number, or text between quotes".into()),
+        "\\" => Err("expected a number after \\, or text in quotes".into()),
         "+" | "-" => {
-            let (offset, inner) = rest.split_once('(').ok_or("after an offset stands (FETCH): +8(%di)")?;
+            let (offset, inner) = rest
+                .split_once('(')
+                .ok_or("expected (FETCH) after the offset: +8(%di)")?;
             let inner = inner.strip_suffix(')').ok_or("a ) is missing")?;
             if !is_number(offset.strip_prefix('u').unwrap_or(offset)) {
-                return Err(format!("\"{offset}\" is no offset in bytes: 8, 0x10"));
+                return Err(format!(
+                    "\"{offset}\" is not an offset in bytes; write for example 8 or 0x10"
+                ));
             }
             check_fetch(inner, probed)
         }
         _ => Err(format!(
-            "\"{fetch}\" begins with none of % $ @ \\ + -: %di, $retval, +8(%si), \\5"
+            "\"{fetch}\" does not begin with % $ @ \\ + or -; write for example %di, $retval, +8(%si) or \\5"
         )),
     }
 }
@@ -150,23 +154,21 @@ fn check_variable(name: &str, probed: Probed) -> Result<(), String> {
     };
     match name {
         "retval" if probed.is_return => Ok(()),
-        "retval" => Err("$retval is known at returns only".into()),
+        "retval" => Err("$retval is available only at returns".into()),
         "stack" | "comm" => Ok(()),
         _ if numbered("stack") => Ok(()),
         _ if numbered("arg") && probed.is_kernel => Ok(()),
         _ if numbered("arg") => {
             Err("$argN is for kernel functions; in a program arguments are in registers (%di, %si, %dx ..)".into())
         }
-        _ => Err(format!(
-            "there is no ${name}; there are $retval, $stack, $stackN and $comm"
-        )),
+        _ => Err(format!("there is no ${name}; use $retval, $stack, $stackN or $comm")),
     }
 }
 
 fn check_register(name: &str) -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return if name.is_empty() {
-            Err("after % stands a register".into())
+            Err("expected a register after %".into())
         } else {
             Ok(())
         };
@@ -181,7 +183,7 @@ fn check_register(name: &str) -> Result<(), String> {
     match name.strip_prefix(['r', 'e']).filter(|short| NAMES.contains(short)) {
         Some(short) => Err(format!("the kernel calls this register %{short}")),
         None => Err(format!(
-            "the kernel knows no register %{name}; it knows %{}",
+            "the kernel has no register %{name}; use one of %{}",
             NAMES.join(" %")
         )),
     }
@@ -195,21 +197,21 @@ fn check_type(kind: &str, fetch: &str) -> Result<(), String> {
     let is_memory = fetch.starts_with(['+', '-', '@']);
     if let Some(count) = count {
         if !count.parse().is_ok_and(|count: u32| (1..=64).contains(&count)) {
-            return Err(format!("\"{count}\" is no count of elements: 1 to 64 are allowed"));
+            return Err(format!("\"{count}\" is not a number of elements; 1 to 64 are allowed"));
         }
         if !is_memory {
-            return Err("several elements are read from memory only: +0(%di):u32[4]".into());
+            return Err("an array must be read from memory: +0(%di):u32[4]".into());
         }
     }
     match base {
         "char" | "symbol" => Ok(()),
         "string" | "ustring" if !is_memory && fetch != "$comm" && !fetch.starts_with("\\\"") => Err(format!(
-            "{fetch} is a value; the text that it points to is +0({fetch}):{base}"
+            "{fetch} is a value; for the text that it points to, write +0({fetch}):{base}"
         )),
         "string" | "ustring" | "symstr" | "%pd" | "%pD" => Ok(()),
         _ if is_bit_field(base) || is_integer(base) => Ok(()),
         _ => Err(format!(
-            "there is no type {base}; there are u8 u16 u32 u64, s8 .. s64, x8 .. x64, char, string, ustring and bBITS@FIRST/WIDTH"
+            "there is no type {base}; use u8 u16 u32 u64, s8 .. s64, x8 .. x64, char, string, ustring or bBITS@FIRST/WIDTH"
         )),
     }
 }
@@ -313,21 +315,21 @@ mod tests {
     fn faults_are_named() {
         for (arguments, reason) in [
             (&["%rdi"][..], "the kernel calls this register %di"),
-            (&["$retval"], "$retval is known at returns only"),
+            (&["$retval"], "$retval is available only at returns"),
             (&["$arg1"], "arguments are in registers"),
-            (&["a=%di", "a=%si"], "two arguments of the name a"),
-            (&["arg2=%di", "%si"], "two arguments of the name arg2"),
-            (&["1x=%di"], "before the = stands a name"),
-            (&["ip=%di"], "is in every record already"),
+            (&["a=%di", "a=%si"], "two arguments have the name a"),
+            (&["arg2=%di", "%si"], "two arguments have the name arg2"),
+            (&["1x=%di"], "expected a name before the ="),
+            (&["ip=%di"], "every record already has"),
             (&["%di:u33"], "there is no type u33"),
-            (&["%di:string"], "the text that it points to is +0(%di):string"),
+            (&["%di:string"], "for the text that it points to, write +0(%di):string"),
             (&["+8(%di"], "a ) is missing"),
-            (&["+(%di)"], "is no offset in bytes"),
-            (&["%di:u32[4]"], "from memory only"),
+            (&["+(%di)"], "is not an offset in bytes"),
+            (&["%di:u32[4]"], "must be read from memory"),
             (&["%ax:b8@12/16"], "there is no type"),
-            (&["x=%di %si"], "no blanks"),
+            (&["x=%di %si"], "does not allow spaces"),
             (&[""], "is missing"),
-            (&["foo"], "begins with none of"),
+            (&["foo"], "does not begin with"),
         ] {
             let error = check(arguments, false).unwrap_err();
             assert!(error.contains(reason), "{arguments:?}: {error}");

@@ -30,7 +30,7 @@ pub(super) fn check(place: &str, is_return: bool) -> Result<(), ProbeError> {
         return refused("write SYMBOL or SYMBOL+OFFSET");
     }
     if is_return && plus != 0 {
-        return refused("returns are probed at the beginning of a function; leave the offset out");
+        return refused("returns are probed at the beginning of a function; omit the offset");
     }
     // A symbol of a module may have its name before it, MODULE:SYMBOL.
     let name = name.rsplit_once(':').map_or(name, |(_, name)| name);

@@ -21,16 +21,16 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
     if is_return {
         asker.must_be_root(
             format!("a probe at the returns of \"{place}\""),
-            "the kernel replaces return addresses for it, and programs that look at theirs fail; probe the function's beginning",
+            "the kernel replaces return addresses for it, and programs that inspect theirs fail; probe the beginning of the function",
         )?;
     }
     if let Some(digits) = place.strip_prefix("0x") {
         asker.must_be_root(
             format!("a probe at an offset of the file, \"{place}\""),
-            "in the middle of an instruction it changes what programs do; name a function or a static probe",
+            "in the middle of an instruction, it changes what programs do; name a function or a static probe",
         )?;
         let offset =
-            u64::from_str_radix(digits, 16).map_err(|_| refused("0x is followed by hexadecimal digits".into()))?;
+            u64::from_str_radix(digits, 16).map_err(|_| refused("0x must be followed by hexadecimal digits".into()))?;
         let address = elf.code_address(offset).ok_or_else(|| {
             refused(format!(
                 "offset {offset:#x} of {} is not in its code",
@@ -39,7 +39,7 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
         })?;
         if is_return && let Some(symbol) = around(&elf.symbols(asker), address) {
             return Err(refused(format!(
-                "is inside of {}; returns are probed at the beginning of a function",
+                "it is inside {}; returns are probed at the beginning of a function",
                 symbol.name
             )));
         }
@@ -51,19 +51,19 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
     }
     if is_return && plus != 0 {
         return Err(refused(
-            "returns are probed at the beginning of a function; leave the offset out".into(),
+            "returns are probed at the beginning of a function; omit the offset".into(),
         ));
     }
     let symbols = elf.symbols(asker);
     let meant = meant(&symbols, name);
     if meant.is_empty() && functions(&symbols).next().is_none() {
         let lacks = match asker {
-            Asker::Root => "its debug file is not installed; write 0xOFFSET of the file",
-            Asker::Other => "has no debug file that only root or its owner may write",
+            Asker::Root => "its debug file is not installed; write 0xOFFSET, an offset in the file",
+            Asker::Other => "it has no debug file that only root or its owner can write to",
         };
         let path = elf.path().display();
         return Err(refused(format!(
-            "{path} names no functions: it was stripped, and {lacks}"
+            "{path} contains no names of functions: it was stripped, and {lacks}"
         )));
     }
     if meant.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
     }
     if meant.iter().any(|symbol| symbol.kind != SymbolKind::Function) {
         asker.must_be_root(
-            format!("a probe at {name}, which the file does not say to be a function,"),
+            format!("a probe at {name}, which the file does not declare as a function,"),
             "it may be data; name a function or a static probe",
         )?;
     }
@@ -94,7 +94,7 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
     }
     if plus == 0 {
         if asker == Asker::Other && meant.iter().any(|symbol| !boundary::is_aligned(elf, symbol.address)) {
-            return Err(refused("no instruction begins at such an address".into()));
+            return Err(refused("no instruction can begin at this address".into()));
         }
         return Ok(offsets);
     }
@@ -102,38 +102,38 @@ pub(super) fn offsets(elf: &Elf, place: &str, is_return: bool, asker: Asker) -> 
         let list: Vec<String> = offsets.iter().map(|offset| format!("{offset:#x}")).collect();
         let all = list.join(", ");
         return Err(refused(format!(
-            "{name} is the name of {} functions, at {all}; write 0xOFFSET for the place in one of them",
+            "{name} is the name of {} functions, at {all}; write 0xOFFSET to choose one",
             offsets.len()
         )));
     };
     let bytes = meant.iter().map(|symbol| symbol.bytes).max().unwrap_or(0);
     if bytes != 0 && plus >= bytes {
         return Err(refused(format!(
-            "{name} has {bytes} bytes; +{plus:#x} is behind its end"
+            "{name} has {bytes} bytes; +{plus:#x} is beyond its end"
         )));
     }
     let probed = offset.saturating_add(plus);
     elf.code_address(probed)
-        .ok_or_else(|| refused(format!("+{plus:#x} is behind the end of the code")))?;
+        .ok_or_else(|| refused(format!("+{plus:#x} is beyond the end of the code")))?;
     let doubt = match bytes {
-        0 => format!("the file does not say how long {name} is, so its instructions are not known"),
+        0 => format!("the file does not say how long {name} is, so its instructions are unknown"),
         _ => match boundary::check(elf, offset, plus) {
             Ok(()) => return Ok(vec![probed]),
             Err(Doubt::Architecture) if asker == Asker::Root => return Ok(vec![probed]),
             Err(Doubt::Inside { begin, next }) => {
-                format!(
-                    "it is in the middle of an instruction, which begins at +{begin:#x}; the next begins at +{next:#x}"
-                )
+                format!("it is inside the instruction that begins at +{begin:#x}; the next one begins at +{next:#x}")
             }
             Err(Doubt::Undecodable { at }) => {
-                format!("what {name} has at +{at:#x} is no known instruction, so where others begin is not known")
+                format!(
+                    "{name} has an unknown instruction at +{at:#x}, so it is unknown where the following ones begin"
+                )
             }
-            Err(Doubt::TooFar) => format!("{name} is too long to look for its instructions"),
-            Err(Doubt::Architecture) => "where instructions begin is known of x86 programs only".into(),
+            Err(Doubt::TooFar) => format!("{name} is too long to decode its instructions"),
+            Err(Doubt::Architecture) => "instructions can be decoded only in x86 programs".into(),
         },
     };
     Err(refused(match asker {
-        Asker::Root => format!("{doubt} (\"{probed:#x}\" is probed unchecked)"),
+        Asker::Root => format!("{doubt} (the place \"{probed:#x}\" is probed without this check)"),
         Asker::Other => doubt,
     }))
 }
@@ -211,7 +211,7 @@ fn chooser_reason(symbols: &[Symbol], name: &str) -> String {
         _ => format!(", such as {}", chosen.join(", ")),
     };
     format!(
-        "{name} is chosen among several functions when the program starts (an indirect function): \
-         probe the one it chooses{example}, or the program's own call"
+        "{name} is an indirect function, which chooses among several functions when the program starts; \
+         probe the function that it chooses{example}, or the call in the program"
     )
 }

@@ -113,7 +113,7 @@ pub(super) fn plan(source: &EventSource, asker: Asker) -> Result<Plan, ProbeErro
             if let Some(argument) = arguments.iter().find(|argument| fetch::reads_memory(argument)) {
                 asker.must_be_root(
                     format!("an argument that is read from memory, \"{argument}\","),
-                    "it would tell what programs of others keep; registers can be recorded",
+                    "it would reveal data of other users' programs; registers can be recorded",
                 )?;
             }
             let definitions = place::offsets(&elf, place, is_return, asker)?
@@ -198,15 +198,16 @@ fn static_probe(binary: &str, provider: &str, probe: &str, asker: Asker) -> Resu
         let Some(offset) = elf.code_offset(note.address) else {
             let address = note.address;
             plan.findings.push(format!(
-                "{binary}: {trace_name} at {address:#x} is not in the code; it is left out"
+                "{binary}: {trace_name} at {address:#x} is not in the code; it is not probed"
             ));
             continue;
         };
         let (mut arguments, mut left_out) = note_arguments(&elf, note, offset);
         if asker == Asker::Other {
             let of_memory = arguments.extract_if(.., |argument| fetch::reads_memory(argument));
-            left_out
-                .extend(of_memory.map(|argument| format!("{argument} is read from memory: only root may record it")));
+            left_out.extend(
+                of_memory.map(|argument| format!("{argument} is read from memory, which only root may record")),
+            );
         }
         plan.findings.extend(
             left_out
@@ -216,7 +217,7 @@ fn static_probe(binary: &str, provider: &str, probe: &str, asker: Asker) -> Resu
         let semaphore = note.semaphore.and_then(|address| elf.offset(address));
         if note.semaphore.is_some() && semaphore.is_none() {
             plan.findings.push(format!(
-                "{binary}: {trace_name} at {offset:#x}: its semaphore is not in the file; the program may not make the event"
+                "{binary}: {trace_name} at {offset:#x}: its semaphore is not in the file; the program may not generate the event"
             ));
         }
         plan.definitions.push(Definition {
@@ -238,7 +239,8 @@ fn static_probe(binary: &str, provider: &str, probe: &str, asker: Asker) -> Resu
 /// A note's arguments in the words of tracefs, and why some are left out.
 pub(super) fn note_arguments(elf: &Elf, note: &Note, offset: u64) -> (Vec<String>, Vec<String>) {
     if !cfg!(target_arch = "x86_64") {
-        let reason = "arguments of static probes are read on x86-64 only; it has none".to_owned();
+        let reason =
+            "arguments of static probes can be read only on x86-64; it is recorded without arguments".to_owned();
         return (
             Vec::new(),
             if note.arguments.is_empty() {

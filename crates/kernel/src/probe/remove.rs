@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use piste_reason::reason;
 use rustix::io::Errno;
 
 use super::listed::List;
@@ -44,7 +45,7 @@ pub(super) fn groups(tracefs: &Tracefs, is_meant: impl Fn(&str) -> bool) -> Vec<
         }
         for ((group, event), places) in places {
             if let Err(reason) = remove(tracefs, list, &group, &event, places) {
-                findings.push(format!("probe {group}/{event} stays: {reason}"));
+                findings.push(format!("cannot remove the probe {group}/{event}: {reason}"));
             }
         }
     }
@@ -60,7 +61,10 @@ fn remove(tracefs: &Tracefs, list: List, group: &str, event: &str, places: usize
     disable_in_instances(tracefs, &enable)?;
     // The rings outside of instances belong to whoever sits at the machine: looked at, never written.
     if is_enabled(&tracefs.path(&enable))? {
-        return Err(format!("somebody enabled it in {}", tracefs.path(&enable).display()));
+        return Err(format!(
+            "another user of tracefs enabled it in {}",
+            tracefs.path(&enable).display()
+        ));
     }
     let command = format!("-:{group}/{event}");
     for _ in 1..TRIES {
@@ -78,10 +82,10 @@ fn disable_in_instances(tracefs: &Tracefs, enable: &Path) -> Result<(), String> 
     let entries = match fs::read_dir(&instances) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(format!("{}: {error}", instances.display())),
+        Err(error) => return Err(format!("cannot read {}: {}", instances.display(), reason(&error))),
     };
     for entry in entries {
-        let entry = entry.map_err(|error| format!("{}: {error}", instances.display()))?;
+        let entry = entry.map_err(|error| format!("cannot read {}: {}", instances.display(), reason(&error)))?;
         let file = entry.path().join(enable);
         if !is_enabled(&file)? {
             continue;
@@ -92,8 +96,8 @@ fn disable_in_instances(tracefs: &Tracefs, enable: &Path) -> Result<(), String> 
         if is_enabled(&file)? {
             let reason = written
                 .err()
-                .map_or("a trigger is on it".into(), |error| error.to_string());
-            return Err(format!("{} stays on: {reason}", file.display()));
+                .map_or("it has a trigger".into(), |error| error.to_string());
+            return Err(format!("cannot disable {}: {reason}", file.display()));
         }
     }
     Ok(())
@@ -105,7 +109,7 @@ fn is_enabled(file: &Path) -> Result<bool, String> {
         Ok(text) => Ok(text.trim() != "0"),
         // An instance or event that goes while it is looked at is off.
         Err(error) if is_gone(&error) => Ok(false),
-        Err(error) => Err(format!("cannot read {}: {error}", file.display())),
+        Err(error) => Err(format!("cannot read {}: {}", file.display(), reason(&error))),
     }
 }
 

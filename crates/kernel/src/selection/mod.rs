@@ -48,7 +48,7 @@ pub fn apply(instance: &Instance, selection: &Selection) -> Vec<String> {
     let current = match current::read(instance) {
         Ok(current) => current,
         Err(error) => {
-            findings.push(format!("which events are recorded cannot be read: {error}"));
+            findings.push(format!("cannot read which events are recorded: {error}"));
             return findings;
         }
     };
@@ -144,7 +144,8 @@ impl Writer<'_> {
                 }
             }
             false if is_on => {
-                let finding = "stacks of programs are not recorded: this kernel has no CONFIG_USER_STACKTRACE_SUPPORT";
+                let finding =
+                    "stacks of programs are not recorded: the kernel was built without CONFIG_USER_STACKTRACE_SUPPORT";
                 self.findings.push(finding.to_owned());
             }
             false => (),

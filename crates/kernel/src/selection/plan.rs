@@ -134,7 +134,7 @@ fn together(name: &EventName, wishes: &[Wish], findings: &mut Vec<String>) -> Ev
         Filter::Fits(filter) => filter,
         Filter::TooLong => {
             findings.push(format!(
-                "{}: the filters of its rules are longer together than the kernel allows; all of it is recorded",
+                "{}: the combined filters of its rules are longer than the kernel allows; all its events are recorded",
                 event()
             ));
             None
@@ -145,7 +145,7 @@ fn together(name: &EventName, wishes: &[Wish], findings: &mut Vec<String>) -> Ev
         _ if with_stack.is_empty() => None,
         Filter::Fits(Some(filter)) if filter.len() + TRIGGER_BYTES > filter::FILTER_BYTES_MAX => {
             findings.push(format!(
-                "{}: its filter is too long for stacks; none is recorded",
+                "{}: its filter is too long to combine with stacks; no stacks are recorded",
                 event()
             ));
             None
@@ -153,7 +153,7 @@ fn together(name: &EventName, wishes: &[Wish], findings: &mut Vec<String>) -> Ev
         Filter::Fits(filter) => Some(filter),
         Filter::TooLong => {
             findings.push(format!(
-                "{}: the filters of its rules are too long for stacks; none is recorded",
+                "{}: the filters of its rules are too long to combine with stacks; no stacks are recorded",
                 event()
             ));
             None

@@ -49,14 +49,14 @@ const WRITE_COUNT: usize = 512;
 pub fn apply(instance: &Instance, tracked: &Tracked) -> Vec<String> {
     let mut findings = Vec::new();
     if let Err(error) = set_cpus(instance, &tracked.cpus, &mut findings) {
-        findings.push(format!("the CPUs to record are not set: {error}"));
+        findings.push(format!("cannot set the CPUs to record: {error}"));
     }
     let threads = match tracked.is_every_thread() {
         true => record_everything(instance),
         false => record(instance, tracked, &mut findings),
     };
     if let Err(error) = threads {
-        findings.push(format!("the threads to record are not set: {error}"));
+        findings.push(format!("cannot set the threads to record: {error}"));
     }
     findings
 }
@@ -152,7 +152,7 @@ fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) ->
             return Ok(());
         }
         if begun.elapsed() > SEARCH_MAX {
-            findings.push("threads are started faster than they are found; some may not be recorded".to_owned());
+            findings.push("threads are started faster than they can be found; some may not be recorded".to_owned());
             return Ok(());
         }
     }
@@ -262,7 +262,7 @@ fn set_cpus(instance: &Instance, cpus: &[u32], findings: &mut Vec<String>) -> io
         }
         wanted.retain(|cpu| cpus.contains(cpu));
         if wanted.is_empty() {
-            return Err(io::Error::other("none of them is there"));
+            return Err(io::Error::other("none of them exists"));
         }
     }
     if parse_mask(&instance.read(CPUS)?) == wanted {

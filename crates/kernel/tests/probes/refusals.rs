@@ -47,7 +47,7 @@ fn a_function_is_probed_where_its_instructions_begin_and_nowhere_else() {
     }
     let reason = reason(&uprobe(&program, &format!("main+{}", expected[1] + 1), &[]));
     assert!(
-        reason.contains("is in the middle of an instruction") && reason.contains("is probed unchecked"),
+        reason.contains("is inside the instruction") && reason.contains("is probed without this check"),
         "{reason}"
     );
 
@@ -178,10 +178,10 @@ fn places_that_cannot_be_probed_say_why() {
     for (source, expected) in [
         (
             uprobe(&program, "indirect", &[]),
-            "chosen among several functions when the program starts",
+            "chooses among several functions when the program starts",
         ),
-        (uprobe(&program, "work+0x1000", &[]), "is behind its end"),
-        (uretprobe(&program, "work+1", &[]), "leave the offset out"),
+        (uprobe(&program, "work+0x1000", &[]), "is beyond its end"),
+        (uretprobe(&program, "work+1", &[]), "omit the offset"),
         (uprobe(&program, "0x0", &[]), "is not in its code"),
         (uprobe(&program, "0xyz", &[]), "hexadecimal digits"),
         (uprobe(&program, "", &[]), "write SYMBOL, SYMBOL+OFFSET or 0xOFFSET"),
@@ -223,10 +223,10 @@ fn files_that_cannot_be_probed_say_why() {
     fs::write(&text, "#!/bin/sh\n").unwrap();
     let object = compile(folder.path(), "library.c", "library.o", &["-c"]);
     for (binary, expected) in [
-        (Path::new("ls"), "give the path from the root"),
-        (Path::new("/nowhere/to/be/found"), "No such file"),
+        (Path::new("ls"), "the path must be absolute"),
+        (Path::new("/nowhere/to/be/found"), "no such file"),
         (folder.path(), "is not a file"),
-        (&text, "is no ELF program or library"),
+        (&text, "not an ELF program or library"),
         (&object, "link it first"),
     ] {
         let reason = reason(&uprobe(binary, "main", &[]));

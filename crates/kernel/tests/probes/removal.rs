@@ -62,7 +62,7 @@ fn opening_makes_nothing() {
     let rules = rules(&[uprobe(&program, "work", &[])]);
     let (probes, findings) = open(&rig, &rules);
     assert!(probes.events().is_empty());
-    assert_eq!(findings, ["probe probed: the kernel does not have it any more"]);
+    assert_eq!(findings, ["probe probed: the kernel no longer has it"]);
     assert_eq!(rig.listed(), [""; 0]);
 }
 
@@ -113,7 +113,7 @@ fn what_is_there_stays_when_the_program_goes() {
     let [finding] = &findings[..] else {
         panic!("{findings:?}")
     };
-    assert!(finding.ends_with("still probed"), "{finding}");
+    assert!(finding.ends_with("stays in place"), "{finding}");
     let sorted = |probes: &Probes| {
         let mut events = probes.events().to_vec();
         events.sort_unstable_by_key(|event| event.id);
@@ -143,7 +143,7 @@ fn a_rule_that_comes_twice_is_one_event() {
     let source = uprobe(&program, "work", &[]);
     let (probes, findings) = rig.try_define(&[source.clone(), source]);
     assert_eq!(probes.events().len(), 1);
-    assert_eq!(findings, ["probed is asked for twice; it is recorded once"]);
+    assert_eq!(findings, ["probed was requested twice; it is recorded once"]);
     assert_eq!(rig.listed().len(), 1);
 }
 
@@ -196,5 +196,8 @@ fn what_the_kernel_refuses_is_told_in_its_words() {
     let [finding] = &findings[..] else {
         panic!("{findings:?}")
     };
-    assert!(finding.starts_with("probe probed: the kernel says: "), "{finding}");
+    assert!(
+        finding.starts_with("probe probed: the kernel refuses it: "),
+        "{finding}"
+    );
 }

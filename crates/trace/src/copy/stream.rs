@@ -149,7 +149,7 @@ impl<'t> StreamCopy<'t> {
             findings.lost_packet(
                 &self.index.path,
                 packet.offset,
-                "it has changed since it was looked at".into(),
+                "it has changed since it was indexed".into(),
             );
             self.next = number + 1;
             return Ok(true);
@@ -219,8 +219,8 @@ impl<'t> StreamCopy<'t> {
             path: self.index.path.clone(),
             offset: stream.offset(event),
             why: match self.info.begin {
-                Some(_) => "its time cannot be said there".into(),
-                None => "its time counts on from them, and its packet does not say when it begins".into(),
+                Some(_) => "its time cannot be represented there".into(),
+                None => "its time is relative to theirs, and its packet does not say when it begins".into(),
             },
         })
     }
@@ -305,7 +305,7 @@ impl<'t> StreamCopy<'t> {
     }
 
     fn begin(&mut self, number: usize) -> Result<(), CopyError> {
-        let changed = || io::Error::other("a packet has changed since it was looked at");
+        let changed = || io::Error::other("a packet has changed since it was indexed");
         if !self.read_head(number)? {
             return Err(unreadable(&self.index.path, changed()));
         }
@@ -374,7 +374,7 @@ impl<'t> StreamCopy<'t> {
     fn write(&mut self, end: Option<u64>) -> Result<(), CopyError> {
         let end = end.filter(|_| self.info.end.is_some());
         let Some((bytes, info)) = self.packet.end(&mut self.heads, &self.head, end) else {
-            let why = "its numbers cannot be written".to_owned();
+            let why = "the numbers in its packet header cannot be represented".to_owned();
             return Err(CopyError::Bound {
                 path: self.index.path.clone(),
                 offset: 0,

@@ -82,14 +82,14 @@ impl Builder<'_> {
             match self.packet(offset, HEAD_BYTES_MAX)? {
                 Ok(info) => {
                     if is_other(&info, uuid) {
-                        let what = "the packet has the uuid of another trace, and is read as one of this";
+                        let what = "the packet has the UUID of another trace, but is read as a packet of this trace";
                         self.find(findings, Kind::OtherTrace, offset, what.into());
                     }
                     let next = self.step(&info, offset, file_bytes);
                     let said = info.total_bits.map_or(file_bytes - offset, |bits| bits / 8);
                     if said > file_bytes - offset {
                         let left = file_bytes - offset;
-                        let what = format!("the file ends after {left} of {said} bytes of the packet");
+                        let what = format!("the file ends after {left} of the {said} bytes of the packet");
                         self.find(findings, Kind::CutFile, offset, what);
                     }
                     self.add(&info, offset, next - offset);
@@ -101,7 +101,7 @@ impl Builder<'_> {
                         PacketFault::Short => Kind::CutFile,
                         _ => Kind::DamagedPacket,
                     };
-                    self.find(findings, kind, offset, format!("no packet: {fault}"));
+                    self.find(findings, kind, offset, format!("no packet begins here: {fault}"));
                     match self.search(offset + 1, uuid)? {
                         Some(next) => offset = next,
                         None => break,

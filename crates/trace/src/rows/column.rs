@@ -38,7 +38,7 @@ impl Column {
         if matches!(operand, Operand::Integer(_) | Operand::Float(_) | Operand::Text(_)) {
             return Err(FilterError {
                 position: 0,
-                reason: "a field, or one of $cpu, $pid, $tid, $comm, $time and $name, is wanted here".into(),
+                reason: "expected a field, or one of $cpu, $pid, $tid, $comm, $time and $name".into(),
             });
         }
         Ok(Column {

@@ -18,7 +18,10 @@ pub fn absent(traces: &[Trace], selection: &Selection, columns: &[Column]) -> Ve
     for pattern in &selection.events {
         if !names(traces).any(|name| matches(pattern, name)) {
             let near = nearest(pattern, names(traces), NEAR);
-            sentences.push(format!("no event of the trace is called {pattern}{}", hint(&near)));
+            sentences.push(format!(
+                "no event in the trace has a name that matches {pattern}{}",
+                hint(&near)
+            ));
         }
     }
     let mut fields: Vec<Field> = Vec::new();
@@ -37,7 +40,7 @@ pub fn absent(traces: &[Trace], selection: &Selection, columns: &[Column]) -> Ve
         let known = Column::all(traces, &Selection::default());
         let name = text(field);
         let near = nearest(&name, known.iter().map(Column::heading), NEAR);
-        sentences.push(format!("no event of the trace has a field {name}{}", hint(&near)));
+        sentences.push(format!("no event in the trace has a field {name}{}", hint(&near)));
     }
     sentences
 }

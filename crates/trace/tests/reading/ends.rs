@@ -82,7 +82,7 @@ fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
     one(
         "0 0 10-500:20,30 500-900:600\n0 1 10-400:10,400",
         "1 400-900",
-        &["of CPU 1 the last 0.500 s are not recorded"],
+        &["the last 0.500 s of CPU 1 are missing"],
     );
     one("0 0 10-900:20\n0 1 10-895:10", "1 895-900", &[]);
 }
@@ -108,7 +108,7 @@ fn what_lies_beside_a_packet_without_events_is_not_recorded() {
 fn the_first_packet_of_all_reaches_back_to_the_begin() {
     let late = "0 0 10-900:20\n0 1 310-900:320";
     one(late, "", &[]);
-    let told = ["of CPU 1 the first 0.300 s are not recorded"];
+    let told = ["the first 0.300 s of CPU 1 are missing"];
     check(&[place(late, None)], "1 10-310", &told);
     check(&[place(late, Some(3))], "1 10-310", &told);
     // One that says since when it was recorded.
@@ -120,7 +120,7 @@ fn a_state_dump_ends_when_it_is_written() {
     one("0 0 10-900:20\n2 0 20-30:20\n0 1 10-900:20", "", &[]);
     // That may be later than what happens on the CPUs is recorded.
     one("0 0 10-400:20\n2 0 5-900:20\n0 1 10-400:20", "", &[]);
-    let told = ["of CPU 1 the last 0.100 s are not recorded"];
+    let told = ["the last 0.100 s of CPU 1 are missing"];
     one("0 0 10-400:20\n2 0 20-900:20\n0 1 10-300:20", "1 300-400", &told);
 }
 
@@ -129,7 +129,7 @@ fn each_channel_of_a_cpu_has_to_reach_the_end() {
     one(
         "0 0 10-900:20\n0 1 10-900:20\n1 0 10-900:20\n1 1 10-400:20",
         "1 400-900",
-        &["of CPU 1 the last 0.500 s are not recorded"],
+        &["the last 0.500 s of CPU 1 are missing"],
     );
 }
 
@@ -167,14 +167,14 @@ fn a_part_of_a_trace_is_recorded_as_the_whole_was() {
     // The events of CPU 0 at 20 and 30, and what is quiet around them.
     part(10, 250, "", &[]);
     // Nothing of CPU 1 between 395 and 405, and of CPU 0 until 500.
-    let told = ["of CPU 0 the first 0.120 s are not recorded"];
+    let told = ["the first 0.120 s of CPU 0 are missing"];
     part(
         380,
         880,
         "0 380-500, 1 700-880",
-        &[told[0], "of CPU 1 the last 0.180 s are not recorded"],
+        &[told[0], "the last 0.180 s of CPU 1 are missing"],
     );
-    part(395, 650, "0 395-500", &["of CPU 0 the first 0.105 s are not recorded"]);
+    part(395, 650, "0 395-500", &["the first 0.105 s of CPU 0 are missing"]);
     // The stop of CPU 0 at 300; there is nothing of CPU 2.
     part(250, 650, "0 300-500", &[]);
 }

@@ -288,10 +288,10 @@ fn names_that_no_event_has_are_said() {
             "aa == 1 || !($ctx.none[2].x == 1) || aa > 7",
             &["a.b"]
         ),
-        "no event of the trace is called ee; did you mean e?\n\
-         no event of the trace is called x*\n\
-         no event of the trace has a field aa; did you mean a?\n\
-         no event of the trace has a field none[2].x\n\
-         no event of the trace has a field a.b"
+        "no event in the trace has a name that matches ee; did you mean e?\n\
+         no event in the trace has a name that matches x*\n\
+         no event in the trace has a field aa; did you mean a?\n\
+         no event in the trace has a field none[2].x\n\
+         no event in the trace has a field a.b"
     );
 }

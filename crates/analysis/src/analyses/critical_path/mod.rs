@@ -19,7 +19,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static CRITICAL_PATH: Description = Description {
     name: "critical-path",
-    about: "which threads and devices a thread's time depends on, through all waits",
+    about: "which threads and devices a thread's time depends on, across all waits",
     needs: &[
         SWITCHES,
         Need {
@@ -113,9 +113,9 @@ impl Analysis for CriticalPath {
         let chosen = self.choose(system);
         let path = chosen.map_or(Vec::new(), |thread| walk(&self.graph, thread, self.life(thread)));
         match chosen {
-            None => notes.push("there is no such thread here".to_owned()),
+            None => notes.push("the trace has no such thread".to_owned()),
             Some(thread) if self.options.who.tids.is_empty() => notes.push(format!(
-                "this is the path of {}; --tid chooses another thread",
+                "this is the path of {}; choose another thread with --tid",
                 named(system, thread)
             )),
             Some(_) => {}
@@ -184,7 +184,7 @@ impl CriticalPath {
         }
         if left > 0 {
             notes.push(format!(
-                "{left} more segments are not shown; --limit, --min and --begin choose which are"
+                "{left} more segments are not shown; choose others with --limit, --min and --begin"
             ));
         }
         table
@@ -212,7 +212,7 @@ fn causes(system: &System, path: &[Segment], whose: &str) -> Table {
         *count += 1;
         *ns += segment.end_ns - segment.begin_ns;
     }
-    let mut table = Table::new("causes", format!("The critical path{whose}, by causes"), &columns);
+    let mut table = Table::new("causes", format!("The critical path{whose}, by cause"), &columns);
     let all_ns = duration(path);
     for ((state, cause, interrupt), (count, ns)) in sums {
         table.row([
@@ -259,7 +259,7 @@ fn threads(system: &System, path: &[Segment], limit: usize) -> Table {
         };
         sums.entry(segment.thread).or_default()[place] += segment.end_ns - segment.begin_ns;
     }
-    let mut table = Table::new("threads", "By threads", &columns);
+    let mut table = Table::new("threads", "By thread", &columns);
     for (thread, parts) in sums {
         let ns = parts.iter().sum();
         let mut row = vec![

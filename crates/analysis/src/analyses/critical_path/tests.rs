@@ -436,7 +436,10 @@ fn of_a_part_of_time_the_path_is_that_part_of_the_whole_one() {
 #[test]
 fn without_a_name_it_is_the_thread_that_had_a_cpu_longest() {
     let report = report(Circumstances::whole(0), 0, PING_PONG);
-    assert_eq!(report.notes, ["this is the path of (1); --tid chooses another thread"]);
+    assert_eq!(
+        report.notes,
+        ["this is the path of (1); choose another thread with --tid"]
+    );
 }
 
 /// Whatever the events say, the segments fill the time exactly.

@@ -30,7 +30,7 @@ use crate::process_gaps::{Lost, ProcessGaps};
 
 pub(super) static FLAME: Description = Description {
     name: "flame",
-    about: "where the time went by call path: functions, and stacks of the kernel's events (--folded for flame graphs)",
+    about: "where the time went, by call path: functions, and stacks of kernel events (--folded for flame graphs)",
     // Which events have stacks is seen in their fields.
     needs: &[],
     begin: |options| {
@@ -55,9 +55,9 @@ pub(super) static FLAME: Description = Description {
     },
 };
 
-const NEEDS: &str = "flame needs functions that say when they begin and end, or events with stacks, which are not in this trace; \
-                     `piste record --no-kernel --preload functions -o DIR -- CMD` gets the functions of a program that is built with \
-                     -finstrument-functions, `piste record --no-user -k sched_switch --callstack kernel,user -o DIR -- CMD` stacks";
+const NEEDS: &str = "flame needs entries and exits of functions, or events with stacks, and this trace has neither; record functions of \
+                     programs built with -finstrument-functions with `piste record --no-kernel --preload functions -o DIR -- CMD`, or \
+                     stacks with `piste record --no-user -k sched_switch --callstack kernel,user -o DIR -- CMD`";
 
 struct Flame {
     options: Options,
@@ -375,24 +375,21 @@ impl Flame {
         }
         if meant == 0 {
             return format!(
-                "of {functions} begins and ends of functions and {stacks} events with stacks in this trace, none is of those that are asked about"
+                "none of the {functions} entries and exits of functions and {stacks} events with stacks in this trace is selected"
             );
         }
-        let mut sentence = "nobody knows how long anything took".to_owned();
+        let mut sentence = "no durations are known".to_owned();
         let counts = [
             (
                 self.left.len() as u64,
-                "threads left their CPUs and are not seen to come back",
+                "threads left their CPUs and did not return within the trace",
             ),
             (
                 self.torn_absences,
-                "times a thread was off its CPU where events are missing, see `piste stats`",
+                "times off the CPU contain a place where events are missing (see `piste stats`)",
             ),
-            (
-                self.untold_absences.calls,
-                "times a thread was off its CPU and nothing tells until when",
-            ),
-            (self.unmatched_exits, "functions ended whose begin is not known"),
+            (self.untold_absences.calls, "times off the CPU have no known end"),
+            (self.unmatched_exits, "exits of functions have no known entry"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             let _ = write!(sentence, "; {count} {what}");
@@ -404,31 +401,31 @@ impl Flame {
         let mut notes = Vec::new();
         if unlisted_programs > 0 {
             notes.push(format!(
-                "no names are known of code in {unlisted_programs} programs, as nothing tells what is loaded where: `piste record --preload dl -- CMD` does"
+                "functions of {unlisted_programs} programs have no names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` records it"
             ));
         }
         if self.torn_ns > 0 {
             let seconds = self.torn_ns as f64 / 1e9;
             notes.push(format!(
-                "{seconds:.9} s of functions are not counted, nor is known what was called there: events are missing, see `piste stats`"
+                "{seconds:.9} s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)"
             ));
         }
         if self.untold_absences.calls > 0 {
             let Cost { calls, own } = self.untold_absences;
             let seconds = own as f64 / 1e9;
             notes.push(format!(
-                "{calls} times off the CPU are not counted, {seconds:.9} s at most: nothing tells when they ended"
+                "{calls} times off the CPU are not counted, {seconds:.9} s at most: their ends are unknown"
             ));
         }
         let counts = [
             (
                 self.torn_absences,
-                "times off the CPU are not counted: events are missing meanwhile, see `piste stats`",
+                "times off the CPU are not counted: events are missing in between (see `piste stats`)",
             ),
-            (self.unmatched_exits, "exits of functions whose entry is not known"),
+            (self.unmatched_exits, "exits of functions have no known entry"),
             (
                 self.skipped_exits,
-                "functions without an exit ended with the one that had called them, or before it called another one",
+                "functions without an exit are taken to end with their caller, or before their caller called another function",
             ),
         ];
         let told = counts.into_iter().filter(|(count, _)| *count > 0);

@@ -85,8 +85,8 @@ fn functions_that_are_left_without_a_word_end_with_who_called_them() {
         ["30 0 shop", "30 2   shop:0", "20 1     shop:1", "10 1       shop:2"]
     );
     let notes = [
-        "1 exits of functions whose entry is not known",
-        "2 functions without an exit ended with the one that had called them, or before it called another one",
+        "1 exits of functions have no known entry",
+        "2 functions without an exit are taken to end with their caller, or before their caller called another function",
     ];
     assert_eq!(outcome.report.notes, notes);
 }
@@ -167,7 +167,7 @@ fn of_programs_that_nothing_lists_code_has_no_names_and_it_is_said_how_to_get_th
     assert_eq!(events.len(), 1 + 2 + 2 + 2, "{events:?}");
     assert!(events.contains(&"1   shop:3".to_owned()), "{events:?}");
     let notes = [
-        "no names are known of code in 1 programs, as nothing tells what is loaded where: `piste record --preload dl -- CMD` does",
+        "functions of 1 programs have no names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` records it",
     ];
     assert_eq!(outcome.report.notes, notes);
 }
@@ -199,8 +199,8 @@ fn functions_that_are_open_where_events_are_missing_are_forgotten() {
         ]
     );
     let notes = [
-        "0.000000065 s of functions are not counted, nor is known what was called there: events are missing, see `piste stats`",
-        "3 exits of functions whose entry is not known",
+        "0.000000065 s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)",
+        "3 exits of functions have no known entry",
     ];
     assert_eq!(outcome.report.notes, notes);
 }
@@ -222,12 +222,12 @@ fn time_off_the_cpu_where_events_are_missing_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n40 1 switch 1 2 9011"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["10 0 thread", "10 1   kernel:902"]);
-    let notes = ["1 times off the CPU are not counted: events are missing meanwhile, see `piste stats`"];
+    let notes = ["1 times off the CPU are not counted: events are missing in between (see `piste stats`)"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
-        "nobody knows how long anything took; 1 threads left their CPUs and are not seen to come back; \
-         1 times a thread was off its CPU where events are missing, see `piste stats`"
+        "no durations are known; 1 threads left their CPUs and did not return within the trace; \
+         1 times off the CPU contain a place where events are missing (see `piste stats`)"
     );
 }
 
@@ -238,12 +238,12 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n1001 1 switch 0 1"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["1 0 thread", "1 1   kernel:901"]);
-    let notes = ["1 times off the CPU are not counted, 0.000001000 s at most: nothing tells when they ended"];
+    let notes = ["1 times off the CPU are not counted, 0.000001000 s at most: their ends are unknown"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
-        "nobody knows how long anything took; 1 threads left their CPUs and are not seen to come back; \
-         1 times a thread was off its CPU and nothing tells until when"
+        "no durations are known; 1 threads left their CPUs and did not return within the trace; \
+         1 times off the CPU have no known end"
     );
     // It comes back untold, and leaves again without a stack.
     let outcome = flame(
@@ -261,7 +261,7 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
 #[test]
 fn the_dead_are_not_off_the_cpu() {
     let why = try_flame(0, "0 1 die 1 0 9011\n1000 1 switch 0 1").err();
-    assert_eq!(why.expect("nothing is known"), "nobody knows how long anything took");
+    assert_eq!(why.expect("nothing is known"), "no durations are known");
     // Another thread has the number from then on.
     let outcome = flame(
         0,
@@ -299,16 +299,16 @@ fn an_exit_that_names_no_function_is_the_innermost_ones() {
             "10 10 1     shop:3"
         ]
     );
-    assert_eq!(outcome.report.notes, ["1 exits of functions whose entry is not known"]);
+    assert_eq!(outcome.report.notes, ["1 exits of functions have no known entry"]);
 }
 
 #[test]
 fn what_there_is_and_what_was_asked_for_is_told_apart() {
     let why = |from_ns, lines| try_flame(from_ns, lines).err().expect("nothing is known");
-    assert!(why(0, "10 1 event wake").starts_with("flame needs functions"));
+    assert!(why(0, "10 1 event wake").starts_with("flame needs entries and exits of functions"));
     assert_eq!(
         why(50, "10 1 event wake 9031\n11 1 enter 1000\n12 1 event wake 9031"),
-        "of 1 begins and ends of functions and 2 events with stacks in this trace, none is of those that are asked about"
+        "none of the 1 entries and exits of functions and 2 events with stacks in this trace is selected"
     );
 }
 

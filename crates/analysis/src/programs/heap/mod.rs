@@ -21,7 +21,7 @@ use crate::report::Report;
 
 pub(super) static HEAP: Description = Description {
     name: "heap",
-    about: "how much memory programs asked for and held, and what they never gave back, by who asked",
+    about: "how much memory programs allocated and held, and what they never freed, by caller",
     needs: &[
         Need {
             any_of: &["lttng_ust_libc:*"],
@@ -31,7 +31,7 @@ pub(super) static HEAP: Description = Description {
         },
         Need {
             any_of: &["lttng_ust_libc:free"],
-            what: "what was given back",
+            what: "what was freed",
             option: "--no-kernel --preload libc-callers",
             is_essential: false,
         },
@@ -187,14 +187,14 @@ impl ProgramAnalysis for Heap {
         let mut notes = Vec::new();
         if !torn.is_empty() {
             notes.push(format!(
-                "{} processes lost events: what they took before may have been given back, they took more than is told, and how much lived at \
-                 most is unknown, see `piste stats`",
+                "{} processes lost events: memory that they allocated before may have been freed, they allocated more than is shown, and their \
+                 peak is unknown (see `piste stats`)",
                 torn.len()
             ));
         }
         if self.without_caller > 0 {
             notes.push(
-                "without `ip`, which `piste record --no-kernel --preload libc-callers -o DIR -- CMD` gets: who asked for memory"
+                "this trace has no `ip`, so this is missing: who allocated memory; `piste record --no-kernel --preload libc-callers -o DIR -- CMD` records it"
                     .to_owned(),
             );
         }

@@ -124,7 +124,7 @@ impl Heap {
 
     pub(super) fn all_callers(&self, mut callers: Vec<([String; 3], OfCaller)>) -> Table {
         let columns = [COMM, BYTES.with_bar(), COUNT, LARGEST, FUNCTION, LINE];
-        let mut table = Table::new("callers", "Asked for, by caller", &columns);
+        let mut table = Table::new("callers", "Allocated, by caller", &columns);
         callers
             .sort_by(|(name, one), (other_name, other)| (other.asked.bytes, name).cmp(&(one.asked.bytes, other_name)));
         for ([program, function, line], caller) in callers.iter().take(self.limit()) {
@@ -146,7 +146,7 @@ impl Heap {
             column("until_bytes", "UP TO", Unit::Bytes),
             COUNT.with_bar(),
         ];
-        let mut table = Table::new("sizes", "How many of which size", &columns);
+        let mut table = Table::new("sizes", "Allocations by size", &columns);
         for (from, until, count) in self.sizes.octaves() {
             table.row([Value::Number(from), Value::Number(until), count.into()]);
         }

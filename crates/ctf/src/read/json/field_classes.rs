@@ -187,7 +187,7 @@ fn bit_map(object: &Object<'_>) -> Built<Integer> {
     let labels = labels(object, "flags", 0, i128::from(length) - 1)?;
     integer.labels = object.need("flags", labels)?;
     match integer.labels.is_empty() {
-        true => Err(object.at("flags").error("a bit map has a flag at least")),
+        true => Err(object.at("flags").error("a bit map needs at least one flag")),
         false => Ok(integer),
     }
 }
@@ -213,7 +213,7 @@ fn ranges(value: &Value, place: &Place<'_>, least: i128, most: i128) -> Built<Ve
         return place.wants("an array of ranges", value);
     };
     if elements.is_empty() {
-        return Err(place.error("there is a range at least"));
+        return Err(place.error("at least one range is needed"));
     }
     let pairs = elements.iter().enumerate().map(|(index, element)| {
         let place = Place::Element(place, index);
@@ -225,11 +225,11 @@ fn ranges(value: &Value, place: &Place<'_>, least: i128, most: i128) -> Built<Ve
             return place.wants("an array of two whole numbers", element);
         };
         if first > last {
-            return Err(place.error(format!("the range begins at {first}, behind its end, {last}")));
+            return Err(place.error(format!("the range begins at {first}, after its end, {last}")));
         }
         if first < least || last > most {
             return Err(place.error(format!(
-                "the range {first} to {last} exceeds the values, {least} to {most}"
+                "the range {first} to {last} exceeds the possible values, {least} to {most}"
             )));
         }
         Ok((first, last))
@@ -321,8 +321,8 @@ fn location(object: &Object<'_>, name: &str) -> Built<Reference> {
     let path = path.collect::<Built<Vec<Option<String>>>>()?;
     match path.last() {
         Some(Some(_)) => {}
-        Some(None) => return Err(at.error("the last element is a name, not null")),
-        None => return Err(at.error("the way to a field has a name at least")),
+        Some(None) => return Err(at.error("the last element must be a name, not null")),
+        None => return Err(at.error("the path to a field needs at least one name")),
     }
     Ok(Reference {
         origin: object.word("origin", &ORIGINS)?,

@@ -49,8 +49,8 @@ impl Fragments {
         let kind = object.need("type", object.text("type")?)?;
         if (kind == "preamble") != self.schema.is_none() {
             return Err(object.at("type").error(match kind {
-                "preamble" => "only the first fragment is the preamble",
-                _ => "the first fragment is the preamble",
+                "preamble" => "only the first fragment can be the preamble",
+                _ => "the first fragment must be the preamble",
             }));
         }
         object.additions()?;
@@ -80,12 +80,9 @@ impl Fragments {
     pub(super) fn finish(self, last: Place<'_>) -> Built<Schema> {
         let schema = self
             .schema
-            .ok_or_else(|| Place::Fragment(1).error("there is none, not even the preamble"))?;
+            .ok_or_else(|| Place::Fragment(1).error("there is no fragment, not even the preamble"))?;
         match schema.streams.is_empty() {
-            true => {
-                Err(last
-                    .error("it is the last, and no fragment was a data-stream-class: nothing says what is in a stream"))
-            }
+            true => Err(last.error("no fragment is a data-stream-class, so the contents of streams are not described")),
             false => Ok(schema),
         }
     }
@@ -101,19 +98,19 @@ impl Fragments {
         let built = self.field_classes.build(value, &object.at("field-class"))?;
         match self.field_classes.name(name, built) {
             true => Ok(()),
-            false => Err(object.at("name").error(format!("there is an alias {name:?} already"))),
+            false => Err(object.at("name").error(format!("there already is an alias {name:?}"))),
         }
     }
 
     fn trace(&mut self, object: &Object<'_>) -> Built<()> {
         object.only(&[ADDITIONS, IDENTITY, &["environment", "packet-header-field-class"]])?;
         if self.has_trace {
-            return Err(object.at("type").error("there was a trace-class already"));
+            return Err(object.at("type").error("there already is a trace-class"));
         }
         if !self.schema().streams.is_empty() {
             return Err(object
                 .at("type")
-                .error("the trace-class comes before each data-stream-class"));
+                .error("the trace-class must come before every data-stream-class"));
         }
         self.has_trace = true;
         let header = self.scope(object, "packet-header-field-class", Scope::PacketHeader, Clocked::Never)?;
@@ -132,7 +129,7 @@ impl Fragments {
         if clocks.iter().any(|known| known.name == clock.name) {
             return Err(object
                 .at("id")
-                .error(format!("there is a clock-class {:?} already", clock.name)));
+                .error(format!("there already is a clock-class {:?}", clock.name)));
         }
         clocks.push(clock);
         Ok(())
@@ -154,7 +151,7 @@ impl Fragments {
         if self.schema().streams.contains_key(&id) {
             return Err(object
                 .at("id")
-                .error(format!("there is a data-stream-class {id} already")));
+                .error(format!("there already is a data-stream-class {id}")));
         }
         let clock = match object.text("default-clock-class-id")? {
             None => None,
@@ -206,7 +203,7 @@ impl Fragments {
             )));
         };
         if stream.events.contains_key(&id) {
-            let what = format!("data-stream-class {stream_id} has an event-record-class {id} already");
+            let what = format!("data-stream-class {stream_id} already has an event-record-class {id}");
             return Err(object.at("id").error(what));
         }
         let name = "specific-context-field-class";
@@ -239,7 +236,7 @@ impl Fragments {
         let place = object.at(name);
         let built = self.field_classes.build(value, &place)?;
         let Type::Structure(_) = &*built.of_type else {
-            return Err(place.error("the field class of a whole scope is a structure"));
+            return Err(place.error("the field class of a whole scope must be a structure"));
         };
         let has_uuid = self.schema().uuid.is_some();
         let placed = scope::place(&built.of_type, scope, clocked, has_uuid).map_err(|what| place.error(what))?;
@@ -257,7 +254,7 @@ fn preamble(object: &Object<'_>) -> Built<Schema> {
         None => None,
         Some(value) => match uuid(value) {
             Some(uuid) => Some(uuid),
-            None => return object.at("uuid").wants("an array of 16 whole numbers to 255", value),
+            None => return object.at("uuid").wants("an array of 16 whole numbers up to 255", value),
         },
     };
     Ok(Schema {
@@ -318,7 +315,7 @@ fn clock(object: &Object<'_>) -> Built<Clock> {
     let identity = object.identity()?;
     let frequency_hz = object.need("frequency", object.unsigned("frequency")?)?;
     if frequency_hz == 0 {
-        return Err(object.at("frequency").error("a frequency is above 0"));
+        return Err(object.at("frequency").error("a frequency must be above 0"));
     }
     let (is_unix_epoch, origin) = origin(object)?;
     let (offset_seconds, offset_cycles) = offset(object, frequency_hz)?;
@@ -363,7 +360,7 @@ fn offset(object: &Object<'_>, frequency_hz: u64) -> Built<(i64, u64)> {
     object.only(&[&["seconds", "cycles"]])?;
     let cycles = object.unsigned("cycles")?.unwrap_or(0);
     if cycles >= frequency_hz {
-        let what = format!("{cycles} cycles are a second or more: {frequency_hz} are");
+        let what = format!("{cycles} cycles are not less than a second, which has {frequency_hz} cycles");
         return Err(object.at("cycles").error(what));
     }
     Ok((object.signed("seconds")?.unwrap_or(0), cycles))

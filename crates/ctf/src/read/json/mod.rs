@@ -64,7 +64,7 @@ pub(super) fn salvage(metadata: &[u8]) -> Result<(Schema, Vec<FragmentError>), F
     let before = texts.next().unwrap_or_default();
     if !before.trim_ascii().is_empty() {
         return Err(
-            Place::Fragment(1).error("each fragment begins with a record separator, the byte 0x1E; here is none")
+            Place::Fragment(1).error("expected a record separator, the byte 0x1E, with which each fragment begins")
         );
     }
     for text in texts {
@@ -77,7 +77,7 @@ pub(super) fn salvage(metadata: &[u8]) -> Result<(Schema, Vec<FragmentError>), F
         let value: Result<Value, _> = serde_json::from_slice(text);
         let added = match value {
             Ok(value) => fragments.add(&value, &place),
-            Err(error) => Err(place.error(format!("no JSON: {error}"))),
+            Err(error) => Err(place.error(format!("invalid JSON: {error}"))),
         };
         match added {
             Err(fault) if !fragments.has_streams() => return Err(fault),

@@ -29,7 +29,7 @@ impl Place<'_> {
 
     /// `wanted` is what may stand here.
     pub(super) fn wants<T>(&self, wanted: &str, value: &Value) -> Built<T> {
-        Err(self.error(format!("{wanted} is wanted here, not {}", value.shown())))
+        Err(self.error(format!("expected {wanted}, not {}", value.shown())))
     }
 
     fn describe(&self, path: &mut String) -> u32 {
@@ -66,7 +66,7 @@ impl<'a> Object<'a> {
         };
         for (index, (name, _)) in properties.iter().enumerate() {
             if properties[..index].iter().any(|(known, _)| known == name) {
-                return Err(Place::Property(place, name).error("this property stands here twice"));
+                return Err(Place::Property(place, name).error("this property occurs twice"));
             }
         }
         Ok(Object { properties, place })
@@ -79,7 +79,7 @@ impl<'a> Object<'a> {
                 let mut known: Vec<&str> = allowed.concat();
                 known.sort_unstable();
                 return Err(Place::Property(self.place, name).error(format!(
-                    "there is no such property here: only {}; other things are said in `attributes`",
+                    "there is no such property here, only {}; anything else belongs in `attributes`",
                     known.join(", ")
                 )));
             }
@@ -200,9 +200,8 @@ impl<'a> Object<'a> {
         for (namespace, names) in Object::open(extensions, &place)?.properties() {
             let place = Place::Property(&place, namespace);
             if let Some((name, _)) = Object::open(names, &place)?.properties().next() {
-                return Err(Place::Property(&place, name).error(
-                    "this extension is not known: it may change where fields are, so that the trace cannot be read",
-                ));
+                return Err(Place::Property(&place, name)
+                    .error("unknown extension: it may change where fields are, so the trace cannot be read"));
             }
         }
         Ok(())

@@ -143,7 +143,7 @@ impl Placer {
         for &role in &blob.roles {
             self.check(role)?;
             if blob.count != Count::Fixed(16) {
-                return Err("a field with the role metadata-stream-uuid has 16 bytes".into());
+                return Err("a field with the role metadata-stream-uuid must have 16 bytes".into());
             }
             if !self.has_uuid {
                 return Err("a field has the role metadata-stream-uuid, but the preamble has no `uuid`".into());
@@ -172,10 +172,10 @@ fn check_magic(of_type: &Arc<Type>, is_first: &mut bool, seen: &mut HashMap<*con
         && integer.roles.contains(&Role::Magic)
     {
         if !*is_first {
-            return Err("the field with the role packet-magic-number is the first of the packet header".into());
+            return Err("the field with the role packet-magic-number must be the first in the packet header".into());
         }
         if integer.width != Width::Bits(32) || integer.meaning != Meaning::Number {
-            return Err("the field with the role packet-magic-number has 32 bits".into());
+            return Err("the field with the role packet-magic-number must have 32 bits".into());
         }
     }
     match &**of_type {

@@ -65,7 +65,7 @@ pub(super) fn salvage(metadata: &[u8]) -> Salvaged<'_> {
         match packet(rest, order) {
             Ok(Packet { text, behind, is_cut }) => {
                 content.extend_from_slice(text);
-                let what = "is cut by the end of the file".to_owned();
+                let what = "is truncated by the end of the file".to_owned();
                 fault = is_cut.then_some(PacketError { number, what });
                 rest = behind;
             }
@@ -106,7 +106,7 @@ fn packet(rest: &[u8], order: ByteOrder) -> Result<Packet<'_>, String> {
         return Err("does not begin with 0x75D11D57".into());
     }
     if rest[32] != 0 || rest[33] != 0 {
-        return Err("is compressed or encrypted, which no version of CTF says how to read".into());
+        return Err("is compressed or encrypted, and no version of CTF defines how to read that".into());
     }
     let mut header_bytes = HEADER_BYTES;
     // Some tracers write version 2 into the short header: its text begins where the long one says how long it is.
@@ -116,7 +116,7 @@ fn packet(rest: &[u8], order: ByteOrder) -> Result<Packet<'_>, String> {
     let (content_bytes, packet_bytes) = (word(24) / 8, word(28) / 8);
     if content_bytes < header_bytes || packet_bytes < content_bytes {
         return Err(format!(
-            "says that it has {content_bytes} bytes in {packet_bytes}, and {} are left",
+            "claims {content_bytes} bytes of content in {packet_bytes} bytes, but {} are left",
             rest.len()
         ));
     }

@@ -273,17 +273,20 @@ impl<'a> Walker<'a, '_> {
         };
         let Some(Target { of_type: first, .. }) = found.first() else {
             return Err(wrong(format!(
-                "there is no field `{shown}` before the one that depends on it"
+                "there is no field `{shown}` before the field that depends on it"
             )));
         };
         let (mut labels, mut kind) = (vec![], None);
         for target in &found {
-            let number = suitable(target.of_type, need, self.version)
-                .map_err(|what| wrong(format!("the field `{shown}`, which another depends on, is {what}")))?;
+            let number = suitable(target.of_type, need, self.version).map_err(|what| {
+                wrong(format!(
+                    "the field `{shown}`, on which another field depends, is {what}"
+                ))
+            })?;
             let this = (number.is_signed, number.meaning == Meaning::Boolean);
             if *kind.get_or_insert(this) != this {
                 let what = format!(
-                    "the field `{shown}`, which another depends on, has a sign in one option and none in another"
+                    "the field `{shown}`, on which another field depends, is signed in one option and unsigned in another"
                 );
                 return Err(wrong(what));
             }
@@ -292,10 +295,7 @@ impl<'a> Walker<'a, '_> {
             }
         }
         let targets: Vec<(Root, Way)> = found.into_iter().map(|target| (target.root, target.way)).collect();
-        let full = wrong(format!(
-            "more than {} fields have others that depend on them",
-            Slot::MAX
-        ));
+        let full = wrong(format!("other fields depend on more than {} fields", Slot::MAX));
         let slot = self.references.join(&targets).ok_or(full)?;
         let resolved = Resolved {
             slot,
@@ -320,16 +320,16 @@ impl<'a> Walker<'a, '_> {
 
 /// The number, if another field can depend on it in this way; otherwise what it is.
 fn suitable(of_type: &Type, need: Need, version: Version) -> Result<&Integer, &'static str> {
-    let integer = of_type.integer().ok_or("no number")?;
+    let integer = of_type.integer().ok_or("not a number")?;
     match (need, integer.meaning) {
-        (_, Meaning::Bits) => Err("a set of bits, no number"),
+        (_, Meaning::Bits) => Err("a set of bits, not a number"),
         (Need::Presence { has_ranges: false }, Meaning::Boolean) => Ok(integer),
         (Need::Presence { has_ranges: true }, Meaning::Boolean) => Err("a boolean, which has no ranges"),
-        (_, Meaning::Boolean) => Err("a boolean, no number"),
-        (Need::Presence { has_ranges: false }, _) => Err("a number, of which no ranges are given"),
-        (Need::Length, _) if integer.is_signed => Err("a number with a sign, no length"),
+        (_, Meaning::Boolean) => Err("a boolean, not a number"),
+        (Need::Presence { has_ranges: false }, _) => Err("a number without ranges"),
+        (Need::Length, _) if integer.is_signed => Err("a signed number, which cannot be a length"),
         (Need::Selector, _) if version == Version::Ctf1 && !matches!(of_type, Type::Enumeration(_)) => {
-            Err("no enumeration")
+            Err("not an enumeration")
         }
         _ => Ok(integer),
     }

@@ -34,7 +34,7 @@ pub(super) fn check(schema: &Schema) -> Result<(), PlanError> {
         true => Ok(()),
         false => Err(PlanError {
             place: "all scopes".into(),
-            what: format!("they have {total} types, types within types counted; at most {TYPES_MAX} are read"),
+            what: format!("they have {total} types, including nested types; at most {TYPES_MAX} are supported"),
         }),
     }
 }

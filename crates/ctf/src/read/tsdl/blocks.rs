@@ -94,7 +94,7 @@ impl Builder<'_> {
             StatementKind::Block { keyword, statements } => {
                 self.types.scopes.enter();
                 match keyword.as_str() {
-                    "trace" if self.has_trace => return Err(position.error("there is a trace block already")),
+                    "trace" if self.has_trace => return Err(position.error("there already is a trace block")),
                     "trace" => self.trace(statements)?,
                     "stream" => self.stream(statements, position)?,
                     "event" => self.event(statements, position)?,
@@ -181,7 +181,7 @@ impl Builder<'_> {
         match self.schema.streams.insert(id, class) {
             None => Ok(()),
             Some(_) => {
-                let fault = position.error(format!("there is a stream of id {id} already"));
+                let fault = position.error(format!("there already is a stream with id {id}"));
                 Err(self.contradiction.get_or_insert(fault).clone())
             }
         }
@@ -215,7 +215,7 @@ impl Builder<'_> {
                         class.name = match value {
                             Value::Text(name) => name.clone(),
                             Value::Words(words) => words.join("."),
-                            Value::Number(_) => return Err(position.error("the name of an event is a text")),
+                            Value::Number(_) => return Err(position.error("the name of an event must be a text")),
                         }
                     }
                     "id" => event.id = Some(id(value, position)?),
@@ -263,7 +263,10 @@ impl Builder<'_> {
             // Packets that do not say of which stream they are are of stream 0.
             None if streams.is_empty() || !names_streams(self.schema.packet_header.as_deref()) => 0,
             None => {
-                let what = format!("the event names none of the {} streams: `stream_id`", streams.len());
+                let what = format!(
+                    "the event does not say which of the {} streams it belongs to: `stream_id` is missing",
+                    streams.len()
+                );
                 return Err(event.position.error(what));
             }
         };
@@ -273,11 +276,11 @@ impl Builder<'_> {
         let position = event.position;
         let stream = streams
             .get_mut(&stream_id)
-            .ok_or_else(|| position.error(format!("the event's stream, {stream_id}, is not described")))?;
+            .ok_or_else(|| position.error(format!("the stream of the event, {stream_id}, is not described")))?;
         let id = event.id.unwrap_or(stream.events.len() as u64);
         let class = EventClass { id, ..event.class };
         if stream.events.insert(id, class).is_some() {
-            let fault = position.error(format!("stream {stream_id} has an event of id {id} already"));
+            let fault = position.error(format!("stream {stream_id} already has an event with id {id}"));
             return Err(self.contradiction.get_or_insert(fault).clone());
         }
         Ok(())
@@ -324,7 +327,7 @@ fn native_byte_order(statements: &[Statement]) -> Built<Option<ByteOrder>> {
                 let wrong = || {
                     statement
                         .position
-                        .error(format!("`byte_order` is le or be, not {}", value.shown()))
+                        .error(format!("`byte_order` must be le or be, not {}", value.shown()))
                 };
                 return found.ok_or_else(wrong).map(Some);
             }
@@ -359,7 +362,7 @@ fn structure(of_type: Arc<Type>, what: &str, position: Position) -> Built<Arc<Ty
     check_extent(&of_type, position)?;
     match &*of_type {
         Type::Structure(Structure { .. }) => Ok(of_type),
-        _ => Err(position.error(format!("`{what}` is a structure"))),
+        _ => Err(position.error(format!("`{what}` must be a structure"))),
     }
 }
 
@@ -368,7 +371,7 @@ fn id(value: &Value, position: Position) -> Built<u64> {
         Value::Number(number) => u64::try_from(*number).ok(),
         _ => None,
     };
-    number.ok_or_else(|| position.error(format!("an id is a number, not {}", value.shown())))
+    number.ok_or_else(|| position.error(format!("an id must be a number, not {}", value.shown())))
 }
 
 pub(super) fn uuid(value: &Value, position: Position) -> Built<[u8; 16]> {
@@ -378,7 +381,7 @@ pub(super) fn uuid(value: &Value, position: Position) -> Built<[u8; 16]> {
     };
     parsed.ok_or_else(|| {
         position.error(format!(
-            "{} is no uuid, such as \"01234567-89ab-cdef-0123-456789abcdef\"",
+            "{} is not a UUID such as \"01234567-89ab-cdef-0123-456789abcdef\"",
             value.shown()
         ))
     })

@@ -42,7 +42,8 @@ pub(super) fn clock((statements, position): (&[Statement], Position)) -> Built<C
             continue;
         };
         let position = statement.position;
-        let wrong = |allowed: &str| position.error(format!("`{}` is {allowed}, not {}", path.join("."), value.shown()));
+        let wrong =
+            |allowed: &str| position.error(format!("`{}` must be {allowed}, not {}", path.join("."), value.shown()));
         let number = || match value {
             Value::Number(number) => Ok(*number),
             _ => Err(wrong("a number")),
@@ -73,7 +74,7 @@ pub(super) fn clock((statements, position): (&[Statement], Position)) -> Built<C
         }
     }
     if clock.name.is_empty() {
-        return Err(position.error("a clock has a name"));
+        return Err(position.error("the clock has no name"));
     }
     // Cycles of a second or more, and below 0, are seconds.
     let frequency = i128::from(clock.frequency_hz);

@@ -136,7 +136,7 @@ impl Lexer<'_> {
             self.advance(if byte == b'L' { 2 } else { 1 });
             return match self.quoted(b'\'')?[..] {
                 [code] => Ok(Kind::Character(code)),
-                _ => Err(position.error("a character constant has one character")),
+                _ => Err(position.error("a character constant must have one character")),
             };
         }
         if byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80 {
@@ -156,9 +156,7 @@ impl Lexer<'_> {
                 self.advance(sign.len());
                 Ok(Kind::Sign(sign))
             }
-            None => Err(self
-                .position
-                .error(format!("{:?} means nothing here", char::from(byte)))),
+            None => Err(self.position.error(format!("unexpected {:?}", char::from(byte)))),
         }
     }
 
@@ -183,7 +181,7 @@ impl Lexer<'_> {
         let digits = if digits.is_empty() && radix == 8 { "0" } else { digits };
         u64::from_str_radix(digits, radix)
             .map(Kind::Number)
-            .map_err(|_| position.error(format!("`{word}` is no number of at most 64 bits")))
+            .map_err(|_| position.error(format!("`{word}` is not a number of at most 64 bits")))
     }
 
     /// What stands before the closing quote, escapes replaced.
@@ -192,7 +190,7 @@ impl Lexer<'_> {
         let mut bytes = Vec::new();
         loop {
             match self.peek() {
-                None | Some(b'\n') => return Err(start.error("the text that begins here does not end in its line")),
+                None | Some(b'\n') => return Err(start.error("the text that begins here does not end on its line")),
                 Some(byte) if byte == quote => {
                     self.advance(1);
                     return Ok(bytes);
@@ -213,7 +211,7 @@ impl Lexer<'_> {
         let position = self.position;
         let byte = self
             .peek()
-            .ok_or_else(|| position.error("nothing follows the backslash"))?;
+            .ok_or_else(|| position.error("the text ends after a backslash"))?;
         let simple = match byte {
             b'n' => b'\n',
             b't' => b'\t',
@@ -228,7 +226,7 @@ impl Lexer<'_> {
                 return self.code(bytes, 16, 3);
             }
             b'0'..=b'7' => return self.code(bytes, 8, 3),
-            _ => return Err(position.error(format!("`\\{}` is no escape sequence", char::from(byte)))),
+            _ => return Err(position.error(format!("`\\{}` is not an escape sequence", char::from(byte)))),
         };
         self.advance(1);
         bytes.push(simple);
@@ -248,7 +246,8 @@ impl Lexer<'_> {
             let digits = String::from_utf8_lossy(&self.rest[..count]);
             Some((u8::from_str_radix(&digits, radix).ok()?, count))
         });
-        let (code, count) = code.ok_or_else(|| self.position.error("the escape sequence is no byte"))?;
+        let (code, count) =
+            code.ok_or_else(|| self.position.error("the value of the escape sequence is not a byte"))?;
         self.advance(count);
         bytes.push(code);
         Ok(())

@@ -56,7 +56,7 @@ pub(super) fn salvage_text(
     let (tokens, no_token) = lexer::tokens(text);
     let (statements, no_statement) = parser::parse(tokens);
     if statements.is_empty() && no_token.is_none() && no_statement.is_none() {
-        return Err(start.error("nothing is described here"));
+        return Err(start.error("the metadata is empty"));
     }
     // The text ends for the parser where the lexer has stopped.
     let mut faults = Vec::from_iter(no_token.or(no_statement));

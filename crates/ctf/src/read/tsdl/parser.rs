@@ -132,7 +132,7 @@ impl Parser {
 
     fn unexpected(&self, wanted: &str) -> MetadataError {
         self.position()
-            .error(format!("{wanted} is expected here, not {}", self.peek().shown()))
+            .error(format!("expected {wanted}, not {}", self.peek().shown()))
     }
 
     fn word(&mut self) -> Parsed<String> {
@@ -151,7 +151,7 @@ impl Parser {
         match self.peek() {
             Kind::Word(word) if is_keyword(word) || C_WORDS.contains(&word.as_str()) => Err(self
                 .position()
-                .error(format!("`{word}` is a keyword, no name; names are like `_{word}`"))),
+                .error(format!("`{word}` is a keyword and cannot be a name; `_{word}` can"))),
             _ => self.word(),
         }
     }
@@ -160,7 +160,7 @@ impl Parser {
         if self.depth == DEPTH_MAX {
             return Err(self
                 .position()
-                .error(format!("types are nested deeper than {DEPTH_MAX} times")));
+                .error(format!("types are nested more than {DEPTH_MAX} deep")));
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -506,7 +506,7 @@ impl Parser {
     fn count(&mut self) -> Parsed<u64> {
         let position = self.position();
         let number = self.number()?;
-        u64::try_from(number).map_err(|_| position.error("a number below 0 cannot be here"))
+        u64::try_from(number).map_err(|_| position.error("a negative number is not allowed here"))
     }
 
     /// A name that is no part of what follows.

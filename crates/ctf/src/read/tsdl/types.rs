@@ -61,7 +61,7 @@ impl Types<'_> {
         check_extent(&of_type, position)?;
         match self.scopes.define(space, name, of_type) {
             true => Ok(()),
-            false => Err(position.error(format!("there is a type `{name}` already"))),
+            false => Err(position.error(format!("there already is a type `{name}`"))),
         }
     }
 
@@ -205,12 +205,13 @@ impl Types<'_> {
                     None => {
                         let int = self.scopes.find(Space::Alias, "int");
                         int.ok_or_else(|| {
-                            position.error("an enumeration without a type is of the type `int`, which there is not")
+                            position
+                                .error("an enumeration without a type has the type `int`, but there is no type `int`")
                         })?
                     }
                 };
                 let Type::Integer(integer) = &*container else {
-                    return Err(position.error("the type of an enumeration is an integer"));
+                    return Err(position.error("the type of an enumeration must be an integer"));
                 };
                 Some(Arc::new(Type::Enumeration(Enumeration {
                     integer: integer.clone(),
@@ -233,11 +234,11 @@ impl Types<'_> {
                     for declarator in declarators {
                         let declared = self.declared(of_type, declarator)?;
                         if lacks_selector(&declared) {
-                            let what = "a variant has a selector, an enumeration before it: `variant <name> { ... }`";
+                            let what = "a variant needs a selector, an enumeration before it: `variant <name> { ... }`";
                             return Err(declarator.position.error(what));
                         }
                         if fields.iter().any(|(name, _)| *name == declarator.name) {
-                            let what = format!("there is a field `{}` already", declarator.name);
+                            let what = format!("there already is a field `{}`", declarator.name);
                             return Err(declarator.position.error(what));
                         }
                         fields.push((declarator.name.clone(), declared));
@@ -285,7 +286,7 @@ impl Types<'_> {
             }
         }
         let Width::Bits(bits @ 1..) = integer.width else {
-            return Err(position.error("an integer has a `size`"));
+            return Err(position.error("an integer needs a `size`"));
         };
         if integer.alignment == 0 {
             integer.alignment = if bits.is_multiple_of(8) { 8 } else { 1 };
@@ -326,7 +327,7 @@ impl Types<'_> {
             (15, 113) => 128,
             _ => {
                 let what = "a number with `exp_dig` and `mant_dig` 8 and 24, 11 and 53, 5 and 11, or 15 and 113";
-                return Err(position.error(format!("{what} is expected here, not {exponent} and {mantissa}")));
+                return Err(position.error(format!("expected {what}, not {exponent} and {mantissa}")));
             }
         };
         Ok(Float {
@@ -349,12 +350,12 @@ fn lacks_selector(of_type: &Type) -> bool {
 /// Refuses types that nobody could walk over.
 pub(super) fn check_extent(of_type: &Arc<Type>, position: Position) -> Built<()> {
     let Extent { depth, types } = extent(of_type, &mut Extents::new());
-    let what = "names counted as what they stand for";
+    let what = "including the types that names stand for";
     if depth > DEPTH_MAX {
-        return Err(position.error(format!("more than {DEPTH_MAX} types are within one another, {what}")));
+        return Err(position.error(format!("types are nested more than {DEPTH_MAX} deep, {what}")));
     }
     match types > TYPES_MAX {
-        true => Err(position.error(format!("more than {TYPES_MAX} types are in this one, {what}"))),
+        true => Err(position.error(format!("this type contains more than {TYPES_MAX} types, {what}"))),
         false => Ok(()),
     }
 }
@@ -444,14 +445,16 @@ fn text(attributes: &[Attribute]) -> Built<Text> {
 fn check_alignment(bits: u64, position: Position) -> Built<u32> {
     match bits.is_power_of_two() && bits <= ALIGNMENT_MAX {
         true => Ok(bits as u32),
-        false => Err(position.error(format!("an alignment is a power of two to {ALIGNMENT_MAX}, not {bits}"))),
+        false => Err(position.error(format!(
+            "an alignment must be a power of two up to {ALIGNMENT_MAX}, not {bits}"
+        ))),
     }
 }
 
 impl Attribute {
     fn wrong(&self, allowed: &str) -> MetadataError {
         let (name, value) = (&self.name, self.value.shown());
-        self.position.error(format!("`{name}` is {allowed}, not {value}"))
+        self.position.error(format!("`{name}` must be {allowed}, not {value}"))
     }
 
     fn number(&self, least: u64, most: u64) -> Built<u64> {

@@ -14,7 +14,7 @@ impl Translation<'_> {
             return Err(self.wrong(
                 root,
                 way,
-                "CTF 1.8 has no way to a length or selector through a variant",
+                "CTF 1.8 cannot refer to a length or selector inside a variant",
             ));
         };
         let structure = names::structure(self.schema, *target_root).expect("it was found there");
@@ -32,7 +32,7 @@ impl Translation<'_> {
             return Err(self.wrong(
                 root,
                 way,
-                "CTF 1.8 has no way into an element, an option or an optional from outside",
+                "CTF 1.8 cannot refer to a field inside an element, an option or an optional from outside",
             ));
         }
         Ok(Reference {

@@ -139,7 +139,7 @@ impl Finder<'_> {
             what: what.into(),
         };
         let [target] = &self.references.resolved(root, way).targets[..] else {
-            return Err(wrong("CTF 1.8 has no way to a selector through a variant"));
+            return Err(wrong("CTF 1.8 cannot refer to a selector inside a variant"));
         };
         let of_type = names::of_type(self.schema, target.0, &target.1);
         let of_type = of_type.ok_or_else(|| wrong("its selector is not described"))?;

@@ -22,7 +22,7 @@ fn record_of_an_unknown_event_costs_what_follows_it_in_its_packet_only() {
     assert_eq!(read.numbers, (0..10).chain(20..30).collect::<Vec<_>>());
     assert_eq!((totals.discarded_late, read.discarded, read.lost_packets), (10, 10, 0));
     let what = &totals.findings[0].what;
-    assert!(what.starts_with("10 events of process "), "{what}");
+    assert!(what.starts_with("10 damaged events of process "), "{what}");
     assert!(what.ends_with("the channel has no event with id 7"), "{what}");
 }
 

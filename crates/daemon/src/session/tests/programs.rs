@@ -346,7 +346,7 @@ fn ring_sets_of_one_users_programs_leave_room_for_others() {
     assert_eq!(
         findings(&machine, session),
         [3, 4].map(|pid| format!(
-            "shop (pid {pid}) is not recorded: programs of user 1000 have as many ring sets as one user may (2)"
+            "shop (pid {pid}) is not recorded: programs of user 1000 have the maximum number of ring sets for one user (2)"
         ))
     );
     machine.hello(id(9), 1001, 1, hello(&[]));
@@ -380,7 +380,7 @@ fn one_users_programs_bring_no_more_classes_than_their_share() {
     assert_eq!(count(&machine), 65_536 / 4);
     let told = findings(&machine, session);
     assert!(
-        told.len() == 1 && told[0].contains("programs of user 1000 brought"),
+        told.len() == 1 && told[0].contains("programs of user 1000 have 16384"),
         "{told:?}"
     );
     machine.hello(BOB, 1001, 1, hello(&[]));

@@ -42,7 +42,7 @@ impl Filter {
     ///
     /// assert!(Filter::parse("ret < 0 && $comm == \"shop\"").is_ok());
     /// let error = Filter::parse("ret < ").expect_err("something is missing");
-    /// assert_eq!((error.position, &*error.reason), (6, "a field, a number or a text is wanted here"));
+    /// assert_eq!((error.position, &*error.reason), (6, "expected a field, a number or a text"));
     /// ```
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Filter {
         if text.len() > FILTER_BYTES_MAX {
             return Err(FilterError {
                 position: FILTER_BYTES_MAX,
-                reason: format!("it has {} bytes, {FILTER_BYTES_MAX} are allowed", text.len()),
+                reason: format!("it has {} bytes; at most {FILTER_BYTES_MAX} are allowed", text.len()),
             });
         }
         Ok(Filter {

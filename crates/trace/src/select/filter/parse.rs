@@ -20,8 +20,8 @@ pub(super) fn expression(text: &str) -> Result<Expression, FilterError> {
     let expression = parser.any()?;
     match parser.token() {
         Token::End => Ok(expression),
-        Token::Sign(")") => Err(parser.wrong("no parenthesis is open here")),
-        _ => Err(parser.wrong("`&&`, `||` or the end is wanted here")),
+        Token::Sign(")") => Err(parser.wrong("`)` without an open parenthesis")),
+        _ => Err(parser.wrong("expected `&&`, `||` or the end")),
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn operand(text: &str) -> Result<Operand, FilterError> {
     let operand = parser.operand()?;
     match parser.token() {
         Token::End => Ok(operand),
-        _ => Err(parser.wrong("the end of the field is wanted here")),
+        _ => Err(parser.wrong("expected the end of the field")),
     }
 }
 
@@ -66,14 +66,14 @@ impl Parser {
 
     fn one(&mut self) -> Result<Expression, FilterError> {
         if self.depth > DEPTH_MAX {
-            return Err(self.wrong("more than 100 parentheses stand within one another"));
+            return Err(self.wrong("parentheses are nested more than 100 deep"));
         }
         self.depth += 1;
         let expression = if self.takes("!") {
             Expression::Not(Box::new(self.one()?))
         } else if self.takes("(") {
             let inner = self.any()?;
-            self.expect(")", "`)` is wanted here")?;
+            self.expect(")", "expected `)`")?;
             inner
         } else {
             self.comparison()?
@@ -85,14 +85,14 @@ impl Parser {
     fn comparison(&mut self) -> Result<Expression, FilterError> {
         self.comparisons += 1;
         if self.comparisons > COMPARISONS_MAX {
-            return Err(self.wrong("there are more than 1000 comparisons"));
+            return Err(self.wrong("more than 1000 comparisons"));
         }
         if *self.token() == Token::Word("exists".into()) && self.tokens[self.next + 1].1 == Token::Sign("(") {
             self.next += 2;
             let Operand::Field(field) = self.operand()? else {
-                return Err(self.wrong_before("a field is wanted here"));
+                return Err(self.wrong_before("expected a field"));
             };
-            self.expect(")", "`)` is wanted here")?;
+            self.expect(")", "expected `)`")?;
             return Ok(Expression::Exists(field));
         }
         let left = self.operand()?;
@@ -110,7 +110,7 @@ impl Parser {
             "=~" | "!~" => {
                 self.next += 1;
                 let Operand::Text(pattern) = self.operand()? else {
-                    return Err(self.wrong_before("a text is wanted here, in which `*` stands for any text"));
+                    return Err(self.wrong_before("expected a text, in which `*` matches any text"));
                 };
                 let like = Expression::Like(left.clone(), pattern);
                 return Ok(match sign {
@@ -142,7 +142,7 @@ impl Parser {
                 match *self.token() {
                     Token::Integer(number) => Operand::Integer(-number),
                     Token::Float(number) => Operand::Float(-number),
-                    _ => return Err(self.wrong("a number is wanted behind `-`")),
+                    _ => return Err(self.wrong("expected a number after `-`")),
                 }
             }
             Token::Word(word) => match &*word {
@@ -165,17 +165,17 @@ impl Parser {
                     let Some((_, scopes)) = SCOPES.iter().find(|(known, _)| *known == scope) else {
                         let scopes = SCOPES.map(|(scope, _)| format!("${scope}.")).join(", ");
                         return Err(self.wrong(&format!(
-                            "there is no ${variable}; there are $name, $time, $cpu, $pid, $tid, $comm, and before a field {scopes}"
+                            "there is no ${variable}; use $name, $time, $cpu, $pid, $tid or $comm, or before a field {scopes}"
                         )));
                     };
                     self.next += 1;
                     if *self.token() != Token::Sign(".") {
-                        return Err(self.wrong(&format!("a `.` and a field are wanted behind ${scope}")));
+                        return Err(self.wrong(&format!("expected a `.` and a field after ${scope}")));
                     }
                     return self.field(scopes, vec![]);
                 }
             },
-            _ => return Err(self.wrong("a field, a number or a text is wanted here")),
+            _ => return Err(self.wrong("expected a field, a number or a text")),
         };
         self.next += 1;
         Ok(operand)
@@ -190,7 +190,7 @@ impl Parser {
         loop {
             if self.takes(".") {
                 let Token::Word(name) = self.token().clone() else {
-                    return Err(self.wrong("the name of a field is wanted behind `.`"));
+                    return Err(self.wrong("expected the name of a field after `.`"));
                 };
                 path.push(Step::Name(name));
                 self.next += 1;
@@ -200,11 +200,11 @@ impl Parser {
                     _ => None,
                 };
                 let Some(index) = index else {
-                    return Err(self.wrong("the index of an element, from 0, is wanted here"));
+                    return Err(self.wrong("expected the index of an element, starting at 0"));
                 };
                 path.push(Step::Index(index));
                 self.next += 1;
-                self.expect("]", "`]` is wanted here")?;
+                self.expect("]", "expected `]`")?;
             } else {
                 return Ok(Operand::Field(Field { scopes, path }));
             }
@@ -238,7 +238,7 @@ impl Parser {
     }
 
     fn wrong_sign(&self) -> FilterError {
-        self.wrong("a comparison is wanted here: ==, !=, <, <=, >, >=, =~, !~ or &")
+        self.wrong("expected a comparison: ==, !=, <, <=, >, >=, =~, !~ or &")
     }
 }
 
@@ -319,33 +319,33 @@ mod tests {
     #[test]
     fn faults_name_their_place() {
         for (text, expected) in [
-            ("", "0: a field, a number or a text is wanted here"),
-            ("a", "1: a comparison is wanted here: ==, !=, <, <=, >, >=, =~, !~ or &"),
-            ("a = 1", "2: one `=` compares nothing; write `==`"),
-            ("a == 1 b", "7: `&&`, `||` or the end is wanted here"),
-            ("(a == 1", "7: `)` is wanted here"),
-            ("a == 1)", "6: no parenthesis is open here"),
-            ("a == \"x", "5: the text that begins here does not end"),
+            ("", "0: expected a field, a number or a text"),
+            ("a", "1: expected a comparison: ==, !=, <, <=, >, >=, =~, !~ or &"),
+            ("a = 1", "2: `=` is not a comparison; write `==`"),
+            ("a == 1 b", "7: expected `&&`, `||` or the end"),
+            ("(a == 1", "7: expected `)`"),
+            ("a == 1)", "6: `)` without an open parenthesis"),
+            ("a == \"x", "5: the text that begins here has no closing quote"),
             (
                 "a == 1x",
-                "6: behind a number may stand K, M or G, for powers of 1024, or ns, us, ms or s, for nanoseconds",
+                "6: after a number, only K, M or G (powers of 1024) or ns, us, ms or s (nanoseconds) is allowed",
             ),
             (
                 "a == 089",
-                "5: a number that begins with 0 is octal: it has no digits 8 and 9",
+                "5: a number that begins with 0 is octal; the digits 8 and 9 are not allowed",
             ),
-            ("a[b] == 1", "2: the index of an element, from 0, is wanted here"),
-            ("a. == 1", "3: the name of a field is wanted behind `.`"),
-            ("a =~ 3", "5: a text is wanted here, in which `*` stands for any text"),
-            ("é == #", "6: '#' means nothing here"),
-            ("a == 0xfg", "5: behind 0x stand digits of base 16 and nothing else"),
-            ("$ctx == 1", "5: a `.` and a field are wanted behind $ctx"),
+            ("a[b] == 1", "2: expected the index of an element, starting at 0"),
+            ("a. == 1", "3: expected the name of a field after `.`"),
+            ("a =~ 3", "5: expected a text, in which `*` matches any text"),
+            ("é == #", "6: unexpected '#'"),
+            ("a == 0xfg", "5: after 0x, only digits of base 16 are allowed"),
+            ("$ctx == 1", "5: expected a `.` and a field after $ctx"),
         ] {
             check(text, expected);
         }
         check(
             "$who == 1",
-            "0: there is no $who; there are $name, $time, $cpu, $pid, $tid, $comm, and before a field $payload., $ctx., \
+            "0: there is no $who; use $name, $time, $cpu, $pid, $tid or $comm, or before a field $payload., $ctx., \
              $specific_context., $event_context., $event_header., $packet_context., $packet_header.",
         );
     }

@@ -50,7 +50,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, FilterError> {
             Some('"' | '\'') => quoted(rest).map_err(|error| error.behind(position))?,
             Some('`') => match rest[1..].split_once('`') {
                 Some((name, _)) if !name.is_empty() => (Token::Word(name.into()), name.len() + 2),
-                _ => return Err(wrong(position, "a name between backquotes ends with another one")),
+                _ => return Err(wrong(position, "expected a name and a closing backquote")),
             },
             Some('$') => {
                 let name = word(&rest[1..]);
@@ -73,9 +73,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, FilterError> {
 
 fn unknown_sign(first: char) -> String {
     match first {
-        '=' => "one `=` compares nothing; write `==`".into(),
-        '|' => "one `|` joins nothing; write `||`".into(),
-        _ => format!("{first:?} means nothing here"),
+        '=' => "`=` is not a comparison; write `==`".into(),
+        '|' => "`|` is not an operator; write `||`".into(),
+        _ => format!("unexpected {first:?}"),
     }
 }
 
@@ -100,7 +100,7 @@ fn quoted(text: &str) -> Result<(Token, usize), FilterError> {
                 Some(_) => {
                     return Err(wrong(
                         position,
-                        "behind a backslash stands a sign, or one of n, t, r and 0",
+                        "after a backslash, expected a punctuation mark or one of n, t, r and 0",
                     ));
                 }
                 None => break,
@@ -109,7 +109,7 @@ fn quoted(text: &str) -> Result<(Token, usize), FilterError> {
             byte => value.push(byte),
         }
     }
-    Err(wrong(0, "the text that begins here does not end"))
+    Err(wrong(0, "the text that begins here has no closing quote"))
 }
 
 /// `10`, `0x1f`, `0o17`, `0b1`, `1.5e3`, `4K`, `10ms`
@@ -122,7 +122,7 @@ fn number(text: &str) -> Result<(Token, usize), FilterError> {
                 Ok(number) => Ok((Token::Integer(number), prefix.len() + digits.len())),
                 Err(_) if digits.is_empty() || digits.chars().any(|digit| !digit.is_digit(radix)) => Err(wrong(
                     0,
-                    &format!("behind {prefix} stand digits of base {radix} and nothing else"),
+                    &format!("after {prefix}, only digits of base {radix} are allowed"),
                 )),
                 Err(_) => Err(too_large()),
             };
@@ -147,7 +147,7 @@ fn number(text: &str) -> Result<(Token, usize), FilterError> {
         None => {
             return Err(wrong(
                 length,
-                "behind a number may stand K, M or G, for powers of 1024, or ns, us, ms or s, for nanoseconds",
+                "after a number, only K, M or G (powers of 1024) or ns, us, ms or s (nanoseconds) is allowed",
             ));
         }
     };
@@ -156,12 +156,15 @@ fn number(text: &str) -> Result<(Token, usize), FilterError> {
         let is_octal = whole > 1 && text.starts_with('0') && unit.is_empty();
         let number = i128::from_str_radix(&text[..whole], if is_octal { 8 } else { 10 });
         let number = number.map_err(|_| match is_octal {
-            true => wrong(0, "a number that begins with 0 is octal: it has no digits 8 and 9"),
+            true => wrong(
+                0,
+                "a number that begins with 0 is octal; the digits 8 and 9 are not allowed",
+            ),
             false => too_large(),
         })?;
         Token::Integer(number.checked_mul(factor).ok_or_else(too_large)?)
     } else {
-        let number: f64 = text[..length].parse().map_err(|_| wrong(0, "this is no number"))?;
+        let number: f64 = text[..length].parse().map_err(|_| wrong(0, "not a number"))?;
         Token::Float(number * factor as f64)
     };
     Ok((token, length + unit.len()))

@@ -33,11 +33,11 @@ impl FieldClasses {
             _ => {
                 return Err(object
                     .at("type")
-                    .error(format!("there is no field class of the type {kind:?}")));
+                    .error(format!("there is no field class of type {kind:?}")));
             }
         };
         if within >= DEPTH_MAX {
-            let what = format!("more than {DEPTH_MAX} field classes are within one another, aliases counted");
+            let what = format!("field classes are nested more than {DEPTH_MAX} deep, including aliases");
             return Err(object.place.error(what));
         }
         Ok(Class {
@@ -70,7 +70,7 @@ impl FieldClasses {
             if !names.insert(name.to_owned()) {
                 return Err(member
                     .at("name")
-                    .error(format!("the structure has a member {name:?} already")));
+                    .error(format!("the structure already has a member {name:?}")));
             }
             let class = self.inner(&member, "field-class")?;
             depth = depth.max(class.depth);
@@ -112,7 +112,7 @@ impl FieldClasses {
         let members = object.need("options", object.array("options")?)?;
         let at = object.at("options");
         if members.is_empty() {
-            return Err(at.error("a variant has an option at least"));
+            return Err(at.error("a variant needs at least one option"));
         }
         let (mut names, mut depth) = (HashSet::new(), 0);
         // Ranges of all options, with the option's index, in the order of values.
@@ -135,7 +135,7 @@ impl FieldClasses {
             {
                 return Err(member
                     .at("name")
-                    .error(format!("the variant has an option {name:?} already")));
+                    .error(format!("the variant already has an option {name:?}")));
             }
             let value: &Value = member.need("selector-field-ranges", member.get("selector-field-ranges"))?;
             let ranges = ranges(value, &member.at("selector-field-ranges"), LEAST, MOST)?;
@@ -156,7 +156,7 @@ impl FieldClasses {
                 && first <= before
                 && other != index
             {
-                return Err(at.error(format!("the options {other} and {index} have the value {first} both")));
+                return Err(at.error(format!("the options {other} and {index} both have the value {first}")));
             }
             if reached.is_none_or(|(before, _)| last > before) {
                 reached = Some((last, index));
