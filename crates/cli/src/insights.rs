@@ -125,8 +125,17 @@ fn evidence(insight: &Insight) -> String {
             _ => format!("{} {text}", column.heading),
         }
     };
-    let parts: Vec<String> = insight.evidence.iter().map(part).collect();
-    parts.join(", ")
+    let mut text = String::new();
+    for measured in &insight.evidence {
+        // `in all 120 ms of 2.00 s`
+        let between = match (text.is_empty(), measured.0.heading) {
+            (true, _) => "",
+            (_, "of") => " ",
+            _ => ", ",
+        };
+        text = text + between + &part(measured);
+    }
+    text
 }
 
 fn command(insight: &Insight, paths: &[PathBuf], traces: Option<Span>) -> String {
@@ -152,18 +161,13 @@ pub(crate) fn tell_of_recording(folder: &Path, when: Tell) {
         return;
     }
     if let Ok(Some(insights)) = catch_unwind(AssertUnwindSafe(|| top(folder))) {
-        let lines: Vec<String> = insights
-            .iter()
-            .map(|insight| {
-                labelled(
-                    "notable",
-                    &printable(&format!("{}: {}", insight.what, evidence(insight))),
-                )
-            })
-            .collect();
+        let line = |insight: &Insight| {
+            let text = format!("{}: {}", insight.what, evidence(insight));
+            labelled("seen", &printable(&text))
+        };
+        let lines: String = insights.iter().map(line).collect();
         if !lines.is_empty() {
-            let more = labelled("more", &format!("piste insights {}", quoted(&folder.to_string_lossy())));
-            tell(&(lines.concat() + &more));
+            tell(&lines);
         }
     }
 }

@@ -262,7 +262,10 @@ fn whereabouts(status: &SessionStatus) -> String {
         false => (Total::of(status).events > 0).then(|| status.output.clone()),
     };
     if let Some(trace) = trace {
-        lines += &labelled("next", &format!("piste view {}", quoted(&trace)));
+        // Of the kernel there are too many events to read them one by one.
+        let kernel_events = Total::of_domain(status, &Domain::kernel).map_or(0, |total| total.events);
+        let verb = if kernel_events > 0 { "insights" } else { "view" };
+        lines += &labelled("next", &format!("piste {verb} {}", quoted(&trace)));
     }
     lines
 }
@@ -444,7 +447,7 @@ piste: 21,000 events, 1.1 MiB, in 2.00 s (10,500 events/s), 24 events discarded
   found  there is no process 7 (2 times)
   note   this kernel has no event irq:tasklet_* (preset irq)
   trace  /traces/web
-  next   piste view /traces/web
+  next   piste insights /traces/web
 "
         );
         let json: serde_json::Value = serde_json::from_str(&Summary::new(&session, 0, &kernel).json()).unwrap();

@@ -216,13 +216,14 @@ impl<'t> Ground<'t> {
             );
         }
         notes.extend(self.cut.iter().cloned());
-        let untold = circumstances.idle_ends_untold.iter();
-        notes.extend(untold.map(|cpu| {
-            format!(
-                "the kernel did not record when CPU {cpu} switched from idle to a thread, as Linux 6.18 does not after a CPU was offline: \
-                 a thread is known to run there only from its first event on"
-            )
-        }));
+        let untold: Vec<String> = circumstances.idle_ends_untold.iter().map(u32::to_string).collect();
+        if !untold.is_empty() {
+            notes.push(format!(
+                "the kernel did not record when CPU {} switched from idle to a thread, as Linux 6.18 does not after a CPU was offline: \
+                 a thread is known to run there only from its first event on",
+                untold.join(", ")
+            ));
+        }
         let unseen = self.unseen.iter();
         notes.extend(unseen.map(|cpu| format!("there are no events of CPU {cpu}: what threads did there is unknown")));
         notes

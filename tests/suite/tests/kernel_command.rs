@@ -257,7 +257,7 @@ fn analyses_say_that_snapshots_have_events_in_common() {
         panic!("{snapshots:?}")
     };
     assert!(
-        finished.stderr.contains(&format!("next   piste view {second}\n")),
+        finished.stderr.contains(&format!("next   piste insights {second}\n")),
         "{finished}"
     );
 

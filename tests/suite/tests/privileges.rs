@@ -341,10 +341,7 @@ fn members_of_the_group_reach_roots_pisted_and_others_their_own() {
 
     // What neither may trace, the whole system, is no empty recording.
     let all = format!("/run/user/{USER}/all");
-    let refused = machine.user(
-        &piste,
-        &["record", "-a", "-d", "100ms", "-o", &all],
-    );
+    let refused = machine.user(&piste, &["record", "-a", "-d", "100ms", "-o", &all]);
     assert_eq!(refused.status, 125, "{refused}");
     assert!(refused.stderr.contains("only root may trace it"), "{refused}");
     assert_eq!(run_folder(stranger), Some(format!("/run/user/{USER}/piste")));

@@ -127,10 +127,7 @@ impl Detector for Competition {
                             column("waited_ns", "waited", Unit::Nanoseconds),
                             Value::Number(own.waited_ns),
                         ),
-                        (
-                            column("on_cpu_ns", "ran", Unit::Nanoseconds),
-                            Value::Number(own.had_ns),
-                        ),
+                        (column("on_cpu_ns", "ran", Unit::Nanoseconds), Value::Number(own.had_ns)),
                         (BEHIND, self.behind_whom(system, process)),
                     ],
                     closer: Closer::new("schedstats").with("--pid", process),

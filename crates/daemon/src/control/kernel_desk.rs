@@ -148,9 +148,7 @@ impl Clerk {
         } else {
             Err(Lack {
                 reason: "only root may trace it".into(),
-                mend: "start root's pisted with `sudo pisted --background`; members of the group tracing use it with \
-                       PISTE_RUNDIR=/run/piste"
-                    .into(),
+                mend: "start root's pisted with `sudo pisted --background`; the commands of members of the group tracing use it".into(),
             })
         };
         Clerk {

@@ -102,8 +102,8 @@ fn people(facts: &Facts) -> Check {
             Check::lack(NAME, "this pisted is not root")
                 .cost("it records programs of its user, but not the kernel")
                 .mend(format!(
-                    "join the group that root's pisted serves with `{make}sudo usermod -aG tracing $USER`; log in again, start that \
-                     pisted with `sudo pisted --background`, and use it with `export PISTE_RUNDIR=/run/piste`"
+                    "join the group that root's pisted serves with `{make}sudo usermod -aG tracing $USER`; log in again, and start that \
+                     pisted with `sudo pisted --background`"
                 ))
         }
     }
