@@ -416,7 +416,7 @@ fn events_that_snapshots_have_in_common_are_said_to_come_more_than_once() {
     );
     assert_eq!(repeated["file"], format!("{}/user", snapshots[1]));
     let what = repeated["what"].as_str().expect("a sentence");
-    assert!(what.contains(&format!("in {}/user as well", snapshots[0])), "{what}");
+    assert!(what.contains(&format!("also in {}/user", snapshots[0])), "{what}");
 
     // Everyone who reads both says so, and nothing on stdout changes.
     let expression = "name == \"shop:order\"";
@@ -533,7 +533,7 @@ fn refusals_are_sentences_that_say_what_to_do() {
     );
     let other_settings = refusal(&place, &["enable-channel", "-u", "default", "--subbuf-size", "1M"]);
     assert!(
-        other_settings.starts_with("channel \"default\" of session \"web\" exists with"),
+        other_settings.starts_with("channel \"default\" of session \"web\" already exists with"),
         "{other_settings}"
     );
     let size = refusal(&place, &["enable-channel", "-u", "odd", "--subbuf-size", "5000"]);

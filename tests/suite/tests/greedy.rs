@@ -114,7 +114,7 @@ fn a_greedy_program_gets_its_users_share() {
     let status = place.piste_json(&["status"]);
     let findings = status["findings"].to_string();
     for told in [
-        format!("programs of user {GREEDY} brought"),
+        format!("programs of user {GREEDY} have 16384 different events"),
         format!("programs of user {GREEDY} have the maximum number of ring sets for one user ({SHARE})"),
     ] {
         assert!(findings.contains(&told), "{status:#}");

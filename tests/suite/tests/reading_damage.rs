@@ -354,7 +354,7 @@ fn a_pipe_in_the_place_of_metadata_is_not_waited_for() {
     let mut alone = recorded.place.command(binary("piste"));
     let failed = process::run(alone.arg("stats").arg(&bad));
     failed.expect_status(1);
-    assert!(failed.stderr.contains("it is not a file"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("it is not a regular file"), "{}", failed.stderr);
 }
 
 /// Without the capabilities by which root reads what nobody may.

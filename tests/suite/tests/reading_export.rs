@@ -205,7 +205,7 @@ fn what_the_other_version_of_ctf_has_is_written_and_what_it_has_not_is_named() {
         if exported.status != 0 {
             assert_eq!(exported.status, 1, "{name}: {exported}");
             assert!(
-                exported.stderr.contains("cannot be written in CTF"),
+                exported.stderr.contains("cannot write") && exported.stderr.contains(" in CTF "),
                 "{name}: {exported}"
             );
             assert!(!Path::new(&output).exists(), "{name}");

@@ -37,7 +37,7 @@ fn a_ninth_session_of_a_program() {
         place.piste_succeeds(&["start"]);
     }
     let recording = place.record(&["--fail-on-loss", "-u", "*"], place.program("count.c"), &["1", "1000"]);
-    expect_told(&recording, 1, "it has 8 channels attached");
+    expect_told(&recording, 1, "it already has 8 attached channels");
     for _ in 1..=8 {
         place.piste_succeeds(&["destroy"]);
     }
