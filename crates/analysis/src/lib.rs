@@ -24,9 +24,9 @@
 
 pub mod analyses;
 pub mod analysis;
-pub(crate) mod behind;
 pub mod cause;
 pub mod diff;
+pub(crate) mod durations;
 pub mod facts;
 pub mod insights;
 pub mod measure;
@@ -39,6 +39,7 @@ pub mod programs;
 pub mod report;
 pub mod survey;
 pub mod tables;
+pub mod within;
 
 /// The guide's example of an analysis compiles.
 #[cfg(doctest)]

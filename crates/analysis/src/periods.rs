@@ -15,8 +15,10 @@ use rustc_hash::FxHashMap;
 use crate::analyses::{COUNT, FROM, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, TOTAL, UNTIL};
 use crate::analysis::Options;
 use crate::measure::Distribution;
+use crate::model::System;
 use crate::process_gaps::{Lost, ProcessGaps};
 use crate::report::{Report, Table, Unit, Value, column};
+use crate::within::{self, Part, Within};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
 pub const OPEN_MAX: usize = 1 << 20;
@@ -37,6 +39,9 @@ pub struct Periods {
     without_group: u64,
     all: Distribution,
     log: Vec<Period>,
+    /// The longest so far, and some that are not.
+    top: Vec<Period>,
+    top_count: usize,
     log_count: u64,
     without_begin: u64,
     /// Begins that were not kept, and ends that may be of those.
@@ -54,20 +59,37 @@ pub struct Key<'k> {
     pub text: &'k str,
     /// The process, if events of another cannot have the same.
     pub pid: Option<i64>,
+    /// The thread on which the event happened.
+    pub tid: Option<i64>,
 }
 
 struct Open {
     begin_ns: i64,
     pid: Option<i64>,
+    tid: Option<i64>,
     captured: Box<str>,
 }
 
+#[derive(Clone)]
 struct Period {
     begin_ns: i64,
     duration_ns: i64,
     captured: Box<str>,
+    /// The thread on which it began and ended; absent: they are two, or unknown.
+    tid: Option<i64>,
     /// How many were open around it; absent when more may have been than the trace tells.
     depth: Option<i64>,
+}
+
+impl Period {
+    fn part(&self) -> Option<Part> {
+        let tid = self.tid.and_then(|tid| i32::try_from(tid).ok())?;
+        Some(Part {
+            tid,
+            begin_ns: self.begin_ns,
+            end_ns: self.begin_ns.saturating_add(self.duration_ns),
+        })
+    }
 }
 
 impl Periods {
@@ -83,6 +105,8 @@ impl Periods {
             without_group: 0,
             all: Distribution::default(),
             log: Vec::new(),
+            top: Vec::new(),
+            top_count: 0,
             log_count: 0,
             without_begin: 0,
             given_up: 0,
@@ -90,6 +114,11 @@ impl Periods {
             torn_begins: 0,
             torn_ends: 0,
         }
+    }
+
+    /// And keeps so many of the longest.
+    pub fn with_top(self, top_count: usize) -> Periods {
+        Periods { top_count, ..self }
     }
 
     /// Events that begin or end periods may be missing, later than the last one that was told.
@@ -103,6 +132,7 @@ impl Periods {
         let open = Open {
             begin_ns: ns,
             pid: key.pid,
+            tid: key.tid,
             captured: captured.into(),
         };
         let is_full = self.open_count == self.open_max;
@@ -139,6 +169,7 @@ impl Periods {
         let Open {
             begin_ns,
             pid,
+            tid,
             captured,
         } = under_key.pop_back().expect("empty ones are removed");
         if under_key.is_empty() {
@@ -157,14 +188,26 @@ impl Periods {
             self.without_group += 1;
         }
         self.log_count += 1;
-        if self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT) {
-            let is_depth_known = self.given_up == 0 && !self.gaps.lie_within(i64::MIN, begin_ns, pid);
-            self.log.push(Period {
-                begin_ns,
-                duration_ns,
-                captured,
-                depth: is_depth_known.then_some(depth as i64),
-            });
+        let is_logged = self.log.len() < self.options.limit.unwrap_or(LOG_LIMIT);
+        if !is_logged && self.top_count == 0 {
+            return;
+        }
+        let is_depth_known = self.given_up == 0 && !self.gaps.lie_within(i64::MIN, begin_ns, pid);
+        let period = Period {
+            begin_ns,
+            duration_ns,
+            captured,
+            tid: tid.filter(|tid| key.tid == Some(*tid)),
+            depth: is_depth_known.then_some(depth as i64),
+        };
+        if self.top_count > 0 {
+            self.top.push(period.clone());
+            if self.top.len() > 2 * self.top_count + 100 {
+                self.cut_top();
+            }
+        }
+        if is_logged {
+            self.log.push(period);
         }
     }
 
@@ -176,6 +219,53 @@ impl Periods {
             self.open_count -= torn.len();
             self.torn_begins += torn.len() as u64;
         }
+    }
+
+    /// The longest first.
+    fn cut_top(&mut self) {
+        self.top.sort_by_key(|period| (-period.duration_ns, period.begin_ns));
+        self.top.truncate(self.top_count);
+    }
+
+    /// When the longest were, and on which threads; those of which it is known.
+    pub fn parts_of_top(&mut self) -> Vec<Part> {
+        self.cut_top();
+        self.top.iter().filter_map(Period::part).collect()
+    }
+
+    /// The longest, with what their threads did meanwhile, where that is known.
+    pub fn top(&mut self, within: Option<(&System, &Within)>) -> Table {
+        self.cut_top();
+        let columns = [
+            column("begin_ns", "BEGIN", Unit::Moment),
+            column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
+            column("captured", "OF", Unit::Text),
+            column("tid", "TID", Unit::Id),
+        ];
+        let columns = [&columns[..], &within::COLUMNS].concat();
+        let mut table = Table::new(
+            "top",
+            "The longest periods, and what their threads did meanwhile",
+            &columns,
+        );
+        let mut place = 0;
+        for period in &self.top {
+            let mut row = vec![
+                Value::Number(period.begin_ns),
+                Value::Number(period.duration_ns),
+                Value::from(&*period.captured),
+                period.tid.into(),
+            ];
+            match (period.part(), within) {
+                (Some(_), Some((system, within))) => {
+                    row.extend(within.values(system, place));
+                    place += 1;
+                }
+                _ => row.extend(within::COLUMNS.map(|_| Value::None)),
+            }
+            table.row(row);
+        }
+        table
     }
 
     /// What it comes to.
@@ -275,6 +365,7 @@ mod tests {
             let key = Key {
                 text: words[2],
                 pid: number(2),
+                tid: number(2),
             };
             match words[1] {
                 "begin" => periods.begin(ns, key, words.get(3).unwrap_or(&"")),
@@ -425,7 +516,11 @@ mod tests {
     fn what_began_last_is_measured_however_many_are_open() {
         let mut periods = Periods::new(Options::default());
         periods.open_max = 3;
-        let key = |text| Key { text, pid: None };
+        let key = |text| Key {
+            text,
+            pid: None,
+            tid: None,
+        };
         for ns in 0..5 {
             periods.begin(ns, key("7"), "");
         }
@@ -469,7 +564,11 @@ mod tests {
             for ns in 0..60 {
                 let number = random.u64(..3);
                 let text = number.to_string();
-                let key = Key { text: &text, pid: None };
+                let key = Key {
+                    text: &text,
+                    pid: None,
+                    tid: None,
+                };
                 if random.u64(..10) < begins_of_ten {
                     periods.begin(ns, key, "");
                     open.entry(number).or_default().push(ns);
@@ -498,7 +597,11 @@ mod tests {
             ..Options::default()
         };
         let mut periods = Periods::new(options);
-        let key = Key { text: "7", pid: None };
+        let key = Key {
+            text: "7",
+            pid: None,
+            tid: None,
+        };
         for number in 0..GROUPS_MAX as i64 + 2 {
             periods.begin(10 * number, key, &number.to_string());
             periods.end(10 * number + 1, key);
@@ -539,5 +642,40 @@ mod tests {
         assert_eq!(row[5..7], [most.clone(), most]);
         let octaves = &report.tables[1].rows;
         assert_eq!(octaves.last().expect("one")[2], Value::Number(2));
+    }
+
+    #[test]
+    fn the_longest_are_kept_with_their_threads() {
+        let mut periods = Periods::new(Options::default()).with_top(2);
+        for number in 0..1000 {
+            let key = |tid| Key {
+                text: "7",
+                pid: None,
+                tid: Some(tid),
+            };
+            let begin_ns = number * 1000;
+            periods.begin(begin_ns, key(7), "a");
+            // Of each hundred, one ends elsewhere.
+            periods.end(begin_ns + number % 500, key(if number % 100 == 99 { 8 } else { 7 }));
+        }
+        let parts = periods.parts_of_top();
+        assert_eq!(parts.len(), 0);
+        let table = periods.top(None);
+        let begins: Vec<&Value> = table.rows.iter().map(|row| &row[0]).collect();
+        assert_eq!(begins, [&Value::Number(499_000), &Value::Number(999_000)]);
+
+        let mut periods = Periods::new(Options::default()).with_top(2);
+        for (begin_ns, end_ns) in [(10, 20), (30, 35), (40, 70)] {
+            let key = Key {
+                text: "7",
+                pid: None,
+                tid: Some(7),
+            };
+            periods.begin(begin_ns, key, "a");
+            periods.end(end_ns, key);
+        }
+        let parts = periods.parts_of_top();
+        let spans: Vec<(i64, i64)> = parts.iter().map(|part| (part.begin_ns, part.end_ns)).collect();
+        assert_eq!(spans, [(40, 70), (10, 20)]);
     }
 }

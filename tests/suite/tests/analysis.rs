@@ -345,6 +345,35 @@ fn periods_are_from_one_chosen_event_to_another() {
     assert_eq!(refused.status, 2, "{refused}");
 }
 
+#[test]
+fn the_longest_periods_tell_what_their_threads_did() {
+    let Some(place) = kernel_workplace() else { return };
+    let sleeps = "for time in 0.02 0.3 0.05 0.01; do sleep $time; done";
+    let trace = record(&place, &[], &["sh", "-c", sleeps]);
+    let options = [
+        "--begin-event",
+        "name =~ \"syscall_entry_*nanosleep\"",
+        "--end-event",
+        "name =~ \"syscall_exit_*nanosleep\"",
+        "--top",
+        "2",
+    ];
+    let report = analyze(&place, "periods", &trace, &options);
+    let top = rows(&report, "top");
+    assert_eq!(top.len(), 2, "{report:#}");
+    for (row, at_least_ns) in top.iter().zip([300_000_000, 50_000_000]) {
+        let duration_ns = number(&row["duration_ns"]);
+        assert!(duration_ns >= at_least_ns, "{row:#}");
+        let parts = ["running_ns", "runnable_ns", "blocked_ns", "unknown_ns"];
+        assert_eq!(parts.map(|key| number(&row[key])).iter().sum::<i64>(), duration_ns, "{row:#}");
+        assert!(number(&row["blocked_ns"]) > duration_ns / 2, "{row:#}");
+        assert_eq!(row["blocked_for"][0]["name"], "timer", "{row:#}");
+        let call = row["in_syscalls"][0]["name"].as_str().expect("a name");
+        assert!(call.ends_with("nanosleep"), "{row:#}");
+    }
+    assert!(number(&top[0]["duration_ns"]) >= number(&top[1]["duration_ns"]), "{report:#}");
+}
+
 /// One stream of all CPUs, as tracers write that know no CPUs: its events say on which one they happened. Thread 42 has CPU 5 for 30 ns, and
 /// meanwhile 43 has CPU 0 for 10.
 const CPUS_IN_FIELDS: &str = "

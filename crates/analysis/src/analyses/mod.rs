@@ -102,6 +102,8 @@ pub(crate) const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
 pub(crate) const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds);
 pub(crate) const MAX: Column = column("max_ns", "MAX", Unit::Nanoseconds);
 pub(crate) const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds);
+/// Who had the CPU while threads waited for it.
+pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations);
 pub(crate) const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
 
 fn tid(system: &System, id: ThreadId) -> Value {

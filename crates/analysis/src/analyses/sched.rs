@@ -3,11 +3,11 @@
 
 use super::totals::PerThread;
 use super::{
-    COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid,
-    tid, waker_named,
+    BEHIND, COMM, COUNT, LIMIT, LOG_LIMIT, MAX, MEAN, MEDIAN, MIN, P99, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm,
+    named, pid, tid, waker_named,
 };
 use crate::analysis::{Analysis, Description, Need, Options};
-use crate::behind::{BEHIND, Behind};
+use crate::durations::Durations;
 use crate::measure::{Distribution, Times};
 use crate::model::{Delay, Listen, Nature, Slice, State, System, ThreadId, Why};
 use crate::report::{Report, Table, Unit, Value, column};
@@ -71,11 +71,11 @@ struct OfThread {
     /// Waits to get a CPU back.
     preempted_ns: i64,
     /// Of all waits.
-    behind: Behind<ThreadId>,
+    behind: Durations<ThreadId>,
 }
 
 /// Who had the CPU meanwhile.
-fn behind(system: &System, delay: &Delay, to: &mut Behind<ThreadId>) {
+fn behind(system: &System, delay: &Delay, to: &mut Durations<ThreadId>) {
     let span_ns = (delay.begin_ns, delay.end_ns);
     system.behind(delay.thread, span_ns, |who, ns| to.add(who, ns));
 }
@@ -188,7 +188,7 @@ struct Log {
     options: Options,
     order: Order,
     limit: usize,
-    kept: Vec<(Delay, Behind<ThreadId>)>,
+    kept: Vec<(Delay, Durations<ThreadId>)>,
     count: u64,
 }
 
@@ -220,7 +220,7 @@ impl Listen for Log {
         if self.order == Order::Time && self.kept.len() >= self.limit {
             return;
         }
-        let mut whom = Behind::default();
+        let mut whom = Durations::default();
         behind(system, delay, &mut whom);
         self.kept.push((*delay, whom));
         if self.order == Order::Longest && self.kept.len() > 2 * self.limit + 100 {

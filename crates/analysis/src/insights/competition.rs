@@ -9,7 +9,7 @@ use super::occurrences::TOTAL;
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::named;
 use crate::analyses::totals::PerThread;
-use crate::behind::Behind;
+use crate::durations::Durations;
 use crate::model::{Listen, Nature, ProcessId, Slice, State, System, ThreadId, Why};
 use crate::report::{Column, Unit, Value, column};
 
@@ -26,7 +26,7 @@ const BEHIND: Column = column("behind", "behind", Unit::Durations);
 pub(super) struct Competition {
     threads: PerThread<OfThread>,
     /// Which processes had the CPUs that those of a process waited for.
-    behind: FxHashMap<ProcessId, Behind<ProcessId>>,
+    behind: FxHashMap<ProcessId, Durations<ProcessId>>,
 }
 
 #[derive(Clone, Copy, Default)]

@@ -76,6 +76,16 @@ pub enum Mode {
     Interrupt(Interrupt),
 }
 
+impl Mode {
+    /// The system call for which a CPU runs.
+    pub fn call(self) -> Option<Name> {
+        match self {
+            Mode::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+}
+
 /// Why a thread is runnable and does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {

@@ -5,7 +5,7 @@ use super::column::{Column, Emitter, Lasts, OfThread, column, name, pid, times, 
 use super::states::why;
 use super::{Rows, Table, headings};
 use crate::analyses::{SWITCHES, WAKEUPS};
-use crate::behind::Behind;
+use crate::durations::Durations;
 use crate::model::{Listen, Nature, Slice, State, System, ThreadId, Why};
 use crate::report::Unit;
 
@@ -72,7 +72,7 @@ impl Listen for CpuWaits {
         if system.thread(slice.thread).nature == Nature::Idle {
             return;
         }
-        let mut behind = Behind::default();
+        let mut behind = Durations::default();
         system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
             behind.add(who, ns)
         });

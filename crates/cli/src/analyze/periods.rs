@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use piste_analysis::periods::{Key, Periods};
-use piste_analysis::report::Report;
-use piste_ground::{GroundError, StreamGap, StreamGaps, told_again};
+use piste_analysis::report::{Report, Table};
+use piste_analysis::within::Within;
+use piste_ground::{Ground, GroundError, StreamGap, StreamGaps, is_of_kernel, span_read, told_again};
 use piste_progress::Progress;
 use piste_trace::merge::Merged;
 use piste_trace::rows::{Cells, Column, Form};
@@ -77,7 +78,8 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
         })
     };
     let mut gaps = StreamGaps::new(traces);
-    let mut paired = Periods::new(options.clone());
+    let top = periods.top.unwrap_or(0);
+    let mut paired = Periods::new(options.clone()).with_top(top);
     let mut notes = Vec::from_iter(told_again(traces));
     for gap in gaps.known()? {
         let note = tell(&gap, &mut paired, [&begins, &ends]);
@@ -106,6 +108,7 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
         let key = Key {
             text: &text,
             pid: who.pid.filter(|_| is_keyed_by_process),
+            tid: who.tid,
         };
         if is_end {
             paired.end(ns, key);
@@ -121,7 +124,41 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
     findings.extend(std::mem::take(&mut merge.findings));
     let mut report = paired.report();
     report.notes.splice(0..0, notes);
+    if top > 0 {
+        let table = longest(question, &mut paired, &mut report.notes, findings)?;
+        report.tables.insert(0, table);
+    }
     Ok((report, told.unwrap_or_default()))
+}
+
+/// The longest, with what their threads did, as far as the kernel was recorded, too.
+fn longest(
+    question: &Question<'_>,
+    paired: &mut Periods,
+    notes: &mut Vec<String>,
+    findings: &mut Findings,
+) -> Result<Table, Failure> {
+    // The kernel's come first.
+    let kernel = &question.traces[..question.traces.iter().filter(|trace| is_of_kernel(trace)).count()];
+    let parts = paired.parts_of_top();
+    if kernel.is_empty() {
+        notes.push("the kernel was not recorded: what threads did in the longest periods is unknown".to_owned());
+    }
+    if kernel.is_empty() || parts.is_empty() {
+        return Ok(paired.top(None));
+    }
+    let end_ns = parts.iter().map(|part| part.end_ns).max().unwrap_or(i64::MAX);
+    let span = Span {
+        begin_ns: i64::MIN,
+        end_ns: end_ns.saturating_add(1),
+    };
+    let within = Within::new(parts);
+    let ground = Ground::new(kernel, span)?;
+    let progress = Progress::of("analyzing", kernel, span_read(span, &within), question.shows_progress);
+    let (system, within) = ground.run(within, findings)?;
+    drop(progress);
+    notes.extend(ground.notes(Some(&system)));
+    Ok(paired.top(Some((&system, &within))))
 }
 
 /// The values of some columns; what an event lacks is `-`.

@@ -7,8 +7,8 @@
 use rustc_hash::FxHashMap;
 
 use super::super::totals::PerThread;
-use crate::behind::Behind;
 use crate::cause::{Cause, Causes};
+use crate::durations::Durations;
 use crate::facts::Interrupt;
 use crate::model::{Completed, Mode, Nature, Slice, State, System, ThreadId, Why};
 use crate::names::Name;
@@ -181,7 +181,7 @@ impl Graph {
 
 /// Who had the CPU longest while a thread waited for it.
 fn occupant(system: &System, slice: &Slice) -> Option<ThreadId> {
-    let mut behind = Behind::default();
+    let mut behind = Durations::default();
     system.behind(slice.thread, (slice.begin_ns, slice.end_ns), |who, ns| {
         behind.add(who, ns)
     });

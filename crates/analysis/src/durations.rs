@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Behind whom threads waited for a CPU, summed up.
+//! How long each of many had something, or took: the longest are told.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-use crate::report::{Column, Unit, Value, column};
+use crate::report::Value;
 
-pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations);
 /// So many are named; less matters less.
 const NAMED: usize = 3;
 
-/// How long each had the CPU meanwhile. Absent: nobody knows who had it.
+/// How long each. Absent: nobody knows who.
 #[derive(Clone, Debug)]
-pub(crate) struct Behind<T>(FxHashMap<Option<T>, i64>);
+pub(crate) struct Durations<T>(FxHashMap<Option<T>, i64>);
 
-impl<T> Default for Behind<T> {
-    fn default() -> Behind<T> {
-        Behind(FxHashMap::default())
+impl<T> Default for Durations<T> {
+    fn default() -> Durations<T> {
+        Durations(FxHashMap::default())
     }
 }
 
-impl<T: Copy + Eq + Hash + Ord> Behind<T> {
+impl<T: Copy + Eq + Hash + Ord> Durations<T> {
     #[inline]
     pub(crate) fn add(&mut self, who: Option<T>, ns: i64) {
         *self.0.entry(who).or_default() += ns;
@@ -34,12 +33,12 @@ impl<T: Copy + Eq + Hash + Ord> Behind<T> {
         sorted
     }
 
-    /// Who had it longest, if that is known.
+    /// Who has the longest, of those that are known.
     pub(crate) fn first(&self) -> Option<T> {
         self.sorted().into_iter().find_map(|(who, _)| who)
     }
 
-    /// Those who had it longest, by name.
+    /// Those who have the longest, by name.
     pub(crate) fn value(&self, name: impl Fn(T) -> String) -> Value {
         let mut all = self.sorted();
         all.truncate(NAMED);
@@ -53,8 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_had_the_cpu_longest_are_named() {
-        let mut behind = Behind::default();
+    fn those_who_have_the_longest_are_named() {
+        let mut behind = Durations::default();
         for (who, ns) in [(Some(1), 5), (None, 40), (Some(2), 20), (Some(3), 7), (Some(1), 5)] {
             behind.add(who, ns);
         }
