@@ -365,13 +365,20 @@ fn the_longest_periods_tell_what_their_threads_did() {
         let duration_ns = number(&row["duration_ns"]);
         assert!(duration_ns >= at_least_ns, "{row:#}");
         let parts = ["running_ns", "runnable_ns", "blocked_ns", "unknown_ns"];
-        assert_eq!(parts.map(|key| number(&row[key])).iter().sum::<i64>(), duration_ns, "{row:#}");
+        assert_eq!(
+            parts.map(|key| number(&row[key])).iter().sum::<i64>(),
+            duration_ns,
+            "{row:#}"
+        );
         assert!(number(&row["blocked_ns"]) > duration_ns / 2, "{row:#}");
         assert_eq!(row["blocked_for"][0]["name"], "timer", "{row:#}");
         let call = row["in_syscalls"][0]["name"].as_str().expect("a name");
         assert!(call.ends_with("nanosleep"), "{row:#}");
     }
-    assert!(number(&top[0]["duration_ns"]) >= number(&top[1]["duration_ns"]), "{report:#}");
+    assert!(
+        number(&top[0]["duration_ns"]) >= number(&top[1]["duration_ns"]),
+        "{report:#}"
+    );
 }
 
 /// One stream of all CPUs, as tracers write that know no CPUs: its events say on which one they happened. Thread 42 has CPU 5 for 30 ns, and

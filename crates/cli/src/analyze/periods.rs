@@ -15,7 +15,7 @@ use piste_trace::select::{Filter, Matcher, Selection, Who};
 use piste_trace::{Findings, Merge, Span};
 
 use super::Question;
-use crate::arguments::filter;
+use crate::arguments::{filter, tell_absent};
 use crate::failure::{Failure, USAGE};
 
 pub(super) const NAME: &str = "periods";
@@ -48,9 +48,11 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
         cpus: whose.cpus.clone(),
         ..Selection::default()
     };
-    let mut begins = selection(filter(begin)?).matcher(traces);
-    let mut ends = selection(filter(end)?).matcher(traces);
+    let (begin, end) = (selection(filter(begin)?), selection(filter(end)?));
     let columns: Vec<Column> = periods.by.iter().chain(&periods.capture).cloned().collect();
+    tell_absent(traces, &begin, &columns);
+    tell_absent(traces, &end, &[]);
+    let (mut begins, mut ends) = (begin.matcher(traces), end.matcher(traces));
     let (keys, captures) = (0..periods.by.len(), periods.by.len()..columns.len());
     let mut cells = Cells::new(traces, &columns);
     // Who an event is of may have been said long before.

@@ -15,7 +15,12 @@ const NEAR: usize = 3;
 /// Sentences about patterns that fit no class of events of the traces, and about fields that none has.
 pub fn absent(traces: &[Trace], selection: &Selection, columns: &[Column]) -> Vec<String> {
     let mut sentences = Vec::new();
-    for pattern in &selection.events {
+    let mut patterns = selection.events.clone();
+    if let Some(filter) = &selection.filter {
+        let mut add = |name: &[u8]| patterns.extend(String::from_utf8(name.to_vec()));
+        filter.expression().names(&mut add);
+    }
+    for pattern in &patterns {
         if !names(traces).any(|name| matches(pattern, name)) {
             let near = nearest(pattern, names(traces), NEAR);
             sentences.push(format!(

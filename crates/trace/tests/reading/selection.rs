@@ -294,4 +294,9 @@ fn names_that_no_event_has_are_said() {
          no event in the trace has a field none[2].x\n\
          no event in the trace has a field a.b"
     );
+    assert_eq!(
+        said(&[], "name == \"ee\" || !(\"x\" != name && name =~ \"e*\")", &[]),
+        "no event in the trace has a name that matches ee; did you mean e?\n\
+         no event in the trace has a name that matches x"
+    );
 }

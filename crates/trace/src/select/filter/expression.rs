@@ -99,4 +99,19 @@ impl Expression {
             Expression::Exists(field) => look(&Operand::Field(field.clone())),
         }
     }
+
+    /// Calls `look` with each name, or pattern of names, that the event's name is compared with.
+    pub(crate) fn names(&self, look: &mut impl FnMut(&[u8])) {
+        match self {
+            Expression::And(left, right) | Expression::Or(left, right) => {
+                left.names(look);
+                right.names(look);
+            }
+            Expression::Not(inner) => inner.names(look),
+            Expression::Compare(Operand::Name, _, Operand::Text(text))
+            | Expression::Compare(Operand::Text(text), _, Operand::Name)
+            | Expression::Like(Operand::Name, text) => look(text),
+            Expression::Compare(..) | Expression::Like(..) | Expression::Exists(_) => {}
+        }
+    }
 }
