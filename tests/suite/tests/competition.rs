@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that wait for a CPU: behind whom is known everywhere.
+//! Threads that wait for a CPU: behind whom is known everywhere. And those for whom all others wait.
+
+use std::sync::Mutex;
 
 use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
 use piste_suite::process::allowed_cpu;
@@ -27,8 +29,12 @@ fn first(behind: &Value) -> (&str, i64) {
     (first["name"].as_str().expect("a name"), number(&first["ns"]))
 }
 
+/// The tests need the CPUs for themselves, one after the other.
+static CPUS: Mutex<()> = Mutex::new(());
+
 #[test]
 fn who_has_the_cpu_that_a_thread_waits_for_is_named() {
+    let _alone = CPUS.lock();
     let Some(place) = kernel_workplace() else { return };
     let trace = starve(&place);
 
@@ -76,4 +82,37 @@ fn who_has_the_cpu_that_a_thread_waits_for_is_named() {
         "SELECT sum(by_ns) AS ns FROM cpu_waits WHERE tid = {tid} AND by_comm = 'hog'"
     ));
     assert!(2 * of_hog_ns > waited_ns, "{of_hog_ns} of {waited_ns}");
+}
+
+/// Reads a byte when it is told of one, and one time computes before it asks again.
+const EVENT_LOOP: &str = "
+import os, select, time
+end, begin = os.pipe()
+events = select.poll()
+events.register(end)
+for turn in range(200):
+    os.write(begin, b'x')
+    events.poll()
+    os.read(end, 1)
+    until = time.process_time() + 0.2
+    while turn == 150 and time.process_time() < until:
+        pass
+";
+
+#[test]
+fn an_event_loop_that_computes_meanwhile_is_named() {
+    let _alone = CPUS.lock();
+    let Some(place) = kernel_workplace() else { return };
+    let (trace, _) = report::record_whole(&place, &[], &["python3", "-c", EVENT_LOOP]);
+    let insights = place.piste_json(&["insights", &trace]);
+    let all = insights["insights"].as_array().expect("a list");
+    let found = all.iter().find(|insight| insight["kind"] == "event loop stall");
+    let found = found.unwrap_or_else(|| panic!("{insights:#}"));
+    assert!(
+        found["what"].as_str().is_some_and(|what| what.starts_with("python3 (")),
+        "{found:#}"
+    );
+    assert_eq!(number(&found["count"]), 1, "{found:#}");
+    assert!(number(&found["longest_ns"]) >= 200_000_000, "{found:#}");
+    assert!(number(&found["turns"]) >= 190, "{found:#}");
 }

@@ -17,6 +17,7 @@ mod occurrences;
 mod slow_calls;
 mod slow_files;
 mod slow_requests;
+mod stalls;
 mod streaks;
 mod throttled;
 mod uninterruptible;
@@ -49,6 +50,7 @@ pub fn detectors() -> Listeners<dyn Detector> {
         Box::<throttled::Throttled>::default(),
         Box::<competition::Competition>::default(),
         Box::<convoys::Convoys>::default(),
+        Box::<stalls::Stalls>::default(),
         Box::<slow_calls::SlowCalls>::default(),
         Box::<slow_files::SlowFiles>::default(),
         Box::<slow_requests::SlowRequests>::default(),

@@ -442,3 +442,42 @@ fn a_device_stands_out_when_it_is_slower_than_it_mostly_is() {
     assert_eq!(made(100, 5 * MS), 0);
     assert_eq!(made(10, 60 * MS), 0, "nobody knows what is usual");
 }
+
+/// A thread that waits for events sixty times, and computes or waits in between, one time for longer.
+fn event_loop(usual_ns: i64, long_ns: i64, computes: bool) -> Vec<String> {
+    let mut made = Made::new();
+    let name = made.system.names.keep(b"epoll_wait");
+    made.switch(0, 0, (0, Left::Runnable), 7);
+    let mut ns = 0;
+    for turn in 0..60 {
+        made.event(ns, 0, &entry(name));
+        let told = Fact::CallExit {
+            call: Some(name),
+            result: 1,
+        };
+        made.event(ns + 1000, 0, &told);
+        let turn_ns = if turn == 30 { long_ns } else { usual_ns };
+        if turn == 30 && !computes {
+            made.switch(ns + 2000, 0, (7, Left::Waiting), 0);
+            made.wake(ns + turn_ns, 0, 7);
+            made.switch(ns + turn_ns, 0, (0, Left::Runnable), 7);
+        }
+        ns += 1000 + turn_ns;
+    }
+    made.event(ns, 0, &entry(name));
+    made.switch(ns + 1000, 0, (7, Left::Waiting), 0);
+    made.found(ns + 1000 * MS)
+}
+
+#[test]
+fn an_event_loop_that_computes_for_long_stands_out() {
+    let found = event_loop(MS, 80 * MS, true);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("event loop stall 1 80000000 80000000 "),
+        "{found:?}"
+    );
+    assert_eq!(event_loop(MS, 40 * MS, true), [""; 0]);
+    assert_eq!(event_loop(10 * MS, 80 * MS, true), [""; 0]);
+    assert_eq!(event_loop(MS, 80 * MS, false), [""; 0]);
+}
