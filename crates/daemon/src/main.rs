@@ -12,6 +12,7 @@ use clap::Parser;
 use piste_control::Places;
 use piste_daemon::remains::Predecessors;
 use piste_daemon::{consumer, control, kernel_consumer};
+use piste_reason::reason;
 
 /// The daemon of the Piste tracing suite: manages tracing sessions, and writes what programs and the kernel record
 ///
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pisted: {error}");
+            eprintln!("pisted: {}", reason(&error));
             ExitCode::FAILURE
         }
     }

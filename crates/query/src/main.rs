@@ -47,6 +47,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use piste_progress::Progress;
+use piste_reason::reason;
 use piste_trace::{Findings, Trace, open_all};
 
 use crate::export::Exported;
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(error) => {
-            tell(&format!("cannot handle signals: {error}"));
+            tell(&format!("cannot handle signals: {}", reason(&error)));
             return ExitCode::FAILURE;
         }
     };

@@ -201,12 +201,12 @@ fn what_cannot_be_understood_is_said_and_nothing_is_written() {
     assert!(
         refused("SELECT numbr FROM events", 2)
             .stderr
-            .contains("there is number")
+            .contains("did you mean number?")
     );
     assert!(
         refused("SELECT * FROM \"count:tik\"", 2)
             .stderr
-            .contains("there is \"count:tick\"")
+            .contains("did you mean \"count:tick\"?")
     );
     refused("SELECT FROM WHERE", 2);
     refused("DELETE FROM events", 2);

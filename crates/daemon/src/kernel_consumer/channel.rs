@@ -13,6 +13,7 @@ use piste_kernel::probe::{Plans, Probes};
 use piste_kernel::selection::{Selection, apply};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::tracked;
+use piste_reason::reason;
 use piste_ring::ClockSource;
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +101,7 @@ impl Channel {
     /// # Errors
     /// Why there can be no such channel, as a sentence.
     pub(super) fn open(spec: ChannelSpec, frame: Frame<'_>, metadata: &mut Metadata) -> Result<Channel, String> {
-        let refuse = |error: std::io::Error| format!("channel {}: {error}", spec.name);
+        let refuse = |error: std::io::Error| format!("channel {}: {}", spec.name, reason(&error));
         if spec.name == STATE_DUMP {
             return Err(format!(
                 "channel {STATE_DUMP}: this name is reserved for the state dump; choose another"

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicU32;
 
+use piste_reason::reason;
 use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
 use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::thread::futex;
@@ -119,10 +120,10 @@ impl Facts {
             c_library: c_library(),
             memfd: memfd_create("piste-doctor", MemfdFlags::CLOEXEC)
                 .map(drop)
-                .map_err(|error| error.to_string()),
+                .map_err(|error| reason(&error.into())),
             futex: futex::wake(&AtomicU32::new(0), futex::Flags::PRIVATE, 1)
                 .map(drop)
-                .map_err(|error| error.to_string()),
+                .map_err(|error| reason(&error.into())),
             run_folder: run_folder.to_owned(),
             run_folder_free_bytes: free_bytes(run_folder),
             open_files_max: getrlimit(Resource::Nofile).maximum,
@@ -257,8 +258,8 @@ fn c_library() -> Option<String> {
 }
 
 fn free_bytes(folder: &Path) -> Result<u64, String> {
-    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| error.to_string())?;
-    let space = statvfs(folder).map_err(|error| error.to_string())?;
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| reason(&error.into()))?;
+    let space = statvfs(folder).map_err(|error| reason(&error.into()))?;
     Ok(space.f_bavail * space.f_frsize)
 }
 

@@ -213,7 +213,9 @@ fn check_sums(compared: &Compared, rule: &Waits, ours: &BTreeMap<Arrival, i64>) 
         sums(&mut rule.waits.iter().map(|(key, (woken_ns, _))| (*key, *woken_ns)))
     );
     let report = compared.piste("schedstats");
-    let own = rows(&report, "threads").iter().map(|row| {
+    // Others only waited to get a CPU back.
+    let was_woken = rows(&report, "threads").iter().filter(|row| number(&row["count"]) > 0);
+    let own = was_woken.map(|row| {
         let [tid, count, total, min, max] =
             ["tid", "count", "total_ns", "min_ns", "max_ns"].map(|key| number(&row[key]));
         (tid, (count, total, Some(min), Some(max)))
