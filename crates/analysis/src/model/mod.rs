@@ -171,8 +171,11 @@ impl System {
         self.now_ns = self.now_ns.max(at.ns);
         self.has_tids |= at.tid.is_some();
         let at = At { ns: self.now_ns, ..at };
-        if matches!(fact, Fact::Other) {
+        if let Fact::Other | Fact::Migrate { .. } = *fact {
             self.see(&at, to);
+            if let Fact::Migrate { tid, cpu } = *fact {
+                self.migrate(tid, cpu, &at);
+            }
             return;
         }
         to.fact(self, fact, at.cpu, at.ns);
@@ -231,7 +234,6 @@ impl System {
                     Fact::Switch(ref switch) => self.switch(switch, cpu, &at, to),
                     Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
                     Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
-                    Fact::Migrate { tid, cpu } => self.migrate(tid, cpu, &at),
                     Fact::CallEntry { call, ref arguments } => self.call_entry(call, arguments, cpu, &at, to),
                     Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
                     Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
