@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long each of many had something, or took: the longest are told.
+//! Sums of time for each of many, of which the longest are shown.
 
 use std::hash::Hash;
 
@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::report::Value;
 
-/// So many are named; less matters less.
+/// So many are shown.
 const NAMED: usize = 3;
 
-/// How long each. Absent: nobody knows who.
+/// For each, its sum in nanoseconds; `None` collects the time for which nobody knows whose it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations<T>(FxHashMap<Option<T>, i64>);
 
@@ -24,6 +24,10 @@ impl<T: Copy + Eq + Hash + Ord> Durations<T> {
     #[inline]
     pub(crate) fn add(&mut self, who: Option<T>, ns: i64) {
         *self.0.entry(who).or_default() += ns;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The longest first.

@@ -18,7 +18,7 @@ use crate::measure::Distribution;
 use crate::model::System;
 use crate::process_gaps::{Lost, ProcessGaps};
 use crate::report::{Report, Table, Unit, Value, column};
-use crate::within::{self, Part, Within};
+use crate::within::{self, Interval, Within};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
 pub const OPEN_MAX: usize = 1 << 20;
@@ -82,9 +82,9 @@ struct Period {
 }
 
 impl Period {
-    fn part(&self) -> Option<Part> {
+    fn interval(&self) -> Option<Interval> {
         let tid = self.tid.and_then(|tid| i32::try_from(tid).ok())?;
-        Some(Part {
+        Some(Interval {
             tid,
             begin_ns: self.begin_ns,
             end_ns: self.begin_ns.saturating_add(self.duration_ns),
@@ -228,9 +228,9 @@ impl Periods {
     }
 
     /// When the longest were, and on which threads; those of which it is known.
-    pub fn parts_of_top(&mut self) -> Vec<Part> {
+    pub fn intervals_of_top(&mut self) -> Vec<Interval> {
         self.cut_top();
-        self.top.iter().filter_map(Period::part).collect()
+        self.top.iter().filter_map(Period::interval).collect()
     }
 
     /// The longest, with what their threads did meanwhile, where that is known.
@@ -256,7 +256,7 @@ impl Periods {
                 Value::from(&*period.captured),
                 period.tid.into(),
             ];
-            match (period.part(), within) {
+            match (period.interval(), within) {
                 (Some(_), Some((system, within))) => {
                     row.extend(within.values(system, place));
                     place += 1;
@@ -658,8 +658,8 @@ mod tests {
             // Of each hundred, one ends elsewhere.
             periods.end(begin_ns + number % 500, key(if number % 100 == 99 { 8 } else { 7 }));
         }
-        let parts = periods.parts_of_top();
-        assert_eq!(parts.len(), 0);
+        let intervals = periods.intervals_of_top();
+        assert_eq!(intervals.len(), 0);
         let table = periods.top(None);
         let begins: Vec<&Value> = table.rows.iter().map(|row| &row[0]).collect();
         assert_eq!(begins, [&Value::Number(499_000), &Value::Number(999_000)]);
@@ -674,8 +674,8 @@ mod tests {
             periods.begin(begin_ns, key, "a");
             periods.end(end_ns, key);
         }
-        let parts = periods.parts_of_top();
-        let spans: Vec<(i64, i64)> = parts.iter().map(|part| (part.begin_ns, part.end_ns)).collect();
+        let intervals = periods.intervals_of_top();
+        let spans: Vec<(i64, i64)> = intervals.iter().map(|one| (one.begin_ns, one.end_ns)).collect();
         assert_eq!(spans, [(40, 70), (10, 20)]);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What threads did in parts of time that somebody chose.
+//! What threads did in intervals that somebody chose.
 
 use rustc_hash::FxHashMap;
 
@@ -10,10 +10,10 @@ use crate::model::{Listen, Nature, Slice, State, System, ThreadId};
 use crate::names::Name;
 use crate::report::{Column, Unit, Value, column};
 
-/// A part of a thread's time, in nanoseconds from the clock's origin.
+/// An interval of a thread's time, in nanoseconds from the clock's origin.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names say all")]
-pub struct Part {
+pub struct Interval {
     pub tid: i32,
     pub begin_ns: i64,
     pub end_ns: i64,
@@ -30,11 +30,11 @@ pub const COLUMNS: [Column; 7] = [
     column("unknown_ns", "UNKNOWN", Unit::Nanoseconds),
 ];
 
-/// Sums up what threads did in each of some parts of time.
+/// Sums up what threads did in each of some intervals.
 #[derive(Debug, Default)]
 pub struct Within {
-    parts: Vec<(Part, Spent)>,
-    /// The places of a thread's parts.
+    intervals: Vec<(Interval, Spent)>,
+    /// The places of a thread's intervals.
     by_tid: FxHashMap<i32, Vec<usize>>,
     causes: Causes,
 }
@@ -54,18 +54,22 @@ struct Spent {
 
 impl Within {
     /// Before the first event.
-    pub fn new(parts: impl IntoIterator<Item = Part>) -> Within {
+    pub fn new(intervals: impl IntoIterator<Item = Interval>) -> Within {
         let mut within = Within::default();
-        for part in parts {
-            within.by_tid.entry(part.tid).or_default().push(within.parts.len());
-            within.parts.push((part, Spent::default()));
+        for interval in intervals {
+            within
+                .by_tid
+                .entry(interval.tid)
+                .or_default()
+                .push(within.intervals.len());
+            within.intervals.push((interval, Spent::default()));
         }
         within
     }
 
     /// What a thread did in one of them, in the order of [`COLUMNS`]. The trace is over.
     pub fn values(&self, system: &System, place: usize) -> [Value; COLUMNS.len()] {
-        let spent = &self.parts[place].1;
+        let spent = &self.intervals[place].1;
         let cause_named = |(cause, by): (Cause, Option<ThreadId>)| match by {
             Some(by) => format!("{}: {}", cause.text(), named(system, by)),
             None => cause.text().to_owned(),
@@ -92,8 +96,8 @@ impl Listen for Within {
             return;
         };
         for place in places {
-            let (part, spent) = &mut self.parts[*place];
-            let (begin_ns, end_ns) = (slice.begin_ns.max(part.begin_ns), slice.end_ns.min(part.end_ns));
+            let (interval, spent) = &mut self.intervals[*place];
+            let (begin_ns, end_ns) = (slice.begin_ns.max(interval.begin_ns), slice.end_ns.min(interval.end_ns));
             let ns = end_ns - begin_ns;
             if ns <= 0 {
                 continue;
@@ -139,7 +143,7 @@ mod tests {
     use crate::model::{Circumstances, script};
 
     #[test]
-    fn a_part_of_a_threads_time_is_told_apart() {
+    fn what_a_thread_did_in_an_interval_is_summed_up() {
         let lines = "
             1 cpu0 switch 9 waits 1
             1 cpu1 switch 8 waits 5
@@ -149,9 +153,9 @@ mod tests {
             60 cpu0 switch 2 runs 1
             70 cpu0 return 0
             90 cpu0 switch 1 waits 0";
-        let parts = [(1, 5, 80), (1, 30, 50), (3, 0, 100)];
-        let parts = parts.map(|(tid, begin_ns, end_ns)| Part { tid, begin_ns, end_ns });
-        let mut within = Within::new(parts);
+        let intervals = [(1, 5, 80), (1, 30, 50), (3, 0, 100)];
+        let intervals = intervals.map(|(tid, begin_ns, end_ns)| Interval { tid, begin_ns, end_ns });
+        let mut within = Within::new(intervals);
         let mut system = System::new(Circumstances::whole(0));
         script::apply(&mut system, lines, &mut within);
         system.finish(100, &mut within);

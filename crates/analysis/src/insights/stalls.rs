@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event loops that once did not come back for long, because they computed: a thread waits for events of many at once, and meanwhile all of
-//! them wait for it. Threads that wait themselves, for a disk or a lock, are another matter.
+//! Event loops that computed for a long time before they waited for events again: such a thread serves many, and all of them wait meanwhile.
+//! Threads that were blocked in between, by a disk or a lock, are not reported here.
 
 use rustc_hash::FxHashMap;
 
@@ -13,15 +13,15 @@ use crate::model::{Call, Listen, Mode, Slice, State, System, ThreadId};
 use crate::names::Name;
 use crate::report::{Unit, Value, column};
 
-/// Who asks something notices a tenth of a second, and a loop is only a part of what it waits for.
+/// People notice a tenth of a second, and the loop is only one of the things that they wait for.
 const LONG_NS: i64 = 50_000_000;
-/// So much longer than the turn in the middle: others are not surprised.
+/// A stall takes so many times as long as the median turn.
 const TIMES: i64 = 10;
-/// Of fewer turns nobody knows what is usual.
+/// With fewer turns, nobody knows what is usual.
 const ENOUGH: u64 = 50;
-/// It has a CPU for this part of the turn.
+/// In a stall, the thread has a CPU for at least this share of the turn.
 const SHARE_PERCENT: i64 = 50;
-/// System calls that wait for any of many.
+/// System calls that wait for any of several events.
 const WAIT_FOR_MANY: [&str; 11] = [
     "epoll_wait",
     "epoll_pwait",
@@ -38,18 +38,18 @@ const WAIT_FOR_MANY: [&str; 11] = [
 
 #[derive(Default)]
 pub(super) struct Stalls {
-    /// Whether a call waits for many.
+    /// Whether a system call is one of [`WAIT_FOR_MANY`].
     calls: FxHashMap<Name, bool>,
     /// How long each thread has had a CPU so far.
     ran_ns: PerThread<i64>,
-    /// Of those that wait for many.
+    /// Of threads that make such calls.
     loops: FxHashMap<ThreadId, Loop>,
 }
 
 /// What is known of a thread that may be an event loop.
 #[derive(Default)]
 struct Loop {
-    /// The turn began when it was told of events.
+    /// When the current turn began, with the return of a call that reported events.
     since_ns: Option<i64>,
     /// How long it had had a CPU by then.
     ran_before_ns: i64,
@@ -116,7 +116,7 @@ fn insight(system: &System, id: ThreadId, own: &Loop, usual: Value) -> Insight {
         kind: "event loop stall",
         level: Level::Notable,
         what: format!(
-            "{} computed for long before it waited for its next events: everybody whom it serves waited",
+            "{} computed for a long time before it waited for events again; everything that it serves waited meanwhile",
             named(system, id)
         ),
         span_ns: own.stalls.span_ns,

@@ -8,6 +8,7 @@ use super::occurrences::{COUNT, LONGEST, Occurrences, TOTAL};
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::totals::PerThread;
 use crate::cause::{Cause, Causes};
+use crate::durations::Durations;
 use crate::model::{Call, Listen, Nature, ProcessId, Slice, State, System};
 use crate::names::Name;
 use crate::report::{Column, Unit, Value, column};
@@ -20,8 +21,6 @@ const SHARE_PERCENT: i64 = 10;
 const LITTLE_NS: i64 = 20_000_000;
 /// Who waits that long hangs.
 const HANGS_NS: i64 = 2_000_000_000;
-/// So many system calls are named.
-const NAMED: usize = 3;
 
 const CALLS: Column = column("calls", "call", Unit::Count);
 const LIFE: Column = column("life_ns", "of", Unit::Nanoseconds);
@@ -38,8 +37,8 @@ pub(super) struct Uninterruptible {
 #[derive(Default)]
 struct Waits {
     all: Occurrences,
-    /// Those in each system call, or in none, as in a page fault.
-    by_call: FxHashMap<Option<Name>, i64>,
+    /// Those in each system call. Others are in none, as in a page fault.
+    by_call: Durations<Name>,
     /// How many system calls had waits.
     calls: u64,
 }
@@ -59,7 +58,9 @@ impl Listen for Uninterruptible {
         let process = system.thread(slice.thread).process();
         let waits = self.by_process.entry((process, cause)).or_default();
         waits.all.add((slice.begin_ns, slice.end_ns), slice.duration_ns());
-        *waits.by_call.entry(wait.call).or_default() += slice.duration_ns();
+        if wait.call.is_some() {
+            waits.by_call.add(wait.call, slice.duration_ns());
+        }
         *self.in_call.of(slice.thread) = wait.call.map(|_| cause);
     }
 
@@ -79,20 +80,6 @@ fn is_clone(call: &str) -> bool {
     )
 }
 
-impl Waits {
-    /// The system calls in which it waited longest.
-    fn calls(&self, system: &System) -> Vec<(String, i64)> {
-        let mut calls: Vec<(String, i64)> = self
-            .by_call
-            .iter()
-            .filter_map(|(call, ns)| Some((system.names.text((*call)?).to_owned(), *ns)))
-            .collect();
-        calls.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-        calls.truncate(NAMED);
-        calls
-    }
-}
-
 impl Detector for Uninterruptible {
     fn find(&mut self, system: &System) -> Vec<Insight> {
         let (begin_ns, end_ns) = system.told();
@@ -107,9 +94,9 @@ impl Detector for Uninterruptible {
                     _ => "something in the kernel, in a wait that no signal ends",
                 };
                 let times = &waits.all.times;
-                let calls = waits.calls(system);
-                let mostly = match calls.first() {
-                    Some((call, ns)) if 2 * ns > times.total_ns => format!(", mostly in {call}"),
+                let call_named = |call| system.names.text(call).to_owned();
+                let mostly = match waits.by_call.sorted().first() {
+                    Some((Some(call), ns)) if 2 * ns > times.total_ns => format!(", mostly in {}", call_named(*call)),
                     _ => String::new(),
                 };
                 let leader = system.leader(*process).map(|leader| system.thread(leader));
@@ -126,8 +113,8 @@ impl Detector for Uninterruptible {
                     evidence.push((LIFE, Value::Number(life_ns)));
                 }
                 evidence.push((LONGEST, Value::Number(times.max_ns)));
-                if !calls.is_empty() {
-                    evidence.push((BY_CALL, Value::Durations(calls)));
+                if !waits.by_call.is_empty() {
+                    evidence.push((BY_CALL, waits.by_call.value(call_named)));
                 }
                 Insight {
                     kind: "uninterruptible wait",

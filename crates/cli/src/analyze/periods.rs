@@ -80,7 +80,7 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
         })
     };
     let mut gaps = StreamGaps::new(traces);
-    let top = periods.top.unwrap_or(0);
+    let top = periods.top.map_or(0, usize::from);
     let mut paired = Periods::new(options.clone()).with_top(top);
     let mut notes = Vec::from_iter(told_again(traces));
     for gap in gaps.known()? {
@@ -142,24 +142,32 @@ fn longest(
 ) -> Result<Table, Failure> {
     // The kernel's come first.
     let kernel = &question.traces[..question.traces.iter().filter(|trace| is_of_kernel(trace)).count()];
-    let parts = paired.parts_of_top();
+    let intervals = paired.intervals_of_top();
     if kernel.is_empty() {
         notes.push("the kernel was not recorded: what threads did in the longest periods is unknown".to_owned());
     }
-    if kernel.is_empty() || parts.is_empty() {
+    if kernel.is_empty() || intervals.is_empty() {
         return Ok(paired.top(None));
     }
-    let end_ns = parts.iter().map(|part| part.end_ns).max().unwrap_or(i64::MAX);
+    let end_ns = intervals
+        .iter()
+        .map(|interval| interval.end_ns)
+        .max()
+        .unwrap_or(i64::MAX);
     let span = Span {
         begin_ns: i64::MIN,
         end_ns: end_ns.saturating_add(1),
     };
-    let within = Within::new(parts);
+    let within = Within::new(intervals);
     let ground = Ground::new(kernel, span)?;
     let progress = Progress::of("analyzing", kernel, span_read(span, &within), question.shows_progress);
     let (system, within) = ground.run(within, findings)?;
     drop(progress);
-    notes.extend(ground.notes(Some(&system)));
+    for note in ground.notes(Some(&system)) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
     Ok(paired.top(Some((&system, &within))))
 }
 

@@ -123,9 +123,9 @@ pub(crate) struct PeriodsOptions {
     /// For periods: group by the values of these fields of the begin event
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) capture: Vec<Column>,
-    /// For periods: also show the N longest, with what their threads did meanwhile
-    #[arg(long, value_name = "N", requires = "end_event")]
-    pub(crate) top: Option<usize>,
+    /// For periods: also show the N longest (1 to 1000), with what their threads did meanwhile
+    #[arg(long, value_name = "N", requires = "end_event", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) top: Option<u16>,
 }
 
 /// Which the state dump of a trace has.
