@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use piste_abi::{
     FromBytes, PISTE_ARRAY_COUNT_MAX, PISTE_BASE_DECIMAL, PISTE_BASE_HEX, PISTE_DESCRIPTION_BYTES_MAX,
@@ -21,7 +22,7 @@ use crate::shares::{Holdings, Users};
 #[derive(Debug)]
 pub struct EventBlock {
     /// In the order of the message; each index once.
-    pub events: Vec<EventDescription>,
+    pub events: Arc<[EventDescription]>,
     _place: Option<Place>,
 }
 
@@ -106,7 +107,7 @@ impl Interner {
         }
         let bytes: Rc<[u8]> = bytes.into();
         let block = Rc::new(EventBlock {
-            events,
+            events: events.into(),
             _place: Some(Place {
                 shelf: Rc::downgrade(&self.shelf),
                 user,
@@ -128,7 +129,10 @@ impl Interner {
 impl From<Vec<EventDescription>> for EventBlock {
     /// One that is kept nowhere.
     fn from(events: Vec<EventDescription>) -> EventBlock {
-        EventBlock { events, _place: None }
+        EventBlock {
+            events: events.into(),
+            _place: None,
+        }
     }
 }
 
@@ -170,7 +174,6 @@ fn parse(bytes: &[u8], event_count: u32) -> Result<Vec<EventDescription>, Malfor
         events.push(event);
     }
     reader.end("the event descriptions")?;
-    events.shrink_to_fit();
     Ok(events)
 }
 

@@ -40,6 +40,7 @@ pub mod kernel_words;
 pub mod leftovers;
 pub mod output;
 pub mod poll;
+pub mod program_list;
 pub mod recording;
 pub mod replies;
 pub mod reports;

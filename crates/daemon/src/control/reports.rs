@@ -5,6 +5,7 @@ use piste_control::interface as shown;
 
 use super::daemon::{Daemon, REPORT_TIMEOUT, WRITE_TIMEOUT};
 use super::inbox::Answer;
+use super::program_list::{KnownProgram, known_programs};
 use super::status::Totals;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
@@ -47,9 +48,9 @@ impl Daemon {
         });
     }
 
-    /// Answers with the connected programs.
-    pub fn list_programs(&mut self, answer: Answer<Vec<shown::Program>>) {
-        self.reply(answer, Ok(status::programs(&self.machine)));
+    /// Answers with what is known of the connected programs.
+    pub fn list_programs(&mut self, answer: Answer<Vec<KnownProgram>>) {
+        self.reply(answer, Ok(known_programs(&self.machine)));
     }
 
     pub(super) fn wait_for_consumer(

@@ -27,6 +27,7 @@ use super::daemon::Daemon;
 use super::inbox::{Answer, Connected, Inbox};
 use super::kernel_commands::Prepared;
 use super::kernel_desk::{Clerk, KernelDesk};
+use super::program_list::shown_programs;
 use super::replies::{in_parts, refuse};
 use super::requests::{Requests, Slot, Slots};
 use super::status::count;
@@ -325,7 +326,7 @@ impl VarlinkInterface for Server {
 
     fn list_programs(&self, call: &mut dyn Call_ListPrograms) -> varlink::Result<()> {
         let answer = self.inbox.ask(|daemon, answer| daemon.list_programs(answer));
-        reply!(call, answer, programs => programs)
+        reply!(call, answer, programs => shown_programs(programs))
     }
 
     fn enable_kernel_event(

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state as the control interface shows it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use piste_control::interface as shown;
-use piste_ctf::{Base, Element, FieldKind, Label};
 use piste_kernel::{spec, state_dump};
 
 use super::{host, kernel_words};
-use crate::description::EventDescription;
 use crate::link::{ChannelTotals, Domain, Finding, Loss, SessionId};
 use crate::person::Person;
 use crate::session::machine::Machine;
-use crate::session::programs::Program;
 use crate::session::rules::{Levels, Rule};
-use crate::session::tracing_session::Session;
 use crate::session::{ChannelSettings, Moment, ProgramId, SessionState};
 
 /// Executables that a status names.
@@ -206,103 +202,8 @@ pub fn rules(rules: &[Rule]) -> Vec<shown::EventRule> {
     rules.iter().map(rule).collect()
 }
 
-/// The connected programs, in the order of their process ids.
-pub fn programs(machine: &Machine) -> Vec<shown::Program> {
-    let mut user_names = BTreeMap::new();
-    machine
-        .programs()
-        .map(|(id, program)| {
-            let user = user_names
-                .entry(program.uid)
-                .or_insert_with(|| host::user_name(program.uid))
-                .clone();
-            self::program(machine, id, program, user)
-        })
-        .collect()
-}
-
-fn program(machine: &Machine, id: ProgramId, program: &Program, user: String) -> shown::Program {
-    let channels = machine.sessions().ring_sets_of(id).map(|(_, ring_set)| {
-        let session: &Session = machine.session(ring_set.session);
-        let channel = &session.channels[ring_set.channel as usize];
-        format!("{}/{}", session.identity.name, channel.settings.name)
-    });
-    shown::Program {
-        pid: id.pid.into(),
-        vpid: program.hello.vpid.into(),
-        name: program.hello.name.clone(),
-        path: program.hello.path.clone(),
-        uid: program.uid.into(),
-        user,
-        record_id: program.hello.record_id.map(host::hex),
-        events: events(program),
-        channels: channels.collect(),
-        findings: findings(&program.findings.list()),
-    }
-}
-
-/// By name; an event that several files of a program have is shown once.
-fn events(program: &Program) -> Vec<shown::Event> {
-    let mut by_name: Vec<&EventDescription> = program.events().collect();
-    by_name.sort_by(|a, b| a.name.cmp(&b.name));
-    by_name.dedup_by(|a, b| a.name == b.name && a.level == b.level && a.fields == b.fields);
-    let event = |event: &EventDescription| shown::Event {
-        name: event.name.clone(),
-        level: shown::Level::from_number(event.level).unwrap_or(shown::Level::debug),
-        fields: event
-            .fields
-            .iter()
-            .map(|field| shown::EventField {
-                name: field.name.clone(),
-                r#type: type_name(&field.kind),
-            })
-            .collect(),
-    };
-    by_name.into_iter().map(event).collect()
-}
-
-fn type_name(kind: &FieldKind) -> String {
-    match kind {
-        FieldKind::Scalar { element, base } => element_name(*element, *base).to_owned(),
-        FieldKind::Enum { labels } => enum_name("enum", labels),
-        FieldKind::Named { element, base, labels } => {
-            enum_name(&format!("enum {}", element_name(*element, *base)), labels)
-        }
-        FieldKind::Array { element, base, count } => format!("{}[{count}]", element_name(*element, *base)),
-        FieldKind::Sequence { element, base } => format!("{}[]", element_name(*element, *base)),
-        FieldKind::FixedText { bytes } => format!("char[{bytes}]"),
-        FieldKind::Text => "text".into(),
-        FieldKind::String => "string".into(),
-    }
-}
-
-/// `enum uint8 {red = 0, green = 1}`
-fn enum_name(kind: &str, labels: &[Label]) -> String {
-    let label = |label: &Label| format!("{} = {}", label.name, label.value);
-    let labels: Vec<String> = labels.iter().map(label).collect();
-    format!("{kind} {{{}}}", labels.join(", "))
-}
-
-fn element_name(element: Element, base: Base) -> &'static str {
-    match (element, base) {
-        (Element::Int8, _) => "int8",
-        (Element::Int16, _) => "int16",
-        (Element::Int32, _) => "int32",
-        (Element::Int64, _) => "int64",
-        (Element::Uint8, Base::Decimal | Base::Octal) => "uint8",
-        (Element::Uint16, Base::Decimal | Base::Octal) => "uint16",
-        (Element::Uint32, Base::Decimal | Base::Octal) => "uint32",
-        (Element::Uint64, Base::Decimal | Base::Octal) => "uint64",
-        (Element::Uint8, Base::Hex) => "hex8",
-        (Element::Uint16, Base::Hex) => "hex16",
-        (Element::Uint32, Base::Hex) => "hex32",
-        (Element::Uint64, Base::Hex) => "hex64",
-        (Element::Float32, _) => "float",
-        (Element::Float64, _) => "double",
-    }
-}
-
-fn findings(findings: &[Finding]) -> Vec<shown::Finding> {
+/// Findings as the interface has them.
+pub fn findings(findings: &[Finding]) -> Vec<shown::Finding> {
     findings
         .iter()
         .map(|finding| shown::Finding {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::machine::{Findings, Machine};
 use super::offers::{Blocks, STATE_DUMP_PROVIDER};
@@ -66,7 +67,13 @@ impl Program {
         self.modules
             .values()
             .flat_map(|module| &module.blocks)
-            .flat_map(|block| &block.events)
+            .flat_map(|block| block.events.iter())
+    }
+
+    /// Its events, as lists that outlive it.
+    pub fn event_lists(&self) -> impl Iterator<Item = &Arc<[EventDescription]>> {
+        let blocks = self.modules.values().flat_map(|module| &module.blocks);
+        blocks.map(|block| &block.events)
     }
 
     pub(super) fn event_count(&self) -> usize {
@@ -374,7 +381,7 @@ impl Machine {
         }
         let mut participants = std::mem::take(&mut self.notes_mut(session).participants);
         let channels = &self.session(session).channels;
-        for event in blocks.iter().flat_map(|(_, block)| &block.events) {
+        for event in blocks.iter().flat_map(|(_, block)| block.events.iter()) {
             if participants.has_enough_unmatched() {
                 break;
             }
