@@ -4,7 +4,7 @@
 //! Nothing here waits for a program. One that sends what it must not, or does not read, is disconnected, and goes on recording
 //! into what it has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -142,6 +142,7 @@ impl Connections {
 
     /// Takes all connections that wait: only then is it known whose they are. A program that connects has much to say at once.
     pub fn accept(&mut self, poll: &Poll, machine: &mut Machine) {
+        let mut refused = BTreeMap::new();
         for _ in 0..=BACKLOG {
             let socket = match net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => socket,
@@ -150,23 +151,22 @@ impl Connections {
                     self.reserve = None;
                     drop(net::accept_with(&self.listener, SocketFlags::CLOEXEC));
                     self.reserve = open_reserve().ok();
-                    return self.refuse(
-                        "pisted has no file descriptor left; allow it more open files (ulimit -n)",
-                        machine,
-                    );
+                    let why = "pisted has no file descriptor left; allow it more open files (ulimit -n)";
+                    *refused.entry(why.to_owned()).or_default() += 1;
+                    break;
                 }
-                Err(_) => return,
+                Err(_) => break,
             };
             match self.admit(socket, poll) {
                 Ok(number) => self.is_ready(number),
-                Err(reason) => self.refuse(&reason.to_string(), machine),
+                Err(why) => *refused.entry(why.to_string()).or_default() += 1,
             }
         }
-    }
-
-    fn refuse(&mut self, why: &str, machine: &mut Machine) {
-        self.complaints.add(&format!("a program could not register: {why}"));
-        machine.not_registered(why);
+        // Together: each is a change of a session, and somebody may be refused ten thousand times a second.
+        for (why, count) in refused {
+            self.complaints.add(&format!("a program could not register: {why}"));
+            machine.not_registered(&why, count);
+        }
     }
 
     fn admit(&mut self, socket: OwnedFd, poll: &Poll) -> io::Result<u64> {

@@ -116,11 +116,15 @@ const FINDING_COUNT_MAX: usize = 64;
 impl Findings {
     /// Counts a finding.
     pub fn add(&mut self, what: impl Into<String>) {
-        let what = what.into();
+        self.add_many(what.into(), 1);
+    }
+
+    /// Counts a finding that was made so many times.
+    pub fn add_many(&mut self, what: String, count: u64) {
         if self.0.len() < FINDING_COUNT_MAX || self.0.contains_key(&what) {
-            *self.0.entry(what).or_default() += 1;
+            *self.0.entry(what).or_default() += count;
         } else {
-            *self.0.entry("further findings".into()).or_default() += 1;
+            *self.0.entry("further findings".into()).or_default() += count;
         }
     }
 

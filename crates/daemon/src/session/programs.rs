@@ -293,18 +293,16 @@ impl Machine {
         }
     }
 
-    /// A program could not register: nobody knows what it would have recorded, nor whether it is one of those that a session is about.
+    /// Programs could not register: nobody knows what they would have recorded, nor whether they are of those that a session is about.
     /// `why` is the same for all that could not for the same reason.
-    pub fn not_registered(&mut self, why: &str) {
+    pub fn not_registered(&mut self, why: &str, count: u64) {
         for session in self.open_session_ids() {
             if !self.records_programs(session) {
                 continue;
             }
-            self.add_finding(
-                session,
-                format!("a program could not register and may be missing: {why}"),
-            );
-            self.record(Change::ProgramsNotRecorded { session, count: 1 });
+            let what = format!("a program could not register and may be missing: {why}");
+            self.notes_mut(session).findings.add_many(what, count);
+            self.record(Change::ProgramsNotRecorded { session, count });
         }
     }
 
