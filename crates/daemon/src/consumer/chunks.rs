@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::continued::Continued;
+use super::sink::{Paths, move_chunk};
 use super::storage::{At, StorageError};
-use super::stream::{Identity, Paths, Stream};
+use super::stream::{Identity, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
 use crate::person::Person;
 
@@ -86,7 +87,7 @@ impl Chunks {
         {
             let next = self.next(&rotation.chunk);
             if !self.folder.exists() && next.exists() {
-                fs::rename(&next, &self.folder).at(&self.folder)?;
+                move_chunk(&self.owner, &self.folder, &self.part(&rotation.chunk), &next)?;
             }
             let old_continued = Continued::open(&self.owner, &self.part(&rotation.chunk))?;
             self.move_from(rotation, old_continued, Instant::now());
@@ -163,13 +164,7 @@ impl Chunks {
         // What an attempt left that came to nothing.
         let _ = fs::remove_dir_all(&next);
         write_metadata(&next).inspect_err(|_| drop(fs::remove_dir_all(&next)))?;
-        if self.folder.exists() {
-            fs::rename(&self.folder, &old).at(&old)?;
-        }
-        if let Err(error) = fs::rename(&next, &self.folder).at(&self.folder) {
-            let _ = fs::rename(&old, &self.folder);
-            return Err(error);
-        }
+        move_chunk(&self.owner, &self.folder, &old, &next)?;
         let old_continued = std::mem::replace(&mut self.continued, Continued::new(&self.owner, &self.folder));
         self.move_from(rotation, old_continued, now);
         if let Some(moving) = &mut self.moving {

@@ -16,8 +16,9 @@ use piste_ctf::packet::Header;
 use piste_ctf::{Layouts, packet::HEADER_BYTES};
 
 use super::continued::{Continued, StreamKey};
+use super::sink::Paths;
 use super::storage::{At, StorageError};
-use super::stream::{End, Paths, Start, Stream};
+use super::stream::{End, Start, Stream};
 use crate::person::Person;
 
 /// The streams of a chunk that this consumer did not write.

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metadata file of a trace: collects what control says about the trace, and writes the file before a packet needs it.
 //!
-//! The file is written as a whole beside the old one and then renamed, so that a reader and a killed consumer find the old or
-//! the new one, never a part. The text is made in crates/ctf.
+//! The text is made in crates/ctf, and written as sink.rs says.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::{EventClass, StreamClass, Trace, metadata};
 
 use super::clock::ClockError;
-use super::storage::{At, StorageError};
+use super::sink::replace_metadata;
+use super::storage::StorageError;
 use crate::person::Person;
 
 /// What is known of a trace, and whether the file says it.
@@ -89,7 +87,7 @@ impl Metadata {
     pub(super) fn write(&mut self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
         if !self.written {
             if let Some(OldChunk { folder, trace_uuid }) = &self.old {
-                write_text(owner, folder, &self.text(*trace_uuid))?;
+                replace_metadata(owner, folder, &self.text(*trace_uuid))?;
             }
             self.write_to(owner, folder)?;
             self.written = true;
@@ -116,7 +114,7 @@ impl Metadata {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_next(&self, owner: &Person, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
-        write_text(owner, folder, &self.text(trace_uuid))
+        replace_metadata(owner, folder, &self.text(trace_uuid))
     }
 
     /// Writes the file to any folder, as for a snapshot.
@@ -124,7 +122,7 @@ impl Metadata {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_to(&self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
-        write_text(owner, folder, &self.text(self.trace.uuid))
+        replace_metadata(owner, folder, &self.text(self.trace.uuid))
     }
 
     fn text(&self, trace_uuid: [u8; 16]) -> String {
@@ -140,19 +138,4 @@ impl Metadata {
         }
         text
     }
-}
-
-/// Writes a metadata file, as a whole.
-///
-/// # Errors
-/// The file that could not be written.
-pub(crate) fn write_text(owner: &Person, folder: &Path, text: &str) -> Result<(), StorageError> {
-    let _as_owner = owner.enter().at(folder)?;
-    owner.make_folder(folder).at(folder)?;
-    let part = folder.join(".metadata.part");
-    let mut options = OpenOptions::new();
-    let opened = owner.open(&part, options.write(true).create(true).truncate(true));
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part)?;
-    let path = folder.join("metadata");
-    fs::rename(&part, &path).at(&path)
 }

@@ -40,6 +40,7 @@ mod ring;
 mod ring_set;
 pub(crate) mod service;
 mod session;
+pub(crate) mod sink;
 mod snapshot;
 pub(crate) mod stage;
 pub(crate) mod storage;

@@ -13,26 +13,22 @@
 //!
 //! A stream may go on from one of another trace ([`Start`]). Its files count from 0; here, everything counts as the ring does.
 //!
-//! What goes into a packet is decided in rings.rs and snapshot.rs; storage.rs says what a failed write means.
+//! What goes into a packet is decided in rings.rs and snapshot.rs; sink.rs writes; storage.rs says what a failed write means.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
+use piste_ctf::index::Entry;
 use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
 use super::continued::StreamKey;
-use super::storage::{At, StorageError};
-use crate::person::Person;
+use super::sink::{Paths, Position, StreamFiles, StreamSink};
+use super::storage::StorageError;
 
 /// A stream that packets can be appended to. Nothing is on disk before the first one.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    paths: Paths,
+pub(crate) struct Stream<Sink = StreamFiles> {
+    sink: Sink,
     identity: Identity,
-    files: Option<Files>,
     end: End,
 }
 
@@ -105,20 +101,6 @@ pub(crate) struct End {
     pub(crate) earlier_packets: u64,
 }
 
-/// The two files of a stream.
-#[derive(Debug, Clone)]
-pub(crate) struct Paths {
-    pub(crate) owner: Person,
-    pub(crate) data: PathBuf,
-    pub(crate) index: PathBuf,
-}
-
-#[derive(Debug)]
-struct Files {
-    data: File,
-    index: File,
-}
-
 impl Stream {
     /// Opens the stream of `identity` in the trace's folder, and goes on behind the packets that it has.
     ///
@@ -133,18 +115,25 @@ impl Stream {
     /// # Errors
     /// As `open`.
     pub(crate) fn open_continued(paths: Paths, identity: Identity, start: Start) -> Result<Stream, StorageError> {
-        let end = match paths.owner.read(&paths.index) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => End::at(start),
-            index => recover(&paths, &index.at(&paths.index)?, &identity, start)?,
+        let sink = StreamFiles::new(paths);
+        let end = match sink.entries()? {
+            None => End::at(start),
+            Some(entries) => end_of(&entries, &identity, start).ok_or_else(|| sink.foreign())?,
         };
-        Ok(Stream {
-            paths,
-            identity,
-            files: None,
-            end,
-        })
+        Ok(Stream { sink, identity, end })
     }
 
+    pub(crate) fn paths(&self) -> &Paths {
+        self.sink.paths()
+    }
+
+    /// Its files lie in another folder now.
+    pub(crate) fn moved(&mut self, folder: &Path) {
+        self.sink.moved(folder);
+    }
+}
+
+impl<Sink: StreamSink> Stream<Sink> {
     /// Appends a packet of the ring: the records are in `packet`, behind the space for the header.
     ///
     /// # Errors
@@ -210,17 +199,8 @@ impl Stream {
         &self.end
     }
 
-    pub(crate) fn paths(&self) -> &Paths {
-        &self.paths
-    }
-
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
-    }
-
-    /// Its files lie in another folder now.
-    pub(crate) fn moved(&mut self, folder: &Path) {
-        self.paths = self.paths.in_folder(folder);
     }
 
     fn write(&mut self, packet: &mut Vec<u8>, facts: &PacketFacts) -> Result<(), StorageError> {
@@ -251,65 +231,14 @@ impl Stream {
         packet[..header_bytes].copy_from_slice(&header.encode()[..header_bytes]);
 
         let entry = Entry::of(&header, self.end.data_bytes);
-        let _as_owner = self.paths.owner.enter().at(&self.paths.data)?;
-        if let Err(error) = self.write_data(packet).and_then(|()| self.write_entry(&entry)) {
-            self.cut();
+        let end = self.end.position();
+        if let Err(error) = self.sink.append(packet, &entry, end) {
+            self.sink.truncate(end);
             return Err(error);
         }
         self.end.follow(&entry, header_bytes);
         self.end.events += facts.events;
         Ok(())
-    }
-
-    fn write_data(&mut self, packet: &[u8]) -> Result<(), StorageError> {
-        let offset = self.end.data_bytes;
-        self.files()?.data.write_all_at(packet, offset).at(&self.paths.data)
-    }
-
-    /// Writes the index entry of the packet; from here on the packet is part of the trace.
-    fn write_entry(&mut self, entry: &Entry) -> Result<(), StorageError> {
-        let packets = self.end.packets;
-        let index = &self.files()?.index;
-        let written = match packets {
-            0 => index.write_all_at(&[&index::file_header()[..], &entry.encode()].concat(), 0),
-            _ => index.write_all_at(&entry.encode(), index_bytes(packets)),
-        };
-        written.at(&self.paths.index)
-    }
-
-    /// Opens the files, once, and cuts what is behind the last packet.
-    fn files(&mut self) -> Result<&Files, StorageError> {
-        if self.files.is_none() {
-            let owner = &self.paths.owner;
-            let folder = self.paths.index.parent().expect("the index lies in a folder");
-            let _as_owner = owner.enter().at(folder)?;
-            owner.make_folder(folder).at(folder)?;
-            let open = |path: &Path| {
-                let mut options = OpenOptions::new();
-                let options = options.write(true).create(true).truncate(false);
-                owner.open(path, options).at(path)
-            };
-            let files = Files {
-                data: open(&self.paths.data)?,
-                index: open(&self.paths.index)?,
-            };
-            self.files = Some(files);
-            self.cut();
-        }
-        Ok(self.files.as_ref().expect("set above"))
-    }
-
-    /// Cuts off what a failed or interrupted write left behind. The next write goes to the same place, so that a failure here
-    /// matters only to those who read the stream without its index.
-    fn cut(&self) {
-        if let Some(files) = &self.files {
-            let _ = files.index.set_len(if self.end.packets == 0 {
-                0
-            } else {
-                index_bytes(self.end.packets)
-            });
-            let _ = files.data.set_len(self.end.data_bytes);
-        }
     }
 }
 
@@ -351,34 +280,6 @@ impl Identity {
     }
 }
 
-impl Paths {
-    /// The files of a stream in the trace's folder.
-    pub(crate) fn new(owner: &Person, folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
-        let name = format!("{channel}_{stream_instance_id}");
-        Paths {
-            owner: owner.clone(),
-            index: folder.join("index").join(format!("{name}.idx")),
-            data: folder.join(name),
-        }
-    }
-
-    /// The stream that an index file belongs to.
-    pub(crate) fn stream_instance_id(index: &Path) -> Option<u64> {
-        let name = index.file_name()?.to_str()?.strip_suffix(".idx")?;
-        name.rsplit_once('_')?.1.parse().ok()
-    }
-
-    /// The same files in another folder.
-    pub(crate) fn in_folder(&self, folder: &Path) -> Paths {
-        let name = |path: &Path| path.file_name().expect("it was made of a name").to_owned();
-        Paths {
-            owner: self.owner.clone(),
-            index: folder.join("index").join(name(&self.index)),
-            data: folder.join(name(&self.data)),
-        }
-    }
-}
-
 impl End {
     /// The end behind the packets of an index; `None` when an entry cannot follow the one before it.
     pub(crate) fn of(entries: &[Entry], header_bytes: usize, start: Start) -> Option<End> {
@@ -400,6 +301,13 @@ impl End {
             next_sequence: start.next_sequence,
             discarded: start.discarded,
             ..End::default()
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position {
+            packets: self.packets,
+            data_bytes: self.data_bytes,
         }
     }
 
@@ -436,36 +344,13 @@ impl End {
     }
 }
 
-/// Bytes of an index file with `packets` entries.
-fn index_bytes(packets: u64) -> u64 {
-    FILE_HEADER_BYTES as u64 + packets * ENTRY_BYTES as u64
-}
-
-/// The end of the stream whose index file holds `index`. Only whole entries of whole packets count.
-fn recover(paths: &Paths, index: &[u8], identity: &Identity, start: Start) -> Result<End, StorageError> {
-    if index.len() < FILE_HEADER_BYTES {
-        return Ok(End::at(start));
-    }
-    let foreign = || {
-        let what = "it is not the index of this trace's stream; move it away, or record to another folder";
-        StorageError::new(&paths.index, io::Error::new(io::ErrorKind::InvalidData, what))
-    };
-    let _as_owner = paths.owner.enter().at(&paths.data)?;
-    let data_bytes = match fs::metadata(&paths.data) {
-        Ok(metadata) => metadata.len(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(StorageError::new(&paths.data, error)),
-    };
-    let mut entries = index::decode(index).ok_or_else(foreign)?;
-    let whole = |entry: &Entry| entry.offset_bytes.saturating_add(entry.packet_bits / 8) <= data_bytes;
-    entries.truncate(entries.iter().take_while(|entry| whole(entry)).count());
+/// The end behind the packets of an index; `None` when it is another stream's, or an entry cannot follow the one before it.
+fn end_of(entries: &[Entry], identity: &Identity, start: Start) -> Option<End> {
     let ours = |entry: &Entry| {
         entry.stream_instance_id == identity.stream_instance_id && entry.stream_id == u64::from(identity.stream_id)
     };
-    if !entries.iter().all(ours) {
-        return Err(foreign());
-    }
-    End::of(&entries, identity.origin.header_bytes(), start).ok_or_else(foreign)
+    let all_ours = entries.iter().all(ours);
+    all_ours.then(|| End::of(entries, identity.origin.header_bytes(), start))?
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ use piste_ctf::index::{self, Entry};
 use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
 use rustix::fs::{FallocateFlags, fallocate};
 
+use crate::consumer::sink::Paths;
 use crate::consumer::storage::{At, StorageError};
-use crate::consumer::stream::{PacketFacts, Paths, Stream};
+use crate::consumer::stream::{PacketFacts, Stream};
 
 /// Events of each packet: a file of numbers by sequence number.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use piste_ctf::metadata::uuid_text;
 use piste_ctf::{EventClass, KernelStreamClass, Trace};
 
 use crate::consumer::clock::ClockError;
-use crate::consumer::metadata::write_text;
+use crate::consumer::sink::replace_metadata;
 use crate::consumer::storage::StorageError;
 use crate::person::Person;
 
@@ -159,7 +159,7 @@ impl Metadata {
     /// # Errors
     /// The file that cannot be written.
     pub(super) fn write_next(&self, folder: &Path, trace_uuid: [u8; 16]) -> Result<(), StorageError> {
-        write_text(&self.owner, folder, &self.text_of(trace_uuid))
+        replace_metadata(&self.owner, folder, &self.text_of(trace_uuid))
     }
 
     fn text_of(&self, trace_uuid: [u8; 16]) -> String {
@@ -172,7 +172,7 @@ impl Metadata {
     /// # Errors
     /// The file that cannot be written.
     pub(super) fn write_to(&self, owner: &Person, folder: &Path) -> Result<(), StorageError> {
-        write_text(owner, folder, &self.text)
+        replace_metadata(owner, folder, &self.text)
     }
 
     /// The trace was begun, by this consumer or an earlier one.

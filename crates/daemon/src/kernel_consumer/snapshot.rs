@@ -16,8 +16,9 @@ use super::dump::StateDump;
 use super::kept;
 use super::place::{STATE_DUMP, kernel_folder};
 use super::session::{Session, Shared};
+use crate::consumer::sink::Paths;
 use crate::consumer::storage::StorageError;
-use crate::consumer::stream::{Identity, Origin, Paths, Stream};
+use crate::consumer::stream::{Identity, Origin, Stream};
 use crate::link::{ChannelTotals, Failure, RequestId};
 use crate::person::{Output, Person};
 

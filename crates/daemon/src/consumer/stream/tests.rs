@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use std::fs;
+use std::io;
+use std::ops::Range;
+
+use piste_ctf::index::{self, ENTRY_BYTES, FILE_HEADER_BYTES};
+
 use super::*;
+use crate::person::Person;
 
 const IDENTITY: Identity = Identity {
     trace_uuid: [7; 16],
@@ -21,7 +28,7 @@ fn open(folder: &Path) -> Stream {
 }
 
 /// A packet of a header and `content` that is easily told from others.
-fn append(stream: &mut Stream, sequence: u64, content: &[u8]) -> Result<(), StorageError> {
+fn append(stream: &mut Stream<impl StreamSink>, sequence: u64, content: &[u8]) -> Result<(), StorageError> {
     let mut packet = [&[0; HEADER_BYTES][..], content].concat();
     stream.append(
         &mut packet,
@@ -247,4 +254,109 @@ fn index_of_another_stream_is_left_alone() {
         fs::read(folder.path().join("index/default_40.idx")).unwrap(),
         b"an index has another first word"
     );
+}
+
+/// A sink in memory, some of whose operations fail halfway.
+#[derive(Debug, Default)]
+struct Faulty {
+    data: Vec<u8>,
+    entries: Vec<Entry>,
+    operations: usize,
+    /// These fail ...
+    failing: Range<usize>,
+    /// ... after so many bytes of a packet; after all of them, the index entry is what cannot be written.
+    after_bytes: usize,
+}
+
+impl Faulty {
+    fn fails(&mut self) -> bool {
+        self.operations += 1;
+        self.failing.contains(&self.operations)
+    }
+}
+
+impl StreamSink for Faulty {
+    fn append(&mut self, packet: &[u8], entry: &Entry, end: Position) -> Result<(), StorageError> {
+        let failed = || StorageError::new(Path::new("memory"), io::ErrorKind::StorageFull.into());
+        let offset = end.data_bytes as usize;
+        assert!(offset <= self.data.len() && end.packets as usize <= self.entries.len());
+        let fails = self.fails();
+        let written = if fails {
+            self.after_bytes.min(packet.len())
+        } else {
+            packet.len()
+        };
+        let behind = self.data.len().max(offset + written);
+        self.data.resize(behind, 0);
+        self.data[offset..offset + written].copy_from_slice(&packet[..written]);
+        if fails {
+            return Err(failed());
+        }
+        self.entries.truncate(end.packets as usize);
+        self.entries.push(entry.clone());
+        Ok(())
+    }
+
+    fn truncate(&mut self, end: Position) {
+        if !self.fails() {
+            self.data.truncate(end.data_bytes as usize);
+            self.entries.truncate(end.packets as usize);
+        }
+    }
+
+    fn entries(&self) -> Result<Option<Vec<Entry>>, StorageError> {
+        Ok(Some(self.entries.clone()))
+    }
+}
+
+#[test]
+fn whatever_fails_once_is_in_the_stream_once() {
+    let packets = [&b"one"[..], b"two and more", b""];
+    let record = |sink: Faulty| {
+        let mut stream = Stream {
+            sink,
+            identity: IDENTITY,
+            end: End::default(),
+        };
+        let mut failures = 0;
+        for (sequence, content) in packets.into_iter().enumerate() {
+            while append(&mut stream, sequence as u64, content).is_err() {
+                failures += 1;
+                assert!(failures < 9, "it fails once");
+            }
+        }
+        // Discarded events, told by a packet without records.
+        while stream.settle(100, 5).is_err() {
+            failures += 1;
+        }
+        let entries = stream.sink.entries().unwrap().unwrap();
+        assert_eq!(
+            end_of(&entries, &IDENTITY, Start::default()).map(|end| end.position()),
+            Some(stream.end.position())
+        );
+        (stream.sink, stream.end, failures)
+    };
+    let (whole, end, _) = record(Faulty::default());
+    for fails_at in 1..=whole.operations {
+        for after_bytes in 0..HEADER_BYTES + 16 {
+            // That the cut fails too matters to nobody: the next packet goes to the same place.
+            for cut_fails in [0, 1] {
+                let sink = Faulty {
+                    failing: fails_at..fails_at + 1 + cut_fails,
+                    after_bytes,
+                    ..Faulty::default()
+                };
+                let (sink, faulty_end, _) = record(sink);
+                assert_eq!(
+                    (&sink.data, &sink.entries, faulty_end),
+                    (&whole.data, &whole.entries, end)
+                );
+            }
+        }
+    }
+    let faulty = Faulty {
+        failing: 2..3,
+        ..Faulty::default()
+    };
+    assert_eq!(record(faulty).2, 1);
 }

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What traces are written to. It is written to in five ways, and only here: a packet is appended to a stream, with its index entry; a stream
+//! is cut behind its last complete entry; a stream says what it has for good; the metadata is replaced; a finished chunk is moved away.
+//!
+//! The thread of a session is the only one that waits for its sink, and the rings are the queue before it: they are bounded, what does not fit
+//! is counted, and they outlive the consumer.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
+
+use super::storage::{At, StorageError};
+use crate::person::Person;
+
+/// Where the packets of one stream go.
+pub(crate) trait StreamSink {
+    /// Appends a packet behind `end`, then its index entry. With that, the packet is part of the trace.
+    ///
+    /// # Errors
+    /// What could not be written. Some of it may have been, until it is cut off.
+    fn append(&mut self, packet: &[u8], entry: &Entry, end: Position) -> Result<(), StorageError>;
+
+    /// Cuts off what a failed or interrupted write left behind `end`. The next packet goes to the same place, so that a failure here matters
+    /// only to those who read the stream without its index.
+    fn truncate(&mut self, end: Position);
+
+    /// The entries of the packets that it has for good; `None` before the first one.
+    ///
+    /// # Errors
+    /// What could not be read, or is no index.
+    fn entries(&self) -> Result<Option<Vec<Entry>>, StorageError>;
+}
+
+/// The end of what a stream has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) packets: u64,
+    pub(crate) data_bytes: u64,
+}
+
+/// A stream's two files. They are made with the first packet.
+#[derive(Debug)]
+pub(crate) struct StreamFiles {
+    paths: Paths,
+    files: Option<Files>,
+}
+
+/// Where the files of a stream are, and whose.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub(crate) owner: Person,
+    pub(crate) data: PathBuf,
+    pub(crate) index: PathBuf,
+}
+
+#[derive(Debug)]
+struct Files {
+    data: File,
+    index: File,
+}
+
+impl StreamFiles {
+    /// The files at these paths.
+    pub(crate) fn new(paths: Paths) -> StreamFiles {
+        StreamFiles { paths, files: None }
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// They lie in another folder now.
+    pub(crate) fn moved(&mut self, folder: &Path) {
+        self.paths = self.paths.in_folder(folder);
+    }
+
+    /// The error that its index is another stream's, or none.
+    pub(crate) fn foreign(&self) -> StorageError {
+        let what = "it is not the index of this trace's stream; move it away, or record to another folder";
+        StorageError::new(&self.paths.index, io::Error::new(io::ErrorKind::InvalidData, what))
+    }
+
+    /// Opens the files, once, and cuts what is behind `end`.
+    fn open(&mut self, end: Position) -> Result<&Files, StorageError> {
+        if self.files.is_none() {
+            let owner = &self.paths.owner;
+            let folder = self.paths.index.parent().expect("the index lies in a folder");
+            owner.make_folder(folder).at(folder)?;
+            let open = |path: &Path| {
+                let mut options = OpenOptions::new();
+                let options = options.write(true).create(true).truncate(false);
+                owner.open(path, options).at(path)
+            };
+            self.files = Some(Files {
+                data: open(&self.paths.data)?,
+                index: open(&self.paths.index)?,
+            });
+            self.truncate(end);
+        }
+        Ok(self.files.as_ref().expect("set above"))
+    }
+}
+
+impl StreamSink for StreamFiles {
+    fn append(&mut self, packet: &[u8], entry: &Entry, end: Position) -> Result<(), StorageError> {
+        let _as_owner = self.paths.owner.enter().at(&self.paths.data)?;
+        let files = self.open(end)?;
+        let written = files.data.write_all_at(packet, end.data_bytes);
+        let indexed = match end.packets {
+            _ if written.is_err() => Ok(()),
+            0 => files
+                .index
+                .write_all_at(&[&index::file_header()[..], &entry.encode()].concat(), 0),
+            packets => files.index.write_all_at(&entry.encode(), index_bytes(packets)),
+        };
+        written.at(&self.paths.data)?;
+        indexed.at(&self.paths.index)
+    }
+
+    fn truncate(&mut self, end: Position) {
+        if let (Some(files), Ok(_as_owner)) = (&self.files, self.paths.owner.enter()) {
+            let _ = files.index.set_len(match end.packets {
+                0 => 0,
+                packets => index_bytes(packets),
+            });
+            let _ = files.data.set_len(end.data_bytes);
+        }
+    }
+
+    fn entries(&self) -> Result<Option<Vec<Entry>>, StorageError> {
+        let index = match self.paths.owner.read(&self.paths.index) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            index => index.at(&self.paths.index)?,
+        };
+        if index.len() < FILE_HEADER_BYTES {
+            return Ok(None);
+        }
+        let _as_owner = self.paths.owner.enter().at(&self.paths.data)?;
+        let data_bytes = match fs::metadata(&self.paths.data) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(StorageError::new(&self.paths.data, error)),
+        };
+        let mut entries = index::decode(&index).ok_or_else(|| self.foreign())?;
+        let whole = |entry: &Entry| entry.offset_bytes.saturating_add(entry.packet_bits / 8) <= data_bytes;
+        entries.truncate(entries.iter().take_while(|entry| whole(entry)).count());
+        Ok(Some(entries))
+    }
+}
+
+impl Paths {
+    /// The files of a stream in the trace's folder.
+    pub(crate) fn new(owner: &Person, folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
+        let name = format!("{channel}_{stream_instance_id}");
+        Paths {
+            owner: owner.clone(),
+            index: folder.join("index").join(format!("{name}.idx")),
+            data: folder.join(name),
+        }
+    }
+
+    /// The stream that an index file belongs to.
+    pub(crate) fn stream_instance_id(index: &Path) -> Option<u64> {
+        let name = index.file_name()?.to_str()?.strip_suffix(".idx")?;
+        name.rsplit_once('_')?.1.parse().ok()
+    }
+
+    /// The same files in another folder.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Paths {
+        let name = |path: &Path| path.file_name().expect("it was made of a name").to_owned();
+        Paths {
+            owner: self.owner.clone(),
+            index: folder.join("index").join(name(&self.index)),
+            data: folder.join(name(&self.data)),
+        }
+    }
+}
+
+/// Bytes of an index file with `packets` entries.
+fn index_bytes(packets: u64) -> u64 {
+    FILE_HEADER_BYTES as u64 + packets * ENTRY_BYTES as u64
+}
+
+/// Replaces the metadata of the trace in a folder. The text is written beside the old file and then renamed, so that a reader and a consumer
+/// that takes over find the old or the new one, never a part.
+///
+/// # Errors
+/// The file that could not be written.
+pub(crate) fn replace_metadata(owner: &Person, folder: &Path, text: &str) -> Result<(), StorageError> {
+    let _as_owner = owner.enter().at(folder)?;
+    owner.make_folder(folder).at(folder)?;
+    let part = folder.join(".metadata.part");
+    let mut options = OpenOptions::new();
+    let opened = owner.open(&part, options.write(true).create(true).truncate(true));
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part)?;
+    let path = folder.join("metadata");
+    fs::rename(&part, &path).at(&path)
+}
+
+/// Moves the chunk in `folder`, if there is one, to `old`, and the one that is prepared in `next` to its place.
+///
+/// # Errors
+/// What could not be moved. Everything is as before then.
+pub(crate) fn move_chunk(owner: &Person, folder: &Path, old: &Path, next: &Path) -> Result<(), StorageError> {
+    let _as_owner = owner.enter().at(folder)?;
+    let is_there = folder.exists();
+    if is_there {
+        fs::rename(folder, old).at(old)?;
+    }
+    let moved = fs::rename(next, folder).at(folder);
+    if moved.is_err() && is_there {
+        let _ = fs::rename(old, folder);
+    }
+    moved
+}
