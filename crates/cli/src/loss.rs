@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace lacks: how much, why, and which options would have kept it.
 
+use piste_control::CANNOT_WRITE;
 use piste_control::interface::{ChannelStatus, Domain, SessionStatus};
 
 use crate::quantity::{count, counted, size};
@@ -44,11 +45,21 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
             format!(": {}", reasons.join(", "))
         };
         lines += &labelled("lost", &(styled(BAD, text) + &why));
-        if let Some(remedy) = remedy(channel, status.snapshot, options) {
+        let remedy = match is_unwritable(status, channel) {
+            true => Some("more space on the disk of the trace, or another disk: -o".into()),
+            false => remedy(channel, status.snapshot, options),
+        };
+        if let Some(remedy) = remedy {
             lines += &labelled("try", &remedy);
         }
     }
     lines
+}
+
+/// Whether the trace could not be written for a while: then no ring is large enough.
+fn is_unwritable(status: &SessionStatus, channel: &ChannelStatus) -> bool {
+    let mut findings = status.findings.iter().chain(&channel.findings);
+    findings.any(|finding| finding.what.starts_with(CANNOT_WRITE))
 }
 
 /// ``12,345 events discarded, 2 packets lost, 1 program not recorded``, if anything is missing.
@@ -120,7 +131,7 @@ fn remedy_of_kernel(channel: &ChannelStatus, snapshot: bool, options: Options) -
 
 #[cfg(test)]
 mod tests {
-    use piste_control::interface::Losses;
+    use piste_control::interface::{Finding, Losses};
 
     use super::*;
     use crate::summary::tests::{seen, session, with_kernel};
@@ -151,6 +162,13 @@ mod tests {
         let losses = &mut session.channels[0].losses;
         (losses.discarded_too_large, losses.discarded_late) = (0, 24);
         assert!(seen(&lines(&session, Options::OfRecord)).ends_with("24 were not written in time\n"));
+
+        session.channels[0].losses.discarded_full = 24;
+        session.findings = vec![Finding {
+            what: format!("{CANNOT_WRITE}: no space left on device"),
+            count: 1,
+        }];
+        assert!(seen(&lines(&session, Options::OfRecord)).contains("try    more space on the disk"));
     }
 
     #[test]

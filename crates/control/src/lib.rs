@@ -29,3 +29,6 @@ pub mod places;
 pub use client::Client;
 pub use error::Error;
 pub use places::Places;
+
+/// How the finding begins that says why a trace cannot be written.
+pub const CANNOT_WRITE: &str = "cannot write the trace";

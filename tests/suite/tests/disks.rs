@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Disks that hang: the session that writes to one waits, and nobody else does.
+//! Disks that hang: the session that writes to one waits, and nobody else does. Disks that are full: the trace says what is missing.
 
-use piste_suite::Workplace;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
 use piste_suite::build_tree::binary;
 use piste_suite::disk::Disk;
 use piste_suite::process::{exists, send, wait_until};
 use piste_suite::report::text;
+use piste_suite::{Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -216,4 +220,66 @@ fn a_chunk_that_is_not_begun_before_its_session_ends_leaves_no_folder() {
     assert!(!rotating.finish().success());
     destroying.finish().expect_success();
     assert!(!output.join("archives").exists());
+}
+
+/// Events and discarded events of a domain, as the trace itself tells.
+fn told(place: &Workplace, trace: &Path) -> (u64, u64) {
+    let stats = place.piste_json(&["stats", "--json", text(trace)]);
+    let sum = |key: &str| {
+        let streams = stats["streams"].as_array().expect("streams").iter();
+        let recorded = streams.filter(|stream| !stream["file"].as_str().expect("a path").contains("statedump"));
+        recorded.map(|stream| stream[key].as_u64().expect("a number")).sum()
+    };
+    (sum("events"), sum("discarded_events"))
+}
+
+fn fill(disk: &Disk) {
+    let mut file = File::create(disk.folder.join("filled")).expect("a file");
+    while file.write_all(&[0; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_trace_on_a_full_disk_says_of_every_stream_what_is_missing() {
+    let place = Workplace::new();
+    let Some(disk) = Disk::new(&place, 16 << 20, 0) else {
+        return;
+    };
+    let program = place.program("count.c");
+    let output = disk.folder.join("trace");
+    begin(&place, "full", text(&output), "2");
+    place.run(&program, &["1", "1000"]).expect_success();
+    wait_until("the first program's events are written", || {
+        sum(&status(&place, "full"), "events") == 1000
+    });
+    // From here on there is space for nothing, so the streams of the next program stay empty.
+    fill(&disk);
+    place.run(&program, &["1", &EVENTS.to_string()]).expect_success();
+    let ended = place.piste_json(&["destroy", "full"]);
+    let said = (sum(&ended, "events"), sum(&ended, "discarded_events"));
+    assert_eq!(said.0 + said.1, 1000 + EVENTS, "{ended:#}");
+    assert!(said.1 >= EVENTS / 2, "{ended:#}");
+    assert_eq!(told(&place, &output), said, "{ended:#}");
+    assert!(!output.join(".user.aside").exists());
+}
+
+#[test]
+fn a_kernel_trace_on_a_full_disk_says_of_every_cpu_what_is_missing() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(disk) = Disk::new(&place, 16 << 20, 0) else {
+        return;
+    };
+    let output = disk.folder.join("trace");
+    place.piste_succeeds(&["create", "full", "-o", text(&output)]);
+    place.piste_succeeds(&["enable-event", "-s", "full", "-k", "sched:*", "--syscall", "*"]);
+    place.piste_succeeds(&["start", "full"]);
+    fill(&disk);
+    for cpu in ["0", "1"] {
+        let copy = ["-c", cpu, "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000"];
+        place.run("taskset", &copy).expect_success();
+    }
+    let ended = place.piste_json(&["destroy", "full"]);
+    let said = (sum(&ended, "events"), sum(&ended, "discarded_events"));
+    assert!(said.1 > 0, "{ended:#}");
+    assert_eq!(told(&place, &output), said, "{ended:#}");
+    assert!(!output.join(".kernel.aside").exists());
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::continued::Continued;
-use super::sink::{Paths, move_chunk};
+use super::sink::{self, Paths, move_chunk};
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
@@ -258,6 +258,23 @@ impl Chunks {
         Ok(())
     }
 
+    /// Sets space aside for what is said of so many streams in the end, should the disk be full.
+    pub(crate) fn set_aside(&self, stream_count: usize) {
+        sink::set_aside(&self.owner, &self.aside(), stream_count);
+    }
+
+    /// Gives back what was set aside: it is used, or needed no more.
+    pub(crate) fn give_back(&self) {
+        sink::give_back(&self.owner, &self.aside());
+    }
+
+    /// Beside the folder, which a rotation moves.
+    fn aside(&self) -> PathBuf {
+        let mut hidden = self.hidden_name();
+        hidden.push(".aside");
+        self.folder.with_file_name(hidden)
+    }
+
     /// What finished chunks have of a channel.
     pub(crate) fn archived_of(&mut self, stream_id: u32) -> &mut ChannelTotals {
         self.archived
@@ -276,9 +293,13 @@ impl Chunks {
 
     /// Where the next chunk is made.
     fn next(&self, chunk: &Path) -> PathBuf {
+        chunk.join(self.hidden_name())
+    }
+
+    fn hidden_name(&self) -> std::ffi::OsString {
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(self.name());
-        chunk.join(hidden)
+        hidden
     }
 }
 

@@ -258,10 +258,14 @@ impl Ring {
         self.left = None;
     }
 
-    /// Gives up what is in the ring, and returns how many events that are: the trace cannot be written.
-    pub(super) fn abandon(&mut self, buffers: &mut Buffers) -> u64 {
-        let events = abandon(&mut self.reader, buffers);
+    /// Gives up what is in the ring, because the trace cannot be written, and returns how many events that are. The stream says so too, if
+    /// there is room for so much.
+    pub(super) fn abandon(&mut self, desk: &mut Desk<'_>) -> u64 {
+        let events = abandon(&mut self.reader, desk.buffers);
         self.damaged_events += events;
+        let discarded = self.discarded(self.reader.losses().discarded(), self.damaged_events, desk);
+        // Who cannot write this either has said so.
+        let _ = self.stream.settle(discarded, clock::now_ticks(desk.channel.clock()));
         events
     }
 

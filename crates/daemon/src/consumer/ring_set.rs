@@ -13,7 +13,7 @@ use piste_ring::{ChannelMemory, Losses};
 
 use super::channel::{Channel, Instance, add_losses};
 use super::program::Program;
-use super::ring::{self, Buffers, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
+use super::ring::{self, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
 use super::trace::TraceFolder;
 use super::watch::{Listening, Rung, Watch};
@@ -156,14 +156,21 @@ impl RingSet {
     }
 
     /// Gives up what is in the rings, because the trace cannot be written; returns how many events that are.
-    pub(super) fn abandon(&mut self, channel: &mut Channel, buffers: &mut Buffers) -> u64 {
+    pub(super) fn abandon(&mut self, desk: &mut Desk<'_>) -> u64 {
         let mut all_events = 0;
         for ring_index in self.memory.touched() {
-            all_events += match self.rings.get_mut(&ring_index) {
-                Some(ring) => ring.abandon(buffers),
-                None => {
-                    let events = ring::abandon(&mut self.memory.reader(ring_index, 0), buffers);
-                    channel.past.discarded_late += events;
+            let opened = match self.rings.entry(ring_index) {
+                Entry::Occupied(ring) => Ok(ring.into_mut()),
+                Entry::Vacant(place) => {
+                    Ring::open(&self.memory, ring_index, &self.source, desk).map(|ring| place.insert(ring))
+                }
+            };
+            all_events += match opened {
+                Ok(ring) => ring.abandon(desk),
+                // Its stream cannot be read.
+                Err(_) => {
+                    let events = ring::abandon(&mut self.memory.reader(ring_index, 0), desk.buffers);
+                    desk.channel.past.discarded_late += events;
                     events
                 }
             };

@@ -27,6 +27,9 @@ use super::trace::{TraceFolder, add_counted};
 use crate::link::{self, ChannelTotals, Failure, Opening, RequestId, RingSetKey, Rotation, SessionId, ToControl};
 use crate::person::Output;
 
+/// Of programs there may be any number: this many streams can say at the end of a full disk what they lost.
+const STREAMS_SET_ASIDE_FOR: usize = 32;
+
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) trace: TraceFolder,
@@ -191,6 +194,9 @@ impl Session {
         if matches!(self.mode, Mode::Streaming) {
             self.trace.note_clock();
         }
+        if ending.close {
+            self.trace.chunks.give_back();
+        }
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }
     }
@@ -254,6 +260,9 @@ impl Recording for Session {
             && !self.trace.exists()
         {
             return Err(error.failure());
+        }
+        if matches!(self.mode, Mode::Streaming) {
+            self.trace.chunks.set_aside(STREAMS_SET_ASIDE_FOR);
         }
         let overtaken = self.stage.start();
         self.answer(overtaken, outbox);

@@ -11,9 +11,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::storage::{At, StorageError};
 use crate::person::Person;
+
+/// What the last packets of a stream take at most: a block of each of its files.
+const LAST_PACKETS_BYTES: u64 = 2 * 4096;
 
 /// Where the packets of one stream go.
 pub(crate) trait StreamSink {
@@ -198,6 +202,27 @@ pub(crate) fn replace_metadata(owner: &Person, folder: &Path, text: &str) -> Res
     opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part)?;
     let path = folder.join("metadata");
     fs::rename(&part, &path).at(&path)
+}
+
+/// Sets space aside for the last packets of so many streams, which say what was lost: a disk that is full at the end has no other for them.
+/// Without that much, or where a file system cannot do it, nothing is set aside.
+pub(crate) fn set_aside(owner: &Person, path: &Path, stream_count: usize) {
+    let mut options = OpenOptions::new();
+    let file = owner.open(path, options.write(true).create(true).truncate(false));
+    let (Ok(file), Ok(_as_owner)) = (file, owner.enter()) else {
+        return;
+    };
+    let bytes = stream_count as u64 * LAST_PACKETS_BYTES;
+    if fallocate(&file, FallocateFlags::empty(), 0, bytes).is_err() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Gives back what was set aside.
+pub(crate) fn give_back(owner: &Person, path: &Path) {
+    if let Ok(_as_owner) = owner.enter() {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Moves the chunk in `folder`, if there is one, to `old`, and the one that is prepared in `next` to its place.

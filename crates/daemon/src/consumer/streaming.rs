@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use piste_control::CANNOT_WRITE;
+
 use super::attention::LOOK_AT_ALL;
 use super::chunks::Asked;
 use super::ring::{Desk, GIVE_UP_AFTER};
@@ -53,8 +55,7 @@ impl Session {
             }
             Err((stream_id, error)) => {
                 self.storage.failed(shared.now);
-                let what =
-                    format!("cannot write the trace, and programs discard events once their rings are full: {error}");
+                let what = format!("{CANNOT_WRITE}, and programs discard events once their rings are full: {error}");
                 self.find(stream_id, what, shared.outbox);
                 false
             }
@@ -196,10 +197,17 @@ impl Session {
     /// Gives up what the rings still have.
     fn abandon(&mut self, shared: &mut Shared<'_>) {
         let mut given_up = Vec::new();
+        self.trace.chunks.give_back();
         for ring_set in self.ring_sets.values_mut() {
             let stream_id = ring_set.source.stream_id;
-            let channel = self.channels.get_mut(&stream_id).expect("ring sets have a channel");
-            let events = ring_set.abandon(channel, shared.buffers);
+            let events = ring_set.abandon(&mut Desk {
+                session: self.id,
+                trace: &mut self.trace,
+                channel: self.channels.get_mut(&stream_id).expect("ring sets have a channel"),
+                outbox: shared.outbox,
+                buffers: shared.buffers,
+                now: shared.now,
+            });
             if events > 0 {
                 let program = &ring_set.source.program;
                 let why = "they could not be written when the session was closed";

@@ -390,6 +390,11 @@ impl Channel {
         self.rings.iter_mut().for_each(|ring| ring.abandon(until_ticks));
     }
 
+    /// Streams that it has.
+    pub(super) fn ring_count(&self) -> usize {
+        self.rings.len()
+    }
+
     /// Removes the instance and the probes. Returns what could not be removed.
     pub(super) fn close(self, kernel: &Kernel) -> Vec<String> {
         // Whoever reads a ring holds its instance.

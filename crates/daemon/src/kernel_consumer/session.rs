@@ -272,6 +272,7 @@ impl Session {
             }
         }
         self.place.remove();
+        self.chunks.give_back();
         for request in ending.requests {
             let outcome = Ok(totals.clone());
             shared.outbox.send(&ToControl::Done { request, outcome });
@@ -395,6 +396,10 @@ impl Recording for Session {
             && !self.metadata.exists()
         {
             return Err(error.failure());
+        }
+        if self.recorder.is_none() {
+            self.chunks
+                .set_aside(self.channels.values().map(Channel::ring_count).sum());
         }
         let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
         for channel in self.channels.values_mut() {

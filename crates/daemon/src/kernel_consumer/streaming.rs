@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use piste_control::CANNOT_WRITE;
+
 use super::channel::Tools;
 use super::session::{Session, Shared};
 use crate::consumer::chunks::Asked;
@@ -42,8 +44,7 @@ impl Session {
             }
             Err(error) => {
                 self.storage.failed(shared.now);
-                let what =
-                    format!("cannot write the trace, and events are lost once the kernel's rings are full: {error}");
+                let what = format!("{CANNOT_WRITE}, and events are lost once the kernel's rings are full: {error}");
                 self.find(what, shared.outbox);
                 false
             }
@@ -221,6 +222,7 @@ impl Session {
             return;
         }
         let mut left = Vec::new();
+        self.chunks.give_back();
         for channel in self.channels.values_mut() {
             channel.abandon(self.clock);
             let events = channel.left();

@@ -293,7 +293,7 @@ impl StreamSink for Faulty {
             return Err(failed());
         }
         self.entries.truncate(end.packets as usize);
-        self.entries.push(entry.clone());
+        self.entries.push(*entry);
         Ok(())
     }
 
