@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use piste_abi::{self as abi, FromZeros, IntoBytes};
+use piste_reason::reason;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 
 use crate::atomic::{Acquire, Release};
@@ -80,7 +81,7 @@ pub enum OpenError {
     #[error("the channel's memory is not sealed against shrinking: pass the descriptor that `create` made")]
     NotSealed,
     /// The system refused to look at the file or to map it.
-    #[error("the channel's memory cannot be mapped: {0}")]
+    #[error("the channel's memory cannot be mapped: {}", reason(&io::Error::from(*.0)))]
     System(#[from] rustix::io::Errno),
 }
 

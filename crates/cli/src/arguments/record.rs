@@ -22,6 +22,9 @@ use crate::tracked::TrackedOptions;
 /// running, until the time of -d is over or you press Ctrl-C. The summary goes to stderr.
 #[derive(Args)]
 #[command(
+    // The rings of the kernel have options of their own here.
+    mut_arg("subbuf_size", |size| size.help("Size of a sub-buffer, a power of two: 64K, 1M [default: 256K]")),
+    mut_arg("num_subbuf", |count| count.help("Number of sub-buffers in each ring, a power of two [default: 4]")),
     override_usage = "piste record [OPTIONS] [--] CMD [ARG]...\n       piste record [OPTIONS] -a | -p PID",
     after_help = "\
 Exit status: CMD's (0 without CMD), or

@@ -8,7 +8,7 @@ use packets::PacketError;
 use super::schema::Schema;
 use super::{json, tsdl};
 
-/// Why metadata cannot be understood.
+/// Why metadata cannot be understood, with the place in it. Whoever shows it says of which file it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
     /// Metadata in packets that are none.
@@ -32,7 +32,7 @@ pub enum MetadataError {
 ///
 /// let text = "\u{1e}{\"type\": \"preamble\", \"version\": 2}\n\u{1e}{\"type\": \"data-stream-class\", \"id\": \"five\"}\n";
 /// let error = metadata::parse(text.as_bytes()).expect_err("an id is a number");
-/// assert_eq!(error.to_string(), "metadata, fragment 2, id: expected a whole number that is not negative, not \"five\"");
+/// assert_eq!(error.to_string(), "fragment 2, id: expected a whole number that is not negative, not \"five\"");
 /// ```
 pub fn parse(metadata: &[u8]) -> Result<Schema, MetadataError> {
     let Salvaged { schema, faults } = salvage(metadata)?;

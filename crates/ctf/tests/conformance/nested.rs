@@ -20,15 +20,15 @@ fn chain(length: u32, members: &str) -> Vec<u8> {
 #[test]
 fn types_within_types_end() {
     let error = metadata::parse(&chain(100_000, "T a;")).expect_err("a stack has an end");
-    let expected =
-        "metadata, line 202, column 11: types are nested more than 200 deep, including the types that names stand for";
+    let expected = "line 202, column 11: types are nested more than 200 deep, including the types that names stand for";
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
 fn types_that_contain_another_twice_end() {
     let error = metadata::parse(&chain(60, "T a; T b;")).expect_err("nobody could walk over them");
-    let expected = "metadata, line 18, column 11: this type contains more than 100000 types, including the types that names stand for";
+    let expected =
+        "line 18, column 11: this type contains more than 100000 types, including the types that names stand for";
     assert_eq!(error.to_string(), expected);
 }
 

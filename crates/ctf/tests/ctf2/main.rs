@@ -120,7 +120,8 @@ fn aliases_within_one_another_end() {
             r#"{{"type": "static-length-array", "length": 1, "element-field-class": "{before}"}}"#
         ));
     }
-    let expected = "refused: metadata, fragment 102, field-class: field classes are nested more than 100 deep, including aliases\n";
+    let expected =
+        "refused: fragment 102, field-class: field classes are nested more than 100 deep, including aliases\n";
     assert_eq!(seen(&with_aliases(&aliases), &[]), expected);
 }
 

@@ -27,7 +27,7 @@ pub(crate) const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Why metadata cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("metadata, fragment {fragment}{}{path}: {what}", if path.is_empty() { "" } else { ", " })]
+#[error("fragment {fragment}{}{path}: {what}", if path.is_empty() { "" } else { ", " })]
 pub struct FragmentError {
     /// From 1.
     pub fragment: u32,

@@ -24,7 +24,7 @@ const HEADER_BYTES_CTF2: usize = 44;
 
 /// Why packets of metadata are none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("metadata, packet {number}: it {what}")]
+#[error("packet {number}: it {what}")]
 pub struct PacketError {
     /// From 1.
     pub number: u32,

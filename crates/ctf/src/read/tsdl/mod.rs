@@ -20,7 +20,7 @@ use super::schema::{ByteOrder, Schema};
 
 /// Why metadata cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("metadata, line {line}, column {column}: {what}")]
+#[error("line {line}, column {column}: {what}")]
 pub struct MetadataError {
     /// From 1.
     pub line: u32,
