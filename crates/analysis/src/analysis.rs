@@ -26,7 +26,7 @@ pub struct Description {
 }
 
 /// Events that an analysis needs.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Classes of events, of which one is enough; `*` stands for any text.
     pub any_of: &'static [&'static str],

@@ -17,7 +17,7 @@ use crate::analysis::Options;
 use crate::measure::Distribution;
 use crate::model::System;
 use crate::process_gaps::{Lost, ProcessGaps};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 use crate::within::{self, Interval, Within};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
@@ -238,9 +238,9 @@ impl Periods {
         self.cut_top();
         let columns = [
             column("begin_ns", "BEGIN", Unit::Moment),
-            column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
-            column("captured", "OF", Unit::Text),
-            column("tid", "TID", Unit::Id),
+            column("duration_ns", "DURATION", Unit::Nanoseconds).major().with_bar(),
+            column("captured", "OF", Unit::Text).major(),
+            column("tid", "TID", Unit::Id).minor(),
         ];
         let columns = [&columns[..], &within::COLUMNS].concat();
         let mut table = Table::new(
@@ -270,7 +270,7 @@ impl Periods {
 
     /// What it comes to.
     pub fn report(&self) -> Report {
-        let captured = column("captured", "OF", Unit::Text);
+        let captured = column("captured", "OF", Unit::Text).major();
         let columns = [captured, COUNT, TOTAL.with_bar(), MIN, MEAN, MAX, MEDIAN, P99];
         let mut periods = Table::new("periods", "Periods", &columns);
         for (captured, own) in &self.groups {
@@ -281,6 +281,12 @@ impl Periods {
         }
         periods.sort_by("total_ns");
         periods.rows.truncate(self.options.limit.unwrap_or(LIMIT));
+        let first = format!("this table: only the first {GROUPS_MAX} captured values are distinguished");
+        periods.notes.extend(counted(
+            self.without_group,
+            &format!("period is not in {first}"),
+            &format!("periods are not in {first}"),
+        ));
         let mut frequencies = Table::new(
             "frequencies",
             "Distribution of the durations",
@@ -292,10 +298,11 @@ impl Periods {
         let columns = [
             column("begin_ns", "BEGIN", Unit::Moment),
             column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
-            column("depth", "DEPTH", Unit::Count),
+            column("depth", "DEPTH", Unit::Count).minor(),
             captured,
         ];
         let mut log = Table::new("log", "Every period", &columns);
+        log.excerpt_by = Some("duration_ns");
         for period in &self.log {
             log.row([
                 Value::Number(period.begin_ns),
@@ -304,6 +311,11 @@ impl Periods {
                 Value::from(&*period.captured),
             ]);
         }
+        log.notes.extend(counted(
+            self.log_count - self.log.len() as u64,
+            "more period is not in the log; choose others with --limit, --min and --begin",
+            "more periods are not in the log; choose others with --limit, --min and --begin",
+        ));
         Report {
             tables: vec![periods, frequencies, log],
             notes: self.notes(),
@@ -314,37 +326,40 @@ impl Periods {
         let is_torn = |open: &&Open| self.gaps.lie_within(open.begin_ns, i64::MAX, open.pid);
         let torn = self.open.values().flatten().filter(is_torn).count();
         let without_end = (self.open_count - torn) as u64;
-        let left = self.log_count - self.log.len() as u64;
-        let given_up = format!(
-            "begin but were given up, because more than {} were open: their ends are unknown",
-            self.open_max
-        );
-        let without_group =
-            format!("are not in the table `periods`: only the first {GROUPS_MAX} captured values are distinguished");
-        let counts = [
-            (
+        let many = self.open_max;
+        let given_up = [
+            format!("period began but was given up, because more than {many} were open: its end is unknown"),
+            format!("periods began but were given up, because more than {many} were open: their ends are unknown"),
+        ];
+        let notes = [
+            counted(
                 self.torn_begins + torn as u64,
-                "begin before a place where events are missing: their ends are unknown (see `piste stats`)",
+                "period begins before a place where events are missing: its end is unknown (see `piste stats`)",
+                "periods begin before a place where events are missing: their ends are unknown (see `piste stats`)",
             ),
-            (
+            counted(
                 self.torn_ends,
-                "end after a place where events are missing: their begins are unknown (see `piste stats`)",
+                "period ends after a place where events are missing: its begin is unknown (see `piste stats`)",
+                "periods end after a place where events are missing: their begins are unknown (see `piste stats`)",
             ),
-            (self.given_up, &given_up),
-            (
+            counted(self.given_up, &given_up[0], &given_up[1]),
+            counted(
                 self.ends_of_given_up,
-                "end without a begin in the trace, or with one that was given up",
+                "end event has no begin event in the trace, or one that was given up",
+                "end events have no begin event in the trace, or one that was given up",
             ),
-            (without_end, "begin without an end in the trace"),
-            (self.without_begin, "end without a begin in the trace"),
-            (self.without_group, &without_group),
-            (
-                left,
-                "more periods are not in the log; choose others with --limit, --min and --begin",
+            counted(
+                without_end,
+                "begin event has no end event in the trace",
+                "begin events have no end event in the trace",
+            ),
+            counted(
+                self.without_begin,
+                "end event has no begin event in the trace",
+                "end events have no begin event in the trace",
             ),
         ];
-        let told = counts.into_iter().filter(|(count, _)| *count > 0);
-        told.map(|(count, what)| format!("{count} {what}")).collect()
+        notes.into_iter().flatten().collect()
     }
 }
 
@@ -391,7 +406,7 @@ mod tests {
             .map(|row| row.iter().map(text).collect::<Vec<_>>().join(" "))
             .collect();
         assert_eq!(seen, expected);
-        assert_eq!(report.notes, notes);
+        assert_eq!(report.all_notes().collect::<Vec<_>>(), notes);
         report
     }
 
@@ -422,8 +437,8 @@ mod tests {
     #[test]
     fn what_has_no_partner_is_counted() {
         let notes = [
-            "1 begin without an end in the trace",
-            "2 end without a begin in the trace",
+            "1 begin event has no end event in the trace",
+            "2 end events have no begin event in the trace",
         ];
         check(
             &["5 end 7", "10 begin 7 a", "20 end 8"],
@@ -456,8 +471,8 @@ mod tests {
             Options::default(),
             &["11 1 1 b", "31 2 - c", "51 1 - e"],
             &[
-                "3 begin before a place where events are missing: their ends are unknown (see `piste stats`)",
-                "2 end after a place where events are missing: their begins are unknown (see `piste stats`)",
+                "3 periods begin before a place where events are missing: their ends are unknown (see `piste stats`)",
+                "2 periods end after a place where events are missing: their begins are unknown (see `piste stats`)",
             ],
         );
     }
@@ -476,9 +491,9 @@ mod tests {
             Options::default(),
             &["11 20 0 b"],
             &[
-                "1 begin before a place where events are missing: their ends are unknown (see `piste stats`)",
-                "1 end after a place where events are missing: their begins are unknown (see `piste stats`)",
-                "1 end without a begin in the trace",
+                "1 period begins before a place where events are missing: its end is unknown (see `piste stats`)",
+                "1 period ends after a place where events are missing: its begin is unknown (see `piste stats`)",
+                "1 end event has no begin event in the trace",
             ],
         );
     }
@@ -508,7 +523,7 @@ mod tests {
             "50 begin 7 a",
             "80 end 7",
         ];
-        let left = ["1 more periods are not in the log; choose others with --limit, --min and --begin"];
+        let left = ["1 more period is not in the log; choose others with --limit, --min and --begin"];
         check(&lines, options, &["10 30 0 a"], &left);
     }
 
@@ -544,9 +559,9 @@ mod tests {
         assert_eq!(
             report.notes,
             [
-                "5 begin but were given up, because more than 3 were open: their ends are unknown",
-                "5 end without a begin in the trace, or with one that was given up",
-                "1 end without a begin in the trace",
+                "5 periods began but were given up, because more than 3 were open: their ends are unknown",
+                "5 end events have no begin event in the trace, or one that was given up",
+                "1 end event has no begin event in the trace",
             ]
         );
     }
@@ -611,8 +626,8 @@ mod tests {
         let report = periods.report();
         assert_eq!(report.tables[0].rows.len(), GROUPS_MAX);
         assert_eq!(
-            report.notes,
-            ["2 are not in the table `periods`: only the first 10000 captured values are distinguished"]
+            report.tables[0].notes,
+            ["2 periods are not in this table: only the first 10000 captured values are distinguished"]
         );
     }
 

@@ -11,8 +11,17 @@ use serde::ser::{SerializeMap, Serializer};
 pub struct Report {
     /// The most important first.
     pub tables: Vec<Table>,
-    /// Sentences about what the tables cannot say.
+    /// Sentences about what the tables cannot say. What concerns one table alone is in its own notes.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// All sentences: of the report, then of its tables.
+    pub fn all_notes(&self) -> impl Iterator<Item = &String> {
+        self.notes
+            .iter()
+            .chain(self.tables.iter().flat_map(|table| &table.notes))
+    }
 }
 
 /// Rows of values.
@@ -26,6 +35,10 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The most important first.
     pub rows: Vec<Vec<Value>>,
+    /// Sentences about this table alone.
+    pub notes: Vec<String>,
+    /// It lists single occurrences: beside other tables, people see only those with the highest values of the column that has this key.
+    pub excerpt_by: Option<&'static str>,
 }
 
 /// What the values of a column are.
@@ -39,8 +52,21 @@ pub struct Column {
     pub unit: Unit,
     /// Its values are also drawn.
     pub has_bar: bool,
+    /// Whether people see it where there is not room for all.
+    pub importance: Importance,
     /// People see its texts as a tree: as deep as the column of this key says.
     pub depth: Option<&'static str>,
+}
+
+/// How much the answer needs a column. Programs get all columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Importance {
+    /// The first to be left out.
+    Minor,
+    /// Left out if there is too little room even so.
+    Normal,
+    /// Always shown: it is the answer, or says whose it is.
+    Major,
 }
 
 /// What numbers are.
@@ -113,6 +139,15 @@ impl Value {
     }
 }
 
+/// A sentence that begins with a number: `1 call is not counted`, `2 calls are not counted`. None about nothing.
+pub(crate) fn counted(count: u64, of_one: &str, of_many: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {of_one}")),
+        many => Some(format!("{many} {of_many}")),
+    }
+}
+
 /// What lies deeper in a tree is not shown further to the right.
 const INDENT_MAX: i64 = 40;
 
@@ -123,6 +158,7 @@ pub const fn column(key: &'static str, heading: &'static str, unit: Unit) -> Col
         heading,
         unit,
         has_bar: false,
+        importance: Importance::Normal,
         depth: None,
     }
 }
@@ -132,6 +168,22 @@ impl Column {
     pub const fn as_tree(self, depth: &'static str) -> Column {
         Column {
             depth: Some(depth),
+            ..self
+        }
+    }
+
+    /// The same, always shown.
+    pub const fn major(self) -> Column {
+        Column {
+            importance: Importance::Major,
+            ..self
+        }
+    }
+
+    /// The same, left out where there is little room.
+    pub const fn minor(self) -> Column {
+        Column {
+            importance: Importance::Minor,
             ..self
         }
     }
@@ -150,7 +202,24 @@ impl Table {
             title: title.into(),
             columns: columns.to_vec(),
             rows: Vec::new(),
+            notes: Vec::new(),
+            excerpt_by: None,
         }
+    }
+
+    /// The places of its `count` rows with the highest values of the column that an excerpt is by, in the order of the rows.
+    pub fn excerpt(&self, key: &str, count: usize) -> Vec<usize> {
+        let place = self.place(key);
+        let mut places: Vec<usize> = (0..self.rows.len()).collect();
+        places.sort_by(|one, other| number(&self.rows[*other][place]).total_cmp(&number(&self.rows[*one][place])));
+        places.truncate(count);
+        places.sort_unstable();
+        places
+    }
+
+    fn place(&self, key: &str) -> usize {
+        let place = self.columns.iter().position(|column| column.key == key);
+        place.expect("it has that column")
     }
 
     /// Adds a row; one value for each column.
@@ -171,14 +240,9 @@ impl Table {
 
     /// The rows with the highest numbers of a column first.
     pub fn sort_by(&mut self, key: &str) {
-        let place = self.columns.iter().position(|column| column.key == key);
-        let place = place.expect("it has that column");
-        let number = |row: &Vec<Value>| match row[place] {
-            Value::Number(number) => number as f64,
-            Value::Percent(percent) => percent,
-            _ => f64::MIN,
-        };
-        self.rows.sort_by(|one, other| number(other).total_cmp(&number(one)));
+        let place = self.place(key);
+        self.rows
+            .sort_by(|one, other| number(&other[place]).total_cmp(&number(&one[place])));
     }
 
     /// As CSV, with a heading of the columns' keys.
@@ -191,6 +255,14 @@ impl Table {
             let _ = writeln!(text, "{}", cells.join(","));
         }
         text
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    match value {
+        Value::Number(number) => *number as f64,
+        Value::Percent(percent) => *percent,
+        _ => f64::MIN,
     }
 }
 
@@ -256,7 +328,7 @@ impl Serialize for Report {
         for table in &self.tables {
             map.serialize_entry(table.name, table)?;
         }
-        map.serialize_entry("notes", &self.notes)?;
+        map.serialize_entry("notes", &self.all_notes().collect::<Vec<_>>())?;
         map.end()
     }
 }
@@ -274,6 +346,24 @@ mod tests {
         assert_eq!(table.csv(), "tid,comm\n1,\"a,\"\"b\"\"\"\n7,\n");
         table.sort_by("tid");
         assert_eq!(table.rows[0][0], Value::Number(7));
+    }
+
+    #[test]
+    fn an_excerpt_has_the_highest_in_the_order_of_all() {
+        let mut table = Table::new("log", "All", &[column("duration_ns", "DURATION", Unit::Nanoseconds)]);
+        for ns in [5, 9, 1, 7] {
+            table.row([Value::Number(ns)]);
+        }
+        assert_eq!(table.excerpt("duration_ns", 2), [1, 3]);
+        assert_eq!(table.excerpt("duration_ns", 9), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn one_is_counted_in_the_singular() {
+        let told = |count| counted(count, "call is not counted", "calls are not counted");
+        assert_eq!(told(0), None);
+        assert_eq!(told(1).as_deref(), Some("1 call is not counted"));
+        assert_eq!(told(2).as_deref(), Some("2 calls are not counted"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub const COLUMNS: [Column; 7] = [
     column("blocked_ns", "BLOCKED", Unit::Nanoseconds),
     column("blocked_for", "FOR", Unit::Durations),
     column("in_syscalls", "IN SYSTEM CALLS", Unit::Durations),
-    column("unknown_ns", "UNKNOWN", Unit::Nanoseconds),
+    column("unknown_ns", "UNKNOWN", Unit::Nanoseconds).minor(),
 ];
 
 /// Sums up what threads did in each of some intervals.

@@ -29,7 +29,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::query::{Query, QueryFormat};
-pub(crate) use self::reading::{Info, Stats};
+pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
@@ -103,7 +103,12 @@ pub(crate) enum Command {
     Destroy(Destroy),
     List(List),
     /// Show a session's channels, rules, counts, losses and findings
-    Status(OneSession),
+    Status {
+        #[command(flatten)]
+        session: OneSession,
+        #[command(flatten)]
+        page: PageOptions,
+    },
     View(View),
     Stats(Stats),
     Info(Info),
@@ -116,7 +121,7 @@ pub(crate) enum Command {
     /// Check what tracing needs here, and how to fix what is missing
     ///
     /// Exit status: 0, or 1 if something is missing.
-    Doctor,
+    Doctor(PagerOption),
     /// Print the versions of this command and of the running pisted
     Version,
     /// Print completions for a shell
@@ -155,7 +160,10 @@ pub(crate) struct Create {
 
 /// Create a channel: separate rings and settings for some events
 #[derive(Args)]
-#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
+#[command(
+    override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME",
+    after_help = "A channel of the kernel (-k) has 256 sub-buffers of 64K by default, and --num-subbuf may be any number."
+)]
 pub(crate) struct EnableChannel {
     #[command(flatten)]
     pub(crate) session: SessionOption,
@@ -262,6 +270,8 @@ pub(crate) struct List {
     /// List the static probes that a program or library contains, for --usdt
     #[arg(long, value_name = "BINARY", value_hint = ValueHint::FilePath, conflicts_with_all = ["programs", "sessions", "session", "kernel", "syscalls", "symbols"])]
     pub(crate) usdt: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
 }
 
 /// A session by option.

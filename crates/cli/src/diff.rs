@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use piste_analysis::analyses::ALL;
-use piste_analysis::analysis::{Description, Options};
+use piste_analysis::analysis::{Description, Need, Options};
 use piste_analysis::diff::{Change, Side, changes, is_comparable};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::{Column, Report, Table, Unit, Value, column};
@@ -19,8 +19,9 @@ use crate::analyze::{Question, Subject};
 use crate::arguments::Diff;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::{Failure, USAGE};
+use crate::page::{Page, Width};
 use crate::quantity::{count, duration, size};
-use crate::screen::{printable, show, show_json, tell_sentence};
+use crate::screen::{printable, tell_sentence};
 use crate::traces::{open, tell_findings};
 
 /// Changes of times, and as many of counts, unless another number is asked for.
@@ -81,8 +82,9 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
     let are_of_commands = before.is_partial && after.is_partial;
     let is_per_second = arguments.per_second || !(arguments.as_is || are_of_commands);
     let rows = rows(&before, &after, is_per_second, arguments);
+    let page = Page::new(&arguments.page);
     if json {
-        return show_json(&json!({
+        return page.show_json(&json!({
             "before_ns": before.duration_ns,
             "after_ns": after.duration_ns,
             "is_per_second": is_per_second,
@@ -91,7 +93,7 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
         }));
     }
     match arguments.csv {
-        true => show(&table(&rows).csv())?,
+        true => page.show(&table(&rows).csv())?,
         false => {
             let (first, second) = (duration(before.duration_ns), duration(after.duration_ns));
             let what = if is_per_second {
@@ -99,7 +101,8 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
             } else {
                 "sums are of whole traces"
             };
-            show(&format!("{first} before, {second} after; {what}\n\n{}", lines(&rows)))?;
+            let lines = lines(&rows, page.width());
+            page.show(&format!("{first} before, {second} after; {what}\n\n{lines}"))?;
         }
     }
     let mut told = HashSet::new();
@@ -132,7 +135,7 @@ fn answer_of_any(path: &Path, subject: Subject, arguments: &Diff) -> Result<Answ
         names: vec![name],
         duration_ns: end_ns - begin_ns,
         is_partial: kernel.is_empty() || Ground::new(kernel, Span::ALL)?.is_partial(),
-        notes: report.notes.clone(),
+        notes: report.all_notes().cloned().collect(),
         reports: vec![report],
     })
 }
@@ -173,7 +176,8 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
     drop(progress);
     tell_findings(&findings);
     let (begin_ns, end_ns) = system.told();
-    notes.extend(ground.notes(Some(&system)));
+    let needs: Vec<Need> = possible.iter().flat_map(|analysis| analysis.needs).copied().collect();
+    notes.extend(ground.notes(Some(&system), &needs));
     Ok(Answered {
         names: possible.iter().map(|analysis| analysis.name).collect(),
         reports: analyses.reports(&system),
@@ -231,7 +235,7 @@ fn rows(before: &Answered, after: &Answered, is_per_second: bool, arguments: &Di
     rows
 }
 
-fn lines(rows: &[Row]) -> String {
+fn lines(rows: &[Row], width: Width) -> String {
     if rows.is_empty() {
         return "no differences\n".to_owned();
     }
@@ -243,7 +247,8 @@ fn lines(rows: &[Row]) -> String {
         ("WHAT", Align::Left),
         ("OF", Align::Left),
         ("IN", Align::Left),
-    ]);
+    ])
+    .with_minor(&["IN", "%"]);
     for row in rows {
         let amount = |value: f64| {
             let text = match row.unit {
@@ -271,7 +276,7 @@ fn lines(rows: &[Row]) -> String {
             Cell::from(format!("{} {}", row.analysis, row.table)),
         ]);
     }
-    columns.lines(0)
+    columns.lines(0, width)
 }
 
 /// As CSV has it.

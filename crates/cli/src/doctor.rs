@@ -6,17 +6,18 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use crate::failure::{FAILED, Failure};
+use crate::page::Page;
 use crate::quantity::counted;
-use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, show, show_json, styled};
+use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, styled};
 use crate::session::connect;
 
 /// `piste doctor`; the status says whether something is missing.
-pub(crate) fn doctor(json: bool) -> Result<u8, Failure> {
+pub(crate) fn doctor(page: &Page, json: bool) -> Result<u8, Failure> {
     let checks = connect()?.calls().doctor().call()?.checks;
     if json {
-        show_json(&json!({ "checks": checks }))?;
+        page.show_json(&json!({ "checks": checks }))?;
     } else {
-        show(&text(&checks))?;
+        page.show(&text(&checks))?;
     }
     Ok(if lacks(&checks) == 0 { 0 } else { FAILED })
 }

@@ -17,8 +17,9 @@ use serde_json::{Map, Value};
 use crate::arguments::Info;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, size};
-use crate::screen::{FAINT, STRONG, printable, show, show_json, styled, tell_sentence};
+use crate::screen::{FAINT, STRONG, printable, styled, tell_sentence};
 use crate::traces::{open, tell_findings};
 
 /// How far the clock of a trace of Piste was from the wall clock, at most.
@@ -101,17 +102,18 @@ pub(crate) fn info(arguments: &Info, json: bool) -> Result<(), Failure> {
     let is_wanted =
         |name: &str| arguments.events.is_empty() || arguments.events.iter().any(|pattern| matches(pattern, name));
     let infos: Vec<TraceInfo<'_>> = traces.iter().map(|trace| TraceInfo::new(trace, is_wanted)).collect();
+    let page = Page::new(&arguments.page);
     if json {
-        return show_json(&Infos {
+        return page.show_json(&Infos {
             traces: infos,
             findings: findings.iter().collect(),
         });
     }
     let texts: Vec<String> = infos
         .iter()
-        .map(|info| info.text(!arguments.events.is_empty()))
+        .map(|info| info.text(!arguments.events.is_empty(), page.width()))
         .collect();
-    show(&texts.join("\n"))?;
+    page.show(&texts.join("\n"))?;
     if !arguments.events.is_empty() && infos.iter().all(|info| info.events.is_empty()) {
         tell_sentence(&no_event(&traces, &arguments.events));
     }
@@ -180,7 +182,7 @@ impl<'t> TraceInfo<'t> {
         }
     }
 
-    fn text(&self, with_fields: bool) -> String {
+    fn text(&self, with_fields: bool, width: Width) -> String {
         let mut text = format!("{}\n", styled(STRONG, printable(&self.folder.to_string_lossy())));
         let mut line = |label: &str, what: String| {
             text += &format!("  {}  {}\n", styled(FAINT, format!("{label:<8}")), printable(&what));
@@ -229,15 +231,15 @@ impl<'t> TraceInfo<'t> {
         match with_fields {
             true => self.events.iter().for_each(|event| text += &event.text()),
             false => {
-                text += &self.stream_lines();
+                text += &self.stream_lines(width);
                 text += "\n";
-                text += &self.event_lines();
+                text += &self.event_lines(width);
             }
         }
         text
     }
 
-    fn stream_lines(&self) -> String {
+    fn stream_lines(&self, width: Width) -> String {
         let mut columns = Columns::new(&[
             ("PACKETS", Align::Right),
             ("SIZE", Align::Right),
@@ -255,10 +257,10 @@ impl<'t> TraceInfo<'t> {
                 Cell::from(name.to_string_lossy()),
             ]);
         }
-        columns.lines(2)
+        columns.lines(2, width)
     }
 
-    fn event_lines(&self) -> String {
+    fn event_lines(&self, width: Width) -> String {
         let mut columns = Columns::new(&[
             ("CLASS", Align::Right),
             ("ID", Align::Right),
@@ -273,7 +275,7 @@ impl<'t> TraceInfo<'t> {
                 Cell::from(event.name),
             ]);
         }
-        columns.lines(2)
+        columns.lines(2, width)
     }
 }
 

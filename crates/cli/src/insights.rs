@@ -21,8 +21,9 @@ use crate::analyze::tables::{moment, value};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
 use crate::moment::around;
+use crate::page::Page;
 use crate::quantity::{counted, duration};
-use crate::screen::{BAD, STRONG, printable, show, show_json, styled, tell, tell_sentence};
+use crate::screen::{BAD, STRONG, printable, styled, tell, tell_sentence};
 use crate::summary::{labelled, quoted};
 use crate::traces::{open, tell_findings};
 
@@ -72,17 +73,18 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         command: command(&insight, &arguments.paths, Span::of(&traces)),
         insight,
     };
-    notes.extend(ground.notes(Some(&system)));
+    notes.extend(ground.notes(Some(&system), RECORDED_FOR_INSIGHTS));
     let answer = Answer {
         begin_ns,
         end_ns,
         insights: detectors.insights(&system).into_iter().map(tell).collect(),
         notes,
     };
+    let page = Page::new(&arguments.page);
     if json {
-        return show_json(&answer);
+        return page.show_json(&answer);
     }
-    show(&answer.text(&zone))?;
+    page.show(&answer.text(&zone))?;
     for note in &answer.notes {
         tell_sentence(&printable(note));
     }

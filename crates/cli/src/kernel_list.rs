@@ -7,25 +7,32 @@ use serde_json::json;
 use crate::columns::{Align, Cell, Columns};
 use crate::dynamic;
 use crate::failure::Failure;
-use crate::screen::{FAINT, STRONG, printable, show, show_json, styled};
+use crate::page::{Page, Width};
+use crate::screen::{FAINT, STRONG, printable, styled};
 use crate::session::connect;
 
 /// The kernel's events: names; with `fields`, or when there is one alone, in full.
-pub(crate) fn events(pattern: Option<String>, fields: bool, json: bool) -> Result<(), Failure> {
+pub(crate) fn events(pattern: Option<String>, fields: bool, page: &Page, json: bool) -> Result<(), Failure> {
     let mut events = vec![];
     for part in connect()?.calls().list_kernel_events(pattern.clone()).more()? {
         events.extend(part?.events);
     }
     if json {
-        return show_json(&json!({ "events": events }));
+        return page.show_json(&json!({ "events": events }));
     }
     if events.is_empty() {
-        return show(&none("kernel event", pattern.as_deref()));
+        return page.show(&none("kernel event", pattern.as_deref()));
     }
     if fields || events.len() == 1 {
-        return show(&events.iter().map(event_text).collect::<Vec<_>>().join("\n"));
+        return page.show(
+            &events
+                .iter()
+                .map(|event| event_text(event, page.width()))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        );
     }
-    show(&events.iter().map(event_line).collect::<String>())
+    page.show(&events.iter().map(event_line).collect::<String>())
 }
 
 /// `sched:sched_switch`, and what the trace calls it where that differs.
@@ -41,7 +48,7 @@ fn event_line(event: &KernelEvent) -> String {
     line + "\n"
 }
 
-fn event_text(event: &KernelEvent) -> String {
+fn event_text(event: &KernelEvent, width: Width) -> String {
     let mut text = styled(STRONG, printable(&event.name));
     if event.is_enabled_possible {
         text += &format!(", in the trace {}\n", printable(&event.trace_name));
@@ -53,7 +60,7 @@ fn event_text(event: &KernelEvent) -> String {
         for field in &event.fields {
             columns.row([Cell::from(&field.name), Cell::from(&field.r#type)]);
         }
-        text += &columns.lines(2);
+        text += &columns.lines(2, width);
     }
     for line in event.help.lines() {
         text += &format!("  {}\n", printable(line));
@@ -62,21 +69,21 @@ fn event_text(event: &KernelEvent) -> String {
 }
 
 /// The system calls with their numbers and arguments.
-pub(crate) fn syscalls(pattern: Option<String>, json: bool) -> Result<(), Failure> {
+pub(crate) fn syscalls(pattern: Option<String>, page: &Page, json: bool) -> Result<(), Failure> {
     let mut syscalls = vec![];
     for part in connect()?.calls().list_syscalls(pattern.clone()).more()? {
         syscalls.extend(part?.syscalls);
     }
     if json {
-        return show_json(&json!({ "syscalls": syscalls }));
+        return page.show_json(&json!({ "syscalls": syscalls }));
     }
     if syscalls.is_empty() {
-        return show(&none("system call", pattern.as_deref()));
+        return page.show(&none("system call", pattern.as_deref()));
     }
-    show(&syscalls_text(&syscalls))
+    page.show(&syscalls_text(&syscalls, page.width()))
 }
 
-fn syscalls_text(syscalls: &[Syscall]) -> String {
+fn syscalls_text(syscalls: &[Syscall], width: Width) -> String {
     let mut columns = Columns::new(&[
         ("SYSCALL", Align::Left),
         ("NUMBER", Align::Right),
@@ -92,7 +99,7 @@ fn syscalls_text(syscalls: &[Syscall]) -> String {
             Cell::from(fields_text(&syscall.arguments)),
         ]);
     }
-    columns.lines(0)
+    columns.lines(0, width)
 }
 
 /// `dfd: int32, filename: string`
@@ -105,7 +112,13 @@ fn fields_text(fields: &[EventField]) -> String {
 }
 
 /// The functions, or the probes, of a binary.
-pub(crate) fn places(binary: &str, kind: ProbePlaceKind, pattern: Option<String>, json: bool) -> Result<(), Failure> {
+pub(crate) fn places(
+    binary: &str,
+    kind: ProbePlaceKind,
+    pattern: Option<String>,
+    page: &Page,
+    json: bool,
+) -> Result<(), Failure> {
     let path = dynamic::find(binary)?;
     let mut places = vec![];
     for part in connect()?
@@ -116,19 +129,19 @@ pub(crate) fn places(binary: &str, kind: ProbePlaceKind, pattern: Option<String>
         places.extend(part?.places);
     }
     if json {
-        return show_json(&json!({ "binary": path, "places": places }));
+        return page.show_json(&json!({ "binary": path, "places": places }));
     }
     let what = match kind {
         ProbePlaceKind::symbol => "function",
         ProbePlaceKind::usdt => "probe",
     };
     if places.is_empty() {
-        return show(&format!("{}: {}", printable(&path), none(what, pattern.as_deref())));
+        return page.show(&format!("{}: {}", printable(&path), none(what, pattern.as_deref())));
     }
-    show(&places_text(&places, &kind))
+    page.show(&places_text(&places, &kind, page.width()))
 }
 
-fn places_text(places: &[ProbePlace], kind: &ProbePlaceKind) -> String {
+fn places_text(places: &[ProbePlace], kind: &ProbePlaceKind, width: Width) -> String {
     let last = match kind {
         ProbePlaceKind::symbol => "DEMANGLED",
         ProbePlaceKind::usdt => "ARGUMENTS",
@@ -146,7 +159,7 @@ fn places_text(places: &[ProbePlace], kind: &ProbePlaceKind) -> String {
             Cell::from(more.trim()),
         ]);
     }
-    columns.lines(0)
+    columns.lines(0, width)
 }
 
 fn none(what: &str, pattern: Option<&str>) -> String {
@@ -182,7 +195,7 @@ mod tests {
         };
         assert_eq!(seen(&event_line(&event)), "irq:softirq_raise  as irq_softirq_raise\n");
         assert_eq!(
-            seen(&event_text(&event)),
+            seen(&event_text(&event, Width::ANY)),
             "irq:softirq_raise, in the trace irq_softirq_raise\n  FIELD  TYPE\n  vec    uint32\n  vec: 0=HI 1=TIMER\n"
         );
     }
@@ -196,7 +209,7 @@ mod tests {
             arguments: vec![field("fd", "uint32")],
         };
         assert_eq!(
-            seen(&syscalls_text(&[syscall])),
+            seen(&syscalls_text(&[syscall], Width::ANY)),
             "SYSCALL  NUMBER  32-BIT  ARGUMENTS\nclose         3       -  fd: uint32\n"
         );
         let place = ProbePlace {
@@ -207,7 +220,7 @@ mod tests {
             semaphore: true,
         };
         assert_eq!(
-            seen(&places_text(&[place], &ProbePlaceKind::usdt)),
+            seen(&places_text(&[place], &ProbePlaceKind::usdt, Width::ANY)),
             "NAME         OFFSET  ARGUMENTS\nlibc:setjmp   0x100  8@%rdi (semaphore)\n"
         );
     }

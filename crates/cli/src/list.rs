@@ -12,8 +12,9 @@ use crate::arguments::List;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::kernel_list;
+use crate::page::{Page, Width};
 use crate::quantity::{count, size};
-use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
+use crate::screen::{BAD, FAINT, STRONG, printable, styled};
 use crate::session::connect;
 use crate::status;
 use crate::summary::{Total, finding_text};
@@ -25,21 +26,22 @@ const REGISTRATION_TIME: Duration = Duration::from_millis(300);
 /// `piste list`
 pub(crate) fn list(arguments: List, json: bool) -> Result<(), Failure> {
     let pattern = arguments.pattern.clone();
+    let page = Page::new(&arguments.page);
     if arguments.kernel {
-        return kernel_list::events(pattern, arguments.fields, json);
+        return kernel_list::events(pattern, arguments.fields, &page, json);
     }
     if arguments.syscalls {
-        return kernel_list::syscalls(pattern, json);
+        return kernel_list::syscalls(pattern, &page, json);
     }
     if let Some(binary) = &arguments.symbols {
-        return kernel_list::places(binary, ProbePlaceKind::symbol, pattern, json);
+        return kernel_list::places(binary, ProbePlaceKind::symbol, pattern, &page, json);
     }
     if let Some(binary) = &arguments.usdt {
-        return kernel_list::places(binary, ProbePlaceKind::usdt, pattern, json);
+        return kernel_list::places(binary, ProbePlaceKind::usdt, pattern, &page, json);
     }
     let mut client = connect()?;
     if let Some(session) = arguments.session {
-        return status::show_one(&client.calls().status(Some(session)).call()?.session, json);
+        return status::show_one(&client.calls().status(Some(session)).call()?.session, &page, json);
     }
     if client.started_pisted() && !arguments.sessions {
         thread::sleep(REGISTRATION_TIME);
@@ -62,17 +64,17 @@ pub(crate) fn list(arguments: List, json: bool) -> Result<(), Failure> {
         let mut lists = serde_json::Map::new();
         lists.extend(programs.map(|programs| ("programs".to_owned(), json!(programs))));
         lists.extend(sessions.map(|sessions| ("sessions".to_owned(), json!(sessions))));
-        return show_json(&lists);
+        return page.show_json(&lists);
     }
     let mut text = String::new();
     if let Some(programs) = programs {
-        text += &programs_text(&programs, arguments.pattern.as_deref());
+        text += &programs_text(&programs, arguments.pattern.as_deref(), page.width());
     }
     if let Some(sessions) = sessions {
         text += if text.is_empty() { "" } else { "\n" };
-        text += &sessions_text(&sessions);
+        text += &sessions_text(&sessions, page.width());
     }
-    show(&text)
+    page.show(&text)
 }
 
 /// With a pattern: the programs that have matching events, with these alone.
@@ -86,7 +88,7 @@ fn select(mut programs: Vec<Program>, pattern: Option<&str>) -> Vec<Program> {
     programs
 }
 
-fn programs_text(programs: &[Program], pattern: Option<&str>) -> String {
+fn programs_text(programs: &[Program], pattern: Option<&str>, width: Width) -> String {
     if programs.is_empty() {
         return match pattern {
             Some(pattern) => format!("no running program has an event that matches {}\n", printable(pattern)),
@@ -98,7 +100,7 @@ fn programs_text(programs: &[Program], pattern: Option<&str>) -> String {
         let first = group[0];
         text += if index > 0 { "\n" } else { "" };
         text += &group_line(group);
-        text += &events_text(&first.events);
+        text += &events_text(&first.events, width);
         for finding in &first.findings {
             text += &format!("  {}\n", styled(BAD, finding_text(finding)));
         }
@@ -144,7 +146,7 @@ fn group_line(group: &[&Program]) -> String {
     line + "\n"
 }
 
-fn events_text(events: &[Event]) -> String {
+fn events_text(events: &[Event], width: Width) -> String {
     if events.is_empty() {
         return format!("  {}\n", styled(FAINT, "no events"));
     }
@@ -161,10 +163,10 @@ fn events_text(events: &[Event]) -> String {
             Cell::styled(Style::new(), fields.join(", ")),
         ]);
     }
-    columns.lines(2)
+    columns.lines(2, width)
 }
 
-fn sessions_text(sessions: &[SessionStatus]) -> String {
+fn sessions_text(sessions: &[SessionStatus], width: Width) -> String {
     if sessions.is_empty() {
         return "there are no sessions\n".into();
     }
@@ -197,7 +199,7 @@ fn sessions_text(sessions: &[SessionStatus]) -> String {
         ]);
     }
     let current = sessions.iter().any(|session| session.current);
-    columns.lines(0)
+    columns.lines(0, width)
         + if current {
             "* the current session, the default for -s\n"
         } else {
@@ -254,7 +256,7 @@ mod tests {
     }
 
     fn seen(programs: &[Program]) -> String {
-        anstream::adapter::strip_str(&programs_text(programs, None)).to_string()
+        anstream::adapter::strip_str(&programs_text(programs, None, Width::ANY)).to_string()
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod loss;
 mod manual;
 mod moment;
 mod nothing;
+mod page;
 mod patience;
 mod preload;
 mod preset;
@@ -53,8 +54,9 @@ mod view;
 
 use std::process::ExitCode;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, PagerOption};
 use crate::failure::{Failure, USAGE};
+use crate::page::Page;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::of_process() {
@@ -88,7 +90,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Regenerate(regenerate) => session::regenerate(regenerate, json),
         Command::Destroy(destroy) => session::destroy(destroy, json),
         Command::List(list) => list::list(list, json),
-        Command::Status(session) => status::status(session, json),
+        Command::Status { session, page } => status::status(session, &Page::new(&page), json),
         Command::View(view) => view::view(&view, json),
         Command::Info(info) => info::info(&info, json),
         Command::Stats(stats) => stats::stats(&stats, json),
@@ -98,7 +100,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Insights(arguments) => insights::insights(&arguments, json),
         Command::Diff(arguments) => diff::diff(&arguments, json),
         Command::Query(query) => query::query(&query, json),
-        Command::Doctor => return doctor::doctor(json),
+        Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),
         Command::Completions { shell } => manual::completions(shell),
         Command::Gate(gate) => return Ok(gate::become_command(&gate)),
@@ -118,7 +120,7 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
         }
         return USAGE.into();
     }
-    // Nobody who reads help any more needs no help.
-    let _ = screen::show(&text);
+    // Whoever stops reading help needs no more of it.
+    let _ = Page::of_text(&PagerOption::default()).show(&text);
     ExitCode::SUCCESS
 }

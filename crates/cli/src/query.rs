@@ -35,6 +35,8 @@ enum Task {
         memory_bytes: u64,
         threads: usize,
         progress: bool,
+        wide: bool,
+        pager: bool,
     },
     Parquet {
         begin_ns: i64,
@@ -64,6 +66,8 @@ pub(crate) fn query(arguments: &Query, json: bool) -> Result<(), Failure> {
         memory_bytes: arguments.memory_bytes,
         threads: available_parallelism().map_or(1, usize::from),
         progress: arguments.progress.wanted,
+        wide: arguments.page.wide,
+        pager: !arguments.page.pager.no_pager,
     };
     become_program(task, arguments.output.as_deref(), &paths)
 }

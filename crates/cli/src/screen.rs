@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shown to a person: colours, where somebody can see them (a terminal, not NO_COLOR), and texts that came from traced
-//! programs.
+//! What is shown to a person: colours, where somebody can see them (a terminal, not NO_COLOR). page.rs has long results.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,6 +9,7 @@ use anstream::adapter::strip_str;
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+pub(crate) use piste_terminal::printable;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -28,22 +28,6 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// `text` with control characters made visible: a program must not move the cursor of who looks at its name.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        let escape = |c: char| {
-            if c.is_control() {
-                c.escape_default().to_string()
-            } else {
-                c.into()
-            }
-        };
-        text.chars().map(escape).collect::<String>().into()
-    } else {
-        text.into()
-    }
-}
-
 /// Writes `text` to stdout.
 pub(crate) fn show(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
@@ -53,10 +37,12 @@ pub(crate) fn show(text: &str) -> Result<(), Failure> {
 
 /// Writes `value` to stdout as JSON.
 pub(crate) fn show_json(value: &impl Serialize) -> Result<(), Failure> {
-    show(&format!(
-        "{}\n",
-        serde_json::to_string_pretty(value).map_err(io::Error::from)?
-    ))
+    show(&json_text(value)?)
+}
+
+/// `value` as JSON, in lines.
+pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(value).map_err(io::Error::from)? + "\n")
 }
 
 /// Writes `text` to stderr. Whether anybody can read it there (a terminal may be gone) does not change what piste does.
@@ -66,7 +52,7 @@ pub(crate) fn tell(text: &str) {
 }
 
 /// `text` as the stream shows it, in one piece: what others write at the same time does not get between.
-fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
+pub(crate) fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
     match AutoStream::choice(stream) {
         ColorChoice::Never => strip_str(text).to_string().into(),
         _ => text.into(),
@@ -76,15 +62,4 @@ fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
 /// Tells a sentence as this command's own: `piste: ...`.
 pub(crate) fn tell_sentence(sentence: &str) {
     tell(&format!("{} {sentence}\n", styled(STRONG, "piste:")));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_shown_not_sent() {
-        assert_eq!(printable("shop \u{e9}"), "shop \u{e9}");
-        assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-    }
 }

@@ -21,8 +21,9 @@ use serde::Serialize;
 use crate::arguments::{Stats, tell_absent};
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, rate, size};
-use crate::screen::{BAD, GOOD, STRONG, show, show_json, styled};
+use crate::screen::{BAD, GOOD, STRONG, styled};
 use crate::traces::{open, tell_findings};
 
 /// As `--json` prints it.
@@ -96,10 +97,11 @@ pub(crate) fn stats(arguments: &Stats, json: bool) -> Result<(), Failure> {
     if arguments.processes {
         summary.by_process = Some(counts.processes.iter().map(ProcessSummary::new).collect());
     }
+    let page = Page::new(&arguments.page);
     if json {
-        return show_json(&summary);
+        return page.show_json(&summary);
     }
-    show(&summary.text())?;
+    page.show(&summary.text(page.width()))?;
     tell_findings(&findings);
     Ok(())
 }
@@ -133,7 +135,7 @@ impl<'t> Summary<'t> {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, width: Width) -> String {
         let number = |value: u64| count(value.cast_signed());
         let events = self.events.cast_signed();
         let per_second = rate(events, self.duration_ns).map_or(String::new(), |rate| format!(" ({rate} events/s)"));
@@ -162,7 +164,7 @@ impl<'t> Summary<'t> {
                 Cell::from(&event.name),
             ]);
         }
-        text += &columns.lines(0);
+        text += &columns.lines(0, width);
         if let Some(processes) = &self.by_process {
             let mut columns = Columns::new(&[
                 ("EVENTS", Align::Right),
@@ -178,7 +180,7 @@ impl<'t> Summary<'t> {
                 ]);
             }
             text += "\n";
-            text += &columns.lines(0);
+            text += &columns.lines(0, width);
         }
         let mut columns = Columns::new(&[
             ("EVENTS", Align::Right),
@@ -198,7 +200,7 @@ impl<'t> Summary<'t> {
                 stream.file.to_string_lossy().into(),
             ]);
         }
-        text + "\n" + &columns.lines(0)
+        text + "\n" + &columns.lines(0, width)
     }
 }
 

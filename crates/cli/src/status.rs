@@ -11,9 +11,10 @@ use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::kernel_rules;
 use crate::list;
+use crate::page::{Page, Width};
 use crate::quantity::{count, counted, rate, size};
 use crate::rules::rule_text;
-use crate::screen::{BAD, FAINT, STRONG, printable, show, show_json, styled};
+use crate::screen::{BAD, FAINT, STRONG, printable, styled};
 use crate::session::{connect, contexts, loss_mode, rings};
 use crate::summary::{finding_text, findings, headline};
 use crate::tracked;
@@ -22,22 +23,25 @@ use crate::tracked;
 const FLUSH_TIME: Duration = Duration::from_millis(100);
 
 /// `piste status`
-pub(crate) fn status(arguments: OneSession, json: bool) -> Result<(), Failure> {
+pub(crate) fn status(arguments: OneSession, page: &Page, json: bool) -> Result<(), Failure> {
     let mut client = connect()?;
     let session = arguments.chosen();
     // Where nothing is recorded, nothing waits.
     if client.calls().flush(session.clone()).call().is_ok() {
         thread::sleep(FLUSH_TIME);
     }
-    show_one(&client.calls().status(session).call()?.session, json)
+    show_one(&client.calls().status(session).call()?.session, page, json)
 }
 
 /// Shows a session.
-pub(crate) fn show_one(session: &SessionStatus, json: bool) -> Result<(), Failure> {
-    if json { show_json(session) } else { show(&text(session)) }
+pub(crate) fn show_one(session: &SessionStatus, page: &Page, json: bool) -> Result<(), Failure> {
+    match json {
+        true => page.show_json(session),
+        false => page.show(&text(session, page.width())),
+    }
 }
 
-fn text(session: &SessionStatus) -> String {
+fn text(session: &SessionStatus, width: Width) -> String {
     let mut text = format!(
         "session {}: {}",
         styled(STRONG, printable(&session.name)),
@@ -58,7 +62,7 @@ fn text(session: &SessionStatus) -> String {
     }
     if !session.channels.is_empty() {
         text += "\n";
-        text += &channels(session);
+        text += &channels(session, width);
         text += "\n";
         text += &rules(session);
     }
@@ -102,7 +106,7 @@ fn programs(session: &SessionStatus) -> String {
     }
 }
 
-fn channels(session: &SessionStatus) -> String {
+fn channels(session: &SessionStatus, width: Width) -> String {
     let mut columns = Columns::new(&[
         ("CHANNEL", Align::Left),
         ("DOMAIN", Align::Left),
@@ -114,7 +118,8 @@ fn channels(session: &SessionStatus) -> String {
         ("SIZE", Align::Right),
         ("DISCARDED", Align::Right),
         ("LOST PACKETS", Align::Right),
-    ]);
+    ])
+    .with_minor(&["WHEN FULL", "RING", "CONTEXTS", "EVENTS/S"]);
     let loss = |lost: i64| {
         if lost > 0 {
             Cell::styled(BAD, count(lost))
@@ -137,7 +142,7 @@ fn channels(session: &SessionStatus) -> String {
             loss(channel.lost_packets),
         ]);
     }
-    columns.lines(2)
+    columns.lines(2, width)
 }
 
 fn rules(session: &SessionStatus) -> String {
@@ -195,7 +200,7 @@ mod tests {
         let mut session = with_kernel();
         session.tracked.pids = vec![7];
         session.channels[1].kernel_rules = vec![kernel_rules::rule(KernelEventKind::syscall, "open*")];
-        let seen = anstream::adapter::strip_str(&text(&session)).to_string();
+        let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
         assert!(seen.contains("\n  kernel    pid 7\n"), "{seen}");
         assert!(
             seen.contains("\n  kernel   kernel  discard    64 x 64 KiB  tid  "),
@@ -211,13 +216,13 @@ mod tests {
     fn a_session_that_was_rotated_says_in_which_chunk_it_is() {
         let mut session = session();
         session.chunks = 2;
-        let seen = anstream::adapter::strip_str(&text(&session)).to_string();
+        let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
         assert!(seen.contains("  trace     /traces/web (current chunk: 3)\n"), "{seen}");
     }
 
     #[test]
     fn a_session_is_shown_with_channels_rules_and_losses() {
-        let seen = anstream::adapter::strip_str(&text(&session())).to_string();
+        let seen = anstream::adapter::strip_str(&text(&session(), Width::ANY)).to_string();
         assert_eq!(
             seen,
             "\

@@ -7,6 +7,7 @@ mod needs;
 use std::collections::BTreeMap;
 use std::io;
 
+use piste_analysis::analysis::Need;
 use piste_analysis::facts::Incoming;
 use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
 use piste_analysis::pass::{Looker, Pass};
@@ -186,8 +187,8 @@ impl<'t> Ground<'t> {
         self.circumstances.is_partial
     }
 
-    /// Sentences about what cannot be known; of more, once the system is what it is at the end.
-    pub fn notes(&self, system: Option<&System>) -> Vec<String> {
+    /// Sentences about what cannot be known, for an answer that needs these events; of more, once the system is what it is at the end.
+    pub fn notes(&self, system: Option<&System>, needs: &[Need]) -> Vec<String> {
         let mut notes = Vec::from_iter(self.told_again.clone());
         let part = [
             (
@@ -216,7 +217,10 @@ impl<'t> Ground<'t> {
             );
         }
         notes.extend(self.cut.iter().cloned());
-        let untold: Vec<String> = circumstances.idle_ends_untold.iter().map(u32::to_string).collect();
+        let untold: Vec<String> = system
+            .filter(|_| needs::have_switches(needs))
+            .map(|system| system.idle_ends_missed().iter().map(u32::to_string).collect())
+            .unwrap_or_default();
         if !untold.is_empty() {
             notes.push(format!(
                 "the kernel did not record when CPU {} switched from idle to a thread, as Linux 6.18 does not after a CPU was offline: \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which traces tell of the kernel, and whether they have what is needed for an answer.
 
+use piste_analysis::analyses::SWITCHES;
 use piste_analysis::analysis::Need;
 use piste_trace::Trace;
 
@@ -49,6 +50,11 @@ pub fn expect_one_kernel(kernel: &[Trace]) -> Result<(), GroundError> {
 fn classes(traces: &[Trace]) -> impl Iterator<Item = &str> {
     let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
     streams.flat_map(|stream| stream.events.values().map(|class| class.name.as_str()))
+}
+
+/// An answer depends on which threads have the CPUs.
+pub(crate) fn have_switches(needs: &[Need]) -> bool {
+    needs.iter().any(|need| need.any_of == SWITCHES.any_of)
 }
 
 /// What interrupts threads is in the traces. Some have only the classes of events that happened.

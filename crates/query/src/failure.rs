@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use piste_reason::reason;
+use piste_terminal::printable;
 use piste_trace::Findings;
 use piste_trace::Kind;
 
@@ -99,18 +100,6 @@ fn of_schema(error: &SchemaError) -> String {
             format!("the SQL is invalid: there is no column {:?}{hint}", field.name)
         }
         other => format!("the SQL is invalid: {other}"),
-    }
-}
-
-/// `text` with control characters made visible: a traced program must not move the cursor of who looks at its texts.
-pub(crate) fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let escape = |c: char| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    match text.contains(char::is_control) {
-        true => text.chars().map(escape).collect::<String>().into(),
-        false => text.into(),
     }
 }
 

@@ -45,7 +45,8 @@ impl Source for Model {
         let rows: Box<dyn Rows> = self.table.begin(headings, Box::new(batches.clone()));
         let ran = ground.run_while(Listeners(vec![rows]), &mut findings, || batches.are_wanted());
         let ran = ran.map_err(failed)?;
-        self.found.note(ground.notes(ran.as_ref().map(|(system, _)| system)));
+        let system = ran.as_ref().map(|(system, _)| system);
+        self.found.note(ground.notes(system, self.table.needs));
         if let Some((system, mut rows)) = ran {
             rows.0.iter_mut().for_each(|rows| rows.finish(&system));
         }

@@ -17,6 +17,7 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use parquet::arrow::ArrowWriter;
 use piste_reason::reason;
+use piste_terminal::{LongLines, Size};
 use piste_trace::durable::{self, Target};
 use tempfile::NamedTempFile;
 
@@ -33,6 +34,16 @@ pub(crate) struct Output {
     writer: Option<Writer>,
     /// Nobody reads any more. Not every writer's errors say so.
     is_reader_gone: Arc<AtomicBool>,
+    look: Look,
+}
+
+/// How rows are shown on a terminal.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    /// As long as they are.
+    pub(crate) is_wide: bool,
+    /// In a pager, if they are more than a screen.
+    pub(crate) is_paged: bool,
 }
 
 type Destination = Box<dyn Write + Send>;
@@ -58,7 +69,7 @@ enum Writer {
 
 impl Output {
     /// To a file, or to stdout.
-    pub(crate) fn new(format: Format, path: Option<&Path>) -> Result<Output, Failure> {
+    pub(crate) fn new(format: Format, path: Option<&Path>, look: Look) -> Result<Output, Failure> {
         let is_binary = matches!(format, Format::Arrow | Format::Parquet);
         if path.is_none() && is_binary && io::stdout().is_terminal() {
             return Err(Failure::Usage(
@@ -80,6 +91,7 @@ impl Output {
             file,
             writer: None,
             is_reader_gone: Arc::default(),
+            look,
         })
     }
 
@@ -96,10 +108,14 @@ impl Output {
         let destination: Destination = match &self.file {
             Some(Named::File(file, _)) => Box::new(BufWriter::new(file.reopen()?)),
             Some(Named::Special(file)) => Box::new(BufWriter::new(file.try_clone()?)),
-            None => Box::new(BufWriter::with_capacity(64 << 10, Stdout(self.is_reader_gone.clone()))),
+            None => Box::new(BufWriter::with_capacity(64 << 10, self.stdout())),
         };
         self.writer = Some(match self.format {
-            Format::Table => Writer::Table(Box::new(TableWriter::new(destination, schema, self.file.is_none()))),
+            Format::Table => {
+                let is_cut = self.file.is_none() && !self.look.is_wide;
+                let room = Size::of_stdout().filter(|_| is_cut).map(|size| size.columns);
+                Writer::Table(Box::new(TableWriter::new(destination, schema, room)))
+            }
             Format::Json => Writer::Json(ArrayWriter::new(destination)),
             Format::Ndjson => Writer::Ndjson(LineDelimitedWriter::new(destination)),
             Format::Csv => {
@@ -118,6 +134,20 @@ impl Output {
             }
         });
         Ok(())
+    }
+
+    fn stdout(&self) -> Stdout {
+        let long_lines = match self.look.is_wide {
+            true => LongLines::Chop,
+            false => LongLines::Wrap,
+        };
+        Stdout {
+            to: match self.look.is_paged {
+                true => piste_terminal::Output::paged(long_lines),
+                false => piste_terminal::Output::direct(),
+            },
+            is_reader_gone: self.is_reader_gone.clone(),
+        }
     }
 
     /// Some of the rows.
@@ -207,17 +237,20 @@ impl Named {
     }
 }
 
-/// Stdout, which remembers when its reader has gone.
-struct Stdout(Arc<AtomicBool>);
+/// Stdout, or a pager before it, which remembers when its reader has gone.
+struct Stdout {
+    to: piste_terminal::Output,
+    is_reader_gone: Arc<AtomicBool>,
+}
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = io::stdout().write(bytes);
+        let written = self.to.write(bytes);
         self.note(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = io::stdout().flush();
+        let flushed = self.to.flush();
         self.note(flushed)
     }
 }
@@ -227,7 +260,7 @@ impl Stdout {
         done.inspect_err(|error| {
             if error.kind() == io::ErrorKind::BrokenPipe {
                 // Relaxed: whoever looks is the same thread.
-                self.0.store(true, Ordering::Relaxed);
+                self.is_reader_gone.store(true, Ordering::Relaxed);
             }
         })
     }

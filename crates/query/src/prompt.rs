@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use datafusion::catalog::CatalogProvider;
@@ -67,6 +68,8 @@ pub(crate) fn prompt(session: &Session, format: Format) -> Result<(), Failure> {
         session.interrupt().forget();
         match session.run_all(&text, format, None) {
             Ok(()) => {}
+            // Whoever leaves a pager goes on with the next statement.
+            Err(Failure::ReaderGone) if io::stdout().is_terminal() => {}
             Err(Failure::ReaderGone) => return Err(Failure::ReaderGone),
             Err(Failure::Interrupted) => tell("the statement was interrupted"),
             Err(failure) => tell(failure.sentence().unwrap_or_default()),

@@ -44,6 +44,10 @@ pub(crate) struct Query {
     pub(crate) threads: usize,
     /// A terminal shows how far it is.
     pub(crate) progress: bool,
+    /// Rows are as long as they are, also on a terminal.
+    pub(crate) wide: bool,
+    /// A pager shows what is longer than the screen.
+    pub(crate) pager: bool,
 }
 
 /// How rows are written.

@@ -25,7 +25,7 @@ use crate::catalog::{CATALOG, Catalog, SCHEMA};
 use crate::failure::{Failure, tell, tell_findings};
 use crate::interrupt::Interrupt;
 use crate::layout::Layout;
-use crate::output::Output;
+use crate::output::{Look, Output};
 use crate::prompt;
 use crate::request::{Format, Query};
 use crate::scan::{Found, way};
@@ -41,6 +41,7 @@ pub(crate) struct Session {
     interrupt: Interrupt,
     /// Is wanted.
     progress: bool,
+    look: Look,
     pub(crate) layout: Arc<Layout>,
     pub(crate) catalog: Arc<Catalog>,
 }
@@ -107,6 +108,10 @@ impl Session {
             runtime,
             interrupt: interrupt.clone(),
             progress: query.progress,
+            look: Look {
+                is_wide: query.wide,
+                is_paged: query.pager,
+            },
             layout: layout.clone(),
             catalog,
         })
@@ -132,7 +137,7 @@ impl Session {
             )));
         }
         for statement in statements {
-            let mut to = Output::new(format, output)?;
+            let mut to = Output::new(format, output, self.look)?;
             self.run(statement, &mut to)?;
             to.finish()?;
         }

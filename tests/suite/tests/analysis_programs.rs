@@ -242,7 +242,7 @@ fn functions_are_counted_where_they_were_called() {
         ];
         expected.sort_unstable();
         assert_eq!(lines, expected, "{report:#}");
-        assert!(notes(&report).contains("1 functions without an exit"), "{report:#}");
+        assert!(notes(&report).contains("1 function without an exit"), "{report:#}");
 
         let own: i64 = rows(&report, "calls").iter().map(|row| number(&row["self_ns"])).sum();
         let total = rows(&report, "calls")

@@ -9,7 +9,7 @@ use crate::cause::{Cause, Causes};
 use crate::measure::Times;
 use crate::model::{Listen, Nature, Slice, State, System, ThreadId, Waker};
 use crate::names::Name;
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static BLOCKED: Description = Description {
     name: "blocked",
@@ -88,13 +88,13 @@ impl Analysis for Blocked {
         causes.sort_by("total_ns");
         let columns = [
             TID,
-            PID,
+            PID.minor(),
             COMM,
-            cause,
+            cause.major(),
             column("syscall", "SYSCALL", Unit::Text),
             column("waker", "WOKEN BY", Unit::Text),
             COUNT,
-            TOTAL.with_bar(),
+            TOTAL.major().with_bar(),
             MIN,
             MEAN,
             MAX,
@@ -115,13 +115,14 @@ impl Analysis for Blocked {
             row.extend(times.values());
             waits.row(row);
         }
-        let mut notes = Vec::new();
-        if self.asleep > 0 {
-            notes.push(format!("{} more threads waited the whole time", self.asleep));
-        }
+        waits.notes.extend(counted(
+            self.asleep,
+            "more thread waited the whole time",
+            "more threads waited the whole time",
+        ));
         Report {
             tables: vec![causes, waits],
-            notes,
+            notes: Vec::new(),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Analysis for CpuTop {
         let duration_ns = end_ns - begin_ns;
         let columns = [
             TID,
-            PID,
+            PID.minor(),
             COMM,
             column("on_cpu_ns", "ON CPU", Unit::Nanoseconds),
             column("on_cpu_percent", "CPU %", Unit::Percent).with_bar(),

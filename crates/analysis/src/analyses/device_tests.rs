@@ -58,7 +58,8 @@ fn iotop_sums_up_what_calls_and_devices_moved() {
          devices: sda,8192,8192,2,1,1,0",
     );
     let (_, report) = report(&super::iotop::IOTOP, &Options::default(), IO);
-    assert!(report.notes[0].starts_with("1 requests"), "{:?}", report.notes);
+    let notes = Vec::from_iter(report.all_notes());
+    assert!(notes[0].starts_with("1 request "), "{notes:?}");
 }
 
 #[test]

@@ -134,15 +134,15 @@ impl Contention {
             COMM,
             FUTEX_COLUMN,
             COUNT,
-            TOTAL.with_bar(),
+            TOTAL.major().with_bar(),
             MIN,
             MEAN,
-            MAX,
-            column("timed_out", "TIMED OUT", Unit::Count),
-            column("too_late", "TOO LATE", Unit::Count),
-            column("wakes", "WAKES", Unit::Count),
+            MAX.minor(),
+            column("timed_out", "TIMED OUT", Unit::Count).minor(),
+            column("too_late", "TOO LATE", Unit::Count).minor(),
+            column("wakes", "WAKES", Unit::Count).minor(),
             column("waiters", "WAITERS", Unit::Count),
-            column("waker", "MOST WOKEN BY", Unit::Text),
+            column("waker", "MOST WOKEN BY", Unit::Text).major(),
         ];
         let mut wakers: FxHashMap<Place, FxHashMap<ThreadId, u64>> = FxHashMap::default();
         let mut waiters: FxHashMap<Place, Vec<ThreadId>> = FxHashMap::default();
@@ -185,12 +185,12 @@ impl Contention {
     fn waiters(&self, system: &System, limit: usize) -> Table {
         let columns = [
             TID,
-            PID,
+            PID.minor(),
             COMM,
             FUTEX_COLUMN,
-            column("waker", "WOKEN BY", Unit::Text),
+            column("waker", "WOKEN BY", Unit::Text).major(),
             COUNT,
-            TOTAL.with_bar(),
+            TOTAL.major().with_bar(),
             MIN,
             MEAN,
             MAX,

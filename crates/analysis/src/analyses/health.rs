@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{CALLS, INTERRUPTS, LIMIT, SWITCHES, WAKEUPS};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::model::{Listen, Slice, State, System};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static HEALTH: Description = Description {
     name: "health",
@@ -81,16 +81,14 @@ impl Analysis for Health {
                 gaps.row([Value::Number(from), Value::Number(until - from), gap.cpu.into()]);
             }
         }
-        let left = count - gaps.rows.len();
-        let mut notes = Vec::new();
-        if left > 0 {
-            notes.push(format!(
-                "{left} more places where events are missing are not shown; show more with --limit"
-            ));
-        }
+        gaps.notes.extend(counted(
+            (count - gaps.rows.len()) as u64,
+            "more place where events are missing is not shown; show more with --limit",
+            "more places where events are missing are not shown; show more with --limit",
+        ));
         Report {
             tables: vec![cpus, gaps],
-            notes,
+            notes: Vec::new(),
         }
     }
 }

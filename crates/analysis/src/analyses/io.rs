@@ -3,7 +3,7 @@
 
 use crate::analysis::{Need, Options};
 use crate::model::{FileCall, FileId, FileKind, Request, System};
-use crate::report::{Column, Unit, Value, column};
+use crate::report::{Column, Unit, Value, column, counted};
 
 pub(super) const NEEDS: &[Need] = &[
     Need {
@@ -29,9 +29,9 @@ pub(super) const NEEDS: &[Need] = &[
 pub(super) const READ: Column = column("read_bytes", "READ", Unit::Bytes);
 pub(super) const WRITTEN: Column = column("written_bytes", "WRITTEN", Unit::Bytes);
 pub(super) const DEVICE: Column = column("device", "DEVICE", Unit::Text);
-pub(super) const OPERATION: Column = column("operation", "OPERATION", Unit::Text);
-pub(super) const FILE: Column = column("file", "FILE", Unit::Text);
-pub(super) const KIND: Column = column("kind", "KIND", Unit::Text);
+pub(super) const OPERATION: Column = column("operation", "OPERATION", Unit::Text).major();
+pub(super) const FILE: Column = column("file", "FILE", Unit::Text).major();
+pub(super) const KIND: Column = column("kind", "KIND", Unit::Text).minor();
 
 /// A call is asked for.
 pub(super) fn wants_call(options: &Options, system: &System, call: &FileCall) -> bool {
@@ -62,11 +62,10 @@ pub(super) fn kind(system: &System, id: FileId) -> FileKind {
 }
 
 /// Of requests whose end is not in the trace.
-pub(super) fn unfinished(count: u64) -> Vec<String> {
-    match count {
-        0 => Vec::new(),
-        count => vec![format!(
-            "{count} requests to devices have no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted"
-        )],
-    }
+pub(super) fn unfinished(count: u64) -> Option<String> {
+    counted(
+        count,
+        "request to a device has no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted",
+        "requests to devices have no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted",
+    )
 }

@@ -90,15 +90,12 @@ impl Analysis for Latency {
     fn report(&mut self, system: &System) -> Report {
         Report {
             tables: (self.tables)(self, system),
-            notes: unfinished(self.unfinished)
-                .into_iter()
-                .chain(super::torn_calls(system, &self.options.who))
-                .collect(),
+            notes: Vec::from_iter(super::torn_calls(system, &self.options.who)),
         }
     }
 }
 
-const P95: Column = column("p95_ns", "P95", Unit::Nanoseconds);
+const P95: Column = column("p95_ns", "P95", Unit::Nanoseconds).minor();
 const FAILED: Column = column("failed", "FAILED", Unit::Count);
 
 /// Number, sum, least, mean, percentiles, most.
@@ -129,8 +126,8 @@ fn statistics(latency: &Latency, system: &System) -> Vec<Table> {
         calls.row(row);
     }
     let others = [
-        column("queue_mean_ns", "MEAN QUEUE", Unit::Nanoseconds),
-        column("queue_max_ns", "MAX QUEUE", Unit::Nanoseconds),
+        column("queue_mean_ns", "MEAN QUEUE", Unit::Nanoseconds).minor(),
+        column("queue_max_ns", "MAX QUEUE", Unit::Nanoseconds).minor(),
         column("bytes", "BYTES", Unit::Bytes),
     ];
     let columns = [&[DEVICE, OPERATION], &TIMES[..], &others[..]].concat();
@@ -145,6 +142,7 @@ fn statistics(latency: &Latency, system: &System) -> Vec<Table> {
         row.push(own.bytes.into());
         devices.row(row);
     }
+    devices.notes.extend(unfinished(latency.unfinished));
     vec![calls, devices]
 }
 
@@ -170,5 +168,6 @@ fn frequencies(latency: &Latency, system: &System) -> Vec<Table> {
             ]);
         }
     }
+    devices.notes.extend(unfinished(latency.unfinished));
     vec![calls, devices]
 }

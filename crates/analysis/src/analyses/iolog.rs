@@ -5,7 +5,7 @@ use super::io::{DEVICE, FILE, file, wants_call, wants_request};
 use super::{COMM, LOG_LIMIT, PID, TID, comm, pid, tid};
 use crate::analysis::{Analysis, Description, Options};
 use crate::model::{FileCall, FileOperation, Listen, Request, System};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static IOLOG: Description = Description {
     name: "iolog",
@@ -69,18 +69,18 @@ impl Analysis for Log {
     fn report(&mut self, system: &System) -> Report {
         let columns = [
             column("begin_ns", "BEGIN", Unit::Moment),
-            column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
+            column("duration_ns", "DURATION", Unit::Nanoseconds).major().with_bar(),
             TID,
-            PID,
+            PID.minor(),
             COMM,
             column("what", "WHAT", Unit::Text),
-            column("fd", "FD", Unit::Id),
+            column("fd", "FD", Unit::Id).minor(),
             FILE,
             DEVICE,
-            column("sector", "SECTOR", Unit::Id),
+            column("sector", "SECTOR", Unit::Id).minor(),
             column("bytes", "BYTES", Unit::Bytes),
             column("error", "ERROR", Unit::Id),
-            column("queue_ns", "QUEUE", Unit::Nanoseconds),
+            column("queue_ns", "QUEUE", Unit::Nanoseconds).minor(),
         ];
         let mut table = Table::new("log", "Calls and requests to devices", &columns);
         self.kept.sort_by_key(Entry::begin_ns);
@@ -92,11 +92,11 @@ impl Analysis for Log {
         }
         let left = self.count - self.kept.len() as u64;
         let mut notes = Vec::from_iter(super::torn_calls(system, &self.options.who));
-        if left > 0 {
-            notes.push(format!(
-                "{left} more are not shown; choose others with --limit, --min and --begin"
-            ));
-        }
+        notes.extend(counted(
+            left,
+            "more is not shown; choose others with --limit, --min and --begin",
+            "more are not shown; choose others with --limit, --min and --begin",
+        ));
         Report {
             tables: vec![table],
             notes,

@@ -121,16 +121,11 @@ impl Listen for IoTop {
 
 impl Analysis for IoTop {
     fn report(&mut self, system: &System) -> Report {
+        let mut devices = self.of_devices(system);
+        devices.notes.extend(unfinished(self.unfinished));
         Report {
-            tables: vec![
-                self.of_processes(system),
-                self.of_files(system),
-                self.of_devices(system),
-            ],
-            notes: unfinished(self.unfinished)
-                .into_iter()
-                .chain(super::torn_calls(system, &self.options.who))
-                .collect(),
+            tables: vec![self.of_processes(system), self.of_files(system), devices],
+            notes: Vec::from_iter(super::torn_calls(system, &self.options.who)),
         }
     }
 }
@@ -170,7 +165,7 @@ impl IoTop {
     }
 
     fn of_files(&self, system: &System) -> Table {
-        let processes = column("processes", "PROCESSES", Unit::Count);
+        let processes = column("processes", "PROCESSES", Unit::Count).minor();
         let columns = [FILE, KIND, READ.with_bar(), WRITTEN.with_bar(), processes];
         let mut table = Table::new("files", "Files", &columns);
         // Names may have been found out after the file was used: the same may be there twice.
@@ -199,12 +194,12 @@ impl IoTop {
 
     fn of_devices(&self, system: &System) -> Table {
         let columns = [
-            DEVICE,
+            DEVICE.major(),
             READ.with_bar(),
             WRITTEN.with_bar(),
             column("reads", "READS", Unit::Count),
             column("writes", "WRITES", Unit::Count),
-            column("others", "OTHERS", Unit::Count),
+            column("others", "OTHERS", Unit::Count).minor(),
             column("failed", "FAILED", Unit::Count),
         ];
         let mut table = Table::new("devices", "Devices", &columns);

@@ -106,8 +106,8 @@ impl Analysis for IoUsage {
             WRITTEN.with_bar(),
             column("reads", "READS", Unit::Count),
             column("writes", "WRITES", Unit::Count),
-            column("others", "OTHERS", Unit::Count),
-            column("total_ns", "TIME", Unit::Nanoseconds).with_bar(),
+            column("others", "OTHERS", Unit::Count).minor(),
+            column("total_ns", "TIME", Unit::Nanoseconds).major().with_bar(),
         ];
         let columns = [&[PID, COMM], &usage[..]].concat();
         let mut processes = Table::new("processes", "Processes", &columns);
@@ -118,7 +118,7 @@ impl Analysis for IoUsage {
         }
         processes.sort_by("total_ns");
         processes.rows.truncate(limit);
-        let descriptor = column("fd", "FD", Unit::Id);
+        let descriptor = column("fd", "FD", Unit::Id).minor();
         let columns = [&[PID, COMM, descriptor, FILE, KIND], &usage[..]].concat();
         let mut files = Table::new("files", "Files of processes", &columns);
         for own in self.by_name(system) {

@@ -8,7 +8,7 @@ use crate::analysis::{Analysis, Description, Need, Options};
 use crate::facts::Interrupt;
 use crate::measure::{Distribution, Times};
 use crate::model::{Interruption, Listen, System};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 const NEEDS: &[Need] = &[Need {
     is_essential: true,
@@ -85,12 +85,11 @@ fn is_wanted(options: &Options, interruption: &Interruption) -> bool {
 /// How many interrupts are missing in what is counted of some CPUs.
 fn torn(system: &System, options: &Options) -> Option<String> {
     let cpus = system.cpus().filter(|cpu| options.who.wants_cpu(*cpu));
-    match cpus.map(|cpu| system.torn_interrupts_on(cpu)).sum::<u64>() {
-        0 => None,
-        torn => Some(format!(
-            "{torn} interrupts are not counted, because events are missing and only their begin or their end is known (see `piste stats`)"
-        )),
-    }
+    counted(
+        cpus.map(|cpu| system.torn_interrupts_on(cpu)).sum(),
+        "interrupt is not counted, because events are missing and only its begin or its end is known (see `piste stats`)",
+        "interrupts are not counted, because events are missing and only their begin or their end is known (see `piste stats`)",
+    )
 }
 
 struct Stats {
@@ -133,9 +132,9 @@ impl Analysis for Stats {
             MAX,
             MEDIAN,
             P99,
-            column("late_mean_ns", "MEAN LATE", Unit::Nanoseconds),
+            column("late_mean_ns", "MEAN LATE", Unit::Nanoseconds).minor(),
             column("late_max_ns", "MAX LATE", Unit::Nanoseconds),
-            column("cpus", "CPUS", Unit::Text),
+            column("cpus", "CPUS", Unit::Text).minor(),
         ];
         let mut table = Table::new("interrupts", "Interrupts", &columns);
         for (interrupt, own) in &self.by_interrupt {
@@ -238,11 +237,11 @@ impl Analysis for Log {
         }
         let left = self.count - self.kept.len() as u64;
         let mut notes = Vec::from_iter(torn(system, &self.options));
-        if left > 0 {
-            notes.push(format!(
-                "{left} more interrupts are not shown; choose others with --limit, --min and --begin"
-            ));
-        }
+        notes.extend(counted(
+            left,
+            "more interrupt is not shown; choose others with --limit, --min and --begin",
+            "more interrupts are not shown; choose others with --limit, --min and --begin",
+        ));
         Report {
             tables: vec![table],
             notes,

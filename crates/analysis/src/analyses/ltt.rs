@@ -89,12 +89,12 @@ impl Listen for Ltt {
 }
 
 const STATES: [Column; 14] = [
-    column("on_cpu_ns", "ON CPU", Unit::Nanoseconds),
+    column("on_cpu_ns", "ON CPU", Unit::Nanoseconds).major(),
     column("on_cpu_percent", "CPU %", Unit::Percent).with_bar(),
-    column("sampled_ns", "BY TICKS", Unit::Nanoseconds),
-    column("user_ns", "USER", Unit::Nanoseconds),
-    column("kernel_ns", "KERNEL", Unit::Nanoseconds),
-    column("interrupted_ns", "INTERRUPTED", Unit::Nanoseconds),
+    column("sampled_ns", "BY TICKS", Unit::Nanoseconds).minor(),
+    column("user_ns", "USER", Unit::Nanoseconds).minor(),
+    column("kernel_ns", "KERNEL", Unit::Nanoseconds).minor(),
+    column("interrupted_ns", "INTERRUPTED", Unit::Nanoseconds).minor(),
     column("runnable_ns", "WAIT CPU", Unit::Nanoseconds),
     column("io_ns", "WAIT I/O", Unit::Nanoseconds),
     column("network_ns", "WAIT NET", Unit::Nanoseconds),
@@ -166,9 +166,9 @@ impl Ltt {
             *events += own.events;
             *threads += 1;
         }
-        let mut columns = vec![PID, COMM, column("threads", "THREADS", Unit::Count)];
+        let mut columns = vec![PID, COMM, column("threads", "THREADS", Unit::Count).minor()];
         columns.extend(STATES);
-        columns.push(column("events", "EVENTS", Unit::Count));
+        columns.push(column("events", "EVENTS", Unit::Count).minor());
         let mut table = Table::new("processes", "Processes", &columns);
         let mut sorted: Vec<_> = by_process.into_iter().collect();
         sorted.sort_by_key(|(_, (totals, ..))| Reverse(totals.on_cpu()));
@@ -186,10 +186,10 @@ impl Ltt {
     }
 
     fn of_threads(&self, system: &System, duration_ns: i64) -> Table {
-        let mut columns = vec![TID, PID, COMM];
+        let mut columns = vec![TID, PID.minor(), COMM];
         columns.extend(STATES);
-        columns.push(column("absent_ns", "ABSENT", Unit::Nanoseconds));
-        columns.push(column("events", "EVENTS", Unit::Count));
+        columns.push(column("absent_ns", "ABSENT", Unit::Nanoseconds).minor());
+        columns.push(column("events", "EVENTS", Unit::Count).minor());
         let mut table = Table::new("threads", "Threads", &columns);
         let mut sorted: Vec<_> = self.meant(system).collect();
         sorted.sort_by_key(|(_, own)| Reverse(own.totals.on_cpu()));

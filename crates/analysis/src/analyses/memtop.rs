@@ -103,7 +103,7 @@ const COLUMNS: [Column; 5] = [
     column("freed_pages", "FREED", Unit::Count).with_bar(),
     column("net_pages", "NET", Unit::Count),
     column("user_faults", "FAULTS", Unit::Count),
-    column("kernel_faults", "KERNEL FAULTS", Unit::Count),
+    column("kernel_faults", "KERNEL FAULTS", Unit::Count).minor(),
 ];
 
 impl Listen for MemTop {
@@ -125,7 +125,7 @@ impl Listen for MemTop {
 
 impl Analysis for MemTop {
     fn report(&mut self, system: &System) -> Report {
-        let columns = [&[TID, PID, COMM], &COLUMNS[..]].concat();
+        let columns = [&[TID, PID.minor(), COMM], &COLUMNS[..]].concat();
         let mut threads = Table::new("threads", "Threads, in pages", &columns);
         let mut sum = Memory::default();
         for (id, _) in system.threads() {

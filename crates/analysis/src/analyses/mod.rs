@@ -23,7 +23,7 @@ pub(crate) mod totals;
 
 use crate::analysis::{Description, Need, Who};
 use crate::model::{ProcessId, System, ThreadId, Waker};
-use crate::report::{Column, Unit, Value, column};
+use crate::report::{Column, Unit, Value, column, counted};
 
 /// In the order in which they are listed.
 pub const ALL: [&Description; 23] = [
@@ -57,7 +57,8 @@ pub(crate) const LIMIT: usize = 20;
 /// Of a table that lists single occurrences.
 pub(crate) const LOG_LIMIT: usize = 1000;
 
-pub(crate) const SWITCHES: Need = Need {
+/// Which threads have the CPUs.
+pub const SWITCHES: Need = Need {
     any_of: &["sched_switch"],
     what: "scheduler switches (which thread ran when)",
     option: "--preset sched",
@@ -95,15 +96,15 @@ pub const RECORDED_FOR_INSIGHTS: &[Need] = &[
 
 const TID: Column = column("tid", "TID", Unit::Id);
 pub(crate) const PID: Column = column("pid", "PID", Unit::Id);
-pub(crate) const COMM: Column = column("comm", "NAME", Unit::Text);
+pub(crate) const COMM: Column = column("comm", "NAME", Unit::Text).major();
 pub(crate) const COUNT: Column = column("count", "COUNT", Unit::Count);
 pub(crate) const TOTAL: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
-pub(crate) const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds);
-pub(crate) const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds);
+pub(crate) const MIN: Column = column("min_ns", "MIN", Unit::Nanoseconds).minor();
+pub(crate) const MEAN: Column = column("mean_ns", "MEAN", Unit::Nanoseconds).minor();
 pub(crate) const MAX: Column = column("max_ns", "MAX", Unit::Nanoseconds);
-pub(crate) const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds);
+pub(crate) const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds).minor();
 /// Who had the CPU while threads waited for it.
-pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations);
+pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations).major();
 pub(crate) const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
 
 fn tid(system: &System, id: ThreadId) -> Value {
@@ -121,12 +122,11 @@ fn comm(system: &System, id: ThreadId) -> Value {
 /// How many system calls are missing in what is counted of some threads.
 fn torn_calls(system: &System, who: &Who) -> Option<String> {
     let meant = system.threads().filter(|(id, _)| who.wants(system, *id));
-    match meant.map(|(_, thread)| thread.torn_calls()).sum::<u64>() {
-        0 => None,
-        torn => Some(format!(
-            "{torn} system calls are not counted, because events are missing and only their begin or their end is known (see `piste stats`)"
-        )),
-    }
+    counted(
+        meant.map(|(_, thread)| thread.torn_calls()).sum(),
+        "system call is not counted, because events are missing and only its begin or its end is known (see `piste stats`)",
+        "system calls are not counted, because events are missing and only their begin or their end is known (see `piste stats`)",
+    )
 }
 
 /// A process is called as its first thread is, and not as another one of its threads.

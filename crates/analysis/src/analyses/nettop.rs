@@ -184,7 +184,7 @@ impl Analysis for NetTop {
 impl NetTop {
     fn of_interfaces(&self, system: &System, limit: usize) -> Table {
         let columns = [
-            column("interface", "INTERFACE", Unit::Text),
+            column("interface", "INTERFACE", Unit::Text).major(),
             column("received_bytes", "RECEIVED", Unit::Bytes).with_bar(),
             column("received_packets", "PACKETS IN", Unit::Count),
             column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
@@ -214,11 +214,11 @@ impl NetTop {
             PID,
             COMM,
             column("received_bytes", "RECEIVED", Unit::Bytes).with_bar(),
-            column("received_calls", "RECEIVING CALLS", Unit::Count),
+            column("received_calls", "RECEIVING CALLS", Unit::Count).minor(),
             column("sent_bytes", "SENT", Unit::Bytes).with_bar(),
-            column("sent_calls", "SENDING CALLS", Unit::Count),
-            column("packets", "PACKETS QUEUED", Unit::Count),
-            column("packet_bytes", "PACKET BYTES", Unit::Bytes),
+            column("sent_calls", "SENDING CALLS", Unit::Count).minor(),
+            column("packets", "PACKETS QUEUED", Unit::Count).minor(),
+            column("packet_bytes", "PACKET BYTES", Unit::Bytes).minor(),
         ];
         let mut table = Table::new("processes", "Processes, by sockets", &columns);
         let mut by_process: BTreeMap<ProcessId, (Traffic, (u64, u64))> = BTreeMap::new();

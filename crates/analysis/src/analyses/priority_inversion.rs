@@ -15,7 +15,7 @@ use super::{LIMIT, SWITCHES, WAKEUPS, comm, tid};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::facts::{Fact, Futex, FutexOperation, Left};
 use crate::model::{Call, Listen, Slice, State, System, ThreadId, Wait, Why};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static PRIORITY_INVERSION: Description = Description {
     name: "priority-inversion",
@@ -296,19 +296,19 @@ impl Analysis for Inversions {
     fn report(&mut self, system: &System) -> Report {
         let columns = [
             column("begin_ns", "BEGIN", Unit::Moment),
-            column("end_ns", "END", Unit::Moment),
+            column("end_ns", "END", Unit::Moment).minor(),
             column("duration_ns", "DURATION", Unit::Nanoseconds).with_bar(),
-            column("wait_ns", "WHOLE WAIT", Unit::Nanoseconds),
+            column("wait_ns", "WHOLE WAIT", Unit::Nanoseconds).minor(),
             column("victim_tid", "VICTIM", Unit::Id),
-            column("victim_comm", "NAME", Unit::Text),
-            column("victim_priority", "PRIO", Unit::Id),
+            column("victim_comm", "NAME", Unit::Text).major(),
+            column("victim_priority", "PRIO", Unit::Id).minor(),
             column("holder_tid", "HOLDER", Unit::Id),
-            column("holder_comm", "NAME", Unit::Text),
-            column("holder_priority", "PRIO", Unit::Id),
+            column("holder_comm", "NAME", Unit::Text).major(),
+            column("holder_priority", "PRIO", Unit::Id).minor(),
             column("culprit_tid", "CULPRIT", Unit::Id),
-            column("culprit_comm", "NAME", Unit::Text),
-            column("culprit_priority", "PRIO", Unit::Id),
-            column("futex", "FUTEX", Unit::Text),
+            column("culprit_comm", "NAME", Unit::Text).major(),
+            column("culprit_priority", "PRIO", Unit::Id).minor(),
+            column("futex", "FUTEX", Unit::Text).minor(),
         ];
         let mut table = Table::new("inversions", "Priority inversions", &columns);
         self.found.sort_by_key(|found| (-found.ns, found.begin_ns));
@@ -330,13 +330,14 @@ impl Analysis for Inversions {
             row.push(super::futex::address(found.futex));
             table.row(row);
         }
-        let undecided = self.undecided.values().map(Vec::len).sum::<usize>();
-        let note = format!(
-            "{undecided} more waits are not shown: it is unknown whether they were for locks, because the waiting thread released nothing to others"
+        let note = counted(
+            self.undecided.values().map(Vec::len).sum::<usize>() as u64,
+            "more wait is not shown: it is unknown whether it was for a lock, because the waiting thread released nothing to others",
+            "more waits are not shown: it is unknown whether they were for locks, because the waiting thread released nothing to others",
         );
         Report {
             tables: vec![table],
-            notes: Vec::from_iter((undecided > 0).then_some(note)),
+            notes: Vec::from_iter(note),
         }
     }
 }

@@ -4,20 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::totals::PerThread;
-use super::{COMM, LOG_LIMIT, PID};
+use super::{COMM, LOG_LIMIT, PID, SWITCHES};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static PROCS: Description = Description {
     name: "procs",
     about: "which processes started, executed other programs, and ended, as a tree",
-    needs: &[Need {
-        any_of: &["sched_process_fork", "sched_process_exec", "sched_process_exit"],
-        what: "starts and ends of processes",
-        option: "--preset sched",
-        is_essential: true,
-    }],
+    needs: &[
+        Need {
+            any_of: &["sched_process_fork", "sched_process_exec", "sched_process_exit"],
+            what: "starts and ends of processes",
+            option: "--preset sched",
+            is_essential: true,
+        },
+        Need {
+            is_essential: false,
+            ..SWITCHES
+        },
+    ],
     begin: |options| {
         Box::new(Procs {
             options: options.clone(),
@@ -72,11 +78,11 @@ impl Analysis for Procs {
     fn report(&mut self, system: &System) -> Report {
         let columns = [
             PID,
-            column("ppid", "PARENT", Unit::Id),
+            column("ppid", "PARENT", Unit::Id).minor(),
             column("began_ns", "BEGAN", Unit::Moment),
             column("lived_ns", "LIVED", Unit::Nanoseconds),
             column("on_cpu_ns", "ON CPU", Unit::Nanoseconds),
-            column("depth", "DEPTH", Unit::Count),
+            column("depth", "DEPTH", Unit::Count).minor(),
             COMM.as_tree("depth"),
             column("program", "PROGRAM", Unit::Text),
         ];
@@ -115,16 +121,14 @@ impl Analysis for Procs {
                 table.row(self.values(system, id, depth, &on_cpu));
             }
         }
-        let left = count - table.rows.len();
-        let mut notes = Vec::new();
-        if left > 0 {
-            notes.push(format!(
-                "{left} more processes are not shown; choose others with --limit and --begin"
-            ));
-        }
+        let notes = counted(
+            (count - table.rows.len()) as u64,
+            "more process is not shown; choose others with --limit and --begin",
+            "more processes are not shown; choose others with --limit and --begin",
+        );
         Report {
             tables: vec![table],
-            notes,
+            notes: Vec::from_iter(notes),
         }
     }
 }

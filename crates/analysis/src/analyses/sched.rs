@@ -10,7 +10,7 @@ use crate::analysis::{Analysis, Description, Need, Options};
 use crate::durations::Durations;
 use crate::measure::{Distribution, Times};
 use crate::model::{Delay, Listen, Nature, Slice, State, System, ThreadId, Why};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 const NEEDS: &[Need] = &[
     SWITCHES,
@@ -126,13 +126,13 @@ impl Analysis for Stats {
         let preempted = column("preempted_ns", "PREEMPTED", Unit::Nanoseconds);
         let columns = [
             TID,
-            PID,
+            PID.minor(),
             COMM,
             COUNT,
-            TOTAL,
+            TOTAL.major(),
             MIN,
             MEAN,
-            MAX.with_bar(),
+            MAX.major().with_bar(),
             preempted,
             BEHIND,
         ];
@@ -236,13 +236,13 @@ impl Analysis for Log {
         }
         let columns = [
             column("woken_ns", "WOKEN", Unit::Moment),
-            column("delay_ns", "WAITED", Unit::Nanoseconds).with_bar(),
+            column("delay_ns", "WAITED", Unit::Nanoseconds).major().with_bar(),
             TID,
-            PID,
+            PID.minor(),
             COMM,
-            column("cpu", "CPU", Unit::Id),
-            column("priority", "PRIO", Unit::Id),
-            column("waker", "WOKEN BY", Unit::Text),
+            column("cpu", "CPU", Unit::Id).minor(),
+            column("priority", "PRIO", Unit::Id).minor(),
+            column("waker", "WOKEN BY", Unit::Text).minor(),
             BEHIND,
         ];
         let mut table = Table::new("delays", "Waits for a CPU", &columns);
@@ -262,15 +262,16 @@ impl Analysis for Log {
             ]);
         }
         let left = self.count - self.kept.len() as u64;
-        let mut notes = Vec::new();
-        if left > 0 && self.order == Order::Time {
-            notes.push(format!(
-                "{left} more waits are not shown; choose others with --limit, --min and --begin"
+        if self.order == Order::Time {
+            table.notes.extend(counted(
+                left,
+                "more wait is not shown; choose others with --limit, --min and --begin",
+                "more waits are not shown; choose others with --limit, --min and --begin",
             ));
         }
         Report {
             tables: vec![table],
-            notes,
+            notes: Vec::new(),
         }
     }
 }

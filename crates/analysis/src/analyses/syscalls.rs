@@ -52,9 +52,19 @@ impl Listen for SyscallStats {
 impl Analysis for SyscallStats {
     fn report(&mut self, system: &System) -> Report {
         let limit = self.options.limit.unwrap_or(LIMIT);
-        let syscall = column("syscall", "SYSCALL", Unit::Text);
+        let syscall = column("syscall", "SYSCALL", Unit::Text).major();
         let failed = column("failed", "FAILED", Unit::Count);
-        let columns = [syscall, COUNT, failed, TOTAL.with_bar(), MIN, MEAN, MAX, MEDIAN, P99];
+        let columns = [
+            syscall,
+            COUNT,
+            failed,
+            TOTAL.major().with_bar(),
+            MIN,
+            MEAN,
+            MAX,
+            MEDIAN,
+            P99,
+        ];
         let mut all = Table::new("syscalls", "System calls", &columns);
         let mut calls: Vec<_> = self.calls.iter().collect();
         calls.sort_by_key(|(name, _)| **name);

@@ -114,6 +114,8 @@ pub struct System {
     /// Names of threads, system calls and handlers.
     pub names: Names,
     circumstances: Circumstances,
+    /// CPUs of which it mattered, in the part of time that is told of, that ends of idling are untold.
+    idle_ends_missed: BTreeSet<u32>,
     now_ns: i64,
     /// Events say on which thread they happened.
     has_tids: bool,
@@ -147,6 +149,7 @@ impl System {
             names,
             now_ns: circumstances.begin_ns,
             circumstances,
+            idle_ends_missed: BTreeSet::new(),
             has_tids: false,
             threads: Vec::new(),
             by_tid: FxHashMap::default(),
@@ -411,6 +414,12 @@ impl System {
     /// What was known before the first event.
     pub fn circumstances(&self) -> &Circumstances {
         &self.circumstances
+    }
+
+    /// CPUs of which it mattered that the ends of idling are untold: some of what threads did is unknown for this reason, in the part of time
+    /// that is told of.
+    pub fn idle_ends_missed(&self) -> &BTreeSet<u32> {
+        &self.idle_ends_missed
     }
 
     /// The time of the latest event.

@@ -62,6 +62,9 @@ impl System {
                 self.circumstances.idle_ends_untold.insert(cpu);
             }
         }
+        if self.cpu(cpu).is_idle() && self.cpu(cpu).idle_ends.are_untold && self.is_told() {
+            self.idle_ends_missed.insert(cpu);
+        }
         let sure_ns = self.cpu(cpu).last_ns;
         self.vacate(cpu);
         self.lose(wrong, sure_ns, to);

@@ -349,6 +349,15 @@ fn a_cpu_that_does_not_tell_the_end_of_idling_is_found_out() {
     let found = run(2);
     assert_eq!(found.did(1), "0-3 runs, 3-10 blocked, 10-40 ?");
     assert_eq!(Vec::from_iter(&found.system.circumstances().idle_ends_untold), [&1]);
+    assert_eq!(Vec::from_iter(found.system.idle_ends_missed()), [&1]);
+    // Before it was woken, nothing is unknown for this reason.
+    let early = Circumstances {
+        tell_until_ns: 4,
+        idle_ends_untold: [1].into(),
+        ..Circumstances::whole(0)
+    };
+    let early = Run::new(early).lines("3 cpu0 switch 1 waits 9\n4 cpu0 switch 9 waits 0", 4);
+    assert!(early.system.idle_ends_missed().is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::state::{Mode, Slice, State, ThreadId, Wake};
 use super::thread::{Calling, Cpu};
-use super::{Listen, System};
+use super::{Listen, Nature, System};
 
 /// What a thread does from now on.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +224,11 @@ impl System {
             return;
         }
         let sure_ns = self.sure_until(id, thread.state, at_ns).max(thread.since_ns);
+        let is_idle = thread.nature == Nature::Idle;
+        if sure_ns < at_ns && !is_idle && at_ns >= self.circumstances.tell_from_ns {
+            // On which of these CPUs it may have gone on, nobody knows.
+            self.idle_ends_missed.extend(&self.circumstances.idle_ends_untold);
+        }
         self.forget(id, sure_ns, to);
         self.forget(id, at_ns, to);
     }

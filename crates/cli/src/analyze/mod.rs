@@ -18,10 +18,12 @@ use piste_trace::{Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;
 
+use self::tables::Look;
 use crate::arguments::{Analyze, PeriodsOptions};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
-use crate::screen::{printable, show, show_json, tell_sentence};
+use crate::page::Page;
+use crate::screen::{printable, tell_sentence};
 use crate::traces::{open, tell_findings};
 
 /// As `--json` prints it.
@@ -47,7 +49,7 @@ pub(crate) struct Question<'a> {
 /// `piste analyze`
 pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     let Some(name) = &arguments.name else {
-        return list(json);
+        return list(&Page::new(&arguments.page), json);
     };
     let subject = Subject::find(name)?;
     if arguments.paths.is_empty() {
@@ -83,8 +85,9 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     if let Some(wanted) = &arguments.table {
         choose(&mut report, wanted)?;
     }
+    let page = Page::new(&arguments.page);
     if json {
-        return show_json(&Answer {
+        return page.show_json(&Answer {
             analysis: name,
             begin_ns,
             end_ns,
@@ -93,11 +96,16 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     }
     if arguments.csv {
         let tables: Vec<String> = report.tables.iter().map(piste_analysis::report::Table::csv).collect();
-        show(&tables.join("\n"))?;
+        page.show(&tables.join("\n"))?;
     } else {
-        show(&tables::text(&report, &zone))?;
+        let look = Look {
+            zone: &zone,
+            width: page.width(),
+            has_all_rows: arguments.table.is_some() || arguments.limit.is_some(),
+        };
+        page.show(&tables::text(&report, &look))?;
     }
-    tell_notes(&report.notes, &findings);
+    tell_notes(report.all_notes(), &findings);
     Ok(())
 }
 
@@ -174,7 +182,7 @@ impl Subject {
     }
 }
 
-fn tell_notes(notes: &[String], findings: &Findings) {
+fn tell_notes<'n>(notes: impl IntoIterator<Item = &'n String>, findings: &Findings) {
     for note in notes {
         tell_sentence(&printable(note));
     }
@@ -195,9 +203,10 @@ fn of_kernel(
     let (system, mut analyses) = ground.run(analyses, findings)?;
     drop(progress);
     let mut report = analyses.reports(&system).pop().unwrap_or_default();
-    report
-        .notes
-        .splice(0..0, notes.into_iter().chain(ground.notes(Some(&system))));
+    report.notes.splice(
+        0..0,
+        notes.into_iter().chain(ground.notes(Some(&system), description.needs)),
+    );
     Ok((report, system.told()))
 }
 
@@ -213,16 +222,16 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|(name, _)| name)
 }
 
-fn list(json: bool) -> Result<(), Failure> {
+fn list(page: &Page, json: bool) -> Result<(), Failure> {
     if json {
         let entry = |(name, about)| json!({ "name": name, "about": about });
-        return show_json(&all().map(entry).collect::<Vec<_>>());
+        return page.show_json(&all().map(entry).collect::<Vec<_>>());
     }
     let mut columns = Columns::new(&[("ANALYSIS", Align::Left), ("ANSWERS", Align::Left)]);
     for (name, about) in all() {
         columns.row([name.into(), about.into()]);
     }
-    show(&columns.lines(0))
+    page.show(&columns.lines(0, page.width()))
 }
 
 fn options(arguments: &Analyze) -> Options {

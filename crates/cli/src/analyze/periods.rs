@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use piste_analysis::analyses::SWITCHES;
 use piste_analysis::periods::{Key, Periods};
 use piste_analysis::report::{Report, Table};
 use piste_analysis::within::Within;
@@ -163,7 +164,7 @@ fn longest(
     let progress = Progress::of("analyzing", kernel, span_read(span, &within), question.shows_progress);
     let (system, within) = ground.run(within, findings)?;
     drop(progress);
-    for note in ground.notes(Some(&system)) {
+    for note in ground.notes(Some(&system), &[SWITCHES]) {
         if !notes.contains(&note) {
             notes.push(note);
         }

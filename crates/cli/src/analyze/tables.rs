@@ -6,22 +6,47 @@ use jiff::tz::TimeZone;
 use piste_analysis::report::{Column, Report, Table, Unit, Value};
 
 use crate::columns::{Align, Cell, Columns};
+use crate::page::Width;
 use crate::quantity::{count, duration, size};
-use crate::screen::{STRONG, styled};
+use crate::screen::{FAINT, STRONG, styled};
 
-/// Characters of the longest bar.
-const BAR_WIDTH: usize = 16;
-/// Eighths of a character.
-const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+/// Rows of a list of single occurrences that stands beside other tables.
+const EXCERPT_ROWS: usize = 20;
+
+/// How tables are shown.
+pub(super) struct Look<'l> {
+    pub(super) zone: &'l TimeZone,
+    pub(super) width: Width,
+    /// Of lists of single occurrences, all rows rather than an excerpt.
+    pub(super) has_all_rows: bool,
+}
 
 /// All tables, each under its title.
-pub(super) fn text(report: &Report, zone: &TimeZone) -> String {
-    let tables: Vec<String> = report.tables.iter().map(|table| table_text(table, zone)).collect();
+pub(super) fn text(report: &Report, look: &Look<'_>) -> String {
+    let tables: Vec<String> = report.tables.iter().map(|table| table_text(table, look)).collect();
     tables.join("\n")
 }
 
-fn table_text(table: &Table, zone: &TimeZone) -> String {
+fn table_text(table: &Table, look: &Look<'_>) -> String {
     let title = styled(STRONG, &table.title);
+    if table.rows.is_empty() {
+        return format!("{title}\n  none\n");
+    }
+    let rows = match table.excerpt_by {
+        Some(key) if !look.has_all_rows => table.excerpt(key, EXCERPT_ROWS),
+        _ => (0..table.rows.len()).collect(),
+    };
+    let columns = columns(table, &rows, look.zone);
+    let mut text = format!("{title}\n{}", columns.lines(2, look.width));
+    if rows.len() < table.rows.len() {
+        let all = count(table.rows.len() as i64);
+        let sentence = format!("the {EXCERPT_ROWS} longest of {all} (--table {} shows all)", table.name);
+        text += &format!("  {}\n", styled(FAINT, sentence));
+    }
+    text
+}
+
+fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
     // Columns in which nothing is would only take the place of those that say something.
     let says = |place: usize| {
         let is_id = table.columns[place].unit == Unit::Id;
@@ -31,19 +56,15 @@ fn table_text(table: &Table, zone: &TimeZone) -> String {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|place| says(*place) || *place == 0)
         .collect();
-    if table.rows.is_empty() {
-        return format!("{title}\n  none\n");
-    }
-    let mut headings = Vec::new();
+    let mut columns = Columns::none();
     for place in &shown {
         let column = &table.columns[*place];
-        headings.push((column.heading, align(column)));
+        columns.add(column.heading, align(column), column.importance);
         if column.has_bar {
-            headings.push(("", Align::Left));
+            columns.add_bars();
         }
     }
-    let mut columns = Columns::new(&headings);
-    for row in &table.rows {
+    for row in rows.iter().map(|row| &table.rows[*row]) {
         let mut cells = Vec::new();
         for place in &shown {
             let column = &table.columns[*place];
@@ -51,12 +72,12 @@ fn table_text(table: &Table, zone: &TimeZone) -> String {
                 table.indent(row, *place) + &value(column, &row[*place], zone),
             ));
             if column.has_bar {
-                cells.push(Cell::from(bar(&row[*place], longest(table, *place))));
+                cells.push(Cell::bar(number(&row[*place]) / longest(table, *place)));
             }
         }
         columns.row_of(cells);
     }
-    format!("{title}\n{}", columns.lines(2))
+    columns
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -115,20 +136,10 @@ fn number(value: &Value) -> f64 {
     }
 }
 
+/// Of all rows, so that bars are the same in an excerpt; never 0.
 fn longest(table: &Table, place: usize) -> f64 {
-    table.rows.iter().map(|row| number(&row[place])).fold(0.0, f64::max)
-}
-
-fn bar(value: &Value, longest: f64) -> String {
-    let eighths = match longest > 0.0 {
-        true => (number(value).max(0.0) / longest * (8 * BAR_WIDTH) as f64).round() as usize,
-        false => 0,
-    };
-    let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
-        bar.push(BLOCKS[eighths % 8 - 1]);
-    }
-    bar
+    let longest = table.rows.iter().map(|row| number(&row[place])).fold(0.0, f64::max);
+    if longest > 0.0 { longest } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -137,12 +148,13 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn bars_are_as_long_as_what_they_stand_for() {
-        assert_eq!(bar(&Value::Number(100), 100.0).chars().count(), BAR_WIDTH);
-        assert_eq!(bar(&Value::Number(50), 100.0), "████████");
-        assert_eq!(bar(&Value::Number(1), 100.0), "▏");
-        assert_eq!(bar(&Value::Number(0), 0.0), "");
+    fn seen(table: &Table, has_all_rows: bool) -> String {
+        let look = Look {
+            zone: &TimeZone::UTC,
+            width: Width::ANY,
+            has_all_rows,
+        };
+        anstream::adapter::strip_str(&table_text(table, &look)).to_string()
     }
 
     #[test]
@@ -154,7 +166,23 @@ mod tests {
         ];
         let mut table = Table::new("threads", "Threads", &columns);
         table.row([Value::Number(7), Value::Number(0), Value::Number(1500)]);
-        let seen = anstream::adapter::strip_str(&table_text(&table, &TimeZone::UTC)).to_string();
-        assert_eq!(seen, "Threads\n  TID        B\n    7  1.50 µs  ████████████████\n");
+        assert_eq!(
+            seen(&table, true),
+            "Threads\n  TID        B\n    7  1.50 µs  ████████████████\n"
+        );
+    }
+
+    #[test]
+    fn a_list_of_occurrences_is_shown_in_part() {
+        let mut table = Table::new("path", "Path", &[column("duration_ns", "DURATION", Unit::Nanoseconds)]);
+        (1..=50).for_each(|ns| table.row([Value::Number(ns)]));
+        table.excerpt_by = Some("duration_ns");
+        assert_eq!(seen(&table, true).lines().count(), 52);
+        let part = seen(&table, false);
+        assert!(part.starts_with("Path\n  DURATION\n     31 ns\n"), "{part}");
+        assert!(
+            part.ends_with("     50 ns\n  the 20 longest of 50 (--table path shows all)\n"),
+            "{part}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use piste_analysis::analysis::Who;
 use piste_trace::rows::Column;
 
-use super::reading::ProgressOption;
+use super::reading::{PageOptions, ProgressOption};
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
 use crate::moment;
 
@@ -23,6 +23,8 @@ pub(crate) struct Insights {
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) range: RangeOptions,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }
@@ -65,6 +67,8 @@ pub(crate) struct Analyze {
     #[arg(long = "max", value_name = "TIME", value_parser = moment::parse_length)]
     pub(crate) max_ns: Option<i64>,
     #[command(flatten)]
+    pub(crate) page: PageOptions,
+    #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }
 
@@ -104,6 +108,8 @@ pub(crate) struct Diff {
     /// Compare sums as they are, even if the traces are of the whole system for some time
     #[arg(long)]
     pub(crate) as_is: bool,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }

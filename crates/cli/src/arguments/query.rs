@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Serialize;
 
-use super::reading::ProgressOption;
+use super::reading::{PageOptions, ProgressOption};
 use crate::quantity::parse_size;
 
 /// Query traces with SQL
@@ -36,6 +36,8 @@ pub(crate) struct Query {
     /// Let sorting, grouping and joining use this much memory before they use files
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) memory_bytes: u64,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }

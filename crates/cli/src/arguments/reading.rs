@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "N", value_parser = parse_thread_count)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
+    pub(crate) page: PageOptions,
+    #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }
 
@@ -42,7 +44,27 @@ pub(crate) struct Info {
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
     #[command(flatten)]
+    pub(crate) page: PageOptions,
+    #[command(flatten)]
     pub(crate) progress: ProgressOption,
+}
+
+/// Of commands whose result may be longer or wider than the terminal.
+#[derive(Args, Default)]
+pub(crate) struct PageOptions {
+    /// Show all columns and whole texts, even if the terminal is narrower
+    #[arg(long)]
+    pub(crate) wide: bool,
+    #[command(flatten)]
+    pub(crate) pager: PagerOption,
+}
+
+/// Of commands whose result may be longer than the terminal.
+#[derive(Args, Default)]
+pub(crate) struct PagerOption {
+    /// Write directly to the terminal, not to a pager
+    #[arg(long)]
+    pub(crate) no_pager: bool,
 }
 
 /// Of commands that may take long.

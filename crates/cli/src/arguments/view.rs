@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use piste_trace::rows::Column;
 
-use super::reading::ProgressOption;
+use super::reading::{PagerOption, ProgressOption};
 use super::selection::{SelectionOptions, TIMES_HELP};
 
 /// Show the events of traces in time order, as text, JSON or CSV
@@ -44,9 +44,8 @@ pub(crate) struct View {
     /// Colour the text
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Write directly to the terminal, not to a pager
-    #[arg(long)]
-    pub(crate) no_pager: bool,
+    #[command(flatten)]
+    pub(crate) pager: PagerOption,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }

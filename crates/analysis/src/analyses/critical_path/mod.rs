@@ -15,7 +15,7 @@ use super::{COMM, COUNT, LIMIT, LOG_LIMIT, PID, SWITCHES, TID, TOTAL, WAKEUPS, c
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::cause::Cause;
 use crate::model::{Listen, Nature, Slice, System, ThreadId};
-use crate::report::{Report, Table, Unit, Value, column};
+use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static CRITICAL_PATH: Description = Description {
     name: "critical-path",
@@ -125,7 +125,7 @@ impl Analysis for CriticalPath {
         let causes = causes(system, &path, &whose);
         let threads = threads(system, &path, limit.unwrap_or(LIMIT));
         let occupants = occupants(system, &path, limit.unwrap_or(LIMIT));
-        let segments = self.segments(system, &path, &mut notes);
+        let segments = self.segments(system, &path);
         Report {
             tables: vec![causes, threads, occupants, segments],
             notes,
@@ -134,23 +134,24 @@ impl Analysis for CriticalPath {
 }
 
 impl CriticalPath {
-    fn segments(&self, system: &System, path: &[Segment], notes: &mut Vec<String>) -> Table {
+    fn segments(&self, system: &System, path: &[Segment]) -> Table {
         let columns = [
             column("begin_ns", "BEGIN", Unit::Moment),
-            column("duration_ns", "DURATION", Unit::Nanoseconds),
-            column("share_percent", "SHARE %", Unit::Percent).with_bar(),
-            column("depth", "DEPTH", Unit::Count),
-            TID,
-            PID,
+            column("duration_ns", "DURATION", Unit::Nanoseconds).major(),
+            column("share_percent", "SHARE %", Unit::Percent).minor().with_bar(),
+            column("depth", "DEPTH", Unit::Count).minor(),
+            TID.minor(),
+            PID.minor(),
             COMM,
-            column("state", "STATE", Unit::Text),
+            column("state", "STATE", Unit::Text).major(),
             column("cause", "FOR", Unit::Text),
             column("syscall", "SYSCALL", Unit::Text),
             column("by", "BY", Unit::Text),
-            column("wait", "DURING WAIT FOR", Unit::Text),
-            column("wait_syscall", "IN", Unit::Text),
+            column("wait", "DURING WAIT FOR", Unit::Text).minor(),
+            column("wait_syscall", "IN", Unit::Text).minor(),
         ];
         let mut table = Table::new("path", "Segments of the path", &columns);
+        table.excerpt_by = Some("duration_ns");
         let all_ns = duration(path);
         let limit = self.options.limit.unwrap_or(LOG_LIMIT);
         let mut left = 0_u64;
@@ -182,47 +183,59 @@ impl CriticalPath {
                 call(outer),
             ]);
         }
-        if left > 0 {
-            notes.push(format!(
-                "{left} more segments are not shown; choose others with --limit, --min and --begin"
-            ));
-        }
+        table.notes.extend(counted(
+            left,
+            "more segment is not shown; choose others with --limit, --min and --begin",
+            "more segments are not shown; choose others with --limit, --min and --begin",
+        ));
         table
     }
+}
+
+/// What segments have in common that are summed up.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Kind<'s> {
+    state: &'static str,
+    cause: Option<Cause>,
+    call: Option<&'s str>,
+    by: Option<String>,
 }
 
 /// What the path consists of.
 fn causes(system: &System, path: &[Segment], whose: &str) -> Table {
     let columns = [
-        column("state", "STATE", Unit::Text),
-        column("cause", "FOR", Unit::Text),
+        column("state", "STATE", Unit::Text).major(),
+        column("cause", "FOR", Unit::Text).major(),
+        column("syscall", "IN", Unit::Text),
         column("by", "BY", Unit::Text),
-        COUNT,
-        TOTAL,
+        COUNT.minor(),
+        TOTAL.major(),
         column("share_percent", "SHARE %", Unit::Percent).with_bar(),
     ];
-    let mut sums: BTreeMap<(&str, Option<Cause>, String), (u64, i64)> = BTreeMap::new();
+    let mut sums: BTreeMap<Kind<'_>, (u64, i64)> = BTreeMap::new();
     for segment in path {
-        let interrupt = match by(system, segment) {
-            Value::Text(text) if !is_for_cpu(segment) => text,
-            _ => String::new(),
+        let call = waiting(segment.deed).and_then(|waiting| waiting.call);
+        let kind = Kind {
+            state: state(segment.deed),
+            cause: cause(segment.deed),
+            call: call.map(|call| system.names.text(call)),
+            by: match by(system, segment) {
+                Value::Text(text) if !is_for_cpu(segment) => Some(text),
+                _ => None,
+            },
         };
-        let sum = sums.entry((state(segment.deed), cause(segment.deed), interrupt));
-        let (count, ns) = sum.or_default();
+        let (count, ns) = sums.entry(kind).or_default();
         *count += 1;
         *ns += segment.end_ns - segment.begin_ns;
     }
     let mut table = Table::new("causes", format!("The critical path{whose}, by cause"), &columns);
     let all_ns = duration(path);
-    for ((state, cause, interrupt), (count, ns)) in sums {
+    for (kind, (count, ns)) in sums {
         table.row([
-            state.into(),
-            cause.map_or(Value::None, |cause| cause.text().into()),
-            if interrupt.is_empty() {
-                Value::None
-            } else {
-                interrupt.into()
-            },
+            kind.state.into(),
+            kind.cause.map_or(Value::None, |cause| cause.text().into()),
+            kind.call.map_or(Value::None, Value::from),
+            kind.by.map_or(Value::None, Value::from),
             count.into(),
             Value::Number(ns),
             Value::share(ns, all_ns),
@@ -236,12 +249,12 @@ fn causes(system: &System, path: &[Segment], whose: &str) -> Table {
 fn threads(system: &System, path: &[Segment], limit: usize) -> Table {
     let columns = [
         TID,
-        PID,
+        PID.minor(),
         COMM,
-        TOTAL,
+        TOTAL.major(),
         column("share_percent", "SHARE %", Unit::Percent).with_bar(),
         column("running_ns", "RUNNING", Unit::Nanoseconds),
-        column("interrupted_ns", "INTERRUPTED", Unit::Nanoseconds),
+        column("interrupted_ns", "INTERRUPTED", Unit::Nanoseconds).minor(),
         column("runnable_ns", "RUNNABLE", Unit::Nanoseconds),
         column("preempted_ns", "PREEMPTED", Unit::Nanoseconds),
         column("blocked_ns", "BLOCKED", Unit::Nanoseconds),
@@ -286,10 +299,10 @@ fn is_for_cpu(segment: &Segment) -> bool {
 fn occupants(system: &System, path: &[Segment], limit: usize) -> Table {
     let columns = [
         TID,
-        PID,
+        PID.minor(),
         COMM,
         COUNT,
-        TOTAL,
+        TOTAL.major(),
         column("share_percent", "SHARE %", Unit::Percent).with_bar(),
     ];
     let mut sums: BTreeMap<ThreadId, (u64, i64)> = BTreeMap::new();

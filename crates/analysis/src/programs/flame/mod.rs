@@ -27,6 +27,7 @@ use crate::analysis::Options;
 use crate::facts::{Left, ProgramFact, Switch};
 use crate::names::{Name, Names};
 use crate::process_gaps::{Lost, ProcessGaps};
+use crate::report::counted;
 
 pub(super) static FLAME: Description = Description {
     name: "flame",
@@ -380,57 +381,72 @@ impl Flame {
         }
         let mut sentence = "no durations are known".to_owned();
         let counts = [
-            (
+            counted(
                 self.left.len() as u64,
+                "thread left its CPU and did not return within the trace",
                 "threads left their CPUs and did not return within the trace",
             ),
-            (
+            counted(
                 self.torn_absences,
+                "time off the CPU contains a place where events are missing (see `piste stats`)",
                 "times off the CPU contain a place where events are missing (see `piste stats`)",
             ),
-            (self.untold_absences.calls, "times off the CPU have no known end"),
-            (self.unmatched_exits, "exits of functions have no known entry"),
+            counted(
+                self.untold_absences.calls,
+                "time off the CPU has no known end",
+                "times off the CPU have no known end",
+            ),
+            counted(
+                self.unmatched_exits,
+                "exit of a function has no known entry",
+                "exits of functions have no known entry",
+            ),
         ];
-        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = write!(sentence, "; {count} {what}");
+        for what in counts.into_iter().flatten() {
+            let _ = write!(sentence, "; {what}");
         }
         sentence
     }
 
     fn notes(&self, unlisted_programs: usize) -> Vec<String> {
-        let mut notes = Vec::new();
-        if unlisted_programs > 0 {
-            notes.push(format!(
-                "functions of {unlisted_programs} programs have no names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` records it"
-            ));
-        }
-        if self.torn_ns > 0 {
-            let seconds = self.torn_ns as f64 / 1e9;
-            notes.push(format!(
-                "{seconds:.9} s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)"
-            ));
-        }
-        if self.untold_absences.calls > 0 {
-            let Cost { calls, own } = self.untold_absences;
-            let seconds = own as f64 / 1e9;
-            notes.push(format!(
-                "{calls} times off the CPU are not counted, {seconds:.9} s at most: their ends are unknown"
-            ));
-        }
-        let counts = [
-            (
+        let seconds = |ns: i64| ns as f64 / 1e9;
+        let torn = format!(
+            "{:.9} s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)",
+            seconds(self.torn_ns)
+        );
+        let Cost { calls, own } = self.untold_absences;
+        let at_most = format!("{:.9} s at most", seconds(own));
+        let notes = [
+            counted(
+                unlisted_programs as u64,
+                "program has functions without names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` \
+                 records it",
+                "programs have functions without names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` \
+                 records it",
+            ),
+            (self.torn_ns > 0).then_some(torn),
+            counted(
+                calls,
+                &format!("time off the CPU is not counted, {at_most}: its end is unknown"),
+                &format!("times off the CPU are not counted, {at_most}: their ends are unknown"),
+            ),
+            counted(
                 self.torn_absences,
+                "time off the CPU is not counted: events are missing in between (see `piste stats`)",
                 "times off the CPU are not counted: events are missing in between (see `piste stats`)",
             ),
-            (self.unmatched_exits, "exits of functions have no known entry"),
-            (
+            counted(
+                self.unmatched_exits,
+                "exit of a function has no known entry",
+                "exits of functions have no known entry",
+            ),
+            counted(
                 self.skipped_exits,
+                "function without an exit is taken to end with its caller, or before its caller called another function",
                 "functions without an exit are taken to end with their caller, or before their caller called another function",
             ),
         ];
-        let told = counts.into_iter().filter(|(count, _)| *count > 0);
-        notes.extend(told.map(|(count, what)| format!("{count} {what}")));
-        notes
+        notes.into_iter().flatten().collect()
     }
 }
 

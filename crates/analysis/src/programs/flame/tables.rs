@@ -10,9 +10,9 @@ use crate::report::{Column, Table, Unit, Value, column};
 pub(super) const TREE_LIMIT: usize = 50;
 
 const CALLS: Column = column("calls", "CALLS", Unit::Count);
-const DEPTH: Column = column("depth", "DEPTH", Unit::Id);
+const DEPTH: Column = column("depth", "DEPTH", Unit::Id).minor();
 const SHARE: Column = column("share_percent", "SHARE %", Unit::Percent);
-const FUNCTION: Column = column("function", "FUNCTION", Unit::Text);
+const FUNCTION: Column = column("function", "FUNCTION", Unit::Text).major();
 const TOTAL_NS: Column = column("total_ns", "TOTAL", Unit::Nanoseconds);
 const OWN_NS: Column = column("self_ns", "SELF", Unit::Nanoseconds);
 

@@ -85,7 +85,7 @@ fn functions_that_are_left_without_a_word_end_with_who_called_them() {
         ["30 0 shop", "30 2   shop:0", "20 1     shop:1", "10 1       shop:2"]
     );
     let notes = [
-        "1 exits of functions have no known entry",
+        "1 exit of a function has no known entry",
         "2 functions without an exit are taken to end with their caller, or before their caller called another function",
     ];
     assert_eq!(outcome.report.notes, notes);
@@ -167,7 +167,7 @@ fn of_programs_that_nothing_lists_code_has_no_names_and_it_is_said_how_to_get_th
     assert_eq!(events.len(), 1 + 2 + 2 + 2, "{events:?}");
     assert!(events.contains(&"1   shop:3".to_owned()), "{events:?}");
     let notes = [
-        "functions of 1 programs have no names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` records it",
+        "1 program has functions without names, because the trace does not show what is loaded where; `piste record --preload dl -- CMD` records it",
     ];
     assert_eq!(outcome.report.notes, notes);
 }
@@ -222,12 +222,12 @@ fn time_off_the_cpu_where_events_are_missing_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n40 1 switch 1 2 9011"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["10 0 thread", "10 1   kernel:902"]);
-    let notes = ["1 times off the CPU are not counted: events are missing in between (see `piste stats`)"];
+    let notes = ["1 time off the CPU is not counted: events are missing in between (see `piste stats`)"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
-        "no durations are known; 1 threads left their CPUs and did not return within the trace; \
-         1 times off the CPU contain a place where events are missing (see `piste stats`)"
+        "no durations are known; 1 thread left its CPU and did not return within the trace; \
+         1 time off the CPU contains a place where events are missing (see `piste stats`)"
     );
 }
 
@@ -238,12 +238,12 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n1001 1 switch 0 1"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["1 0 thread", "1 1   kernel:901"]);
-    let notes = ["1 times off the CPU are not counted, 0.000001000 s at most: their ends are unknown"];
+    let notes = ["1 time off the CPU is not counted, 0.000001000 s at most: its end is unknown"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
-        "no durations are known; 1 threads left their CPUs and did not return within the trace; \
-         1 times off the CPU have no known end"
+        "no durations are known; 1 thread left its CPU and did not return within the trace; \
+         1 time off the CPU has no known end"
     );
     // It comes back untold, and leaves again without a stack.
     let outcome = flame(
@@ -252,7 +252,7 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     );
     assert_eq!(outcome.paths.len(), 1, "{:?}", outcome.paths);
     assert!(
-        outcome.report.notes[0].starts_with("1 times"),
+        outcome.report.notes[0].starts_with("1 time "),
         "{:?}",
         outcome.report.notes
     );
@@ -299,7 +299,7 @@ fn an_exit_that_names_no_function_is_the_innermost_ones() {
             "10 10 1     shop:3"
         ]
     );
-    assert_eq!(outcome.report.notes, ["1 exits of functions have no known entry"]);
+    assert_eq!(outcome.report.notes, ["1 exit of a function has no known entry"]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::analysis::{Need, Options};
 use crate::facts::ProgramFact;
 use crate::measure::Distribution;
 use crate::process_gaps::{Lost, ProcessGaps};
-use crate::report::Report;
+use crate::report::{Report, counted};
 
 pub(super) static HEAP: Description = Description {
     name: "heap",
@@ -184,14 +184,13 @@ impl ProgramAnalysis for Heap {
     fn report(&mut self, images: &Images, resolve: &mut dyn Resolve) -> Result<Outcome, String> {
         let torn = self.find_unsure(images);
         let callers = self.named_callers(images, resolve);
-        let mut notes = Vec::new();
-        if !torn.is_empty() {
-            notes.push(format!(
-                "{} processes lost events: memory that they allocated before may have been freed, they allocated more than is shown, and their \
-                 peak is unknown (see `piste stats`)",
-                torn.len()
-            ));
-        }
+        let mut notes = Vec::from_iter(counted(
+            torn.len() as u64,
+            "process lost events: memory that it allocated before may have been freed, it allocated more than is shown, and its peak is \
+             unknown (see `piste stats`)",
+            "processes lost events: memory that they allocated before may have been freed, they allocated more than is shown, and their peak \
+             is unknown (see `piste stats`)",
+        ));
         if self.without_caller > 0 {
             notes.push(
                 "this trace has no `ip`, so this is missing: who allocated memory; `piste record --no-kernel --preload libc-callers -o DIR -- CMD` records it"

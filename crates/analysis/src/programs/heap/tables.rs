@@ -12,12 +12,12 @@ use crate::programs::images::{ImageId, Images};
 use crate::report::{Column, Table, Unit, Value, column};
 
 const BYTES: Column = column("bytes", "BYTES", Unit::Bytes);
-const LARGEST: Column = column("largest_bytes", "LARGEST", Unit::Bytes);
+const LARGEST: Column = column("largest_bytes", "LARGEST", Unit::Bytes).minor();
 const LIVE_COUNT: Column = column("live_count", "NOT FREED", Unit::Count);
 const LIVE_BYTES: Column = column("live_bytes", "BYTES NOT FREED", Unit::Bytes);
 const UNSURE_COUNT: Column = column("unsure_count", "MAYBE FREED", Unit::Count);
 const UNSURE_BYTES: Column = column("unsure_bytes", "BYTES MAYBE FREED", Unit::Bytes);
-const FUNCTION: Column = column("function", "CALLER", Unit::Text);
+const FUNCTION: Column = column("function", "CALLER", Unit::Text).major();
 const LINE: Column = column("line", "LINE", Unit::Text);
 
 impl Heap {
@@ -26,17 +26,17 @@ impl Heap {
             PID,
             COMM,
             column("allocations", "ALLOCATIONS", Unit::Count),
-            column("per_second", "PER SECOND", Unit::Count),
+            column("per_second", "PER SECOND", Unit::Count).minor(),
             column("allocated_bytes", "ALLOCATED", Unit::Bytes),
             LARGEST,
-            column("peak_bytes", "PEAK", Unit::Bytes).with_bar(),
-            column("peak_at_ns", "AT", Unit::Moment),
+            column("peak_bytes", "PEAK", Unit::Bytes).major().with_bar(),
+            column("peak_at_ns", "AT", Unit::Moment).minor(),
             LIVE_COUNT,
             LIVE_BYTES,
             UNSURE_COUNT,
             UNSURE_BYTES,
-            column("frees", "FREES", Unit::Count),
-            column("unknown_frees", "OF UNKNOWN", Unit::Count),
+            column("frees", "FREES", Unit::Count).minor(),
+            column("unknown_frees", "OF UNKNOWN", Unit::Count).minor(),
             column("failed", "FAILED", Unit::Count),
         ];
         let mut table = Table::new("processes", "Heaps of processes", &columns);

@@ -136,7 +136,7 @@ fn what_was_taken_before_events_are_missing_may_have_been_given_back() {
     let leaks = shown(table(&outcome, "leaks"), &[&keys[..], &["function"]].concat());
     assert_eq!(leaks, ["64 1 16 1 shop:2"]);
     assert!(
-        outcome.report.notes[0].starts_with("1 processes lost events"),
+        outcome.report.notes[0].starts_with("1 process lost events"),
         "{:?}",
         outcome.report.notes
     );
