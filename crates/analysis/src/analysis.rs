@@ -19,6 +19,8 @@ pub struct Description {
     pub name: &'static str,
     /// The question that it answers, in a line.
     pub about: &'static str,
+    /// The names of its tables.
+    pub tables: &'static [&'static str],
     /// What it needs of a trace.
     pub needs: &'static [Need],
     /// Begins it.

@@ -268,6 +268,9 @@ impl Periods {
         table
     }
 
+    /// The names of its tables, with that of [`Periods::top`].
+    pub const TABLES: &[&str] = &["top", "periods", "frequencies", "log"];
+
     /// What it comes to.
     pub fn report(&self) -> Report {
         let captured = column("captured", "OF", Unit::Text).major();

@@ -309,7 +309,11 @@ impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.1.len()))?;
         for (column, value) in self.0.columns.iter().zip(self.1) {
-            map.serialize_entry(column.key, value)?;
+            match (value, column.unit) {
+                // More digits than the numbers of jq and JavaScript can hold.
+                (Value::Number(ns), Unit::Moment) => map.serialize_entry(column.key, &ns.to_string())?,
+                _ => map.serialize_entry(column.key, value)?,
+            }
         }
         map.end()
     }

@@ -35,6 +35,7 @@ pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::writing::{Export, Format, Trim};
 use crate::channel_options::ChannelOptions;
+use crate::completion;
 use crate::gate::GateArguments;
 use crate::ids::parse_id;
 use crate::screen::{BAD, STRONG};
@@ -129,7 +130,8 @@ pub(crate) enum Command {
     /// Example: piste completions bash > /etc/bash_completion.d/piste
     Completions {
         /// Shell to print completions for
-        shell: clap_complete::Shell,
+        #[arg(value_parser = completion::shells())]
+        shell: String,
     },
     /// Wait until recording has started, then execute the command
     #[command(hide = true)]
@@ -160,10 +162,7 @@ pub(crate) struct Create {
 
 /// Create a channel: separate rings and settings for some events
 #[derive(Args)]
-#[command(
-    override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME",
-    after_help = "A channel of the kernel (-k) has 256 sub-buffers of 64K by default, and --num-subbuf may be any number."
-)]
+#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
 pub(crate) struct EnableChannel {
     #[command(flatten)]
     pub(crate) session: SessionOption,

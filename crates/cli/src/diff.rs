@@ -38,6 +38,7 @@ struct Answered {
     /// It has events of some threads only: it is of a piece of work, not of a time.
     is_partial: bool,
     notes: Vec<String>,
+    findings: Findings,
 }
 
 /// A change, and which analysis has it.
@@ -85,11 +86,12 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
     let page = Page::new(&arguments.page);
     if json {
         return page.show_json(&json!({
-            "before_ns": before.duration_ns,
-            "after_ns": after.duration_ns,
+            "before_duration_ns": before.duration_ns,
+            "after_duration_ns": after.duration_ns,
             "is_per_second": is_per_second,
             "changes": rows,
             "notes": before.notes.iter().chain(&after.notes).collect::<Vec<_>>(),
+            "findings": before.findings.iter().chain(after.findings.iter()).collect::<Vec<_>>(),
         }));
     }
     match arguments.csv {
@@ -111,6 +113,8 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
             tell_sentence(&printable(note));
         }
     }
+    tell_findings(&before.findings);
+    tell_findings(&after.findings);
     Ok(())
 }
 
@@ -129,7 +133,6 @@ fn answer_of_any(path: &Path, subject: Subject, arguments: &Diff) -> Result<Answ
         shows_progress: arguments.progress.wanted,
     };
     let (name, report, (begin_ns, end_ns)) = subject.compare(&question, &mut findings)?;
-    tell_findings(&findings);
     let kernel = &traces[..traces.partition_point(is_of_kernel)];
     Ok(Answered {
         names: vec![name],
@@ -137,6 +140,7 @@ fn answer_of_any(path: &Path, subject: Subject, arguments: &Diff) -> Result<Answ
         is_partial: kernel.is_empty() || Ground::new(kernel, Span::ALL)?.is_partial(),
         notes: report.all_notes().cloned().collect(),
         reports: vec![report],
+        findings,
     })
 }
 
@@ -174,7 +178,6 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
     let begun = possible.iter().map(|analysis| (analysis.begin)(&options)).collect();
     let (system, mut analyses) = ground.run(Listeners(begun), &mut findings)?;
     drop(progress);
-    tell_findings(&findings);
     let (begin_ns, end_ns) = system.told();
     let needs: Vec<Need> = possible.iter().flat_map(|analysis| analysis.needs).copied().collect();
     notes.extend(ground.notes(Some(&system), &needs));
@@ -184,6 +187,7 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
         duration_ns: end_ns - begin_ns,
         is_partial: system.circumstances().is_partial,
         notes,
+        findings,
     })
 }
 

@@ -11,7 +11,7 @@ use piste_ctf::read::schema::Version;
 use piste_export::{ExportError, Exported};
 use piste_progress::Progress;
 use piste_trace::select::Selection;
-use piste_trace::{Findings, Trace};
+use piste_trace::{Finding, Findings, Trace};
 use serde::Serialize;
 
 use crate::arguments::{Export, Format, tell_absent};
@@ -28,9 +28,10 @@ const OUT_BYTES: usize = 256 << 10;
 /// As `--json` prints it.
 #[derive(Serialize)]
 struct Summary<'a> {
-    file: &'a Path,
+    output: &'a Path,
     events: u64,
     bytes: u64,
+    findings: Vec<&'a Finding>,
 }
 
 /// `piste export`
@@ -108,14 +109,15 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     drop(progress);
     let events = exported.events;
     findings.extend(exported.findings);
-    tell_findings(&findings);
     if json {
         return show_json(&Summary {
-            file: output,
+            output,
             events,
             bytes,
+            findings: findings.iter().collect(),
         });
     }
+    tell_findings(&findings);
     let name = output.to_string_lossy();
     tell_sentence(&format!(
         "{}: {}",

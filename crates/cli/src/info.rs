@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::arguments::Info;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::json::known_time;
 use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, size};
 use crate::screen::{FAINT, STRONG, printable, styled, tell_sentence};
@@ -35,7 +36,7 @@ struct Infos<'t> {
 /// A trace.
 #[derive(Serialize)]
 struct TraceInfo<'t> {
-    folder: &'t Path,
+    trace: &'t Path,
     name: &'t str,
     format: &'static str,
     uuid: Option<String>,
@@ -44,8 +45,10 @@ struct TraceInfo<'t> {
     domain: Option<&'t str>,
     environment: Map<String, Value>,
     clocks: Vec<ClockInfo<'t>>,
-    /// Of the first packet, in nanoseconds since the clock's origin.
+    /// Of the first packet.
+    #[serde(serialize_with = "known_time")]
     begin_ns: Option<i64>,
+    #[serde(serialize_with = "known_time")]
     end_ns: Option<i64>,
     bytes: u64,
     packets: u64,
@@ -72,7 +75,9 @@ struct StreamInfo<'t> {
     cpu_id: Option<u64>,
     packets: u64,
     bytes: u64,
+    #[serde(serialize_with = "known_time")]
     begin_ns: Option<i64>,
+    #[serde(serialize_with = "known_time")]
     end_ns: Option<i64>,
 }
 
@@ -161,7 +166,7 @@ impl<'t> TraceInfo<'t> {
             }
         }
         TraceInfo {
-            folder: &trace.folder,
+            trace: &trace.folder,
             name: &trace.name,
             format: match schema.version {
                 Version::Ctf1 => "CTF 1.8",
@@ -183,7 +188,7 @@ impl<'t> TraceInfo<'t> {
     }
 
     fn text(&self, with_fields: bool, width: Width) -> String {
-        let mut text = format!("{}\n", styled(STRONG, printable(&self.folder.to_string_lossy())));
+        let mut text = format!("{}\n", styled(STRONG, printable(&self.trace.to_string_lossy())));
         let mut line = |label: &str, what: String| {
             text += &format!("  {}  {}\n", styled(FAINT, format!("{label:<8}")), printable(&what));
         };

@@ -14,12 +14,13 @@ use piste_analysis::report::{Column, Unit, Value};
 use piste_ground::{Ground, kernel_traces, missing, span_read};
 use piste_progress::Progress;
 use piste_trace::progress::bytes_of;
-use piste_trace::{Findings, Span};
+use piste_trace::{Finding, Findings, Span};
 use serde::Serialize;
 
 use crate::analyze::tables::{moment, value};
 use crate::arguments::{Insights, Tell};
 use crate::failure::Failure;
+use crate::json::time;
 use crate::moment::around;
 use crate::page::Page;
 use crate::quantity::{counted, duration};
@@ -37,10 +38,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// As `--json` prints it.
 #[derive(Serialize)]
 struct Answer {
+    #[serde(serialize_with = "time")]
     begin_ns: i64,
+    #[serde(serialize_with = "time")]
     end_ns: i64,
     insights: Vec<Told>,
     notes: Vec<String>,
+    findings: Vec<Finding>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +83,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         end_ns,
         insights: detectors.insights(&system).into_iter().map(tell).collect(),
         notes,
+        findings: findings.iter().cloned().collect(),
     };
     let page = Page::new(&arguments.page);
     if json {

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::columns::{Align, Cell, Columns};
 use crate::dynamic;
 use crate::failure::Failure;
+use crate::json::of_pisted;
 use crate::page::{Page, Width};
 use crate::screen::{FAINT, STRONG, printable, styled};
 use crate::session::connect;
@@ -129,7 +130,7 @@ pub(crate) fn places(
         places.extend(part?.places);
     }
     if json {
-        return page.show_json(&json!({ "binary": path, "places": places }));
+        return page.show_json(&json!({ "binary": path, "places": of_pisted(&places)? }));
     }
     let what = match kind {
         ProbePlaceKind::symbol => "function",

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anstyle::Style;
 use piste_control::interface::{Event, ProbePlaceKind, Program, SessionState, SessionStatus, VarlinkClientInterface};
-use serde_json::json;
 
 use crate::arguments::List;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::json::of_pisted;
 use crate::kernel_list;
 use crate::page::{Page, Width};
 use crate::quantity::{count, size};
@@ -62,8 +62,12 @@ pub(crate) fn list(arguments: List, json: bool) -> Result<(), Failure> {
     };
     if json {
         let mut lists = serde_json::Map::new();
-        lists.extend(programs.map(|programs| ("programs".to_owned(), json!(programs))));
-        lists.extend(sessions.map(|sessions| ("sessions".to_owned(), json!(sessions))));
+        if let Some(programs) = programs {
+            lists.insert("programs".to_owned(), of_pisted(&programs)?);
+        }
+        if let Some(sessions) = sessions {
+            lists.insert("sessions".to_owned(), of_pisted(&sessions)?);
+        }
         return page.show_json(&lists);
     }
     let mut text = String::new();

@@ -11,6 +11,7 @@ mod call_stack;
 mod channel_options;
 mod child;
 mod columns;
+mod completion;
 mod diff;
 mod doctor;
 mod dynamic;
@@ -22,6 +23,7 @@ mod gate;
 mod ids;
 mod info;
 mod insights;
+mod json;
 mod kernel_list;
 mod kernel_rules;
 mod list;
@@ -52,6 +54,7 @@ mod unfinished;
 mod version;
 mod view;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command, PagerOption};
@@ -59,15 +62,19 @@ use crate::failure::{Failure, USAGE};
 use crate::page::Page;
 
 fn main() -> ExitCode {
+    completion::answer();
     let arguments = match Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(error) => return answer_usage(&error),
     };
+    if arguments.json {
+        screen::speak_json();
+    }
     match run(arguments) {
         Ok(status) => status.into(),
         Err(Failure::ReaderGone) => ExitCode::SUCCESS,
         Err(Failure::Told { sentence, status }) => {
-            screen::tell_sentence(&sentence);
+            screen::tell_failure(&sentence, status);
             status.into()
         }
     }
@@ -102,7 +109,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),
-        Command::Completions { shell } => manual::completions(shell),
+        Command::Completions { shell } => completion::script(&shell),
         Command::Gate(gate) => return Ok(gate::become_command(&gate)),
         Command::Man { folder } => manual::pages(&folder),
     }?;
@@ -113,9 +120,16 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
 fn answer_usage(error: &clap::Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     if error.use_stderr() {
+        let is_asked = |argument: &OsString| argument == "--json";
+        if std::env::args_os()
+            .take_while(|argument| argument != "--")
+            .any(|argument| is_asked(&argument))
+        {
+            screen::speak_json();
+        }
         // clap says "error: "; all of piste's sentences start with its name.
         match text.strip_prefix("error: ") {
-            Some(sentence) => screen::tell_sentence(sentence.trim_end()),
+            Some(sentence) => screen::tell_failure(sentence.trim_end(), USAGE),
             None => screen::tell(&text),
         }
         return USAGE.into();

@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Man pages and completions, made from the command line's own description.
+//! Man pages, made from the command line's own description.
 
 use std::path::Path;
 
 use clap::CommandFactory;
-use clap::builder::PossibleValuesParser;
 use piste_reason::reason;
 
-use crate::analyze;
 use crate::arguments::Arguments;
 use crate::failure::Failure;
-use crate::screen;
-
-/// `piste completions SHELL`
-pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
-    screen::show(&completion_script(shell))
-}
-
-fn completion_script(shell: clap_complete::Shell) -> String {
-    let mut script = Vec::new();
-    // Only here: as an argument, any other name is answered with the one that is near.
-    let mut command = Arguments::command().mut_subcommand("analyze", |analyze| {
-        analyze.mut_args(|argument| match argument.get_id() == "name" {
-            true => argument.value_parser(PossibleValuesParser::new(analyze::names())),
-            false => argument,
-        })
-    });
-    clap_complete::generate(shell, &mut command, "piste", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
-}
 
 /// `piste man DIR`: piste.1 and one page for each command.
 pub(crate) fn pages(folder: &Path) -> Result<(), Failure> {
@@ -43,14 +22,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    #[test]
-    fn completions_offer_the_analyses() {
-        let script = completion_script(clap_complete::Shell::Bash);
-        let words: BTreeSet<&str> = script.split([' ', '"']).collect();
-        let missing = analyze::names().find(|name| !words.contains(name));
-        assert_eq!(missing, None);
-    }
 
     #[test]
     fn every_command_has_a_page() {

@@ -37,6 +37,7 @@ enum Task {
         progress: bool,
         wide: bool,
         pager: bool,
+        json: bool,
     },
     Parquet {
         begin_ns: i64,
@@ -68,6 +69,7 @@ pub(crate) fn query(arguments: &Query, json: bool) -> Result<(), Failure> {
         progress: arguments.progress.wanted,
         wide: arguments.page.wide,
         pager: !arguments.page.pager.no_pager,
+        json,
     };
     become_program(task, arguments.output.as_deref(), &paths)
 }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::adapter::strip_str;
 use anstream::stream::RawStream;
@@ -11,6 +12,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 pub(crate) use piste_terminal::printable;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
@@ -59,7 +61,41 @@ pub(crate) fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, 
     }
 }
 
+/// Whether messages are JSON, too: set once, before there are any.
+static SPEAKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on, every message is a line of JSON.
+pub(crate) fn speak_json() {
+    // Relaxed: whoever starts a thread later hands it on.
+    SPEAKS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Messages are JSON.
+pub(crate) fn speaks_json() -> bool {
+    SPEAKS_JSON.load(Ordering::Relaxed)
+}
+
 /// Tells a sentence as this command's own: `piste: ...`.
 pub(crate) fn tell_sentence(sentence: &str) {
-    tell(&format!("{} {sentence}\n", styled(STRONG, "piste:")));
+    match speaks_json() {
+        true => tell_json(&json!({ "note": plain(sentence) })),
+        false => tell(&format!("{} {sentence}\n", styled(STRONG, "piste:"))),
+    }
+}
+
+/// Tells why the command fails.
+pub(crate) fn tell_failure(sentence: &str, exit_status: u8) {
+    match speaks_json() {
+        true => tell_json(&json!({ "error": { "message": plain(sentence), "exit_status": exit_status } })),
+        false => tell_sentence(sentence),
+    }
+}
+
+/// Tells a message as a line of JSON.
+pub(crate) fn tell_json(message: &Value) {
+    tell(&format!("{message}\n"));
+}
+
+fn plain(sentence: &str) -> String {
+    strip_str(sentence).to_string()
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::arguments::{Create, Destroy, EnableChannel, OneSession, Regenerate, Snapshot};
 use crate::failure::Failure;
 use crate::folder::refuse_url;
+use crate::json::of_pisted;
 use crate::patience::wait_for;
 use crate::quantity::{counted, duration, size};
 use crate::screen::{STRONG, printable, show, show_json, styled};
@@ -33,7 +34,7 @@ pub(crate) fn create(arguments: Create, json: bool) -> Result<(), Failure> {
         .call()?
         .session;
     if json {
-        return show_json(&session);
+        return show_json(&of_pisted(&session)?);
     }
     let kind = if session.snapshot {
         "snapshot session"
@@ -51,7 +52,7 @@ pub(crate) fn create(arguments: Create, json: bool) -> Result<(), Failure> {
 pub(crate) fn set_current(name: String, json: bool) -> Result<(), Failure> {
     connect()?.calls().set_current(name.clone()).call()?;
     if json {
-        return show_json(&json!({ "current": name }));
+        return show_json(&json!({ "session": name }));
     }
     show(&format!(
         "{} is the current session\n",
@@ -71,7 +72,7 @@ pub(crate) fn enable_channel(arguments: EnableChannel, json: bool) -> Result<(),
         .call()?
         .channel;
     if json {
-        return show_json(&channel);
+        return show_json(&of_pisted(&channel)?);
     }
     let contexts = match &*contexts(&channel) {
         "" => "without contexts".into(),
@@ -113,7 +114,7 @@ pub(crate) fn contexts(channel: &ChannelSettings) -> String {
 pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
     let session = connect()?.calls().start(arguments.chosen()).call()?.session;
     if json {
-        return show_json(&session);
+        return show_json(&of_pisted(&session)?);
     }
     let has = |domain: Domain| session.channels.iter().any(|channel| channel.settings.domain == domain);
     let mut of = vec![];
@@ -136,7 +137,7 @@ pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
 pub(crate) fn stop(arguments: OneSession, json: bool) -> Result<(), Failure> {
     let session = connect()?.calls().stop(arguments.chosen()).call()?.session;
     if json {
-        return show_json(&session);
+        return show_json(&of_pisted(&session)?);
     }
     show(&summary::ended(&session, "stopped"))
 }
@@ -147,7 +148,7 @@ pub(crate) fn snapshot(arguments: Snapshot, json: bool) -> Result<(), Failure> {
     let output = output.as_deref().map(absolute).transpose()?;
     let reply = connect()?.calls().snapshot_record(session.session, output).call()?;
     if json {
-        return show_json(&reply);
+        return show_json(&of_pisted(&reply)?);
     }
     show(&format!(
         "snapshot: {}, {}, in {}\n",
@@ -167,7 +168,7 @@ pub(crate) fn rotate(arguments: OneSession, json: bool) -> Result<(), Failure> {
         move || Ok(client.calls().rotate(session).call()?),
     )?;
     if json {
-        return show_json(&reply);
+        return show_json(&of_pisted(&reply)?);
     }
     show(&format!(
         "chunk {}: {}, {}, in {}\n",
@@ -194,7 +195,7 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
     if !arguments.all {
         let (_, session) = end_session(client, arguments.session.chosen())?;
         return if json {
-            show_json(&session)
+            show_json(&of_pisted(&session)?)
         } else {
             show(&summary::ended(&session, "destroyed"))
         };
@@ -206,7 +207,7 @@ pub(crate) fn destroy(arguments: Destroy, json: bool) -> Result<(), Failure> {
         ended.push(session);
     }
     if json {
-        return show_json(&ended);
+        return show_json(&json!({ "sessions": of_pisted(&ended)? }));
     }
     if ended.is_empty() {
         return show("there are no sessions\n");

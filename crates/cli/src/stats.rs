@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::arguments::{Stats, tell_absent};
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::json::known_time;
 use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, rate, size};
 use crate::screen::{BAD, GOOD, STRONG, styled};
@@ -32,8 +33,9 @@ struct Summary<'t> {
     events: u64,
     discarded_events: u64,
     lost_packets: u64,
-    /// Nanoseconds since the clock's origin, mostly 1970.
+    #[serde(serialize_with = "known_time")]
     begin_ns: Option<i64>,
+    #[serde(serialize_with = "known_time")]
     end_ns: Option<i64>,
     duration_ns: i64,
     bytes: u64,
@@ -67,7 +69,9 @@ struct StreamSummary<'t> {
     events: u64,
     packets: u64,
     bytes: u64,
+    #[serde(serialize_with = "known_time")]
     begin_ns: Option<i64>,
+    #[serde(serialize_with = "known_time")]
     end_ns: Option<i64>,
     discarded_events: u64,
     lost_packets: u64,

@@ -9,6 +9,7 @@ use piste_control::interface::{ChannelStatus, Domain, SessionState, SessionStatu
 use crate::arguments::OneSession;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::json::of_pisted;
 use crate::kernel_rules;
 use crate::list;
 use crate::page::{Page, Width};
@@ -36,7 +37,7 @@ pub(crate) fn status(arguments: OneSession, page: &Page, json: bool) -> Result<(
 /// Shows a session.
 pub(crate) fn show_one(session: &SessionStatus, page: &Page, json: bool) -> Result<(), Failure> {
     match json {
-        true => page.show_json(session),
+        true => page.show_json(&of_pisted(session)?),
         false => page.show(&text(session, page.width())),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Summary<'a> {
     /// What presets have and this kernel has not.
     kernel_lacking: Vec<&'a str>,
     channels: &'a [ChannelStatus],
-    programs: &'a [Participant],
+    participants: &'a [Participant],
     findings: Vec<Finding>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Summary<'a> {
             kernel_missing: kernel.why_not.as_deref(),
             kernel_lacking: kernel.lacking.iter().map(|(pattern, _)| pattern.as_str()).collect(),
             channels: &status.channels,
-            programs: &status.participants,
+            participants: &status.participants,
             findings: findings(status),
         }
     }
@@ -491,7 +491,7 @@ stopped web: 1,000 events, 64 KiB, in 2.00 s (500 events/s), nothing lost
         assert_eq!(json["duration_ns"], 2_000_000_000_i64);
         assert_eq!(json["trace"], "/traces/web");
         assert_eq!(json["channels"][0]["losses"]["discarded_full"], 20);
-        assert_eq!(json["programs"][0]["name"], "shop");
+        assert_eq!(json["participants"][0]["name"], "shop");
         assert_eq!(json["findings"][0]["count"], 2);
     }
 }

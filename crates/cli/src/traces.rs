@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use piste_progress::Progress;
 use piste_trace::{Finding, Findings, Kind, Trace, open_all};
+use serde_json::json;
 
 use crate::failure::Failure;
 use crate::quantity::count;
-use crate::screen::{printable, tell, tell_sentence};
+use crate::screen::{printable, speaks_json, tell, tell_json, tell_sentence};
 
 /// Opens every trace in the paths. Those that cannot be opened are told of; that is a failure only when there is no other. Where it takes
 /// long and that is wanted, progress is shown.
@@ -27,8 +28,11 @@ pub(crate) fn open(paths: &[PathBuf], shows_progress: bool, findings: &mut Findi
 
 /// Tells what was found, a line each; losses are told in other words.
 pub(crate) fn tell_findings(findings: &Findings) {
-    let lines: String = findings.iter().filter(|finding| !is_loss(finding)).map(line).collect();
-    tell(&lines);
+    let told = findings.iter().filter(|finding| !is_loss(finding));
+    match speaks_json() {
+        true => told.for_each(|finding| tell_json(&json!({ "finding": finding }))),
+        false => tell(&told.map(line).collect::<String>()),
+    }
 }
 
 fn is_loss(finding: &Finding) -> bool {

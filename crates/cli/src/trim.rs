@@ -12,7 +12,7 @@ use piste_reason::reason;
 use piste_trace::copy::{Copied, CopyError, Target, copy};
 use piste_trace::part::Part;
 use piste_trace::select::Selection;
-use piste_trace::{Findings, Trace};
+use piste_trace::{Finding, Findings, Trace};
 use serde::Serialize;
 
 use crate::arguments::{Trim, tell_absent};
@@ -29,6 +29,7 @@ struct Summary<'a> {
     packets: u64,
     whole_packets: u64,
     bytes: u64,
+    findings: Vec<&'a Finding>,
 }
 
 /// `piste trim`
@@ -60,15 +61,16 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
 
 /// Says what was written.
 pub(crate) fn tell(output: &Path, copied: Copied, findings: &Findings, json: bool) -> Result<(), Failure> {
-    tell_findings(findings);
     if json {
         return show_json(&Summary {
             trace: output,
             packets: copied.packets,
             whole_packets: copied.whole_packets,
             bytes: copied.bytes,
+            findings: findings.iter().collect(),
         });
     }
+    tell_findings(findings);
     tell_sentence(&format!(
         "{}: {} in {}",
         printable(&output.to_string_lossy()),

@@ -26,7 +26,7 @@ use self::output::Output;
 use self::shower::Shower;
 use crate::arguments::{Clock, View, ViewFormat, tell_absent};
 use crate::failure::Failure;
-use crate::screen::{printable, tell};
+use crate::screen::{printable, speaks_json, tell, tell_sentence};
 use crate::traces::{open, tell_findings};
 
 /// So much is written at once.
@@ -57,7 +57,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     output.close(shown)?;
     findings.extend(std::mem::take(&mut shower.merge().findings));
     let losses = loss::sentences(&traces, &mut shower.into_times(|| times(&arguments.clock)));
-    tell(&printable_lines(&String::from_utf8_lossy(&losses)));
+    tell_losses(&losses);
     tell_findings(&findings);
     Ok(())
 }
@@ -116,6 +116,12 @@ fn wall(zone: &TimeZone, seconds: i64) -> Option<WallTime> {
     })
 }
 
-fn printable_lines(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", printable(line))).collect()
+/// Sentences about losses, one a line.
+fn tell_losses(sentences: &[u8]) {
+    for line in String::from_utf8_lossy(sentences).lines() {
+        match speaks_json() {
+            true => tell_sentence(line),
+            false => tell(&format!("{}\n", printable(line))),
+        }
+    }
 }

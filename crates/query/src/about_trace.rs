@@ -91,7 +91,7 @@ impl Findings {
                 Field::new("kind", DataType::Utf8View, false),
                 Field::new("file", DataType::Utf8View, false),
                 Field::new("count", DataType::Int64, false),
-                Field::new("offset", DataType::Int64, false),
+                Field::new("offset_bytes", DataType::Int64, false),
                 Field::new("what", DataType::Utf8View, false),
             ])),
         }

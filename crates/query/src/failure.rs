@@ -2,6 +2,7 @@
 //! How this program fails: a sentence for stderr and an exit status, the same as those of `piste`.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -9,6 +10,7 @@ use piste_reason::reason;
 use piste_terminal::printable;
 use piste_trace::Findings;
 use piste_trace::Kind;
+use serde_json::{Value, json};
 
 /// Why it ends here.
 #[derive(Debug)]
@@ -103,8 +105,36 @@ fn of_schema(error: &SchemaError) -> String {
     }
 }
 
+/// Whether messages are JSON, too: set once, before there are any.
+static SPEAKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on, every message is a line of JSON, as those of `piste --json`.
+pub(crate) fn speak_json() {
+    // Relaxed: whoever starts a thread later hands it on.
+    SPEAKS_JSON.store(true, Ordering::Relaxed);
+}
+
+fn speaks_json() -> bool {
+    SPEAKS_JSON.load(Ordering::Relaxed)
+}
+
+/// Tells why it failed.
+pub(crate) fn tell_failure(sentence: &str, exit_status: u8) {
+    match speaks_json() {
+        true => tell_json(&json!({ "error": { "message": sentence, "exit_status": exit_status } })),
+        false => tell(sentence),
+    }
+}
+
+fn tell_json(message: &Value) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
 /// Tells a sentence. Whether anybody can read it does not change what is done.
 pub(crate) fn tell(sentence: &str) {
+    if speaks_json() {
+        return tell_json(&json!({ "note": sentence }));
+    }
     let lines: Vec<_> = sentence.lines().map(printable).collect();
     let _ = writeln!(io::stderr(), "piste: {}", lines.join("\n  "));
 }
@@ -119,6 +149,10 @@ pub(crate) fn tell_findings(findings: &Findings) {
     }
     let is_loss = |kind: Kind| matches!(kind, Kind::DiscardedEvents | Kind::LostPackets);
     for finding in findings.iter().filter(|finding| !is_loss(finding.kind)) {
+        if speaks_json() {
+            tell_json(&json!({ "finding": finding }));
+            continue;
+        }
         let place = match (finding.kind, finding.count) {
             (Kind::RepeatedPackets, _) => String::new(),
             (Kind::MissingPackets, _) | (_, 1) => format!(", at byte {}", finding.offset),

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON, written value by value: what a column of text has of a structure or list, and of everything in it.
 
+use std::fmt::Display;
+
+use piste_trace::json::is_text;
+
 use crate::column::Value;
 
 /// Text that is written.
@@ -50,13 +54,20 @@ impl JsonText {
 
     pub(crate) fn value(&mut self, value: Value<'_>) {
         match value {
-            Value::Number(number, true) => self.text.push_str(&number.cast_signed().to_string()),
-            Value::Number(number, false) => self.text.push_str(&number.to_string()),
+            Value::Number(number, true) => self.number(number.cast_signed().unsigned_abs(), &number.cast_signed()),
+            Value::Number(number, false) => self.number(number, &number),
             Value::Float(number) if number.is_finite() => self.text.push_str(&number.to_string()),
             // JSON has no others.
             Value::Float(number) => self.quoted(&number.to_string()),
             Value::Text(text) => self.quoted(text),
             Value::Bytes(bytes) => self.quoted(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        }
+    }
+
+    fn number(&mut self, magnitude: u64, number: &dyn Display) {
+        match is_text(magnitude) {
+            true => self.quoted(&number.to_string()),
+            false => self.text.push_str(&number.to_string()),
         }
     }
 

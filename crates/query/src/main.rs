@@ -51,7 +51,7 @@ use piste_reason::reason;
 use piste_trace::{Findings, Trace, open_all};
 
 use crate::export::Exported;
-use crate::failure::{Failure, tell, tell_findings};
+use crate::failure::{Failure, speak_json, tell, tell_failure, tell_findings};
 use crate::interrupt::Interrupt;
 use crate::layout::Layout;
 use crate::request::{Arguments, Task};
@@ -64,6 +64,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if arguments.request.task.json() {
+        speak_json();
+    }
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(error) => {
@@ -78,7 +81,7 @@ fn main() -> ExitCode {
                 interrupt.end();
             }
             if let Some(sentence) = failure.sentence() {
-                tell(sentence);
+                tell_failure(sentence, failure.status());
             }
             failure.status().into()
         }
@@ -101,10 +104,12 @@ fn run(arguments: Arguments, interrupt: &Interrupt) -> Result<(), Failure> {
             let layout = Layout::new(traces);
             let Exported { events, findings } = export::export(&parquet, &output, &layout, interrupt)?;
             opened.extend(findings);
-            tell_findings(&opened);
             if parquet.json {
-                println!("{}", serde_json::json!({ "folder": output, "events": events }));
+                let findings: Vec<_> = opened.iter().collect();
+                let summary = serde_json::json!({ "output": output, "events": events, "findings": findings });
+                println!("{summary:#}");
             } else {
+                tell_findings(&opened);
                 let ending = if events == 1 { "" } else { "s" };
                 tell(&format!("{}: {events} event{ending}", output.display()));
             }

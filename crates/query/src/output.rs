@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows as somebody wants them: a table to look at, or a format that other programs read. A file gets its name when it is whole.
 
+mod exact;
 mod plain;
 mod table;
 
@@ -116,8 +117,8 @@ impl Output {
                 let room = Size::of_stdout().filter(|_| is_cut).map(|size| size.columns);
                 Writer::Table(Box::new(TableWriter::new(destination, schema, room)))
             }
-            Format::Json => Writer::Json(ArrayWriter::new(destination)),
-            Format::Ndjson => Writer::Ndjson(LineDelimitedWriter::new(destination)),
+            Format::Json => Writer::Json(exact::builder().build(destination)),
+            Format::Ndjson => Writer::Ndjson(exact::builder().build(destination)),
             Format::Csv => {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(destination);
                 // The names of the columns are there also without rows.

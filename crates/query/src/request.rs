@@ -48,6 +48,8 @@ pub(crate) struct Query {
     pub(crate) wide: bool,
     /// A pager shows what is longer than the screen.
     pub(crate) pager: bool,
+    /// Messages are JSON.
+    pub(crate) json: bool,
 }
 
 /// How rows are written.
@@ -77,13 +79,21 @@ pub(crate) struct Parquet {
     /// Patterns of threads' names.
     pub(crate) comms: Vec<String>,
     pub(crate) cpus: Vec<u64>,
-    /// What was written is told on stdout, as JSON.
+    /// Messages are JSON, and so is what was written.
     pub(crate) json: bool,
     /// A terminal shows how far it is.
     pub(crate) progress: bool,
 }
 
 impl Task {
+    /// Messages are JSON.
+    pub(crate) fn json(&self) -> bool {
+        match self {
+            Task::Query(query) => query.json,
+            Task::Parquet(parquet) => parquet.json,
+        }
+    }
+
     /// A terminal shows how far it is.
     pub(crate) fn progress(&self) -> bool {
         match self {

@@ -50,6 +50,7 @@ pub struct Finding {
     /// How often, or how many events or packets.
     pub count: u64,
     /// Byte of the file where it is first.
+    #[serde(rename = "offset_bytes")]
     pub offset: u64,
     /// A sentence about the first.
     pub what: String,

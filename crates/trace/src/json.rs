@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of events as JSON, as docs/reference/json.md describes them: numbers keep all their digits, and what JSON has no number for
-//! is a text.
+//! Values of events as JSON, as docs/reference/json.md describes them. Numbers keep all their digits: what a number of JSON may not hold, in
+//! jq or in JavaScript, is a text.
 
 use std::io::Write;
 
@@ -9,6 +9,14 @@ use piste_ctf::read::schema::{Encoding, Meaning};
 use piste_ctf::read::walk::Visitor;
 
 use crate::text;
+
+/// Every whole number up to this one is a number of 64 bits with floating point, which is what most programs make of a number in JSON.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// It is a text in JSON, so that nobody rounds it.
+pub fn is_text(magnitude: u64) -> bool {
+    magnitude > EXACT_MAX
+}
 
 /// Appends the values that it looks at. Numbers that only the format itself needs are left out of structures.
 #[derive(Debug)]
@@ -29,7 +37,11 @@ impl<'o> JsonValue<'o> {
         // Writing to memory does not fail.
         let _ = match (integer.meaning, integer.is_signed) {
             (Meaning::Boolean, _) => write!(out, "{}", value != 0),
-            (_, true) => write!(out, "{}", value.cast_signed()),
+            (_, true) => match value.cast_signed() {
+                signed if is_text(signed.unsigned_abs()) => write!(out, "\"{signed}\""),
+                signed => write!(out, "{signed}"),
+            },
+            (_, false) if is_text(value) => write!(out, "\"{value}\""),
             (_, false) => write!(out, "{value}"),
         };
     }

@@ -2,7 +2,7 @@
 //! Events as JSON objects, one a line, in the order of time. docs/reference/json.md describes them.
 //!
 //! ```text
-//! {"time_ns":1795340467123456789,"time":"2026-11-22T09:41:07.123456789Z","name":"shop:order","cpu":1,"trace":"vm/user",
+//! {"time_ns":"1795340467123456789","time":"2026-11-22T09:41:07.123456789Z","name":"shop:order","cpu":1,"trace":"vm/user",
 //!  "stream":"default_1","packet_context":{...},"event_context":{...},"payload":{"id":42,"item":"tea"}}
 //! ```
 
@@ -104,7 +104,7 @@ impl<'t> ObjectWriter<'t> {
         out.push(b'{');
         if let Some(ns) = stream.ns(&event) {
             // Writing to memory does not fail.
-            let _ = write!(out, "\"time_ns\":{ns},");
+            let _ = write!(out, "\"time_ns\":\"{ns}\",");
             if clock_is_of_calendar(trace, stream.index.class_id) {
                 out.extend_from_slice(b"\"time\":\"");
                 self.calendar(out, ns);

@@ -111,10 +111,14 @@ pub fn time_is_filled(report: &Value) -> usize {
     threads.len()
 }
 
-/// A number.
+/// A number. Times and other large numbers are texts in JSON.
 ///
 /// # Panics
 /// It is none.
 pub fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
+    let of_text = || value.as_str().and_then(|text| text.parse().ok());
+    value
+        .as_i64()
+        .or_else(of_text)
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }

@@ -64,7 +64,7 @@ fn change(file: &Path, how: impl FnOnce(&mut Vec<u8>)) {
 /// Every analysis answers, or says which events it needs.
 fn all_answer(place: &Workplace, whole: &str, damaged: &str) {
     let all = place.piste_json(&["analyze"]);
-    let names = all
+    let names = all["analyses"]
         .as_array()
         .expect("a list")
         .iter()

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use piste_suite::kernel::workplace as kernel_workplace;
 use piste_suite::process::allowed_cpu;
+use piste_suite::report::number;
 use piste_suite::{Compilation, Workplace};
 use serde_json::Value;
 
@@ -20,10 +21,6 @@ fn rows<'v>(report: &'v Value, table: &str) -> &'v Vec<Value> {
     report[table]
         .as_array()
         .unwrap_or_else(|| panic!("no {table}: {report:#}"))
-}
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 fn word(value: &Value) -> &str {

@@ -340,7 +340,7 @@ fn a_snapshot_session_keeps_the_newest_events_and_writes_them_when_asked() {
     assert_eq!(puppet.ask("record 50"), "done");
     let first = place.piste_json(&["snapshot", "record"]);
     assert_eq!(first["events"], 50, "{first:#}");
-    let first_trace = Trace::at(first["output"].as_str().expect("a path"));
+    let first_trace = Trace::at(first["trace"].as_str().expect("a path"));
     assert!(first_trace.path().starts_with(&output), "{first:#}");
     assert!(
         first_trace
@@ -389,7 +389,7 @@ fn events_that_snapshots_have_in_common_are_said_to_come_more_than_once() {
     let snapshots = [(); 2].map(|()| {
         let snapshot = place.piste_json(&["snapshot", "record"]);
         assert_eq!(snapshot["events"], 50, "{snapshot:#}");
-        snapshot["output"].as_str().expect("a path").to_owned()
+        snapshot["trace"].as_str().expect("a path").to_owned()
     });
 
     let said = |arguments: &[&str]| {

@@ -38,7 +38,7 @@ fn every_event_of_twenty_processes_at_once_is_counted_once() {
     recording.expect_whole();
     assert_eq!(recording.events(), 2_000_000);
     assert_eq!(recording.trace().event_count(), 2_000_000);
-    let programs = &recording.summary()["programs"];
+    let programs = &recording.summary()["participants"];
     let count = programs
         .as_array()
         .and_then(|all| all.iter().find(|program| program["name"] == "count"));

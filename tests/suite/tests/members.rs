@@ -401,7 +401,7 @@ fn places_in_work(place: &Workplace, program: &Path) -> (u64, u64) {
         .map(|line| number(line.split(':').next().expect("one")))
         .collect();
     let listed = place.piste_json(&["list", "--symbols", text(program), "work"]);
-    let offset = listed["places"][0]["offset"].as_u64().expect("a number");
+    let offset = listed["places"][0]["offset_bytes"].as_u64().expect("a number");
     (addresses[1] - addresses[0], offset)
 }
 

@@ -94,7 +94,7 @@ impl Recorded {
         let findings = findings.map(|finding| {
             let number = |key: &str| finding[key].as_u64().expect("a number");
             let kind = finding["kind"].as_str().expect("a text");
-            (kind.to_owned(), number("count"), number("offset"))
+            (kind.to_owned(), number("count"), number("offset_bytes"))
         });
         (events, findings.collect())
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use piste_suite::build_tree::{binary, repository};
-use piste_suite::{Finished, Recording, Workplace, process};
+use piste_suite::{Finished, Recording, Workplace, process, report};
 use serde_json::Value;
 
 fn record(place: &Workplace, events: &str) -> Recording {
@@ -37,7 +37,8 @@ fn number(place: &Workplace, trace: &Path, sql: &str) -> u64 {
     let rows = rows(place, trace, sql);
     let [row] = &rows[..] else { panic!("{sql}: {rows:?}") };
     let number = row.as_object().and_then(|row| row.values().next());
-    number.and_then(Value::as_u64).unwrap_or_else(|| panic!("{sql}: {row}"))
+    let number = number.unwrap_or_else(|| panic!("{sql}: {row}"));
+    report::number(number).cast_unsigned()
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn rows_are_the_events_that_babeltrace2_shows() {
         assert_eq!(ours["pid"].as_u64(), context("vpid"), "{ours}");
         assert_eq!(ours["tid"].as_u64(), context("vtid"), "{ours}");
         assert_eq!(ours["cpu"].as_u64(), context("cpu_id"), "{ours}");
-        times.push((theirs.ticks, ours["time_ns"].as_i64().expect("a time")));
+        times.push((theirs.ticks, report::number(&ours["time_ns"])));
     }
     times.sort_unstable();
     assert!(times.is_sorted_by_key(|(_, ns)| *ns), "times are those of other events");
@@ -338,7 +339,10 @@ fn parquet_has_the_rows_for_pyarrow_and_duckdb() {
         .iter()
         .map(|row| {
             ["time_ns", "name", "tid", "thread", "number"]
-                .map(|column| row[column].clone())
+                .map(|column| match column {
+                    "time_ns" => report::number(&row[column]).into(),
+                    _ => row[column].clone(),
+                })
                 .to_vec()
         })
         .collect();

@@ -104,7 +104,7 @@ fn each_event_is_in_one_chunk_and_each_chunk_begins_with_a_state_dump() {
     let mut folders: Vec<PathBuf> = vec![place.path("trace/user"), place.path("trace/kernel")];
     for (chunk, expected) in chunks.iter().zip(1..) {
         assert_eq!(number(chunk, "number"), expected);
-        let folder = Path::new(chunk["output"].as_str().expect("a path"));
+        let folder = Path::new(chunk["trace"].as_str().expect("a path"));
         assert_eq!(Trace::at(folder).event_count(), number(chunk, "events"), "{chunk:#}");
         folders.extend([folder.join("user"), folder.join("kernel")]);
     }
@@ -165,7 +165,7 @@ fn what_the_kernel_discards_is_told_in_one_chunk() {
         assert_eq!(calls.ask("go on"), if part < MANY / 20_000 { "part" } else { "done" });
         send(consumer, Signal::CONT);
         let chunk = place.piste_json(&["rotate"]);
-        let (read, lost) = Trace::at(chunk["output"].as_str().expect("a path")).events_and_loss();
+        let (read, lost) = Trace::at(chunk["trace"].as_str().expect("a path")).events_and_loss();
         events += read.iter().filter(|event| event.name.starts_with("syscall_")).count() as u64;
         missing += lost;
     }

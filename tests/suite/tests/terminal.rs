@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What people see on terminals of several sizes: tables that fit, and a pager for what is longer than the screen.
+//! What people see on terminals of several sizes: tables that fit, a pager for what is longer than the screen, and completions.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use piste_suite::build_tree::binary;
@@ -183,4 +184,53 @@ fn the_longest_segments_of_a_critical_path_are_shown_after_its_causes() {
     assert!(shown.lines().count() < 120, "{shown}");
     let whole = place.piste_succeeds(&["analyze", "critical-path", &trace, "--table", "path"]);
     assert!(whole.lines().count() > 22 && !whole.contains("longest of"), "{whole}");
+}
+
+#[test]
+fn bash_completes_names_that_only_pisted_and_the_kernel_know() {
+    let Some(place) = kernel_workplace() else { return };
+    place.piste_succeeds(&["create", "web-of-today", "-o", text(&place.path("trace"))]);
+    let completed = |begun: &str| {
+        // As people do it: a line, Tab, and Enter.
+        let input = format!("source <(piste completions bash)\nset +H; echo; {begun}\t\nexit\n");
+        let mut script = place.command("script");
+        let folder = binary("piste").parent().expect("it is in a folder").to_owned();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        script
+            .args(["-q", "-c", "stty cols 200; bash --norc --noprofile -i", "/dev/null"])
+            .env("PATH", path);
+        let mut running = script
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("script runs");
+        let mut stdin = running.stdin.take().expect("it is piped");
+        stdin.write_all(input.as_bytes()).expect("it reads");
+        drop(stdin);
+        let output = running.wait_with_output().expect("it ends");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (begun, expected) in [
+        ("echo piste status -s web", "piste status -s web-of-today"),
+        (
+            "echo piste record -k sched_process_wai",
+            "piste record -k sched_process_wait",
+        ),
+        (
+            "echo piste record -k sched:sched_process_wai",
+            "piste record -k sched:sched_process_wait",
+        ),
+        ("echo piste record --preload pth", "piste record --preload pthread"),
+        (
+            "echo piste analyze critical-path trace --table beh",
+            "piste analyze critical-path trace --table behind",
+        ),
+    ] {
+        // bash completes what follows the name of the command.
+        let begun = begun.trim_start_matches("echo ");
+        let seen = completed(&format!("true; {begun}"));
+        assert!(seen.contains(expected), "{begun}: {seen}");
+    }
+    place.piste_succeeds(&["destroy", "--all"]);
 }

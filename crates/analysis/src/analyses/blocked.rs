@@ -14,6 +14,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 pub(super) static BLOCKED: Description = Description {
     name: "blocked",
     about: "what threads waited for, in which system calls, and who ended their waits",
+    tables: &["causes", "waits"],
     needs: &[SWITCHES, WAKEUPS, super::CALLS, super::INTERRUPTS],
     begin: |options| {
         Box::new(Blocked {

@@ -13,6 +13,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 pub(super) static CPUTOP: Description = Description {
     name: "cputop",
     about: "which threads ran on the CPUs, and how busy the CPUs were",
+    tables: &["cpus", "threads"],
     needs: &[SWITCHES],
     begin: |options| {
         Box::new(CpuTop {

@@ -29,6 +29,7 @@ pub(super) const FUTEXES: Need = Need {
 pub(super) static FUTEX: Description = Description {
     name: "futex",
     about: "which locks threads waited for (futexes), how long, and who woke them",
+    tables: &["futexes", "waits"],
     needs: &[
         FUTEXES,
         Need {

@@ -11,6 +11,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 pub(super) static HEALTH: Description = Description {
     name: "health",
     about: "how complete the trace is: losses, time for which the running thread is known, missing kinds of events",
+    tables: &["cpus", "gaps"],
     needs: &[
         Need {
             is_essential: false,

@@ -14,6 +14,7 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 pub(super) static STATS: Description = Description {
     name: "iolatencystats",
     about: "how long system calls that open, read, write or sync took, and requests to devices",
+    tables: &["calls", "devices"],
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, statistics)),
 };
@@ -21,6 +22,7 @@ pub(super) static STATS: Description = Description {
 pub(super) static FREQUENCIES: Description = Description {
     name: "iolatencyfreq",
     about: "the distribution of the durations of such system calls and requests",
+    tables: &["calls", "devices"],
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, frequencies)),
 };

@@ -15,6 +15,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 pub(super) static IOTOP: Description = Description {
     name: "iotop",
     about: "what was read and written most: by processes (in system calls and at devices), by file, by device",
+    tables: &["processes", "files", "devices"],
     needs: super::io::NEEDS,
     begin: |options| {
         Box::new(IoTop {

@@ -14,6 +14,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 pub(super) static IOUSAGE: Description = Description {
     name: "iousage",
     about: "what each process did with each of its files: bytes, system calls, time",
+    tables: &["processes", "files"],
     needs: &[Need {
         is_essential: true,
         ..super::io::NEEDS[1]

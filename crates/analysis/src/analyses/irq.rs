@@ -18,6 +18,7 @@ const NEEDS: &[Need] = &[Need {
 pub(super) static STATS: Description = Description {
     name: "irqstats",
     about: "interrupts: how many, how long they took, and how late soft interrupts were",
+    tables: &["interrupts"],
     needs: NEEDS,
     begin: |options| {
         Box::new(Stats {
@@ -30,6 +31,7 @@ pub(super) static STATS: Description = Description {
 pub(super) static FREQUENCIES: Description = Description {
     name: "irqfreq",
     about: "the distribution of the durations of interrupts",
+    tables: &["frequencies"],
     needs: NEEDS,
     begin: |options| {
         Box::new(Frequencies {
@@ -42,6 +44,7 @@ pub(super) static FREQUENCIES: Description = Description {
 pub(super) static LOG: Description = Description {
     name: "irqlog",
     about: "every interrupt",
+    tables: &["interrupts"],
     needs: NEEDS,
     begin: |options| {
         Box::new(Log {

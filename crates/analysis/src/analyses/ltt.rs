@@ -23,6 +23,7 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 pub(super) static LTT: Description = Description {
     name: "ltt",
     about: "where the time of each process went: in the program, in the kernel, waiting, and for what",
+    tables: &["processes", "threads", "syscalls", "cpus"],
     needs: &[SWITCHES, WAKEUPS, CALLS, INTERRUPTS],
     begin: |options| {
         Box::new(Ltt {

@@ -10,6 +10,7 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 pub(super) static MEMTOP: Description = Description {
     name: "memtop",
     about: "pages of memory allocated and freed, and page faults, by thread",
+    tables: &["all", "threads"],
     needs: &[
         Need {
             any_of: &[

@@ -167,6 +167,23 @@ fn frequencies(title: &str, times: &crate::measure::Distribution) -> crate::repo
 }
 
 #[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Options;
+    use crate::model::Circumstances;
+
+    #[test]
+    fn reports_have_the_tables_that_are_described() {
+        let system = System::new(Circumstances::whole(0));
+        for analysis in ALL {
+            let report = (analysis.begin)(&Options::default()).report(&system);
+            let tables: Vec<&str> = report.tables.iter().map(|table| table.name).collect();
+            assert_eq!(tables, analysis.tables, "{}", analysis.name);
+        }
+    }
+}
+
+#[cfg(test)]
 mod device_tests;
 #[cfg(test)]
 mod process_tests;

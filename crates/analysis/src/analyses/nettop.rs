@@ -22,6 +22,7 @@ const PACKETS: &[&str] = &[
 pub(super) static NETTOP: Description = Description {
     name: "nettop",
     about: "packets and bytes received and sent, by interface, and by process as far as its sockets show",
+    tables: &["interfaces", "processes"],
     needs: &[
         Need {
             any_of: &[

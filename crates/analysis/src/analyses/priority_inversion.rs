@@ -20,6 +20,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 pub(super) static PRIORITY_INVERSION: Description = Description {
     name: "priority-inversion",
     about: "urgent threads that waited for locks of less urgent threads, which other threads kept from running",
+    tables: &["inversions"],
     needs: &[
         super::futex::FUTEXES,
         Need {

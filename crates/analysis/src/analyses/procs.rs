@@ -12,6 +12,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 pub(super) static PROCS: Description = Description {
     name: "procs",
     about: "which processes started, executed other programs, and ended, as a tree",
+    tables: &["processes"],
     needs: &[
         Need {
             any_of: &["sched_process_fork", "sched_process_exec", "sched_process_exit"],

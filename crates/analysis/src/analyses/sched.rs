@@ -23,6 +23,7 @@ const NEEDS: &[Need] = &[
 pub(super) static STATS: Description = Description {
     name: "schedstats",
     about: "how long threads waited for a CPU after they were woken or started, by thread",
+    tables: &["all", "threads"],
     needs: NEEDS,
     begin: |options| Box::new(Stats::new(options)),
 };
@@ -30,6 +31,7 @@ pub(super) static STATS: Description = Description {
 pub(super) static FREQUENCIES: Description = Description {
     name: "schedfreq",
     about: "the distribution of the waits for a CPU",
+    tables: &["frequencies"],
     needs: NEEDS,
     begin: |options| {
         Box::new(Frequencies {
@@ -42,6 +44,7 @@ pub(super) static FREQUENCIES: Description = Description {
 pub(super) static TOP: Description = Description {
     name: "schedtop",
     about: "the longest waits for a CPU",
+    tables: &["delays"],
     needs: NEEDS,
     begin: |options| Box::new(Log::new(options, Order::Longest)),
 };
@@ -49,6 +52,7 @@ pub(super) static TOP: Description = Description {
 pub(super) static LOG: Description = Description {
     name: "schedlog",
     about: "every wait for a CPU",
+    tables: &["delays"],
     needs: NEEDS,
     begin: |options| Box::new(Log::new(options, Order::Time)),
 };

@@ -13,6 +13,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 pub(super) static SYSCALLSTATS: Description = Description {
     name: "syscallstats",
     about: "system calls: how many, how long they took, how many failed",
+    tables: &["syscalls", "processes"],
     needs: &[Need {
         is_essential: true,
         ..CALLS

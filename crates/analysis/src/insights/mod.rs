@@ -154,8 +154,8 @@ impl Serialize for Insight {
         map.serialize_entry("kind", self.kind)?;
         map.serialize_entry("level", self.level.text())?;
         map.serialize_entry("what", &self.what)?;
-        map.serialize_entry("begin_ns", &self.span_ns.0)?;
-        map.serialize_entry("end_ns", &self.span_ns.1)?;
+        map.serialize_entry("begin_ns", &self.span_ns.0.to_string())?;
+        map.serialize_entry("end_ns", &self.span_ns.1.to_string())?;
         map.serialize_entry("cost_ns", &self.cost_ns)?;
         for (column, value) in &self.evidence {
             map.serialize_entry(column.key, value)?;

@@ -10,11 +10,12 @@ use jiff::tz::TimeZone;
 use piste_analysis::analyses::ALL;
 use piste_analysis::analysis::{Description, Options};
 use piste_analysis::pass::Listeners;
+use piste_analysis::periods::Periods;
 use piste_analysis::report::Report;
 use piste_ground::{Ground, is_of_kernel, kernel_traces, missing, span_read};
 use piste_names::nearest;
 use piste_progress::Progress;
-use piste_trace::{Findings, Span, Trace};
+use piste_trace::{Finding, Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,6 +23,7 @@ use self::tables::Look;
 use crate::arguments::{Analyze, PeriodsOptions};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
+use crate::json::time;
 use crate::page::Page;
 use crate::screen::{printable, tell_sentence};
 use crate::traces::{open, tell_findings};
@@ -30,11 +32,14 @@ use crate::traces::{open, tell_findings};
 #[derive(Serialize)]
 struct Answer<'a> {
     analysis: &'a str,
-    /// The part of time that was looked at, in nanoseconds from the clock's origin.
+    /// The part of time that was looked at.
+    #[serde(serialize_with = "time")]
     begin_ns: i64,
+    #[serde(serialize_with = "time")]
     end_ns: i64,
     #[serde(flatten)]
     report: &'a Report,
+    findings: Vec<&'a Finding>,
 }
 
 /// What an analysis that does without the model is asked.
@@ -52,6 +57,9 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
         return list(&Page::new(&arguments.page), json);
     };
     let subject = Subject::find(name)?;
+    if let Some(wanted) = &arguments.table {
+        subject.expect_table(wanted)?;
+    }
     if arguments.paths.is_empty() {
         return Err(Failure::with_status(
             format!("no trace is given; write `piste analyze {name} TRACE`"),
@@ -83,7 +91,10 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
         Subject::Periods => periods::report(&question, &mut findings)?,
     };
     if let Some(wanted) = &arguments.table {
-        choose(&mut report, wanted)?;
+        report.tables.retain(|table| table.name == wanted);
+        if report.tables.is_empty() {
+            return Err(Failure::new(format!("{name} has no table {wanted:?} of this trace")));
+        }
     }
     let page = Page::new(&arguments.page);
     if json {
@@ -92,6 +103,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
             begin_ns,
             end_ns,
             report: &report,
+            findings: findings.iter().collect(),
         });
     }
     if arguments.csv {
@@ -135,6 +147,26 @@ impl Subject {
             };
             Failure::with_status(format!("there is no analysis {name:?}; {hint}"), USAGE)
         })
+    }
+
+    /// The names of the tables that it may have.
+    pub(crate) fn tables(self) -> &'static [&'static str] {
+        match self {
+            Subject::Kernel(description) => description.tables,
+            Subject::Programs(description) => description.tables,
+            Subject::Periods => Periods::TABLES,
+        }
+    }
+
+    fn expect_table(self, wanted: &str) -> Result<(), Failure> {
+        let tables = self.tables();
+        match tables.contains(&wanted) {
+            true => Ok(()),
+            false => Err(Failure::with_status(
+                format!("there is no table {wanted:?}; the tables are {}", tables.join(", ")),
+                USAGE,
+            )),
+        }
     }
 
     /// The traces that it is about.
@@ -225,7 +257,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 fn list(page: &Page, json: bool) -> Result<(), Failure> {
     if json {
         let entry = |(name, about)| json!({ "name": name, "about": about });
-        return page.show_json(&all().map(entry).collect::<Vec<_>>());
+        return page.show_json(&json!({ "analyses": all().map(entry).collect::<Vec<_>>() }));
     }
     let mut columns = Columns::new(&[("ANALYSIS", Align::Left), ("ANSWERS", Align::Left)]);
     for (name, about) in all() {
@@ -241,17 +273,4 @@ fn options(arguments: &Analyze) -> Options {
         min_ns: arguments.min_ns,
         max_ns: arguments.max_ns,
     }
-}
-
-fn choose(report: &mut Report, wanted: &str) -> Result<(), Failure> {
-    let names: Vec<&str> = report.tables.iter().map(|table| table.name).collect();
-    if !names.contains(&wanted) {
-        let names = names.join(", ");
-        return Err(Failure::with_status(
-            format!("there is no table {wanted:?}; the tables are {names}"),
-            USAGE,
-        ));
-    }
-    report.tables.retain(|table| table.name == wanted);
-    Ok(())
 }

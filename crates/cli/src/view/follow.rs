@@ -19,10 +19,10 @@ use piste_trace::{Findings, Trace, folders, loss};
 
 use super::output::Output;
 use super::shower::Shower;
-use super::{OUT_BYTES, printable_lines, show, times, unreadable, zone};
+use super::{OUT_BYTES, show, tell_losses, times, unreadable, zone};
 use crate::arguments::{View, ViewFormat};
 use crate::failure::{Failure, INTERRUPTED};
-use crate::screen::{printable, tell, tell_sentence};
+use crate::screen::{printable, tell_sentence};
 use crate::traces::tell_findings;
 
 /// Between two looks.
@@ -91,10 +91,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         state = Some(now);
         if is_over || left == 0 {
             output.close(Ok(()))?;
-            tell(&printable_lines(&String::from_utf8_lossy(&loss::sentences(
-                &traces,
-                &mut times_shown,
-            ))));
+            tell_losses(&loss::sentences(&traces, &mut times_shown));
             tell_findings(&findings);
             return match is_ended || left == 0 {
                 true => Ok(()),

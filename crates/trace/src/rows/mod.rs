@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   09:41:07.123456789,shop:order,42,tea
-//!   {"time_ns":1795340467123456789,"name":"shop:order","id":42,"item":"tea"}
+//!   {"time_ns":"1795340467123456789","name":"shop:order","id":42,"item":"tea"}
 //!   [09:41:07.123456789] (+0.000001500) shop:order: { id = 42, item = "tea" }
 //! ```
 
@@ -143,7 +143,7 @@ impl<'t> Rows<'t> {
             Form::Json => {
                 out.push(b'{');
                 // Writing to memory does not fail.
-                let _ = time_ns.map(|ns| write!(out, "\"time_ns\":{ns},"));
+                let _ = time_ns.map(|ns| write!(out, "\"time_ns\":\"{ns}\","));
                 out.extend_from_slice(b"\"name\":");
                 string(out, event.class.name.as_bytes());
             }

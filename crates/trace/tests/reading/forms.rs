@@ -100,16 +100,16 @@ fn json_keeps_every_value() {
     let mut of_json = Objects::new(&traces, &Selection::default()).expect("its files are there");
     let text = all(|out| of_json.next(out));
     assert!(
-        text.contains("\"most\":18446744073709551615,\"least\":-9223372036854775808,"),
+        text.contains("\"most\":\"18446744073709551615\",\"least\":\"-9223372036854775808\","),
         "{text}"
     );
     assert_eq!(
         objects(&text)[0],
         json!({
-            "time_ns": 1_000_000_000_000_000_005_u64, "time": "2001-09-09T01:46:40.000000005Z", "name": "a:b", "cpu": 3,
+            "time_ns": "1000000000000000005", "time": "2001-09-09T01:46:40.000000005Z", "name": "a:b", "cpu": 3,
             "trace": "", "stream": "s", "event_context": { "cpu_id": 3 },
             "payload": {
-                "most": u64::MAX, "least": i64::MIN, "hex": 255, "real": 0.1, "small": 0.1, "nan": "NaN", "text": "say \"a, b\"",
+                "most": u64::MAX.to_string(), "least": i64::MIN.to_string(), "hex": 255, "real": 0.1, "small": 0.1, "nan": "NaN", "text": "say \"a, b\"",
                 "kind": { "value": 1, "labels": ["tea", "hot"] }, "time": 9, "inner": { "x": 1, "y": [2, 3] },
                 "count": 2, "texts": ["p", "q"], "extra": 7
             }
@@ -153,7 +153,7 @@ fn rows_have_what_was_asked_for() {
     );
     assert_eq!(
         shown(Form::Json),
-        "{\"time_ns\":1000000000000000005,\"name\":\"a:b\",\"text\":\"say \\\"a, b\\\"\",\"kind\":{\"value\":1,\"labels\":[\"tea\",\"hot\"]},\
+        "{\"time_ns\":\"1000000000000000005\",\"name\":\"a:b\",\"text\":\"say \\\"a, b\\\"\",\"kind\":{\"value\":1,\"labels\":[\"tea\",\"hot\"]},\
          \"inner\":{\"x\":1,\"y\":[2,3]},\"inner.y[1]\":3,\"texts[0]\":\"p\",\"nan\":\"NaN\",\"extra\":7,\"$cpu\":3,\"$payload.time\":9}\n"
     );
     assert_eq!(

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use piste_suite::Workplace;
+use piste_suite::report::number;
 use serde_json::Value;
 
 /// An event of the kernel or of the state dump.
@@ -47,7 +48,7 @@ impl Event {
             .iter()
             .filter_map(|name| Some((*name, payload.get_mut(name)?.take())));
         Event {
-            ns: event["time_ns"].as_i64().expect("a time"),
+            ns: number(&event["time_ns"]),
             cpu: event["cpu"].as_i64().expect("a CPU"),
             thread: event["event_context"]["tid"].as_i64(),
             name: event["name"].as_str().expect("a name").to_owned(),
@@ -67,8 +68,9 @@ impl Event {
     /// It is none, or there is no such field.
     pub(crate) fn number(&self, name: &str) -> i64 {
         let field = self.field(name);
-        // A request without a place has the highest sector that there is.
-        let number = field.as_i64().or_else(|| Some(field.as_u64()?.cast_signed()));
+        // A request without a place has the highest sector that there is, which is a text, as all large numbers are.
+        let of_text = || Some(field.as_str()?.parse::<i128>().ok()? as i64);
+        let number = field.as_i64().or_else(of_text);
         number.unwrap_or_else(|| panic!("{name} of {} is {field}", self.name))
     }
 

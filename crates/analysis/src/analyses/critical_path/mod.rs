@@ -20,6 +20,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 pub(super) static CRITICAL_PATH: Description = Description {
     name: "critical-path",
     about: "which threads and devices a thread's time depends on, across all waits",
+    tables: &["causes", "threads", "behind", "path"],
     needs: &[
         SWITCHES,
         Need {

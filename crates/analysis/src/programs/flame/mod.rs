@@ -32,6 +32,7 @@ use crate::report::counted;
 pub(super) static FLAME: Description = Description {
     name: "flame",
     about: "where the time went, by call path: functions, and stacks of kernel events (--folded for flame graphs)",
+    tables: &["calls", "functions", "off_cpu", "events"],
     // Which events have stacks is seen in their fields.
     needs: &[],
     begin: |options| {

@@ -22,6 +22,7 @@ use crate::report::{Report, counted};
 pub(super) static HEAP: Description = Description {
     name: "heap",
     about: "how much memory programs allocated and held, and what they never freed, by caller",
+    tables: &["processes", "leaks", "callers", "sizes"],
     needs: &[
         Need {
             any_of: &["lttng_ust_libc:*"],

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every command prints with `--json` is as docs/reference/schemas.json says, down to the last key.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+
+use piste_suite::build_tree::repository;
+use piste_suite::kernel::workplace as kernel_workplace;
+use piste_suite::report::text;
+use piste_suite::{Workplace, process};
+use serde_json::Value;
+
+/// Documents by the names of their schemas.
+#[derive(Default)]
+struct Printed(RefCell<BTreeMap<String, Vec<Value>>>);
+
+impl Printed {
+    fn add(&self, schema: &str, document: Value) {
+        self.0.borrow_mut().entry(schema.to_owned()).or_default().push(document);
+    }
+
+    /// Lines, each a document.
+    fn add_lines(&self, schema: &str, lines: &str) {
+        for line in lines.lines() {
+            let document = serde_json::from_str(line).unwrap_or_else(|error| panic!("{schema}: {error}: {line}"));
+            self.add(schema, document);
+        }
+    }
+
+    /// A command that prints one document, whatever its status is; what it says on stderr are messages.
+    fn run(&self, place: &Workplace, schema: &str, command: &[&str]) -> Value {
+        let finished = place.piste(&[&["--json"], command].concat());
+        let document: Value =
+            serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}: {finished}"));
+        self.add(schema, document.clone());
+        self.add_lines("message", &finished.stderr);
+        document
+    }
+
+    /// Nothing is wrong, and every schema has a document.
+    fn check(self, place: &Workplace) {
+        let file = place.path("printed.json");
+        fs::write(&file, serde_json::to_string(&self.0.into_inner()).expect("JSON")).expect("it can be written");
+        let tool = process::run(&mut place.command(repository().join("tools/python-packages")));
+        let python = tool.expect_success().stdout.trim().to_owned();
+        let script = repository().join("tests/python/check_schemas.py");
+        let schemas = repository().join("docs/reference/schemas.json");
+        let checked = process::run(place.command(python).arg(script).arg(schemas).arg(file));
+        assert_eq!(checked.expect_success().stdout, "");
+    }
+}
+
+/// Two threads that work and sleep, and a file that is written.
+const WORK: &str = "import os, threading, time
+def work():
+    for number in range(20):
+        time.sleep(0.001)
+        sum(range(10000))
+threads = [threading.Thread(target=work) for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+with open('file', 'w') as file:
+    file.write('text')
+    os.fsync(file.fileno())
+";
+
+#[test]
+fn every_command_prints_what_its_schema_says() {
+    let Some(place) = kernel_workplace() else { return };
+    let printed = Printed::default();
+    sessions(&place, &printed);
+    lists(&place, &printed);
+    let trace = recorded(&place, &printed);
+    read(&place, &printed, &trace);
+    failures(&place, &printed, &trace);
+    printed.check(&place);
+}
+
+/// A session of both domains, in all its states, and one of snapshots.
+fn sessions(place: &Workplace, printed: &Printed) {
+    let run = |schema: &str, command: &[&str]| printed.run(place, schema, command);
+    run("session", &["create", "web", "-o", text(&place.path("web"))]);
+    run("channel", &["enable-channel", "often", "--block", "100ms"]);
+    run(
+        "rules",
+        &[
+            "enable-event",
+            "-u",
+            "count:*",
+            "--exclude",
+            "count:none",
+            "--level",
+            "info",
+        ],
+    );
+    run(
+        "rules",
+        &["enable-event", "-k", "sched_switch", "--filter", "prev_pid > 0"],
+    );
+    run("tracked", &["track", "--pid", &place.pisted().to_string()]);
+    run("session", &["start"]);
+    run("regenerated", &["regenerate", "statedump"]);
+    place.run(place.program("count.c"), &["1", "100"]).expect_success();
+    run("chunk", &["rotate"]);
+    run("session", &["status"]);
+    run("rules", &["disable-event", "-u", "count:*"]);
+    run("session", &["stop"]);
+    run(
+        "session",
+        &["create", "flight", "--snapshot", "-o", text(&place.path("flight"))],
+    );
+    run("rules", &["enable-event", "-u", "*"]);
+    run("session", &["start"]);
+    run("snapshot", &["snapshot", "record"]);
+    run("list", &["list"]);
+    run("sessions", &["list", "--sessions"]);
+    run("current_session", &["set-session", "web"]);
+    run("session", &["list", "-s", "web"]);
+    run("session", &["destroy", "web"]);
+    run("sessions", &["destroy", "--all"]);
+}
+
+fn lists(place: &Workplace, printed: &Printed) {
+    let program = place.program("count.c");
+    printed.run(place, "kernel_events", &["list", "-k", "sched:*"]);
+    printed.run(place, "syscalls", &["list", "--syscalls", "open*"]);
+    printed.run(place, "places", &["list", "--symbols", text(&program), "main"]);
+    printed.run(place, "version", &["version"]);
+    printed.run(place, "checks", &["doctor"]);
+}
+
+/// A recording of a program and the kernel.
+fn recorded(place: &Workplace, printed: &Printed) -> String {
+    let trace = text(&place.path("trace")).to_owned();
+    let summary = place.path("summary.json");
+    let presets = "sched,syscalls,irq,io,mem,net";
+    let options = [
+        "record",
+        "--preset",
+        presets,
+        "-o",
+        &trace,
+        "--summary",
+        text(&summary),
+        "--",
+    ];
+    let recorded = place.piste(&[&options[..], &["python3", "-c", WORK]].concat());
+    recorded.expect_success();
+    printed.add_lines("record", &fs::read_to_string(&summary).expect("a summary"));
+    trace
+}
+
+/// Everything that reads traces.
+fn read(place: &Workplace, printed: &Printed, trace: &str) {
+    let run = |schema: &str, command: &[&str]| printed.run(place, schema, command);
+    run("info", &["info", trace]);
+    run("stats", &["stats", trace, "--processes"]);
+    run("insights", &["insights", trace]);
+    run("diff", &["diff", trace, trace]);
+    let all = run("analyses", &["analyze"]);
+    for analysis in all["analyses"].as_array().expect("a list") {
+        let name = analysis["name"].as_str().expect("a name");
+        let periods = [
+            "--begin-event",
+            "name == \"syscall_entry_openat\"",
+            "--end-event",
+            "name == \"syscall_exit_openat\"",
+        ];
+        match name {
+            // Of programs that this recording has no events of.
+            "heap" | "flame" => {}
+            "periods" => {
+                _ = run(
+                    "analysis",
+                    &[&["analyze", name, trace, "--top", "3"], &periods[..]].concat(),
+                )
+            }
+            _ => _ = run("analysis", &["analyze", name, trace]),
+        }
+    }
+    run("rows", &["query", trace, "SELECT * FROM events LIMIT 100"]);
+    run("rows", &["query", trace, "SELECT * FROM threads"]);
+    let events = place.piste_succeeds(&["view", "--json", "-n", "2000", trace]);
+    printed.add_lines("event", &events);
+    let fields = place.piste_succeeds(&["view", "--json", "-n", "100", "--fields", "ret,$pid,next_comm", trace]);
+    printed.add_lines("event_fields", &fields);
+    let kernel = format!("{trace}/kernel");
+    run(
+        "trimmed",
+        &["trim", trace, "-o", text(&place.path("trimmed")), "--event", "sched_*"],
+    );
+    run(
+        "trimmed",
+        &["export", &kernel, "--format", "ctf2", "-o", text(&place.path("ctf2"))],
+    );
+    for format in ["perfetto", "chrome", "json", "parquet"] {
+        let output = place.path(&format!("exported.{format}"));
+        run("exported", &["export", trace, "--format", format, "-o", text(&output)]);
+    }
+    let exported = fs::read_to_string(place.path("exported.json")).expect("it is there");
+    let exported: Value = serde_json::from_str(&exported).expect("JSON");
+    for event in exported["events"].as_array().expect("events").iter().take(100) {
+        printed.add("event", event.clone());
+    }
+}
+
+/// A failure is an object on stderr, and nothing on stdout, whoever finds it.
+fn failures(place: &Workplace, printed: &Printed, trace: &str) {
+    for (status, command) in [
+        (1, &["status", "-s", "none"][..]),
+        (1, &["stats", "nowhere"]),
+        (2, &["analyze", "heep", trace]),
+        (2, &["stats"]),
+        (2, &["stats", "--none", trace]),
+        (2, &["view", trace, "--filter", "a =="]),
+        (2, &["query", trace, "SELECT none FROM events"]),
+        (1, &["query", "nowhere", "SELECT name FROM events"]),
+        (127, &["record", "-o", "new", "--", "no-such-program"]),
+    ] {
+        let failed = place.piste(&[&["--json"], command].concat());
+        assert_eq!((failed.status, &*failed.stdout), (status, ""), "{command:?}: {failed}");
+        let last = failed.stderr.lines().next_back().unwrap_or_default();
+        let message: Value =
+            serde_json::from_str(last).unwrap_or_else(|error| panic!("{command:?}: {error}: {failed}"));
+        assert_eq!(message["error"]["exit_status"], status, "{command:?}: {failed}");
+        printed.add_lines("message", &failed.stderr);
+    }
+}
