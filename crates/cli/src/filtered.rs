@@ -25,8 +25,8 @@ struct Given {
     /// Record matching tracepoints of the kernel: sched_switch,block:*
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Filter the -k patterns since the previous --filter: record only events whose fields fulfil EXPR: 'prev_prio < 100 && next_comm ~
-    /// "k*"'. Before any -k, filters all tracepoints that have no other filter
+    /// Filter the -k patterns since the previous --filter: record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"'
+    /// (see docs/reference/filter.md). Before any -k, filters all tracepoints that have no other filter
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }

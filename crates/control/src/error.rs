@@ -161,7 +161,10 @@ fn sentence(kind: &ErrorKind) -> String {
                 "see `piste list -k EVENT`; use the names of the fields in the trace"
             )
         ),
-        E::InvalidFilter(Some(e)) => format!("filter {:?} is invalid at byte {}: {}", e.filter, e.position, e.reason),
+        E::InvalidFilter(Some(e)) => format!(
+            "the filter {:?} is invalid: {}, at byte {}",
+            e.filter, e.reason, e.position
+        ),
         E::InvalidProbe(Some(e)) => format!("probe {:?} is not possible: {}", e.probe, e.reason),
         E::NothingEnabled(Some(e)) => format!(
             "session {:?} has no enabled events; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",

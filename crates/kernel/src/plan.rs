@@ -15,6 +15,7 @@ use crate::convert::{Cursor, Fault, NewThreads, NoRoom, Threads};
 use crate::format::Location;
 
 pub(crate) use builder::{Builder, TooFar};
+pub(crate) use values::kernel_state_bits;
 
 /// What to do with each record of an event.
 #[derive(Debug)]

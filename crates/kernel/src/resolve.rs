@@ -6,11 +6,12 @@ mod fields;
 use std::collections::BTreeSet;
 
 use crate::catalog::Catalog;
-use crate::filter::{self, FilterFault};
+use crate::filter::{self, MissingField, Words};
 use crate::layout::Layout;
 use crate::pattern::{self, InvalidPattern};
 use crate::spec::{EventSource, Rule};
 use crate::syscalls::{Architecture, Syscall, Table};
+use piste_filter::{Filter, FilterError};
 use piste_names::{matches, nearest};
 
 pub use fields::{NoField, check_fields};
@@ -53,7 +54,7 @@ pub enum Refusal {
     #[error(transparent)]
     InvalidPattern(#[from] InvalidPattern),
     /// The filter is not one.
-    #[error("filter {filter:?} is invalid at byte {position}: {reason}")]
+    #[error("the filter {filter:?} is invalid: {reason}, at byte {position}")]
     InvalidFilter {
         /// The rule's filter.
         filter: String,
@@ -89,11 +90,9 @@ pub fn rule(rule: &Rule, catalog: &Catalog) -> Result<Vec<ResolvedEvent>, Refusa
             }
         }
         EventSource::Uprobe { .. } | EventSource::Usdt { .. } | EventSource::Kprobe { .. } => {
-            let filter = rule.filter.as_deref().unwrap_or_default();
-            match rule.filter.as_deref().map(filter::check_form) {
-                Some(Err(fault)) => Err(Refusal::filter(filter, fault)),
-                _ => Ok(Vec::new()),
-            }
+            // The event is not there yet.
+            parsed(rule)?;
+            Ok(Vec::new())
         }
     }
 }
@@ -104,39 +103,56 @@ pub fn rule(rule: &Rule, catalog: &Catalog) -> Result<Vec<ResolvedEvent>, Refusa
 /// # Errors
 /// The filter is wrong, or about arguments, which the kernel cannot compare.
 pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters, Refusal> {
-    let Some(filter) = &rule.filter else {
+    let Some(filter) = parsed(rule)? else {
         return Ok(SyscallFilters::default());
     };
-    let check = |name| match catalog.by_name("raw_syscalls", name) {
-        Ok(event) => filter::check(filter, event),
-        Err(_) => filter::check_form(filter).map(|()| filter.clone()),
+    let refused = |error| Refusal::filter(&filter, error);
+    let translated = |name| match catalog.by_name("raw_syscalls", name) {
+        Ok(event) => filter::translate(&filter, event, None).map(Some),
+        Err(_) => Ok(None),
     };
-    match (check("sys_enter"), check("sys_exit")) {
-        (Ok(entry), Ok(exit)) => Ok(SyscallFilters {
-            entry: Some(entry),
-            exit: Some(exit),
-        }),
-        (Err(fault), Ok(exit)) if fault.is_missing_field => Ok(SyscallFilters {
-            entry: None,
-            exit: Some(exit),
-        }),
-        (Err(fault), Err(other)) if fault.is_missing_field && other.is_missing_field => Err(Refusal::InvalidFilter {
-            filter: filter.clone(),
-            position: fault.position,
-            reason: "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and cpu, but not arguments"
-                .to_owned(),
-        }),
-        (Err(fault), _) if !fault.is_missing_field => Err(Refusal::filter(filter, fault)),
-        (_, Err(fault)) | (Err(fault), _) => Err(Refusal::filter(filter, fault)),
+    let (entry, exit) = (
+        translated("sys_enter").map_err(refused)?,
+        translated("sys_exit").map_err(refused)?,
+    );
+    let missing = exit.as_ref().and_then(|exit| exit.missing.first());
+    if let Some(missing) = missing {
+        let reason =
+            "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and $cpu, but not arguments";
+        return Err(refused(FilterError::at(missing.position, reason)));
     }
+    let words = |words: Option<Words>| match words {
+        Some(Words::Some(words)) => Ok(Some(words)),
+        Some(Words::Nothing) => Err(refused(FilterError::at(0, "no system call can match it"))),
+        Some(Words::Everything) | None => Ok(None),
+    };
+    let entry = entry.filter(|entry| entry.missing.is_empty());
+    Ok(SyscallFilters {
+        entry: words(entry.map(|entry| entry.words))?,
+        exit: words(exit.map(|exit| exit.words))?,
+    })
+}
+
+/// The filter of a rule.
+///
+/// # Errors
+/// Its text is not a filter.
+pub(crate) fn parsed(rule: &Rule) -> Result<Option<Filter>, Refusal> {
+    let Some(text) = &rule.filter else { return Ok(None) };
+    let filter = Filter::parse(text);
+    filter.map(Some).map_err(|error| Refusal::InvalidFilter {
+        filter: text.clone(),
+        position: error.position,
+        reason: error.reason,
+    })
 }
 
 impl Refusal {
-    fn filter(filter: &str, fault: FilterFault) -> Refusal {
+    fn filter(filter: &Filter, error: FilterError) -> Refusal {
         Refusal::InvalidFilter {
-            filter: filter.to_owned(),
-            position: fault.position,
-            reason: fault.reason,
+            filter: filter.to_string(),
+            position: error.position,
+            reason: error.reason,
         }
     }
 }
@@ -163,19 +179,18 @@ fn tracepoints(rule: &Rule, pattern: &str, catalog: &Catalog) -> Result<Vec<Reso
     if meant.is_empty() {
         return Err(all_excluded(pattern));
     }
+    let filter = parsed(rule)?;
+    let mut without = Without::default();
     let mut resolved = Vec::new();
-    let mut missing = None;
-    for (system, name, _) in meant {
-        let filter = match &rule.filter {
-            None => None,
-            Some(filter) => match filter_of(filter, system, name, catalog) {
-                Ok(words) => Some(words),
-                Err(fault) if fault.is_missing_field => {
-                    missing.get_or_insert((filter, fault));
-                    continue;
-                }
-                Err(fault) => return Err(Refusal::filter(filter, fault)),
-            },
+    for (system, name, trace_name) in meant {
+        let filter = match &filter {
+            None => Words::Everything,
+            Some(filter) => filter_of(filter, (system, name, trace_name), catalog, &mut without)?,
+        };
+        let filter = match filter {
+            Words::Nothing => continue,
+            Words::Everything => None,
+            Words::Some(words) => Some(words),
         };
         resolved.push(ResolvedEvent::Tracepoint {
             system: (*system).to_owned(),
@@ -183,20 +198,66 @@ fn tracepoints(rule: &Rule, pattern: &str, catalog: &Catalog) -> Result<Vec<Reso
             filter,
         });
     }
-    match missing {
-        Some((filter, fault)) if resolved.is_empty() => Err(Refusal::filter(filter, fault)),
-        _ => Ok(resolved),
+    match without.error(resolved.is_empty()) {
+        Some(error) => Err(Refusal::InvalidFilter {
+            filter: rule.filter.clone().unwrap_or_default(),
+            position: error.position,
+            reason: error.reason,
+        }),
+        None => Ok(resolved),
     }
 }
 
-/// An event whose format cannot be read has no field that a filter could name.
-fn filter_of(filter: &str, system: &str, name: &str, catalog: &Catalog) -> Result<String, FilterFault> {
-    let event = catalog.by_name(system, name).map_err(|error| FilterFault {
-        position: 0,
-        reason: error.to_string(),
-        is_missing_field: true,
-    })?;
-    filter::check(filter, event)
+/// What the events of a rule lack of its filter, so far.
+#[derive(Default)]
+struct Without {
+    /// Fields that none of them has, and what to say of each.
+    missing: Option<Vec<(MissingField, FilterError)>>,
+    /// Why the first of them that has all fields cannot fulfil it.
+    never: Option<FilterError>,
+    /// Why the first format that cannot be read cannot.
+    unreadable: Option<FilterError>,
+}
+
+impl Without {
+    /// The filter is wrong: a field is nowhere, or no event can fulfil it.
+    fn error(self, is_nothing_left: bool) -> Option<FilterError> {
+        let mut missing = self.missing.unwrap_or_default().into_iter();
+        let never = self.never.or(self.unreadable).filter(|_| is_nothing_left);
+        missing.next().map(|(_, error)| error).or(never)
+    }
+}
+
+/// What the kernel is told for an event of a rule.
+fn filter_of(
+    filter: &Filter,
+    (system, name, trace_name): (&str, &str, &str),
+    catalog: &Catalog,
+    without: &mut Without,
+) -> Result<Words, Refusal> {
+    let event = match catalog.by_name(system, name) {
+        Ok(event) => event,
+        Err(error) => {
+            without.unreadable.get_or_insert(FilterError::at(0, error.to_string()));
+            return Ok(Words::Nothing);
+        }
+    };
+    let translation =
+        filter::translate(filter, event, Some(trace_name)).map_err(|error| Refusal::filter(filter, error))?;
+    match &mut without.missing {
+        None => {
+            let told = |missing: MissingField| {
+                let error = filter::no_such_field(&missing, event);
+                (missing, error)
+            };
+            without.missing = Some(translation.missing.into_iter().map(told).collect());
+        }
+        Some(missing) => missing.retain(|(known, _)| translation.missing.contains(known)),
+    }
+    if translation.words == Words::Nothing && without.never.is_none() {
+        without.never = Some(filter::never_true(filter, event));
+    }
+    Ok(translation.words)
 }
 
 /// Where no call has a name, all are recorded or none.

@@ -90,8 +90,7 @@ pub struct Rule {
     pub source: EventSource,
     /// Events that `source` matches and are not recorded; patterns like those of the source.
     pub excluded: Vec<String>,
-    /// Records only what fulfils it: an expression over the event's fields by their names in the kernel's format, in the words of tracefs
-    /// (`prev_prio < 10 && next_comm ~ "ksoft*"`).
+    /// Records only what fulfils it, in the language of filters: `prev_prio < 0 && next_comm =~ "ksoft*"`.
     pub filter: Option<String>,
     /// Records only these fields, by their names in the trace; empty records all.
     pub fields: Vec<String>,

@@ -312,7 +312,9 @@ fn a_wrong_filter_is_refused_where_it_is_wrong() {
     let Some(place) = kernel::workplace() else { return };
     let _session = KernelSession::create(&place, &[]);
     for (pattern, filter, words) in [
-        ("sched_switch", "prev_prio < ", "expected a value"),
+        ("sched_switch", "prev_prio < ", "expected a field, a number or a string"),
+        ("sched_switch", "next_pri < 3", "did you mean next_prio?"),
+        ("sched_switch", "$pid == 3", "$tid"),
         ("sched_switch", "nonsense == 1", "nonsense"),
         ("sched_swich", "prev_prio < 10", "sched_switch"),
     ] {

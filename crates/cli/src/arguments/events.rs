@@ -19,7 +19,7 @@ use piste_names::nearest;
     after_help = "\
 Examples:
   piste enable-event 'shop:*' -x 'shop:debug_*' --level info
-  piste enable-event -k sched_switch --filter 'prev_prio < 100'
+  piste enable-event -k sched_switch --filter 'prev_prio < 0'
   piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --syscall 'open*,read,write'
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
@@ -81,7 +81,7 @@ pub(crate) struct KernelEventOptions {
     /// Name the probe's event in the trace [default: derived from its place]
     #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "usdt"])]
     pub(crate) name: Option<String>,
-    /// Record only events whose fields, by the kernel's names, fulfil EXPR: 'prev_prio < 100 && next_comm ~ "k*"'
+    /// Record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"' (see docs/reference/filter.md)
     #[arg(long, value_name = "EXPR", requires = "kernel")]
     pub(crate) filter: Option<String>,
     /// Record only these fields, by their names in the trace

@@ -1,244 +1,492 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One comparison of a filter: whether the field can be compared so with the value, and how the kernel is told.
-//!
-//! What a field can be compared with follows from its type's text alone, by the kernel's rules: those decide what it will do.
+//! The tests of a filter, one by one, in the kernel's words.
 
-use std::sync::LazyLock;
+use piste_ctf::Label;
+use piste_ctf::read::schema::Scope;
+use piste_filter::{Comparison, Condition, Field, FilterError, Operand, Pattern, Step, Term, Test, Value};
 
-use piste_ctf::Element;
-
-use super::expression::{Test, Value};
-use super::{FilterFault, glob};
-use crate::format::{EventFormat, FieldFormat, FieldKind};
-use crate::layout::Layout;
-
-/// Names of fields in the trace; those of events are not asked for.
-static LAYOUT: LazyLock<Layout> = LazyLock::new(|| Layout::new([]));
+use super::MissingField;
+use super::pattern;
+use super::subject::{Comparable, Meaning, Subject};
+use crate::format::EventFormat;
+use crate::plan::kernel_state_bits;
 
 /// Bytes of a text in quotes that the kernel takes.
 const TEXT_BYTES_MAX: usize = 255;
+/// What the trace takes away from priorities.
+const REALTIME_PRIORITIES: i128 = 100;
 
-/// What the kernel can compare a field with.
-enum Comparable {
-    /// Numbers of this many bits.
-    Number { bits: u32, is_signed: bool },
-    /// Texts; at most this many bytes fit.
-    Text { room: Option<u32> },
-    /// The CPU: numbers, and no `&`.
-    Cpu,
-    /// Nothing.
-    Nothing,
+/// Translates the tests of one filter for one event.
+pub(super) struct Translator<'e> {
+    pub(super) event: &'e EventFormat,
+    /// The event's name in the trace; `None` when it has several.
+    pub(super) trace_name: Option<&'e str>,
+    /// Fields that the event does not have.
+    pub(super) missing: Vec<MissingField>,
 }
 
-/// `test` as the kernel understands it, for the event's `filter` file.
-pub(super) fn in_kernel_words(test: &Test, event: &EventFormat) -> Result<String, FilterFault> {
-    let (position, name) = test.field;
-    let (kernel_name, field) = find(name, event).ok_or_else(|| FilterFault {
-        position,
-        reason: no_such_field(name, event),
-        is_missing_field: true,
-    })?;
-    let comparable = field.map_or_else(|| of_every_event(kernel_name), comparable);
-    let operator = test.operator.1;
-    let value = match comparable {
-        Comparable::Nothing => {
-            let type_text = field.map_or("", |field| field.type_text.trim());
-            return Err(FilterFault::at(
+/// One side of a comparison.
+enum Side<'t> {
+    Constant(Value<'t>),
+    Subject(Subject<'t>),
+    /// Some bits of a number.
+    Bits(Subject<'t>, i128),
+    /// The event does not have it.
+    Missing,
+}
+
+/// A constant, an operator, and where they are.
+#[derive(Clone, Copy)]
+struct Against<'t> {
+    comparison: Comparison,
+    position: usize,
+    value: Value<'t>,
+    value_position: usize,
+}
+
+impl<'e> Translator<'e> {
+    pub(super) fn test(&mut self, test: &Test) -> Result<Condition<String>, FilterError> {
+        match test {
+            Test::Compare {
+                left,
                 position,
-                format!("the kernel cannot compare `{name}`, of type `{type_text}`, with anything"),
-            ));
+                comparison,
+                right,
+            } => {
+                let sides = (self.side(left)?, self.side(right)?);
+                let against = |value, value_position, comparison| Against {
+                    comparison,
+                    position: *position,
+                    value,
+                    value_position,
+                };
+                match sides {
+                    (Side::Missing, _) | (_, Side::Missing) => Ok(Condition::Always(false)),
+                    (Side::Constant(one), Side::Constant(other)) => {
+                        Ok(Condition::Always(one.compares(*comparison, other)))
+                    }
+                    (side, Side::Constant(value)) => compare(&side, against(value, right.position, *comparison)),
+                    (Side::Constant(value), side) => compare(&side, against(value, left.position, comparison.turned())),
+                    _ => Err(FilterError::at(
+                        *position,
+                        "the kernel compares a field with a number or a string, not with another field",
+                    )),
+                }
+            }
+            Test::Like {
+                operand,
+                position,
+                is_negated,
+                pattern_position,
+                pattern,
+            } => {
+                let like = match self.side(operand)? {
+                    Side::Missing => return Ok(Condition::Always(false)),
+                    Side::Constant(value) => return Ok(Condition::Always(value.is_like(pattern, *is_negated))),
+                    Side::Subject(subject) => like(subject, *position, pattern, *pattern_position)?,
+                    Side::Bits(subject, _) => return Err(number_is_not_like(subject, *position)),
+                };
+                Ok(if *is_negated { like.not() } else { like })
+            }
+            Test::Exists { position, field } => Ok(Condition::Always(self.field(field, *position)?.is_some())),
         }
-        Comparable::Text { room } => text(test, room)?,
-        Comparable::Cpu if operator == "&" => {
-            return Err(FilterFault::at(
-                test.operator.0,
-                "the kernel can compare the CPU only with == != < <= > >=",
-            ));
+    }
+
+    fn side<'t>(&mut self, operand: &'t Operand) -> Result<Side<'t>, FilterError>
+    where
+        'e: 't,
+    {
+        if let Some(value) = operand.constant() {
+            return Ok(Side::Constant(value));
         }
-        Comparable::Cpu => number(test, 32, true, None)?,
-        Comparable::Number { bits, is_signed } => number(test, bits, is_signed, field)?,
-    };
-    Ok(format!("{kernel_name} {operator} {value}"))
-}
-
-/// The kernel's name for a field, and the field unless it is one that the kernel has for every event.
-fn find<'e>(name: &'e str, event: &'e EventFormat) -> Option<(&'e str, Option<&'e FieldFormat>)> {
-    if let Some(field) = event.field(name) {
-        return Some((&field.name, Some(field)));
-    }
-    let called_so = |field: &&FieldFormat| {
-        let rule = LAYOUT.field(&event.system, &event.name, &field.name);
-        rule.is_some_and(|rule| rule.trace_name == name)
-    };
-    if let Some(field) = event.fields.iter().chain(&event.common).find(called_so) {
-        return Some((&field.name, Some(field)));
-    }
-    let for_all = match name {
-        "$tid" | "$pid" => return event.field("common_pid").map(|field| (&*field.name, Some(field))),
-        "$comm" | "comm" | "COMM" => "COMM",
-        "$cpu" | "cpu" | "CPU" => "CPU",
-        _ => return None,
-    };
-    Some((for_all, None))
-}
-
-fn of_every_event(kernel_name: &str) -> Comparable {
-    match kernel_name {
-        "CPU" => Comparable::Cpu,
-        _ => Comparable::Text { room: Some(16) },
-    }
-}
-
-fn comparable(field: &FieldFormat) -> Comparable {
-    let type_text = field.type_text.trim();
-    let is_dynamic = type_text.contains("__data_loc") || type_text.contains("__rel_loc");
-    if is_dynamic && type_text.contains("char") || matches!(type_text, "char *" | "const char *") {
-        return Comparable::Text { room: None };
-    }
-    if !is_dynamic && type_text.contains('[') {
-        let room = Some(field.bytes);
-        return if type_text.contains("char") {
-            Comparable::Text { room }
-        } else {
-            Comparable::Nothing
+        let refused = |reason: &str| Err(FilterError::at(operand.position, reason));
+        let subject = match &operand.term {
+            Term::Name => match self.trace_name {
+                Some(name) => return Ok(Side::Constant(Value::Text(name.as_bytes()))),
+                None => return refused("system calls are chosen by their names with --syscall, not with $name"),
+            },
+            Term::Time => return refused("the kernel cannot compare $time; use it when you read the trace"),
+            Term::Pid => {
+                return refused(
+                    "the kernel compares the thread, not the process: use $tid here, or --pid to record processes",
+                );
+            }
+            Term::Tid => Subject::thread(self.event),
+            Term::Comm => Some(Subject::comm()),
+            Term::Cpu => Some(Subject::cpu()),
+            Term::Field(field) => self.field(field, operand.position)?,
+            Term::Bits { left, position, right } => return self.bits(left, *position, right),
+            Term::Integer(_) | Term::Float(_) | Term::Text(_) => None,
         };
+        Ok(subject.map_or(Side::Missing, Side::Subject))
     }
-    match field.kind {
-        FieldKind::Integer { element, .. } if !is_dynamic => Comparable::Number {
-            bits: element.bytes() * 8,
-            is_signed: matches!(
-                element,
-                Element::Int8 | Element::Int16 | Element::Int32 | Element::Int64
-            ),
-        },
-        _ => Comparable::Nothing,
+
+    /// `(a & b)`, of which one is a number.
+    fn bits<'t>(&mut self, left: &'t Operand, position: usize, right: &'t Operand) -> Result<Side<'t>, FilterError>
+    where
+        'e: 't,
+    {
+        match (self.side(left)?, self.side(right)?) {
+            (Side::Missing, _) | (_, Side::Missing) => Ok(Side::Missing),
+            (Side::Subject(subject), Side::Constant(Value::Integer(mask)))
+            | (Side::Constant(Value::Integer(mask)), Side::Subject(subject)) => Ok(Side::Bits(subject, mask)),
+            _ => Err(FilterError::at(
+                position,
+                "the kernel combines the bits of a field with a number only",
+            )),
+        }
+    }
+
+    /// A field of the event. One that it does not have is noted.
+    fn field<'t>(&mut self, field: &'t Field, position: usize) -> Result<Option<Subject<'t>>, FilterError>
+    where
+        'e: 't,
+    {
+        if !field.scopes.contains(&Scope::Payload) {
+            let reason = "the kernel compares only the event's own fields, $tid, $comm and $cpu; use contexts when you read the trace";
+            return Err(FilterError::at(position, reason));
+        }
+        let found = match field.path.first() {
+            Some(Step::Name(name)) => Subject::find(name, self.event),
+            _ => None,
+        };
+        match found {
+            Some(subject) if field.path.len() == 1 => Ok(Some(subject)),
+            Some(subject) => Err(FilterError::at(
+                position,
+                format!("the kernel compares only whole fields, not parts of `{}`", subject.name),
+            )),
+            None => {
+                self.missing.push(MissingField {
+                    position,
+                    name: field.path_text(),
+                });
+                Ok(None)
+            }
+        }
     }
 }
 
-fn text(test: &Test, room: Option<u32>) -> Result<String, FilterFault> {
-    let (name, (operator_position, operator)) = (test.field.1, test.operator);
-    if !matches!(operator, "==" | "!=" | "~") {
-        return Err(FilterFault::at(
-            operator_position,
-            format!("`{name}` is a text: == != and ~ are allowed, not {operator}"),
-        ));
+/// A field, or bits of one, against a constant.
+fn compare(side: &Side<'_>, against: Against<'_>) -> Result<Condition<String>, FilterError> {
+    match side {
+        Side::Subject(subject) => match subject.comparable {
+            Comparable::Nothing { type_text } => Err(FilterError::at(
+                against.position,
+                format!(
+                    "the kernel cannot compare `{}`, of type `{type_text}`, with anything",
+                    subject.name
+                ),
+            )),
+            Comparable::Text { room } => text(*subject, room, against),
+            Comparable::Number { .. } | Comparable::Cpu => number(*subject, against),
+        },
+        Side::Bits(subject, mask) => masked(*subject, *mask, against),
+        Side::Constant(_) | Side::Missing => Ok(Condition::Always(false)),
     }
-    let (position, value) = test.value;
-    let Value::Text { content, quote } = value else {
-        return Err(FilterFault::at(
-            position,
-            format!("`{name}` is a text: expected a text in quotes"),
-        ));
-    };
-    let content = if operator == "~" {
-        glob::in_kernel_words(content)
-    } else {
-        content.to_owned()
-    };
-    if content.len() > TEXT_BYTES_MAX {
-        let reason = format!(
-            "the text has {} bytes, and the kernel allows {TEXT_BYTES_MAX}",
-            content.len()
-        );
-        return Err(FilterFault::at(position, reason));
+}
+
+fn text(subject: Subject<'_>, room: Option<u32>, against: Against<'_>) -> Result<Condition<String>, FilterError> {
+    let name = subject.name;
+    not_letters(subject, against.position)?;
+    let sign = against.comparison.sign();
+    if !matches!(against.comparison, Comparison::Equal | Comparison::NotEqual) {
+        let reason = format!("the kernel compares the string `{name}` only with == != =~ and !~, not with {sign}");
+        return Err(FilterError::at(against.position, reason));
     }
+    let Value::Text(content) = against.value else {
+        let reason = format!("`{name}` is a string: expected a string in quotes");
+        return Err(FilterError::at(against.value_position, reason));
+    };
     if let Some(room) = room
-        && operator != "~"
-        && content.len() as u32 > room
+        && content.len() > room as usize
     {
         let reason = format!(
-            "the text has {} bytes, but `{name}` has room for only {room}, so they are never equal",
+            "the string has {} bytes, but `{name}` has room for only {room}, so they are never equal",
             content.len()
         );
-        return Err(FilterFault::at(position, reason));
+        return Err(FilterError::at(against.value_position, reason));
     }
-    Ok(format!("{quote}{content}{quote}"))
+    let content = quoted(content, against.value_position)?;
+    Ok(Condition::Test(format!("{} {sign} {content}", subject.kernel_name)))
 }
 
-fn number(test: &Test, bits: u32, is_signed: bool, field: Option<&FieldFormat>) -> Result<String, FilterFault> {
-    let (name, (operator_position, operator)) = (test.field.1, test.operator);
-    if operator == "~" {
-        let reason = format!("`{name}` is a number: == != < <= > >= and & are allowed, not ~");
-        return Err(FilterFault::at(operator_position, reason));
+/// In quotes, between which the kernel takes every byte as it is.
+fn quoted(content: &[u8], position: usize) -> Result<String, FilterError> {
+    let content = str::from_utf8(content).map_err(|_| FilterError::at(position, "it is not UTF-8"))?;
+    if content.chars().any(char::is_control) {
+        return Err(FilterError::at(
+            position,
+            "the kernel takes no control characters in a filter",
+        ));
     }
-    let (position, value) = test.value;
-    let (text, value) = match value {
-        Value::Text { .. } => {
-            return Err(FilterFault::at(
-                position,
-                format!("`{name}` is a number: expected a number without quotes"),
-            ));
+    if content.len() > TEXT_BYTES_MAX {
+        let reason = format!(
+            "the string has {} bytes in the kernel's syntax, and the kernel allows {TEXT_BYTES_MAX}",
+            content.len()
+        );
+        return Err(FilterError::at(position, reason));
+    }
+    match (content.contains('"'), content.contains('\'')) {
+        (false, _) => Ok(format!("\"{content}\"")),
+        (true, false) => Ok(format!("'{content}'")),
+        (true, true) => Err(FilterError::at(
+            position,
+            "the kernel cannot compare a string that contains both `\"` and `'`; a pattern with `?` in place of one of them can match it",
+        )),
+    }
+}
+
+fn like(
+    subject: Subject<'_>,
+    position: usize,
+    pattern: &Pattern,
+    pattern_position: usize,
+) -> Result<Condition<String>, FilterError> {
+    if let Comparable::Text { .. } = subject.comparable {
+        not_letters(subject, position)?;
+        let words = pattern::in_kernel_words(pattern);
+        let words = words
+            .ok_or_else(|| FilterError::at(pattern_position, "the kernel takes no control characters in a filter"))?;
+        let words = quoted(words.as_bytes(), pattern_position)?;
+        return Ok(Condition::Test(format!("{} ~ {words}", subject.kernel_name)));
+    }
+    if subject.labels.is_empty() {
+        return Err(number_is_not_like(subject, position));
+    }
+    let named = subject
+        .labels
+        .iter()
+        .filter(|label| pattern.matches(label.name.as_bytes()));
+    let tests = named.map(|label| {
+        numeric(
+            subject,
+            Comparison::Equal,
+            value_of(label, subject),
+            (position, pattern_position),
+        )
+    });
+    let tests: Vec<_> = tests.collect::<Result<_, _>>()?;
+    match tests.is_empty() {
+        true => Err(FilterError::at(
+            pattern_position,
+            no_such_value(pattern.text(), subject),
+        )),
+        false => Ok(Condition::any(tests)),
+    }
+}
+
+fn number_is_not_like(subject: Subject<'_>, position: usize) -> FilterError {
+    let reason = format!(
+        "`{}` is a number without names of values: == != < <= > >= and & are allowed, not a pattern",
+        subject.name
+    );
+    FilterError::at(position, reason)
+}
+
+/// The kernel has the letters of a block request, and the trace makes bits of them.
+fn not_letters(subject: Subject<'_>, position: usize) -> Result<(), FilterError> {
+    let name = subject.name;
+    match subject.meaning {
+        Meaning::Letters => Err(FilterError::at(
+            position,
+            format!("the kernel has no bits of `{name}`, only its letters: use `{name}_raw` (a string such as \"WS\")"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn number(subject: Subject<'_>, against: Against<'_>) -> Result<Condition<String>, FilterError> {
+    let name = subject.name;
+    let positions = (against.position, against.value_position);
+    let wrong = |reason: String| Err(FilterError::at(against.value_position, reason));
+    match against.value {
+        Value::Integer(value) => numeric(subject, against.comparison, value, positions),
+        // As far as numbers of this kind are exact.
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+            numeric(subject, against.comparison, value as i128, positions)
         }
-        Value::Word(word) => {
-            let value =
-                named(word, field).ok_or_else(|| FilterFault::at(position, no_such_value(word, name, field)))?;
-            let value = if is_signed {
-                i128::from(value)
-            } else {
-                i128::from(value) & ((1 << bits) - 1)
+        Value::Float(value) => wrong(format!(
+            "`{name}` is a whole number, and the kernel does not compare it with {value}"
+        )),
+        Value::Text(_) if subject.labels.is_empty() => {
+            wrong(format!("`{name}` is a number: expected a number without quotes"))
+        }
+        Value::Text(text) => {
+            let (comparison, is_negated) = match against.comparison {
+                Comparison::NotEqual => (Comparison::Equal, true),
+                Comparison::Equal | Comparison::Bits => (against.comparison, false),
+                _ => {
+                    let reason = "names of values are compared only with == != =~ !~ and &";
+                    return Err(FilterError::at(against.position, reason));
+                }
             };
-            (value.to_string(), value)
+            let named = subject.labels.iter().filter(|label| label.name.as_bytes() == text);
+            let tests = named.map(|label| numeric(subject, comparison, value_of(label, subject), positions));
+            let tests: Vec<_> = tests.collect::<Result<_, _>>()?;
+            if tests.is_empty() {
+                return wrong(no_such_value(&String::from_utf8_lossy(text), subject));
+            }
+            let one_of_them = Condition::any(tests);
+            Ok(if is_negated { one_of_them.not() } else { one_of_them })
         }
-        Value::Number(text) => {
-            let value = parse_number(text).ok_or_else(|| {
-                let reason = format!("`{text}` is not a number; write for example 16, 0x10, 020 or -16");
-                FilterFault::at(position, reason)
-            })?;
-            (text.to_owned(), value)
+        _ => Ok(Condition::Always(false)),
+    }
+}
+
+/// A number of the trace against another. `positions` are those of the operator and the value.
+fn numeric(
+    subject: Subject<'_>,
+    comparison: Comparison,
+    value: i128,
+    positions: (usize, usize),
+) -> Result<Condition<String>, FilterError> {
+    let name = subject.name;
+    let refused = |reason: String| Err(FilterError::at(positions.0, reason));
+    let is_bits = comparison == Comparison::Bits;
+    match subject.meaning {
+        Meaning::Same => plain(subject, comparison, value, positions, 0),
+        Meaning::Priority if is_bits => refused(format!(
+            "the kernel cannot compare the bits of `{name}`, whose values are shifted"
+        )),
+        Meaning::Priority => plain(subject, comparison, value, positions, REALTIME_PRIORITIES),
+        Meaning::TaskState => state(subject, comparison, value, positions),
+        Meaning::Letters => not_letters(subject, positions.0).map(|()| Condition::Always(false)),
+        Meaning::Process => {
+            let thread = name.replace("pid", "tid");
+            refused(format!(
+                "the kernel does not know the process `{name}`; use `{thread}`, the thread"
+            ))
         }
+    }
+}
+
+/// A number of the kernel, which is `shift` more than that of the trace.
+fn plain(
+    subject: Subject<'_>,
+    comparison: Comparison,
+    value: i128,
+    positions: (usize, usize),
+    shift: i128,
+) -> Result<Condition<String>, FilterError> {
+    let (name, is_bits) = (subject.name, comparison == Comparison::Bits);
+    let (bits, is_signed) = match subject.comparable {
+        Comparable::Number { bits, is_signed } => (bits, is_signed),
+        _ if is_bits => {
+            let reason = "the kernel compares the CPU only with == != < <= > >=";
+            return Err(FilterError::at(positions.0, reason));
+        }
+        _ => (32, true),
     };
-    // The kernel cuts the number to the field's width. For equality and bits it compares without sign, at the same width.
-    let smallest = if is_signed { -(1 << (bits - 1)) } else { 0 };
-    let without_sign = matches!(operator, "==" | "!=" | "&") && bits < 64;
-    let largest = if is_signed && !without_sign {
+    let smallest: i128 = if is_signed { -(1 << (bits - 1)) } else { 0 };
+    // The kernel cuts a number to the field's width, so bits may be written without a sign.
+    let largest: i128 = if is_signed && !is_bits {
         (1 << (bits - 1)) - 1
     } else {
-        (1_i128 << bits) - 1
+        (1 << bits) - 1
     };
-    if value < smallest || value > largest {
-        let reason = format!("`{name}` has {bits} bits: numbers from {smallest} to {largest} are allowed");
-        return Err(FilterFault::at(position, reason));
+    if value + shift < smallest || value + shift > largest {
+        let (from, to) = (smallest - shift, largest - shift);
+        let reason = format!("`{name}` has {bits} bits: numbers from {from} to {to} are allowed");
+        return Err(FilterError::at(positions.1, reason));
     }
-    Ok(text)
-}
-
-/// A number as the kernel reads it: hex after `0x`, octal after `0`.
-fn parse_number(text: &str) -> Option<i128> {
-    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let (base, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => (16, digits),
-        None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
-        None => (10, digits),
+    // A number with a sign is read as one of 64 bits with a sign.
+    let words = match i64::try_from(value + shift) {
+        Err(_) if is_signed => (value + shift - (1 << 64)).to_string(),
+        _ => (value + shift).to_string(),
     };
-    // 23 characters of text are what the kernel has room for.
-    let is_plain = text.len() < 24 && digits.chars().all(|c| c.is_digit(base));
-    let value = i128::from_str_radix(digits, base).ok().filter(|_| is_plain)?;
-    Some(if is_negative { -value } else { value })
+    Ok(Condition::Test(format!(
+        "{} {} {words}",
+        subject.kernel_name,
+        comparison.sign()
+    )))
 }
 
-fn named(word: &str, field: Option<&FieldFormat>) -> Option<i64> {
-    let labels = &field?.names.as_ref()?.labels;
-    labels.iter().find(|label| label.name == word).map(|label| label.value)
-}
-
-fn no_such_value(word: &str, name: &str, field: Option<&FieldFormat>) -> String {
-    match field.and_then(|field| field.names.as_ref()) {
-        None => format!("`{name}` is a number whose values have no names: expected a number, not `{word}`"),
-        Some(names) => {
-            let names: Vec<&str> = names.labels.iter().map(|label| &*label.name).collect();
-            format!(
-                "`{name}` has no value `{word}`; use a number or one of {}",
-                names.join(", ")
-            )
+/// `(a & mask) == value`, bit by bit: the kernel can only tell whether a bit is set.
+fn masked(subject: Subject<'_>, mask: i128, against: Against<'_>) -> Result<Condition<String>, FilterError> {
+    let name = subject.name;
+    let refused = |reason: String| Err(FilterError::at(against.position, reason));
+    if !matches!(subject.comparable, Comparable::Number { .. }) || mask < 0 {
+        return refused(format!(
+            "the kernel combines the bits of a number with a positive number, not `{name}` with {mask}"
+        ));
+    }
+    let Value::Integer(value) = against.value else {
+        let reason = format!("the bits of `{name}` are a number: expected a whole number");
+        return Err(FilterError::at(against.value_position, reason));
+    };
+    let positions = (against.position, against.value_position);
+    let has = |bits: i128| numeric(subject, Comparison::Bits, bits, positions);
+    let is_equal = |value: i128| {
+        if value & !mask != 0 {
+            return Ok(Condition::Always(false));
         }
+        let mut all = each_bit(value).map(has).collect::<Result<Vec<_>, _>>()?;
+        if mask & !value != 0 {
+            all.push(has(mask & !value)?.not());
+        }
+        Ok(Condition::all(all))
+    };
+    match against.comparison {
+        Comparison::Equal => is_equal(value),
+        Comparison::NotEqual => Ok(is_equal(value)?.not()),
+        Comparison::Bits => match mask & value {
+            0 => Ok(Condition::Always(false)),
+            both => has(both),
+        },
+        _ => refused(format!("the kernel compares bits of `{name}` only with == and !=")),
     }
 }
 
-fn no_such_field(name: &str, event: &EventFormat) -> String {
-    let fields: Vec<&str> = event.fields.iter().map(|field| &*field.name).collect();
+/// The state of a thread, whose bits are others in the trace.
+fn state(
+    subject: Subject<'_>,
+    comparison: Comparison,
+    value: i128,
+    positions: (usize, usize),
+) -> Result<Condition<String>, FilterError> {
+    let name = subject.name;
+    let Ok(bits) = u64::try_from(value) else {
+        let reason = format!("`{name}` is a set of bits: numbers from 0 to {} are allowed", u64::MAX);
+        return Err(FilterError::at(positions.1, reason));
+    };
+    let has = |bits: u64| match kernel_state_bits(bits) {
+        0 => Condition::Always(false),
+        bits => Condition::Test(format!("{} & {}", subject.kernel_name, bits.cast_signed())),
+    };
+    let is_equal = || {
+        let set = each_bit(value).map(|bit| has(bit as u64));
+        Condition::all(set.chain([has(!bits).not()]).collect())
+    };
+    match comparison {
+        Comparison::Bits => Ok(has(bits)),
+        Comparison::Equal => Ok(is_equal()),
+        Comparison::NotEqual => Ok(is_equal().not()),
+        _ => Err(FilterError::at(
+            positions.0,
+            format!("`{name}` is a set of bits: == != and & are allowed; `{name}_raw` is the kernel's number"),
+        )),
+    }
+}
+
+/// The value that a name stands for, with as many bits as the field has.
+fn value_of(label: &Label, subject: Subject<'_>) -> i128 {
+    let value = i128::from(label.value);
+    match subject.comparable {
+        Comparable::Number { bits, is_signed: false } => value & ((1 << bits) - 1),
+        _ => value,
+    }
+}
+
+fn each_bit(bits: i128) -> impl Iterator<Item = i128> {
+    (0..127).map(|index| 1 << index).filter(move |bit| bits & bit != 0)
+}
+
+fn no_such_value(text: &str, subject: Subject<'_>) -> String {
+    let names: Vec<&str> = subject.labels.iter().map(|label| &*label.name).collect();
     format!(
-        "{} has no field `{name}`; it has {}, and every event has $tid, $comm and cpu",
-        event.name,
-        fields.join(", ")
+        "`{}` has no value \"{text}\"; use a number or one of {}",
+        subject.name,
+        names.join(", ")
     )
 }

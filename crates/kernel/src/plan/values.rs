@@ -22,6 +22,12 @@ pub(super) fn task_state(kernel: u64) -> u64 {
     (kernel & !0x1f0) | bit(0x30, 64) | bit(0x40, 512) | bit(0x80, 2)
 }
 
+/// The kernel's bits of which one is set when, and only when, one of these bits that readers know is.
+pub(crate) fn kernel_state_bits(readers: u64) -> u64 {
+    let bit = |from: u64, to: u64| if readers & from != 0 { to } else { 0 };
+    (readers & !0x1f0) | bit(64, 0x30) | bit(512, 0x40) | bit(2, 0x80)
+}
+
 /// What a block request is, from the letters that the kernel makes of it.
 ///
 /// `F` before another operation asks for a flush first, alone or as the operation it is one; behind the operation it writes through the
@@ -66,6 +72,16 @@ pub(super) fn request(letters: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_of_states_are_found_in_the_kernels() {
+        for kernel in 0..0x1000 {
+            for bit in 0..12 {
+                let is_set = task_state(kernel) & (1 << bit) != 0;
+                assert_eq!(kernel & kernel_state_bits(1 << bit) != 0, is_set, "{kernel:#x} {bit}");
+            }
+        }
+    }
 
     #[test]
     fn states_are_those_that_readers_know() {

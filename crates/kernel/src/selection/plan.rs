@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::{Selection, numbers};
-use crate::filter;
+use crate::filter::{self, Translation, Words};
 use crate::format::EventFormat;
 use crate::probe::ProbeEvent;
 use crate::resolve::{self, ResolvedEvent};
 use crate::spec::Rule;
 use crate::turn_off::EventName;
+use piste_filter::FilterError;
 
 /// What is to be recorded.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,14 +110,24 @@ fn wanted(
 }
 
 fn probe_filter(selection: &Selection, rule: &Rule, probe: &ProbeEvent) -> Result<Option<String>, String> {
-    let Some(filter) = &rule.filter else { return Ok(None) };
+    let filter = resolve::parsed(rule).map_err(|refusal| refusal.to_string())?;
+    let Some(filter) = filter else { return Ok(None) };
     let format = selection.catalog.read_format(&probe.group, &probe.event);
     let format = EventFormat {
         name: probe.trace_name.clone(),
         ..format.map_err(|error| error.to_string())?
     };
-    let words = filter::check(filter, &format).map_err(|fault| format!("filter {filter:?}: {fault}"))?;
-    Ok(Some(words))
+    let translation = filter::translate(&filter, &format, Some(&probe.trace_name));
+    let refused = |error: FilterError| format!("the filter {:?} is invalid: {error}", filter.to_string());
+    let Translation { words, missing } = translation.map_err(refused)?;
+    if let Some(missing) = missing.first() {
+        return Err(refused(filter::no_such_field(missing, &format)));
+    }
+    match words {
+        Words::Everything => Ok(None),
+        Words::Some(words) => Ok(Some(words)),
+        Words::Nothing => Err(refused(filter::never_true(&filter, &format))),
+    }
 }
 
 /// The filter that is fulfilled when both are.
@@ -143,7 +154,7 @@ fn together(name: &EventName, wishes: &[Wish], findings: &mut Vec<String>) -> Ev
     let with_stack: Vec<&Wish> = wishes.iter().filter(|wish| wish.is_stack_wanted).collect();
     let stack = match any(with_stack.iter().copied()) {
         _ if with_stack.is_empty() => None,
-        Filter::Fits(Some(filter)) if filter.len() + TRIGGER_BYTES > filter::FILTER_BYTES_MAX => {
+        Filter::Fits(Some(filter)) if filter.len() + TRIGGER_BYTES > filter::KERNEL_BYTES_MAX => {
             findings.push(format!(
                 "{}: its filter is too long to combine with stacks; no stacks are recorded",
                 event()

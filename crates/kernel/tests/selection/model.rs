@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use piste_ctf::Element;
 use piste_kernel::format::{Content, EventFormat, FieldFormat, FieldKind, Location};
+use piste_kernel::layout::{Change, Layout};
 
 use super::recorder::Record;
 
@@ -21,7 +22,13 @@ pub(crate) enum Value {
 /// What an expression looks at.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
-    Field(FieldFormat),
+    Field {
+        field: FieldFormat,
+        /// As a filter calls it.
+        name: String,
+        /// How much less its value is in a filter than in the record.
+        shift: i128,
+    },
     Cpu,
 }
 
@@ -47,27 +54,39 @@ pub(crate) fn subjects(event: &EventFormat) -> Vec<Subject> {
     });
     // Texts by address are compared where they are, and are not in the record.
     let fields = fields.filter(|field| !field.type_text.contains('*')).cloned();
-    fields.map(Subject::Field).chain([Subject::Cpu]).collect()
+    let layout = Layout::new([]);
+    let subject = |field: FieldFormat| {
+        let rule = layout.field(&event.system, &event.name, &field.name);
+        let (name, shift) = match rule.map(|rule| (rule.trace_name, rule.change)) {
+            Some((name, Change::Priority)) => (name.to_owned(), 100),
+            Some((name, Change::TaskState | Change::Request)) => (format!("{name}_raw"), 0),
+            Some((name, _)) => (name.to_owned(), 0),
+            None if field.name == "common_pid" => ("$tid".to_owned(), 0),
+            // A field of this name is not what `name` alone stands for.
+            None => (format!("$payload.{}", field.name), 0),
+        };
+        Subject::Field { field, name, shift }
+    };
+    fields.map(subject).chain([Subject::Cpu]).collect()
 }
 
 impl Subject {
     pub(crate) fn name(&self) -> &str {
         match self {
-            Subject::Field(field) if field.name == "common_pid" => "$tid",
-            Subject::Field(field) => &field.name,
+            Subject::Field { name, .. } => name,
             Subject::Cpu => "$cpu",
         }
     }
 
     pub(crate) fn value(&self, record: &Record) -> Value {
-        let field = match self {
+        let (field, shift) = match self {
             Subject::Cpu => return Value::Number(record.cpu.into()),
-            Subject::Field(field) => field,
+            Subject::Field { field, shift, .. } => (field, shift),
         };
         let offset = field.offset as usize;
         let bytes = &record.bytes[offset..offset + field.bytes as usize];
         match &field.kind {
-            FieldKind::Integer { element, .. } => Value::Number(number(*element, bytes)),
+            FieldKind::Integer { element, .. } => Value::Number(number(*element, bytes) - shift),
             FieldKind::Dynamic { location, .. } => {
                 let word = u32::from_ne_bytes(bytes.try_into().expect("a word")) as usize;
                 let base = if *location == Location::FromRecord {
@@ -121,7 +140,7 @@ fn test(random: &mut Rng, subjects: &[Subject], samples: &[Record]) -> Model {
         [] => None,
         samples => Some(subject.value(one_of(samples, random))),
     };
-    let is_text = matches!(&subject, Subject::Field(field) if !matches!(field.kind, FieldKind::Integer { .. }));
+    let is_text = matches!(&subject, Subject::Field { field, .. } if !matches!(field.kind, FieldKind::Integer { .. }));
     if is_text {
         let text = match sample {
             Some(Value::Text(text)) => text,
@@ -130,7 +149,7 @@ fn test(random: &mut Rng, subjects: &[Subject], samples: &[Record]) -> Model {
         return match random.usize(..3) {
             0 => Model::Test(subject, "==", Value::Text(text)),
             1 => Model::Test(subject, "!=", Value::Text(text)),
-            _ => Model::Test(subject, "~", Value::Text(pattern(random, &text))),
+            _ => Model::Test(subject, "=~", Value::Text(pattern(random, &text))),
         };
     }
     let (smallest, largest) = range(&subject);
@@ -144,7 +163,9 @@ fn test(random: &mut Rng, subjects: &[Subject], samples: &[Record]) -> Model {
     );
     let operators = match subject {
         Subject::Cpu => &["==", "!=", "<", "<=", ">", ">="][..],
-        Subject::Field(_) => &["==", "!=", "<", "<=", ">", ">=", "&"],
+        // The bits of a value that is shifted are nothing to the kernel.
+        Subject::Field { shift: 0, .. } => &["==", "!=", "<", "<=", ">", ">=", "&"],
+        Subject::Field { .. } => &["==", "!=", "<", "<=", ">", ">="],
     };
     Model::Test(
         subject,
@@ -155,18 +176,19 @@ fn test(random: &mut Rng, subjects: &[Subject], samples: &[Record]) -> Model {
 
 /// What values a number can have.
 fn range(subject: &Subject) -> (i128, i128) {
-    let element = match subject {
-        Subject::Field(FieldFormat {
-            kind: FieldKind::Integer { element, .. },
-            ..
-        }) => *element,
-        _ => Element::Int32,
+    let (element, shift) = match subject {
+        Subject::Field { field, shift, .. } => match field.kind {
+            FieldKind::Integer { element, .. } => (element, *shift),
+            _ => (Element::Int32, 0),
+        },
+        Subject::Cpu => (Element::Int32, 0),
     };
     let bits = element.bytes() * 8;
-    match element {
+    let (smallest, largest): (i128, i128) = match element {
         Element::Int8 | Element::Int16 | Element::Int32 | Element::Int64 => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
         _ => (0, (1 << bits) - 1),
-    }
+    };
+    (smallest - shift, largest - shift)
 }
 
 /// A pattern that has to do with `text`.
@@ -222,12 +244,18 @@ impl Model {
                 format!("{} {operator}{number}", subject.name())
             }
             Model::Test(subject, operator, Value::Text(text)) => {
-                let quote = if text.contains(&b'"') { '\'' } else { '"' };
-                format!(
-                    "{} {operator} {quote}{}{quote}",
-                    subject.name(),
-                    String::from_utf8_lossy(text)
-                )
+                // In a pattern, `[` would begin a set.
+                let signs: &[char] = if *operator == "=~" {
+                    &['\\', '"', '[']
+                } else {
+                    &['\\', '"']
+                };
+                let mut quoted = String::new();
+                for character in String::from_utf8_lossy(text).chars() {
+                    quoted.extend(signs.contains(&character).then_some('\\'));
+                    quoted.push(character);
+                }
+                format!("{} {operator} \"{quoted}\"", subject.name())
             }
         }
     }

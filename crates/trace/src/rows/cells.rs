@@ -4,13 +4,13 @@
 use std::io::Write;
 
 use piste_ctf::read::text::ValueText;
+use piste_filter::Term;
 
 use super::cell::CellValue;
 use super::{Column, Form};
 use crate::folder::Trace;
 use crate::json::{JsonValue, string};
 use crate::merge::{Merge, Merged};
-use crate::select::filter::expression::Operand;
 use crate::select::per_class::PerClass;
 use crate::select::values::Wanted;
 use crate::select::{Cpus, Threads, Who};
@@ -61,13 +61,13 @@ impl<'t> Cells<'t> {
             let _ = number.map(|number| write!(out, "{number}"));
             number.is_some()
         };
-        match &self.columns[place].operand {
-            Operand::Field(_) => {
+        match &self.columns[place].term {
+            Term::Field(_) => {
                 let class_id = stream.index.class_id;
                 let columns = self.columns;
                 let wanted = self.classes.get(event.class, || {
-                    let wanted = columns.iter().map(|column| match &column.operand {
-                        Operand::Field(field) => {
+                    let wanted = columns.iter().map(|column| match &column.term {
+                        Term::Field(field) => {
                             let mut wanted = Wanted::default();
                             wanted.add(plan, class_id, event.class, field).map(|_| wanted)
                         }
@@ -81,16 +81,16 @@ impl<'t> Cells<'t> {
                     Form::Text => wanted.show(stream, &event, &mut ValueText::new(out)),
                 })
             }
-            Operand::Time => number(out, stream.ns(&event).map(Into::into)),
-            Operand::Pid => number(out, who.pid.map(Into::into)),
-            Operand::Tid => number(out, who.tid.map(Into::into)),
-            Operand::Cpu => {
+            Term::Time => number(out, stream.ns(&event).map(Into::into)),
+            Term::Pid => number(out, who.pid.map(Into::into)),
+            Term::Tid => number(out, who.tid.map(Into::into)),
+            Term::Cpu => {
                 let cpu = self.cpus.of(plan, stream, merged);
                 number(out, cpu.map(Into::into))
             }
-            Operand::Comm => text(out, form, who.comm.as_ref().map(|comm| comm.as_bytes())),
-            Operand::Name => text(out, form, Some(event.class.name.as_bytes())),
-            Operand::Integer(_) | Operand::Float(_) | Operand::Text(_) => false,
+            Term::Comm => text(out, form, who.comm.as_ref().map(|comm| comm.as_bytes())),
+            Term::Name => text(out, form, Some(event.class.name.as_bytes())),
+            Term::Integer(_) | Term::Float(_) | Term::Text(_) | Term::Bits { .. } => false,
         }
     }
 }

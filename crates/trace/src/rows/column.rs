@@ -3,18 +3,18 @@
 
 use piste_ctf::read::plan::{EventPlan, Node};
 use piste_ctf::read::schema::Scope;
+use piste_filter::expression::ANYWHERE;
+use piste_filter::{Field, FilterError, Term};
 use piste_names::matches;
 
 use crate::folder::Trace;
-use crate::select::filter::expression::{ANYWHERE, Field, Operand, Step};
-use crate::select::filter::parse;
-use crate::select::{FilterError, Selection};
+use crate::select::Selection;
 
 /// A value that is shown of each event that has it.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub(super) heading: String,
-    pub(crate) operand: Operand,
+    pub(crate) term: Term,
 }
 
 /// What rows begin with; a field of such a name is headed by its scope as well.
@@ -34,16 +34,14 @@ impl Column {
     /// # Errors
     /// Where and why it means nothing.
     pub fn parse(text: &str) -> Result<Column, FilterError> {
-        let operand = parse::operand(text)?;
-        if matches!(operand, Operand::Integer(_) | Operand::Float(_) | Operand::Text(_)) {
-            return Err(FilterError {
-                position: 0,
-                reason: "expected a field, or one of $cpu, $pid, $tid, $comm, $time and $name".into(),
-            });
+        let term = piste_filter::operand(text)?.term;
+        if matches!(term, Term::Integer(_) | Term::Float(_) | Term::Text(_)) {
+            let reason = "expected a field, or one of $cpu, $pid, $tid, $comm, $time and $name";
+            return Err(FilterError::at(0, reason));
         }
         Ok(Column {
             heading: text.to_owned(),
-            operand,
+            term,
         })
     }
 
@@ -51,7 +49,7 @@ impl Column {
     pub fn all(traces: &[Trace], selection: &Selection) -> Vec<Column> {
         let mut columns = vec![Column {
             heading: "cpu".into(),
-            operand: Operand::Cpu,
+            term: Term::Cpu,
         }];
         for (scope, prefix) in SHOWN {
             for trace in traces {
@@ -75,11 +73,11 @@ impl Column {
 
     /// What it shows is one process's alone: no event of another has the same.
     pub fn tells_the_process(&self) -> bool {
-        matches!(self.operand, Operand::Pid | Operand::Tid)
+        matches!(self.term, Term::Pid | Term::Tid)
     }
 
     pub(super) fn asks_who(&self) -> bool {
-        matches!(self.operand, Operand::Pid | Operand::Tid | Operand::Comm)
+        matches!(self.term, Term::Pid | Term::Tid | Term::Comm)
     }
 }
 
@@ -98,8 +96,7 @@ fn add(columns: &mut Vec<Column>, trace: &Trace, class_id: u64, event: &EventPla
         if columns.iter().any(|known| known.heading == heading) {
             continue;
         }
-        let path = vec![Step::Name((&**name).into())];
-        let operand = Operand::Field(Field { scopes: ANYWHERE, path });
-        columns.push(Column { heading, operand });
+        let term = Term::Field(Field::named(ANYWHERE, name));
+        columns.push(Column { heading, term });
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tells whether an event is wanted. What can be said of its class is said once; what costs most is asked last.
 
+use piste_filter::{Condition, Term};
 use piste_names::matches;
 
-use super::condition::{About, Class, Condition};
-use super::filter::expression::Operand;
+use super::condition::{self, About, Class, ClassTest};
 use super::per_class::PerClass;
 use super::values::{Slot, Values, Wanted};
 use super::who::Threads;
@@ -28,7 +28,7 @@ pub struct Matcher<'t> {
 struct ClassMatcher {
     /// None of them is wanted otherwise.
     is_possible: bool,
-    condition: Condition,
+    condition: Condition<ClassTest>,
     wanted: Wanted,
     cpu: Option<Slot>,
 }
@@ -119,7 +119,7 @@ impl<'t> Matcher<'t> {
             about.cpu = u64::try_from(cpu).ok();
         }
         let is_on_cpu = cpus.is_empty() || about.cpu.is_some_and(|cpu| cpus.contains(&cpu));
-        is_on_cpu && class.condition.holds(&self.values, &about)
+        is_on_cpu && class.condition.holds(&|test| test.holds(&self.values, &about))
     }
 }
 
@@ -128,11 +128,11 @@ impl ClassMatcher {
         let mut wanted = Wanted::default();
         let condition = match &selection.filter {
             None => Condition::Always(true),
-            Some(filter) => Condition::new(filter.expression(), class, &mut wanted),
+            Some(filter) => condition::of_class(filter.expression(), class, &mut wanted),
         };
         let Selection { events, .. } = selection;
         let is_named = events.is_empty() || events.iter().any(|pattern| matches(pattern, &class.event.name));
-        let asks_cpu = !selection.cpus.is_empty() || selection.asks(&Operand::Cpu);
+        let asks_cpu = !selection.cpus.is_empty() || selection.asks(&Term::Cpu);
         let mut cpu = || wanted.add_named(class.plan, class.stream_class_id, class.event, cpu::SCOPES, "cpu_id");
         let cpu = asks_cpu.then(&mut cpu).flatten();
         ClassMatcher {

@@ -22,7 +22,6 @@ mod absent;
 mod condition;
 mod count;
 mod cpu;
-pub(crate) mod filter;
 mod matcher;
 pub(crate) mod per_class;
 mod pick;
@@ -34,11 +33,11 @@ use std::io;
 pub use absent::absent;
 pub use count::{ProcessCount, SelectedCounts};
 pub use cpu::Cpus;
-pub use filter::{FILTER_BYTES_MAX, Filter, FilterError};
 pub use matcher::Matcher;
+pub use piste_filter::{Filter, FilterError};
 pub use who::{Comm, Threads, Who};
 
-use filter::expression::Operand;
+use piste_filter::Term;
 
 use crate::folder::Trace;
 use crate::merge::{Merge, Span};
@@ -84,31 +83,26 @@ impl Selection {
 
     fn asks_who(&self) -> bool {
         let has_lists = !self.pids.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
-        has_lists
-            || [Operand::Pid, Operand::Tid, Operand::Comm]
-                .iter()
-                .any(|operand| self.asks(operand))
+        has_lists || [Term::Pid, Term::Tid, Term::Comm].iter().any(|term| self.asks(term))
     }
 
     /// Of two events of one name at one time, one may be wanted and the other not.
     pub(crate) fn looks_into_events(&self) -> bool {
         let mut looks = false;
         if let Some(filter) = &self.filter {
-            let is_inside = |operand: &Operand| {
-                use Operand::{Comm, Cpu, Field, Pid, Tid};
-                matches!(operand, Cpu | Pid | Tid | Comm | Field(_))
+            let is_inside = |term: &Term| {
+                use Term::{Comm, Cpu, Field, Pid, Tid};
+                matches!(term, Cpu | Pid | Tid | Comm | Field(_))
             };
-            filter.expression().operands(&mut |operand| looks |= is_inside(operand));
+            filter.expression().terms(&mut |term| looks |= is_inside(term));
         }
         looks
     }
 
-    fn asks(&self, wanted: &Operand) -> bool {
+    fn asks(&self, wanted: &Term) -> bool {
         let mut is_asked = false;
         if let Some(filter) = &self.filter {
-            filter
-                .expression()
-                .operands(&mut |operand| is_asked |= operand == wanted);
+            filter.expression().terms(&mut |term| is_asked |= term == wanted);
         }
         is_asked
     }

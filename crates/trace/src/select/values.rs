@@ -8,8 +8,8 @@ use piste_ctf::read::packet::Event;
 use piste_ctf::read::plan::{EventPlan, IntegerNode, Node, Plan, Structure};
 use piste_ctf::read::schema::{Encoding, Label, Scope};
 use piste_ctf::read::walk::Visitor;
+use piste_filter::{Field, Step, Value};
 
-use super::filter::expression::{Field, Step};
 use crate::stream::Stream;
 
 /// Index into the values of an event.
@@ -66,8 +66,7 @@ impl Wanted {
         scopes: &'static [Scope],
         name: &str,
     ) -> Option<Slot> {
-        let path = vec![Step::Name(name.into())];
-        self.add(plan, stream_class_id, event, &Field { scopes, path })
+        self.add(plan, stream_class_id, event, &Field::named(scopes, name))
     }
 }
 
@@ -140,18 +139,6 @@ enum Kept {
     /// A part of the texts.
     Text(usize, usize),
     /// What is compared with nothing.
-    Whole,
-}
-
-/// A value.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'v> {
-    /// There is none.
-    Nothing,
-    Integer(i128),
-    Label(i128, &'v [Label]),
-    Float(f64),
-    Text(&'v [u8]),
     Whole,
 }
 
