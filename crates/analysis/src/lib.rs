@@ -15,6 +15,7 @@
 //! - [`measure`], [`report`]: how long things took, and tables of it
 //! - [`tables`]: everything that the model finds out, a row for each thing
 //! - [`periods`]: between events that somebody chose
+//! - [`spans`]: what programs say that they begin and end
 //! - [`process_gaps`]: where events are missing for what does without the model
 //! - [`programs`]: what programs tell of themselves: heaps, functions, call paths
 //! - [`pass`]: all of it over one trace
@@ -37,6 +38,7 @@ pub mod periods;
 pub mod process_gaps;
 pub mod programs;
 pub mod report;
+pub mod spans;
 pub mod survey;
 pub mod tables;
 pub mod within;

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use piste_trace::phases::{Phase, Phases, Stacks};
+use piste_analysis::spans::Stacks;
+use piste_trace::phases::{Phase, Phases};
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 

@@ -40,7 +40,6 @@ mod request;
 mod rows;
 mod scan;
 mod session;
-mod span_gaps;
 mod spans;
 
 use std::path::PathBuf;

@@ -12,7 +12,7 @@
 //!   lines    events as lines of text
 //!   objects  events as JSON, with their values as json has them
 //!   rows     events with some of their values, as CSV, JSON or text
-//!   phases   what begins and ends something, and how it nests
+//!   phases   what begins and ends something
 //!   blind    where events are missing
 //!   process  whose they are
 //!   count    how many events there are

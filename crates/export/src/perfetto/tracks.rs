@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use piste_trace::phases::{Phase, Phases, Stacks};
+use piste_analysis::spans::Stacks;
+use piste_trace::phases::{Phase, Phases};
 
 use crate::fields::{Child, Fields, NameId, Names, Value};
 use crate::protobuf::Message;

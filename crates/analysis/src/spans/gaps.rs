@@ -3,13 +3,11 @@
 
 use std::collections::HashMap;
 
-use piste_analysis::process_gaps::{Lost, ProcessGaps};
-use piste_trace::Trace;
-use piste_trace::phases::{Phase, Phases};
+use crate::process_gaps::{Lost, ProcessGaps};
 
 /// Of a trace.
 #[derive(Debug, Default)]
-pub(crate) struct SpanGaps {
+pub struct SpanGaps {
     /// By the class of the streams; only of those that hold such events.
     by_class: HashMap<u64, ProcessGaps>,
     /// Which classes hold those of a name.
@@ -17,20 +15,8 @@ pub(crate) struct SpanGaps {
 }
 
 impl SpanGaps {
-    /// Before anything is told to be missing.
-    pub(crate) fn new(trace: &Trace, phases: &mut Phases<'_>) -> SpanGaps {
-        let mut gaps = SpanGaps::default();
-        for class_id in trace.schema().streams.keys() {
-            for event in trace.plan.events(*class_id) {
-                if let Phase::Begin(name) | Phase::End(name) = phases.of(event) {
-                    gaps.hold(*class_id, name);
-                }
-            }
-        }
-        gaps
-    }
-
-    fn hold(&mut self, class_id: u64, name: &str) {
+    /// Streams of a class hold events that begin or end spans of a name.
+    pub fn hold(&mut self, class_id: u64, name: &str) {
         self.by_class.entry(class_id).or_default();
         let classes = self.classes.entry(name.to_owned()).or_default();
         if !classes.contains(&class_id) {
@@ -39,30 +25,30 @@ impl SpanGaps {
     }
 
     /// Events are missing in streams of a class.
-    pub(crate) fn lose(&mut self, class_id: u64, lost: &Lost<'_>) {
+    pub fn lose(&mut self, class_id: u64, lost: &Lost<'_>) {
         if let Some(gaps) = self.by_class.get_mut(&class_id) {
             gaps.add(lost);
         }
     }
 
     /// Events that begin or end spans of a name may be missing between two moments.
-    pub(crate) fn lie_within(&self, name: &str, begin_ns: i64, end_ns: i64, pid: Option<i64>) -> bool {
+    pub(super) fn lie_within(&self, name: &str, begin_ns: i64, end_ns: i64, pid: Option<i64>) -> bool {
         let mut classes = self.classes.get(name).into_iter().flatten();
         classes.any(|class_id| self.by_class[class_id].lie_within(begin_ns, end_ns, pid))
     }
 
     /// Events that begin or end any span may be missing before a moment.
-    pub(crate) fn lie_before(&self, ns: i64, pid: Option<i64>) -> bool {
+    pub(super) fn lie_before(&self, ns: i64, pid: Option<i64>) -> bool {
         self.by_class.values().any(|gaps| gaps.lie_within(i64::MIN, ns, pid))
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Spans of these names are in streams of these classes.
-    pub(crate) fn span_gaps(holds: &[(u64, &str)]) -> SpanGaps {
+    pub(in crate::spans) fn span_gaps(holds: &[(u64, &str)]) -> SpanGaps {
         let mut gaps = SpanGaps::default();
         holds.iter().for_each(|(class_id, name)| gaps.hold(*class_id, name));
         gaps
