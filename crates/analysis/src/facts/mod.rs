@@ -7,22 +7,20 @@
 mod classes;
 mod fact;
 mod programs;
-mod translate;
 mod values;
 
 use piste_ctf::read::packet::{Event, StreamReader};
 use piste_ctf::read::schema::Scope;
 use piste_ctf::read::walk::Visitor;
 
-use self::classes::Kind;
+use self::classes::Make;
 pub use self::fact::{
     Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Futex, FutexOperation, Interrupt, Left, Packet,
     RequestFact, RequestStep, Switch, Woken,
 };
 pub use self::programs::ProgramFact;
-use self::translate::fact;
 use self::values::{FieldNames, Order, Outermost, Take, Values};
-use crate::names::Names;
+use crate::names::{Name, Names};
 
 /// An event as a reader of traces has it: the event, the reader that it came from, and the bytes that it is in.
 pub struct Incoming<'i, 't> {
@@ -115,10 +113,19 @@ pub struct Caller<'f> {
 /// Ids are mostly small.
 const DENSE_IDS: u64 = 4096;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Class {
-    kind: Kind,
+    /// Absent when they say nothing that is looked at here.
+    says: Option<Says>,
     order: Order,
+}
+
+/// What is made of the events of a class.
+#[derive(Clone, Copy, Debug)]
+struct Says {
+    fact: Make,
+    name: Name,
+    is_switch: bool,
 }
 
 impl FactReader {
@@ -128,14 +135,12 @@ impl FactReader {
         let stream = stream(&mut self.streams, incoming.stream);
         let number = stream.class(incoming, names);
         let class = &stream.classes[number as usize];
-        if class.kind == Kind::Other {
-            return None;
-        }
+        let says = class.says?;
         self.values.clear();
         if !class.order.is_empty() {
             incoming.visit(Scope::Payload, &mut Take::new(&class.order, &mut self.values))?;
         }
-        fact(class.kind, &self.values, names)
+        (says.fact)(&self.values, says.name, names)
     }
 
     /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent for a switch, whose fields say it. An event of
@@ -148,10 +153,10 @@ impl FactReader {
     ) -> Option<(Fact<'f>, Option<i32>)> {
         let stream = stream(&mut self.streams, incoming.stream);
         let number = stream.class(incoming, names);
-        let tid = match stream.classes[number as usize].kind {
-            Kind::Other => return self.tid(incoming).map(|tid| (Fact::Other, Some(tid))),
-            Kind::Switch => None,
-            _ => self.tid(incoming),
+        let tid = match stream.classes[number as usize].says {
+            None => return self.tid(incoming).map(|tid| (Fact::Other, Some(tid))),
+            Some(says) if says.is_switch => None,
+            Some(_) => self.tid(incoming),
         };
         Some((self.fact(incoming, names)?, tid))
     }
@@ -234,14 +239,18 @@ impl Stream {
     }
 
     fn add(&mut self, id: u64, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
-        let (mut kind, asked) = classes::of(&incoming.event.class.name, names);
-        let fields = incoming.fields(Scope::Payload);
-        if fields.is_none() {
-            kind = Kind::Other;
-        }
+        let known = classes::of(&incoming.event.class.name, names);
+        let known = known.and_then(|(class, name)| Some((class, name, incoming.fields(Scope::Payload)?)));
+        let class = known.map_or_else(Class::default, |(class, name, fields)| Class {
+            says: Some(Says {
+                fact: class.fact,
+                name,
+                is_switch: classes::is_switch(class),
+            }),
+            order: Order::new(&fields, class.fields),
+        });
         let number = self.classes.len() as u32;
-        let order = Order::new(&fields.unwrap_or_default(), asked);
-        self.classes.push(Class { kind, order });
+        self.classes.push(class);
         if id < DENSE_IDS {
             let place = id as usize;
             if self.dense.len() <= place {
