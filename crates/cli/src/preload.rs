@@ -67,7 +67,7 @@ fn library(folder: &Path, helper: &str) -> Result<PathBuf, Failure> {
     let path = folder.join(format!("libpiste-{helper}.so"));
     if !path.is_file() {
         return Err(Failure::new(format!(
-            "helper {helper:?} is not installed: {path:?} is missing; set PISTE_LIBDIR to the folder that contains it"
+            "helper {helper:?} is not installed: {path:?} is missing; run `make install` in Piste's source folder or install a package of Piste, or set PISTE_LIBDIR to the folder that contains it"
         )));
     }
     // The dynamic linker separates the list at both.

@@ -19,6 +19,9 @@ use crate::failure::{Failure, USAGE};
 
 /// The program's name.
 const PROGRAM: &str = "piste-query";
+/// It is a package of its own, and not in the wheel.
+const NOT_INSTALLED: &str = "cannot run piste-query: it is neither beside piste nor in PATH; install the package piste-query, or build it: \
+    `cargo install --profile query --path crates/query` in Piste's source folder, which takes some minutes";
 
 #[derive(Serialize)]
 struct Request {
@@ -134,19 +137,17 @@ fn become_program(task: Task, output: Option<&Path>, paths: &[PathBuf]) -> Resul
         .args(paths)
         .exec();
     Err(Failure::new(match error.kind() {
-        io::ErrorKind::NotFound => format!(
-            "cannot run {}: it is missing; `make query` in Piste's source folder builds it, which takes some minutes",
-            program.display()
-        ),
+        io::ErrorKind::NotFound => NOT_INSTALLED.into(),
         _ => format!("cannot run {}: {}", program.display(), reason(&error)),
     }))
 }
 
-/// Beside this one, wherever it was started from.
+/// Beside this one, wherever it was started from; else from PATH.
 fn program() -> Result<PathBuf, Failure> {
     let own = env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find the folder of piste: {}", reason(&error))))?;
-    Ok(own.with_file_name(PROGRAM))
+    let beside = own.with_file_name(PROGRAM);
+    Ok(if beside.is_file() { beside } else { PROGRAM.into() })
 }
 
 #[cfg(test)]

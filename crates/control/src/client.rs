@@ -23,6 +23,9 @@ use crate::places::Places;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to go on trying when it ended at once: another one, started at the same moment, may hold the lock.
 const OTHER_STARTS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Why there is no pisted to start, where only the command was installed.
+const NOT_INSTALLED: &str = "it is neither beside this program nor in PATH; install it, for example with \
+    `cargo install --path crates/daemon` in Piste's source folder, or add its folder to PATH";
 
 /// A connection to pisted. One call at a time.
 pub struct Client {
@@ -120,9 +123,7 @@ fn start(places: &Places) -> Result<Client, Error> {
         command.env("PISTE_RUNDIR", run_folder);
     }
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            failed("it is neither beside this program nor in PATH; install it, or add its folder to PATH".into())
-        }
+        io::ErrorKind::NotFound => failed(NOT_INSTALLED.into()),
         _ => failed(reason(&error)),
     })?;
     wait_until_it_listens(places, &mut child).map_err(|error| match error {

@@ -93,6 +93,6 @@ fn nothing_to_start_is_told_with_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "piste: cannot start pisted (pisted): it is neither beside this program nor in PATH; install it, or add its folder to PATH\n"
+        "piste: cannot start pisted (pisted): it is neither beside this program nor in PATH; install it, for example with `cargo install --path crates/daemon` in Piste's source folder, or add its folder to PATH\n"
     );
 }
