@@ -3,6 +3,7 @@
 VERSION := 0.1.0
 SONAME := libpiste.so.0
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 BUILD := build
 CC ?= cc
@@ -11,6 +12,7 @@ CARGO ?= cargo
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow
 RUNTIME_CFLAGS := -std=gnu11 $(WARNINGS) -fPIC -Iinclude
+LIBRARY_FINDERS := pkgconfig/piste.pc cmake/piste/piste-config.cmake cmake/piste/piste-config-version.cmake
 PRELOAD_HELPERS := libc libc-callers pthread dl functions
 
 RUNTIME_SOURCES := $(wildcard runtime/*.c)
@@ -22,7 +24,7 @@ help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 .PHONY: build
-build: library programs ## Builds everything into build/, laid out as it is installed
+build: library programs manual ## Builds everything into build/, laid out as it is installed
 
 # ---- What the build and the tests need beyond a compiler and cargo ----
 
@@ -33,7 +35,7 @@ packages:
 # ---- libpiste, in C ----
 
 .PHONY: library
-library: $(BUILD)/lib/$(SONAME) $(BUILD)/lib/libpiste.a $(BUILD)/lib/pkgconfig/piste.pc $(BUILD)/include/piste/tracepoint.h \
+library: $(BUILD)/lib/$(SONAME) $(BUILD)/lib/libpiste.a $(LIBRARY_FINDERS:%=$(BUILD)/lib/%) $(BUILD)/include/piste/tracepoint.h \
 	$(PRELOAD_HELPERS:%=$(BUILD)/lib/piste/libpiste-%.so)
 
 $(BUILD)/objects/%.o: runtime/%.c $(wildcard runtime/*.h) $(HEADERS)
@@ -50,12 +52,17 @@ $(BUILD)/lib/libpiste.a: $(RUNTIME_OBJECTS)
 	rm -f $@
 	$(AR) rcs $@ $^
 
-# Relative to itself, so that the build tree and every PREFIX work alike.
-$(BUILD)/lib/pkgconfig/piste.pc: Makefile
+# fill UP: what the templates of packaging/ have between @s. UP leads from the folder of the library to the one that was installed to: these
+# files find everything from their own places, so that the build tree and every PREFIX work alike.
+fill = sed -e 's|@VERSION@|$(VERSION)|g' -e 's|@SONAME@|$(SONAME)|g' -e 's|@BINDIR@|$(PREFIX)/bin|g' -e 's|@UP@|$(1)|g'
+
+$(BUILD)/lib/pkgconfig/%: packaging/%.in Makefile
 	@mkdir -p $(@D)
-	printf '%s\n' 'prefix=$${pcfiledir}/../..' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: piste' \
-		'Description: Tracepoints for C and C++ programs' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
-		'Libs: -L$${libdir} -lpiste' 'Libs.private: -lpthread' > $@
+	$(call fill,..) $< > $@
+
+$(BUILD)/lib/cmake/piste/%: packaging/%.in Makefile
+	@mkdir -p $(@D)
+	$(call fill,..) $< > $@
 
 $(BUILD)/include/piste/tracepoint.h: $(HEADERS)
 	@mkdir -p $(BUILD)/include
@@ -100,10 +107,40 @@ query: ## Builds what `piste query` and `piste export --format parquet` need (pa
 	@mkdir -p $(BUILD)/bin
 	install -m 755 target/query/piste-query $(BUILD)/bin/
 
+# ---- Documentation; `make tracer` makes the man pages of the commands ----
+
+.PHONY: manual
+manual:
+	@tools/man-pages $(VERSION) $(BUILD)/share/man
+	@rm -rf $(BUILD)/share/doc/piste
+	@mkdir -p $(BUILD)/share/doc/piste
+	@cp -R README.md ARCHITECTURE.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs $(BUILD)/share/doc/piste/
+
+# ---- Installing, and packages ----
+
 .PHONY: install
-install: build ## Installs to PREFIX (default /usr/local): programs, library, headers, piste.pc, man pages, completions
-	mkdir -p $(DESTDIR)$(PREFIX)
-	cp -a $(BUILD)/bin $(BUILD)/lib $(BUILD)/include $(BUILD)/share $(DESTDIR)$(PREFIX)/
+install: build ## Installs to PREFIX (default /usr/local): programs, library, headers, docs, man pages, completions, a unit for systemd
+	@$(MAKE) --no-print-directory install-built
+
+# The helpers are where piste looks for them, beside its own folder, wherever the library is.
+UP = $(shell realpath -m --relative-to=$(LIBDIR) $(PREFIX))
+COPY := cp -R --no-dereference --preserve=mode,timestamps
+.PHONY: install-built
+install-built:
+	mkdir -p $(addprefix $(DESTDIR),$(PREFIX)/lib/piste $(PREFIX)/lib/systemd/system $(LIBDIR)/pkgconfig $(LIBDIR)/cmake/piste)
+	$(COPY) $(BUILD)/bin $(BUILD)/include $(BUILD)/share $(DESTDIR)$(PREFIX)/
+	$(COPY) $(BUILD)/lib/libpiste.* $(DESTDIR)$(LIBDIR)/
+	$(COPY) $(PRELOAD_HELPERS:%=$(BUILD)/lib/piste/libpiste-%.so) $(DESTDIR)$(PREFIX)/lib/piste/
+	for file in $(LIBRARY_FINDERS); do $(call fill,$(UP)) packaging/$${file##*/}.in > $(DESTDIR)$(LIBDIR)/$$file; done
+	$(call fill) packaging/pisted.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/pisted.service
+
+.PHONY: deb
+deb: packages build ## Builds the Debian packages piste, libpiste0, libpiste-dev and piste-query: build/packages/*.deb
+	@tools/deb
+
+.PHONY: wheel
+wheel: packages library tracer manual ## Builds a wheel, for `pip install`, with everything but piste-query: build/packages/*.whl
+	@tools/wheel
 
 # ---- What people run ----
 

@@ -13,6 +13,7 @@ use piste_control::Places;
 use piste_daemon::remains::Predecessors;
 use piste_daemon::{consumer, control, kernel_consumer};
 use piste_reason::reason;
+use sd_notify::NotifyState;
 
 /// The daemon of the Piste tracing suite: manages tracing sessions, and writes what programs and the kernel record
 ///
@@ -87,6 +88,9 @@ fn be_control(arguments: &Arguments) -> io::Result<()> {
             // Whoever started it may be gone.
             let _ = writeln!(io::stdout(), "ready");
         }
+        if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+            eprintln!("pisted: cannot tell systemd that it is ready: {}", reason(&error));
+        }
     })
 }
 
@@ -128,5 +132,33 @@ fn start_in_background(arguments: &Arguments) -> io::Result<()> {
             let status = child.wait()?;
             Err(io::Error::other(format!("cannot start in the background: {status}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_the_options_with_their_help() {
+        let page = include_str!("../../../docs/reference/pisted.md");
+        let command = Arguments::command();
+        let visible = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let rows: Vec<String> = visible
+            .map(|argument| {
+                let values = argument.get_value_names().unwrap_or_default().iter();
+                let values: String = values
+                    .filter(|_| argument.get_action().takes_values())
+                    .map(|value| format!(" {value}"))
+                    .collect();
+                let name = argument.get_long().unwrap_or_default();
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                format!("| `--{name}{values}` | {help} |")
+            })
+            .collect();
+        let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `--")).collect();
+        assert_eq!(listed, rows);
     }
 }

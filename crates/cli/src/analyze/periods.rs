@@ -37,7 +37,7 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
     } = question;
     let (traces, span, whose) = (*traces, *span, &options.who);
     let (Some(begin), Some(end)) = (&periods.begin_event, &periods.end_event) else {
-        let sentence = "periods needs --begin-event EXPR and --end-event EXPR (see docs/reference/filter.md)";
+        let sentence = "periods needs --begin-event EXPR and --end-event EXPR (see piste-filter(7))";
         return Err(Failure::with_status(sentence, USAGE));
     };
     let selection = |filter: Filter| Selection {

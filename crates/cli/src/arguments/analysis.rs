@@ -117,7 +117,7 @@ pub(crate) struct Diff {
 /// What `periods` is about.
 #[derive(Args)]
 pub(crate) struct PeriodsOptions {
-    /// For periods: events that fulfil EXPR begin a period: 'name == "shop:begin"' (see docs/reference/filter.md)
+    /// For periods: events that fulfil EXPR begin a period: 'name == "shop:begin"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR", requires = "end_event")]
     pub(crate) begin_event: Option<String>,
     /// For periods: events that fulfil EXPR end a period

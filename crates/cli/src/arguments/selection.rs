@@ -23,7 +23,7 @@ pub(crate) struct SelectionOptions {
     /// Limit to events with matching names; `*` matches any text
     #[arg(short, long = "event", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
-    /// Limit to events that fulfil EXPR: 'ret < 0 && filename =~ "/etc/*"' (see docs/reference/filter.md)
+    /// Limit to events that fulfil EXPR: 'ret < 0 && filename =~ "/etc/*"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
     #[command(flatten)]
