@@ -10,6 +10,7 @@
 pub mod build_tree;
 pub mod comments;
 pub mod compiler;
+pub mod debian;
 pub mod disk;
 pub mod kernel;
 pub mod process;
@@ -20,6 +21,7 @@ pub mod users;
 pub mod workplace;
 
 pub use compiler::Compilation;
+pub use debian::Debian;
 pub use process::{Finished, Running};
 pub use recording::Recording;
 pub use trace::{Event, Trace};

@@ -13,7 +13,17 @@ use piste_suite::comments::{Notation, named_files};
 const MAY_BE_UNSAFE: [&str; 3] = ["abi", "ring", "kernel"];
 
 /// The folders of the repository. Others beside them are made by builds.
-const FOLDERS: [&str; 8] = [".ci", "bench", "crates", "docs", "include", "runtime", "tests", "tools"];
+const FOLDERS: [&str; 9] = [
+    ".ci",
+    "bench",
+    "crates",
+    "docs",
+    "include",
+    "packaging",
+    "runtime",
+    "tests",
+    "tools",
+];
 
 /// Files of others, and of examples, that comments name.
 const FILES_OF_OTHERS: [&str; 3] = ["sys/sdt.h", "app.c", "shop.c"];
