@@ -153,7 +153,8 @@ def start(results: Results, piste: pathlib.Path, trace: pathlib.Path) -> None:
 def large_trace(results: Results, piste: pathlib.Path, trace: pathlib.Path) -> None:
     """A hundredth of its time, and all of it; the index is there."""
     summary = events_of(piste, trace)
-    begin, length = summary["begin_ns"], summary["end_ns"] - summary["begin_ns"]
+    begin = int(summary["begin_ns"])
+    length = int(summary["end_ns"]) - begin
     size = sum(file.stat().st_size for file in trace.rglob("*") if file.is_file())
     rounds = []
     for index in range(results.scale.reading_short_rounds):

@@ -97,7 +97,7 @@ fn commands_have_the_options_and_values_of_their_lines() {
         .iter()
         .find(|row| row[0] == "`completions SHELL`")
         .expect("its row");
-    let words: BTreeSet<&str> = shells[1].split([' ', ',']).collect();
+    let words: BTreeSet<&str> = shells[1].split([' ', ',', '.']).collect();
     for shell in clap_complete::Shell::value_variants() {
         let shell = shell.to_string();
         assert!(words.contains(&*shell), "{shell}: {}", shells[1]);
