@@ -42,6 +42,8 @@ pub(super) struct Ring {
     damaged_events: u64,
     /// Records that the living program did not finish in time.
     given_up_events: u64,
+    /// Packets that were given up because the trace could not be written. Their events are among the damaged ones.
+    abandoned_packets: u64,
     /// Events in the packets of an earlier consumer, once somebody asked.
     earlier_events: Option<u64>,
     corrupt: bool,
@@ -130,6 +132,7 @@ impl Ring {
             unfinished: None,
             damaged_events: 0,
             given_up_events: 0,
+            abandoned_packets: 0,
             earlier_events: None,
             corrupt: false,
             left: None,
@@ -261,8 +264,9 @@ impl Ring {
     /// Gives up what is in the ring, because the trace cannot be written, and returns how many events that are. The stream says so too, if
     /// there is room for so much.
     pub(super) fn abandon(&mut self, desk: &mut Desk<'_>) -> u64 {
-        let events = abandon(&mut self.reader, desk.buffers);
+        let Abandoned { events, packets } = abandon(&mut self.reader, desk.buffers);
         self.damaged_events += events;
+        self.abandoned_packets += packets;
         let discarded = self.discarded(self.reader.losses().discarded(), self.damaged_events, desk);
         // Who cannot write this either has said so.
         let _ = self.stream.settle(discarded, clock::now_ticks(desk.channel.clock()));
@@ -274,7 +278,9 @@ impl Ring {
         let earlier_events = self.earlier_events(channel);
         let end = *self.stream.end();
         add_stream(totals, &end, earlier_events);
-        totals.lost_packets += self.reader.sequence().saturating_sub(end.next_sequence);
+        let missing = self.reader.sequence().saturating_sub(end.next_sequence);
+        // The events of those are counted.
+        totals.lost_packets += missing.saturating_sub(self.abandoned_packets);
         totals.discarded_late += self.damaged_events + self.given_up_events;
         add_losses(totals, &self.reader.losses());
     }
@@ -433,12 +439,19 @@ impl Ring {
     }
 }
 
-/// Gives up what is in a ring, and returns how many events that are.
-pub(super) fn abandon(reader: &mut Reader, buffers: &mut Buffers) -> u64 {
+/// What was in a ring and could not be written.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Abandoned {
+    pub(super) events: u64,
+    packets: u64,
+}
+
+/// Gives up what is in a ring, and returns how much that is.
+pub(super) fn abandon(reader: &mut Reader, buffers: &mut Buffers) -> Abandoned {
     reader.end_current();
-    let mut events = 0;
+    let mut abandoned = Abandoned::default();
     for _ in 0..PACKETS_MAX {
-        events += match reader.next(&mut buffers.packet) {
+        abandoned.events += match reader.next(&mut buffers.packet) {
             Next::Packet(packet) => u64::from(packet.records),
             Next::Lost { .. } => continue,
             Next::Incomplete { .. } => match reader.salvage(&mut buffers.packet) {
@@ -448,7 +461,8 @@ pub(super) fn abandon(reader: &mut Reader, buffers: &mut Buffers) -> u64 {
             },
             Next::Empty | Next::Corrupt(_) => break,
         };
+        abandoned.packets += 1;
         reader.release();
     }
-    events
+    abandoned
 }

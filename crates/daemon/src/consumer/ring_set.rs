@@ -169,7 +169,7 @@ impl RingSet {
                 Ok(ring) => ring.abandon(desk),
                 // Its stream cannot be read.
                 Err(_) => {
-                    let events = ring::abandon(&mut self.memory.reader(ring_index, 0), desk.buffers);
+                    let events = ring::abandon(&mut self.memory.reader(ring_index, 0), desk.buffers).events;
                     desk.channel.past.discarded_late += events;
                     events
                 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What traces are written to. It is written to in five ways, and only here: a packet is appended to a stream, with its index entry; a stream
-//! is cut behind its last complete entry; a stream says what it has for good; the metadata is replaced; a finished chunk is moved away.
+//! Writing to a trace takes five operations: appending a packet to a stream, with its index entry; cutting a stream after its last complete
+//! entry; telling what a stream has for good; replacing the metadata; moving a finished chunk away. All five are here, as is the space that is
+//! set aside for the time when the disk is full.
 //!
 //! The thread of a session is the only one that waits for its sink, and the rings are the queue before it: they are bounded, what does not fit
 //! is counted, and they outlive the consumer.
