@@ -428,6 +428,16 @@ impl ChannelTotals {
             *sum = sum.saturating_add(more);
         }
     }
+
+    /// What was written since these counts, which are earlier ones.
+    pub fn since(&self, earlier: &ChannelTotals) -> ChannelTotals {
+        ChannelTotals {
+            events: self.events.saturating_sub(earlier.events),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            packets: self.packets.saturating_sub(earlier.packets),
+            ..ChannelTotals::default()
+        }
+    }
 }
 
 /// Something worth knowing, and how often it was seen.

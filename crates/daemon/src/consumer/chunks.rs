@@ -8,14 +8,15 @@
 //! ```
 //!
 //! The folders tell the next consumer where the one that was killed had come: without CHUNK/user the rotation has not begun; with it,
-//! a stream that is not continued in DIR/user and has packets in CHUNK/user is still to move on.
+//! a stream that is not continued in DIR/user and has packets in CHUNK/user is still to move on. The next consumer ends the rotation when
+//! control asks for it again: by then control has told it of all streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::continued::Continued;
+use super::continued::{Continued, Left};
 use super::sink::{self, Paths, move_chunk};
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Stream};
@@ -52,6 +53,13 @@ pub(crate) struct Moving {
     pub(crate) is_resumed: bool,
     /// To be answered when it is over.
     requests: Vec<RequestId>,
+}
+
+impl Moving {
+    /// Control has asked this consumer for it, after it told of the streams that it knows.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.requests.is_empty()
+    }
 }
 
 impl Chunks {
@@ -95,7 +103,13 @@ impl Chunks {
                 moving.is_resumed = true;
             }
         }
-        self.continued = Continued::open(&self.owner, &self.folder)?;
+        let continued = Continued::open(&self.owner, &self.folder)?;
+        if self.moving.is_some() {
+            for ((stream_id, _), left) in continued.left() {
+                self.archive(stream_id, left);
+            }
+        }
+        self.continued = continued;
         Ok(())
     }
 
@@ -191,7 +205,6 @@ impl Chunks {
         let Some(moving) = self.moving.take() else {
             return vec![];
         };
-        Continued::new(&self.owner, &moving.old_folder).remove();
         self.finished = Some(moving.chunk);
         moving.requests
     }
@@ -237,25 +250,37 @@ impl Chunks {
         moving.is_some_and(|moving| stream.paths().data.starts_with(&moving.old_folder))
     }
 
-    /// Lets a stream go on in the next chunk. What it leaves behind is counted as archived, but for the losses, which its ring goes on
-    /// counting.
+    /// Lets a stream go on in the next chunk. What it leaves behind is counted as archived, with so many `events`, but for the losses, which
+    /// its ring goes on counting.
     ///
     /// # Errors
     /// The file that cannot be written. The stream is as before.
-    pub(crate) fn move_on(&mut self, stream: &mut Stream) -> Result<(), StorageError> {
+    pub(crate) fn move_on(&mut self, stream: &mut Stream, events: u64) -> Result<(), StorageError> {
         let identity = Identity {
             trace_uuid: self.trace_uuid,
             ..*stream.identity()
         };
-        let start = stream.end().next_start();
-        self.continued.add(&identity, start)?;
-        let next = Stream::open_continued(stream.paths().in_folder(&self.folder), identity, start)?;
-        let end = *std::mem::replace(stream, next).end();
-        let archived = self.archived_of(identity.stream_id);
-        archived.bytes += end.data_bytes;
-        archived.packets += end.packets;
-        archived.lost_packets += end.lost_packets;
+        let end = *stream.end();
+        let start = end.next_start();
+        let left = Left {
+            events,
+            bytes: end.data_bytes,
+            packets: end.packets,
+            lost_packets: end.lost_packets,
+        };
+        self.continued.add(&identity, start, left)?;
+        *stream = Stream::open_continued(stream.paths().in_folder(&self.folder), identity, start)?;
+        self.archive(identity.stream_id, left);
         Ok(())
+    }
+
+    /// A stream has left this in a finished chunk.
+    fn archive(&mut self, stream_id: u32, left: Left) {
+        let archived = self.archived_of(stream_id);
+        archived.events += left.events;
+        archived.bytes += left.bytes;
+        archived.packets += left.packets;
+        archived.lost_packets += left.lost_packets;
     }
 
     /// Sets space aside for what is said of so many streams in the end, should the disk be full.

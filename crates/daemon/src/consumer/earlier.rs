@@ -18,7 +18,7 @@ use piste_ctf::{Layouts, packet::HEADER_BYTES};
 use super::continued::{Continued, StreamKey};
 use super::sink::Paths;
 use super::storage::{At, StorageError};
-use super::stream::{End, Start, Stream};
+use super::stream::{End, Start};
 use crate::person::Person;
 
 /// The streams of a chunk that this consumer did not write.
@@ -98,9 +98,9 @@ impl Earlier {
         }
     }
 
-    /// The stream has a ring here; whoever reads the ring counts it.
-    pub(super) fn claim(&mut self, stream: &Stream) {
-        self.streams.remove(&stream.identity().stream_instance_id);
+    /// Somebody else counts the stream: who reads its ring, or who let it move on.
+    pub(super) fn claim(&mut self, stream_instance_id: u64) {
+        self.streams.remove(&stream_instance_id);
     }
 
     /// The streams that were not claimed, counted. A stream that cannot be read is left out.

@@ -220,8 +220,7 @@ impl Ring {
             return Ok(false);
         }
         let events = self.stream.end().events + self.earlier_events(desk.channel);
-        desk.trace.chunks.move_on(&mut self.stream)?;
-        desk.trace.chunks.archived_of(desk.channel.stream_id).events += events;
+        desk.trace.chunks.move_on(&mut self.stream, events)?;
         self.earlier_events = None;
         self.left = None;
         Ok(true)

@@ -322,10 +322,10 @@ impl Recording for Session {
             }
         }
         let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
-        for (counted, with_losses) in self.trace.count_earlier(layouts) {
+        for counted in self.trace.count_earlier(layouts) {
             let stream_id = counted.stream.0;
             if let Some(totals) = totals.get_mut(&stream_id) {
-                add_counted(totals, &counted, with_losses, self.channels[&stream_id].overwrites());
+                add_counted(totals, &counted, self.channels[&stream_id].overwrites());
             }
         }
         for (stream_id, totals) in &mut totals {

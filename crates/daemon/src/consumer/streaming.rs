@@ -12,7 +12,7 @@ use std::time::Duration;
 use piste_control::CANNOT_WRITE;
 
 use super::attention::LOOK_AT_ALL;
-use super::chunks::Asked;
+use super::chunks::{Asked, Moving};
 use super::ring::{Desk, GIVE_UP_AFTER};
 use super::ring_set::Life;
 use super::session::{Session, Shared};
@@ -137,7 +137,7 @@ impl Session {
                 }
             }
         }
-        if all_moved && move_until.is_some() {
+        if all_moved && self.trace.chunks.moving().is_some_and(Moving::is_asked) {
             let requests = self.trace.end_rotation(&self.channels);
             self.answer_rotation(requests, shared);
         }

@@ -50,6 +50,9 @@ impl TraceFolder {
         if let Some(moving) = chunks.moving() {
             metadata.begin_chunk(chunks.trace_uuid(), &moving.old_folder);
             old_earlier = find(&moving.old_folder, &moving.old_continued);
+            // What these left there is known.
+            let moved = chunks.continued().iter();
+            moved.for_each(|((_, stream_instance_id), _)| old_earlier.claim(stream_instance_id));
         }
         (
             Self {
@@ -73,7 +76,7 @@ impl TraceFolder {
         } else {
             &mut self.earlier
         };
-        earlier.claim(&stream);
+        earlier.claim(stream.identity().stream_instance_id);
         Ok(stream)
     }
 
@@ -131,42 +134,33 @@ impl TraceFolder {
     /// All streams have moved on. Returns who waits for it.
     pub(super) fn end_rotation(&mut self, channels: &BTreeMap<u32, Channel>) -> Vec<RequestId> {
         let layouts = |stream_id| channels.get(&stream_id).map(|channel| &channel.layouts);
-        for (counted, with_losses) in self.count_old(layouts) {
+        for counted in self.old_earlier.count(layouts) {
             let stream_id = counted.stream.0;
             let overwrites = channels.get(&stream_id).is_some_and(Channel::overwrites);
-            add_counted(self.chunks.archived_of(stream_id), &counted, with_losses, overwrites);
+            add_counted(self.chunks.archived_of(stream_id), &counted, overwrites);
         }
         self.old_earlier = Earlier::default();
         self.metadata.end_chunk();
         self.chunks.end()
     }
 
-    /// The streams without a ring here, counted; and whether what they lost is to be counted with them.
-    pub(super) fn count_earlier<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<(Counted, bool)> {
-        let old = self.count_old(&layouts);
-        let now = self.earlier.count(&layouts).into_iter().map(|counted| (counted, true));
-        now.chain(old).collect()
-    }
-
-    /// The losses of a stream that has moved on are counted where it is now.
-    fn count_old<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<(Counted, bool)> {
-        let continued = self.chunks.continued();
-        let counted = self.old_earlier.count(&layouts).into_iter();
+    /// The streams without a ring here, counted.
+    pub(super) fn count_earlier<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<Counted> {
+        let mut counted = self.earlier.count(&layouts);
+        counted.extend(self.old_earlier.count(&layouts));
         counted
-            .map(|counted| (counted, continued.start(counted.stream).is_none()))
-            .collect()
     }
 }
 
 /// Adds a stream that has no ring here. The stream tells the sum of the losses only.
-pub(super) fn add_counted(totals: &mut ChannelTotals, counted: &Counted, with_losses: bool, overwrites: bool) {
+pub(super) fn add_counted(totals: &mut ChannelTotals, counted: &Counted, overwrites: bool) {
     add_stream(totals, &counted.end, counted.events);
     let lost = if overwrites {
         &mut totals.overwritten_events
     } else {
         &mut totals.discarded_full
     };
-    *lost = lost.saturating_add(if with_losses { counted.end.discarded } else { 0 });
+    *lost = lost.saturating_add(counted.end.discarded);
 }
 
 /// Where the user domain lies in a trace.

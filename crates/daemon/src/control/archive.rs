@@ -9,6 +9,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use crate::consumer::continued;
 use crate::person::Person;
 use crate::session::Chunk;
 
@@ -39,6 +40,12 @@ pub fn place(chunk: &Chunk, owner: &Person) -> io::Result<()> {
     let _as_owner = owner.enter()?;
     if !chunk.hidden.exists() && chunk.place.exists() {
         return Ok(());
+    }
+    for part in fs::read_dir(&chunk.hidden)? {
+        let part = part?;
+        if part.file_type()?.is_dir() {
+            continued::remove(&part.path())?;
+        }
     }
     write_to_disk(&chunk.hidden, owner)?;
     fs::rename(&chunk.hidden, &chunk.place)?;
@@ -83,10 +90,12 @@ mod tests {
         make(&chunk, &Person::default()).unwrap();
         fs::create_dir_all(chunk.hidden.join("user/index")).unwrap();
         fs::write(chunk.hidden.join("user/metadata"), "text").unwrap();
+        fs::write(chunk.hidden.join("user/.continued"), "").unwrap();
         assert!(!remove_empty(&chunk, &Person::default()));
         place(&chunk, &Person::default()).unwrap();
         place(&chunk, &Person::default()).unwrap();
         assert_eq!(fs::read_to_string(chunk.place.join("user/metadata")).unwrap(), "text");
+        assert!(!chunk.place.join("user/.continued").exists());
         assert!(!chunk.hidden.exists());
         fs::remove_dir_all(&chunk.place).unwrap();
         assert!(place(&chunk, &Person::default()).is_err(), "somebody took it away");

@@ -100,37 +100,26 @@ impl Daemon {
     }
 
     fn wait_for_chunk(&mut self, session: SessionId, asked: Vec<(Domain, RequestId)>, done: Done) {
-        let requests: Vec<RequestId> = asked.iter().map(|&(_, request)| request).collect();
+        let requests = asked.into_iter().map(|(_, request)| request);
+        let before = self.machine.sum_of_archived(session);
         let then = move |daemon: &mut Daemon, ended: Ended| {
-            let outcomes = asked.into_iter().zip(ended.outcomes);
-            let (mut archived, mut refusal) = (Vec::new(), None);
-            for ((domain, _), outcome) in outcomes {
-                match outcome {
-                    Ok(totals) => archived.push((domain, totals)),
-                    Err(failure) => refusal = refusal.or(Some(refusal_of(failure))),
-                }
-            }
-            daemon.chunk_written(session, archived, refusal, done);
+            let refusal = ended.outcomes.into_iter().find_map(Result::err).map(refusal_of);
+            daemon.chunk_written(session, &before, refusal, done);
         };
         self.wait(Pending::default(), requests, FOREVER, Box::new(then));
     }
 
     /// The consumers have done their part. A chunk of which a part could not be written is one all the same, when it has any.
-    fn chunk_written(
-        &mut self,
-        session: SessionId,
-        archived: Vec<(Domain, Vec<ChannelTotals>)>,
-        refusal: Option<Refusal>,
-        done: Done,
-    ) {
+    fn chunk_written(&mut self, session: SessionId, before: &ChannelTotals, refusal: Option<Refusal>, done: Done) {
         let state = self.machine.sessions().get(session);
-        let Some(chunk) = state.and_then(|state| state.rotated_chunk()) else {
+        let Some((state, chunk)) = state.and_then(|state| Some((state, state.rotated_chunk()?))) else {
             return done(self, Err(destroyed_meanwhile()));
         };
-        let Some(refused) = refusal.clone().filter(|_| archived.is_empty()) else {
-            return self.keep_chunk(session, archived, refusal, done);
+        let has = self.machine.sum_of_archived(session).since(before);
+        let Some(refused) = refusal.clone().filter(|_| !state.has_written_part()) else {
+            return self.keep_chunk(session, refusal.map_or(Ok(has), Err), done);
         };
-        let owner = self.machine.session(session).identity.owner.clone();
+        let owner = state.identity.owner.clone();
         self.with_files(
             move || archive::remove_empty(&chunk, &owner),
             move |daemon, is_removed| match is_removed {
@@ -139,20 +128,13 @@ impl Daemon {
                     done(daemon, Err(refused));
                     daemon.go_on_after_rotations();
                 }
-                Ok(false) | Err(_) => daemon.keep_chunk(session, archived, refusal, done),
+                Ok(false) | Err(_) => daemon.keep_chunk(session, Err(refused), done),
             },
         );
     }
 
-    fn keep_chunk(
-        &mut self,
-        session: SessionId,
-        archived: Vec<(Domain, Vec<ChannelTotals>)>,
-        refusal: Option<Refusal>,
-        done: Done,
-    ) {
-        let (has, pending) = self.machine.chunk_written(session, archived);
-        let has = refusal.map_or(Ok(has), Err);
+    fn keep_chunk(&mut self, session: SessionId, has: Result<ChannelTotals, Refusal>, done: Done) {
+        let pending = self.machine.chunk_written(session);
         // The next chunk begins with the programs' state dumps; another rotation may follow the answer at once.
         let then = move |daemon: &mut Daemon, _: Ended| daemon.place_chunk(session, has, done);
         self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));

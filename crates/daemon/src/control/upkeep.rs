@@ -217,7 +217,10 @@ impl Daemon {
     fn hear(&mut self, domain: Domain, message: ToControl) {
         match message {
             ToControl::Done { request, outcome } => {
-                self.keepers.of_mut(domain).unanswered.remove(&request);
+                let question = self.keepers.of_mut(domain).unanswered.remove(&request);
+                if let (Some(ToConsumer::Rotate { session, .. }), Ok(totals)) = (question, &outcome) {
+                    self.machine.part_written(session, domain, totals.clone());
+                }
                 self.waiting.done(request, outcome);
             }
             ToControl::RingSetDone { key } => self.machine.ring_set_done(key),

@@ -125,9 +125,14 @@ impl StateDump {
             // A consumer that is killed before it begins leaves this to the next one.
             self.mark();
         }
-        chunks.move_on(&mut self.stream)?;
-        chunks.archived_of(STREAM_ID).events = self.standing.events;
+        chunks.move_on(&mut self.stream, 0)?;
+        self.count_archived(chunks);
         Ok(true)
+    }
+
+    /// All that it has is in finished chunks.
+    pub(super) fn count_archived(&self, chunks: &mut Chunks) {
+        chunks.archived_of(STREAM_ID).events = self.standing.events;
     }
 
     /// Writes what was gathered meanwhile. True when no dump is left to write.

@@ -151,7 +151,7 @@ impl Session {
 
     /// Ends the rotation once the rings and the state dump have moved on. While the kernel is recorded, the next chunk gets a dump too.
     fn end_rotation(&mut self, shared: &mut Shared<'_>) -> Result<(), StorageError> {
-        let Some(moving) = self.chunks.moving() else {
+        let Some(moving) = self.chunks.moving().filter(|moving| moving.is_asked()) else {
             return Ok(());
         };
         let (is_resumed, is_started) = (moving.is_resumed, self.stage.is_started());
@@ -159,6 +159,9 @@ impl Session {
             let was_behind = dump.is_behind(&self.chunks);
             if !dump.move_on(&mut self.chunks, is_started)? {
                 return Ok(());
+            }
+            if is_resumed && !was_behind {
+                dump.count_archived(&mut self.chunks);
             }
             if was_behind && is_started {
                 self.begin_dump();

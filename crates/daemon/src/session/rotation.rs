@@ -7,6 +7,9 @@
 //!      ^        consumers: Rotate   |    all have answered      DIR/archives/.N becomes DIR/archives/N-BEGIN-END
 //!      +---- abandon_rotation ------+
 //! ```
+//!
+//! What a consumer answers is noted at once (`part_written`): if it dies while the other domain's is still writing, the next one has nothing
+//! to do with the rotation.
 
 use std::path::PathBuf;
 
@@ -79,6 +82,12 @@ impl Chunks {
 }
 
 impl Session {
+    /// Whether the chunk that a rotation ends has a part of any domain so far.
+    pub fn has_written_part(&self) -> bool {
+        let number = self.chunks.count + 1;
+        Domain::ALL.iter().any(|&domain| self.chunks.of(domain).chunk == number)
+    }
+
     /// The chunk that is recorded to or, in a rotation, the one that ends; `at` its end.
     fn chunk(&self, at: Moment) -> Chunk {
         let number = self.chunks.count + 1;
@@ -100,6 +109,9 @@ impl Session {
     pub(super) fn rotation(&self, domain: Domain) -> Option<Rotation> {
         let rotating = self.chunks.rotating.filter(|rotating| !rotating.is_written)?;
         let Chunk { number, hidden, .. } = self.chunk(rotating.at);
+        if self.chunks.of(domain).chunk == number {
+            return None;
+        }
         let trace = self.identity.trace(domain);
         Some(Rotation {
             chunk: hidden,
@@ -163,9 +175,9 @@ impl Machine {
         self.ask_to_rotate(session)
     }
 
-    /// The rotations that an earlier pisted began and that are not written, asked for again.
+    /// The rotations that an earlier pisted began and that are not written, asked for again where they are not answered.
     pub fn rotate_again(&mut self) -> Vec<(SessionId, Vec<(Domain, RequestId)>)> {
-        let is_open = |session: &Session| session.rotation(Domain::User).is_some();
+        let is_open = |session: &Session| session.chunks.rotating.is_some_and(|rotating| !rotating.is_written);
         let sessions = self.sessions.iter().filter(|(_, session)| is_open(session));
         let sessions: Vec<SessionId> = sessions.map(|(id, _)| id).collect();
         let ask = |session| (session, self.ask_to_rotate(session));
@@ -201,34 +213,25 @@ impl Machine {
         self.change_chunks(session, |chunks| chunks.rotating = None);
     }
 
-    /// The consumers have written the chunk: what finished chunks have now, of each domain that has a part in it. The programs describe
-    /// themselves in the next one too. Returns what the chunk has, and who has to say that it did so: a next chunk may follow soon.
-    pub fn chunk_written(
-        &mut self,
-        session: SessionId,
-        archived: Vec<(Domain, Vec<ChannelTotals>)>,
-    ) -> (ChannelTotals, Pending) {
-        let before = self.sum_of_archived(session);
+    /// The consumer of a domain has written its part of the chunk; `totals` is what its finished chunks have now.
+    pub fn part_written(&mut self, session: SessionId, domain: Domain, totals: Vec<ChannelTotals>) {
         self.change_chunks(session, |chunks| {
-            let number = chunks.count + 1;
-            for (domain, totals) in archived {
-                *chunks.of_mut(domain) = Archived { chunk: number, totals };
-            }
+            let chunk = chunks.count + 1;
+            *chunks.of_mut(domain) = Archived { chunk, totals };
+        });
+    }
+
+    /// The consumers have written the chunk. The programs describe themselves in the next one too. Returns who has to say that it did so: a
+    /// next chunk may follow soon.
+    pub fn chunk_written(&mut self, session: SessionId) -> Pending {
+        self.change_chunks(session, |chunks| {
             if let Some(rotating) = &mut chunks.rotating {
                 rotating.is_written = true;
             }
         });
         self.forget_told();
         self.dump_again(session);
-        let pending = self.wait_for_told(None);
-        let after = self.sum_of_archived(session);
-        let has = ChannelTotals {
-            events: after.events.saturating_sub(before.events),
-            bytes: after.bytes.saturating_sub(before.bytes),
-            packets: after.packets.saturating_sub(before.packets),
-            ..ChannelTotals::default()
-        };
-        (has, pending)
+        self.wait_for_told(None)
     }
 
     /// The chunk is in its place.
@@ -241,7 +244,8 @@ impl Machine {
         });
     }
 
-    fn sum_of_archived(&self, session: SessionId) -> ChannelTotals {
+    /// What finished chunks have, and the parts that are written of the next.
+    pub fn sum_of_archived(&self, session: SessionId) -> ChannelTotals {
         let mut sum = ChannelTotals::default();
         if let Some(state) = self.sessions.get(session) {
             let all = Domain::ALL.iter().flat_map(|&domain| &state.chunks.of(domain).totals);

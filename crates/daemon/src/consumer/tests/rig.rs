@@ -119,10 +119,12 @@ impl Rig {
         self.start();
     }
 
-    /// As `kill`, while the session is stopped.
+    /// As `kill`, while the session is stopped. The next consumer looks before it is told all.
     pub(super) fn kill_stopped(&mut self) {
         self.session = open(&self.output(), self.snapshot, &self.chunks, &self.outbox);
+        self.work();
         self.describe();
+        self.work();
         for (key, memory) in &self.memories {
             self.session.add_ring_set(source(*key), memory, None).unwrap();
         }
@@ -278,19 +280,25 @@ impl Rig {
 
     /// Waits until nobody writes to the chunk any more, and puts it into its place. Returns what it has.
     pub(super) fn end_rotation(&mut self) -> ChannelTotals {
+        let has = self.note_answer();
+        self.place_chunk();
+        has
+    }
+
+    /// Waits until nobody writes to the chunk any more; control notes the answer.
+    pub(super) fn note_answer(&mut self) -> ChannelTotals {
         let before = self.chunks.archived.pop().unwrap_or_default();
         let archived = self.finish(ROTATE);
         self.chunks.archived.push(archived.clone());
         self.chunks.rotation = None;
         self.chunks.count += 1;
+        archived.since(&before)
+    }
+
+    /// Puts the chunk into its place.
+    pub(super) fn place_chunk(&self) {
         let count = self.chunks.count;
         fs::rename(self.output().join(format!("archives/.{count}")), self.chunk(count)).unwrap();
-        ChannelTotals {
-            events: archived.events - before.events,
-            bytes: archived.bytes - before.bytes,
-            packets: archived.packets - before.packets,
-            ..archived
-        }
     }
 
     /// One rotation.

@@ -37,7 +37,6 @@ fn each_chunk_is_a_trace_of_its_own_and_all_together_are_the_whole() {
         assert_eq!(read(&rig.chunk(chunk)), numbers(first..first + 500));
         let stream = |name: &str| fs::metadata(rig.chunk(chunk).join("user").join(name)).unwrap().len();
         assert_eq!(has.bytes, stream("default_100") + stream("default_200"));
-        assert!(!rig.chunk(chunk).join("user/.continued").exists());
     }
     assert_eq!(rig.work(), Again::AtPace);
     rig.record(1, 4000..4010);
@@ -149,6 +148,9 @@ fn check_kill(step: Step, again: bool) {
         let before = next;
         rig.begin_rotation();
         let held = go_to(&mut rig, step, &mut next);
+        if step == Step::Answered {
+            rig.note_answer();
+        }
         rig.kill();
         for (key, reserved) in held {
             rig.writer(key, 0).commit(&reserved);
@@ -156,11 +158,13 @@ fn check_kill(step: Step, again: bool) {
         if again {
             rig.work();
         }
-        if step != Step::Answered || again {
+        if step == Step::Answered {
+            rig.place_chunk();
+        } else {
             rig.ask_to_rotate();
+            record(&rig, &mut next);
+            rig.end_rotation();
         }
-        record(&rig, &mut next);
-        rig.end_rotation();
         let chunk = rig.chunks.count;
         let has = read(&rig.chunk(chunk)).numbers;
         assert!(has.last().is_some_and(|&last| last >= before - 1), "{step:?}: {has:?}");
@@ -182,10 +186,19 @@ fn check_kill(step: Step, again: bool) {
         (next, 0, 0, 0),
         "{step:?}, again: {again}"
     );
+    let mut bytes = stream_bytes(&rig.output());
     for chunk in 1..=rig.chunks.count {
         let has = read(&rig.chunk(chunk)).numbers;
         assert!(!has.is_empty(), "chunk {chunk}, {step:?}");
+        bytes += stream_bytes(&rig.chunk(chunk));
     }
+    assert_eq!(totals.bytes, bytes, "{step:?}, again: {again}");
+}
+
+fn stream_bytes(trace: &Path) -> u64 {
+    let files = fs::read_dir(trace.join("user")).unwrap().map(Result::unwrap);
+    let streams = files.filter(|file| file.file_name().to_string_lossy().starts_with("default_"));
+    streams.map(|file| file.metadata().unwrap().len()).sum()
 }
 
 fn record(rig: &Rig, next: &mut u64) {

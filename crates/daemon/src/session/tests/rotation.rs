@@ -36,8 +36,11 @@ fn a_chunk_ends_and_the_next_begins_with_a_state_dump_of_each_program() {
     check(&mut machine, &["consumer: rotate 1 /t/web/archives/.1 #2"]);
     let in_progress = Refusal::RotationInProgress { session: "web".into() };
     assert_eq!(machine.next_chunk(session, at(600)), Err(in_progress));
-    let (has, pending) = machine.chunk_written(session, vec![(Domain::User, totals(100))]);
-    assert_eq!(has.events, 100);
+    assert!(!machine.session(session).has_written_part());
+    machine.part_written(session, Domain::User, totals(100));
+    assert!(machine.session(session).has_written_part());
+    assert_eq!(machine.sum_of_archived(session).events, 100);
+    let pending = machine.chunk_written(session);
     assert_eq!((pending.programs.len(), pending.token), (1, 3));
     check(&mut machine, &["7: dump 1", "7: sync 3"]);
     assert!(
@@ -47,8 +50,10 @@ fn a_chunk_ends_and_the_next_begins_with_a_state_dump_of_each_program() {
     machine.end_rotation(session);
     assert_eq!(machine.next_chunk(session, at(600)).unwrap().number, 2);
     machine.begin_rotation(session, at(700));
-    let (has, _) = machine.chunk_written(session, vec![(Domain::User, totals(130))]);
-    assert_eq!(has.events, 30);
+    assert!(!machine.session(session).has_written_part());
+    let before = machine.sum_of_archived(session);
+    machine.part_written(session, Domain::User, totals(130));
+    assert_eq!(machine.sum_of_archived(session).since(&before).events, 30);
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn a_new_consumer_hears_of_a_rotation_until_its_part_is_done() {
         show(&machine.take_effects()[0]),
         "consumer: open 1, rotating to /t/web/archives/.1"
     );
-    machine.chunk_written(session, vec![(Domain::User, totals(100))]);
+    machine.part_written(session, Domain::User, totals(100));
     machine.take_effects();
     machine.everything(&BTreeSet::new());
     let effects = machine.take_effects();
@@ -93,7 +98,11 @@ fn a_new_pisted_goes_on_with_a_rotation() {
     let mut next = machine_after(replay(&journal));
     assert_eq!(next.rotate_again(), [(session, vec![(Domain::User, 1)])]);
     check(&mut next, &["consumer: rotate 1 /t/web/archives/.1 #1"]);
-    machine.chunk_written(session, vec![(Domain::User, totals(100))]);
+    machine.part_written(session, Domain::User, totals(100));
+    journal.extend(changes(machine.take_effects()));
+    let mut next = machine_after(replay(&journal));
+    assert_eq!(next.rotate_again(), [(session, vec![])], "all is answered");
+    machine.chunk_written(session);
     journal.extend(changes(machine.take_effects()));
     let mut next = machine_after(replay(&journal));
     assert_eq!(next.rotate_again(), []);
