@@ -211,6 +211,37 @@ fn what_the_kernel_discards_is_told_in_one_chunk() {
 }
 
 #[test]
+fn what_the_kernel_recorded_before_a_rotation_is_in_its_chunk() {
+    // A few sub-buffers of many: the kernel does not say yet that there is anything to read.
+    const PART: u64 = 60;
+    const PARTS: u64 = 5;
+    let Some(place) = kernel::workplace() else { return };
+    let session = KernelSession::create(&place, &["--subbuf-size", "4K", "--num-subbuf", "1024"]);
+    let (all, part) = ((PART * PARTS).to_string(), PART.to_string());
+    let mut calls = place.start(place.program("numbered_calls.c"), &[&all, "0", &part]);
+    assert_eq!(calls.line(), "ready");
+    session
+        .enable(&["--syscall", "close"])
+        .track(&["--pid", &calls.pid().to_string()])
+        .start();
+    for part in 0..PARTS {
+        assert_eq!(calls.ask("go on"), if part + 1 < PARTS { "part" } else { "done" });
+        let chunk = place.piste_json(&["rotate"]);
+        let mut numbers = Vec::new();
+        Trace::at(chunk["trace"].as_str().expect("a path")).for_each(|event| {
+            if event.name == "syscall_entry_close" {
+                numbers.push(event.number("fd") - 1_000_000);
+            }
+        });
+        let expected: Vec<u64> = (part * PART..(part + 1) * PART).collect();
+        assert_eq!(numbers, expected, "chunk {}", part + 1);
+    }
+    session.end();
+    calls.say("end");
+    calls.finish().expect_success();
+}
+
+#[test]
 fn session_that_cannot_be_rotated_says_why_and_goes_on() {
     let place = Workplace::new();
     let output = place.path("trace");

@@ -9,7 +9,7 @@ use piste_ctf::{Clock, EnvironmentValue};
 use piste_ring::ClockSource;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counters of two CPUs may differ a little, and a counter is read ahead of what precedes it.
+/// Counters of two CPUs may differ a little, and a counter is read ahead of what precedes it. Some ten milliseconds.
 const TOLERANCE_TICKS: u64 = 1 << 25;
 
 /// Now, in ticks.
@@ -26,6 +26,11 @@ pub(crate) fn now_ticks(clock: ClockSource) -> u64 {
 /// The latest time that a record can have which is there already.
 pub(super) fn limit_ticks(clock: ClockSource) -> u64 {
     now_ticks(clock).saturating_add(TOLERANCE_TICKS)
+}
+
+/// What has an earlier time and was recorded is there: who writes a record may be interrupted between reading the time and being done.
+pub(crate) fn settled_ticks(clock: ClockSource) -> u64 {
+    now_ticks(clock).saturating_sub(TOLERANCE_TICKS)
 }
 
 /// How far what a trace says of its clock was from the wall clock, at most, when somebody looked. A clock's speed is known to a millionth, and

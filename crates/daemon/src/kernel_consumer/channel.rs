@@ -169,8 +169,8 @@ impl Channel {
         if spec == self.spec {
             return;
         }
-        let most = self.most();
-        if let Err(error) = self.for_each_ring(tools, |ring, desk| ring.take(most, true, desk).map(|_: u32| true)) {
+        let (most, now_ticks) = (self.most(), clock::now_ticks(frame.clock));
+        if let Err(error) = self.for_each_ring(tools, |ring, desk| ring.take_until(now_ticks, most, desk)) {
             self.notes.push(format!(
                 "events from before a change of rules may be missing, because they could not be written: {error}"
             ));
@@ -260,11 +260,11 @@ impl Channel {
         self.instance.read("tracing_on").is_ok_and(|text| text.trim() == "1")
     }
 
-    /// It has recorded until then, if that is known.
+    /// It has recorded until then, if that is known, and what it recorded is in the rings.
     pub(super) fn recorded_until(&self, clock: ClockSource) -> Option<u64> {
-        let now_ticks = clock::now_ticks(clock);
+        let settled_ticks = clock::settled_ticks(clock);
         if self.is_on() {
-            Some(now_ticks)
+            Some(settled_ticks)
         } else {
             self.stopped_ticks
         }
@@ -287,24 +287,21 @@ impl Channel {
         u64::from(self.spec.subbuf_bytes) * u64::from(self.spec.subbuf_count)
     }
 
-    /// Writes the full pages of each ring, at most a ring's worth, and with `flush` what the others have of the page that is being filled.
+    /// Writes the full pages of each ring, at most a ring's worth, and what was recorded until `flush_ticks`.
     ///
     /// # Errors
     /// The file that could not be written.
     pub(super) fn take(
         &mut self,
         fullest: &mut Fullest,
-        flush: bool,
+        flush_ticks: Option<u64>,
         tools: &mut Tools<'_>,
     ) -> Result<(), StorageError> {
         let (most, ring_bytes, subbuf_bytes) = (self.most(), self.ring_bytes(), self.subbuf_bytes);
         self.for_each_ring(tools, |ring, desk| {
-            let taken = ring.take(most, false, desk)?;
+            let taken = ring.take(most, desk)?;
             fullest.observe(u64::from(taken) * u64::from(subbuf_bytes), ring_bytes);
-            if flush && taken == 0 {
-                ring.take(1, true, desk)?;
-            }
-            Ok(true)
+            flush_ticks.map_or(Ok(true), |ticks| ring.take_until(ticks, most, desk))
         })?;
         Ok(())
     }
@@ -321,8 +318,9 @@ impl Channel {
     ) -> Result<(), StorageError> {
         if self.rings.iter().any(|ring| ring.is_behind(chunks)) {
             let (most, until_ticks) = (self.most(), self.recorded_until(clock));
+            let now_ticks = clock::now_ticks(clock);
             self.for_each_ring(tools, |ring, desk| {
-                ring.move_on(most, until_ticks, chunks, desk).map(|()| true)
+                ring.move_on(most, now_ticks, until_ticks, chunks, desk).map(|()| true)
             })?;
             self.count_archived(chunks);
         }
@@ -355,14 +353,19 @@ impl Channel {
         self.for_each_ring(tools, |ring, desk| ring.settle(until_ticks, desk).map(|()| true))
     }
 
-    /// Writes what one ring holds, at most a ring's worth, while it records.
+    /// Writes what one ring has recorded until now, at most a ring's worth.
     ///
     /// # Errors
     /// As `take`.
-    pub(super) fn drain(&mut self, index: usize, tools: &mut Tools<'_>) -> Result<(), StorageError> {
-        let most = self.most();
+    pub(super) fn drain(
+        &mut self,
+        index: usize,
+        clock: ClockSource,
+        tools: &mut Tools<'_>,
+    ) -> Result<(), StorageError> {
+        let (most, now_ticks) = (self.most(), clock::now_ticks(clock));
         let (ring, mut desk) = self.desk(index, tools);
-        ring.take(most, true, &mut desk)?;
+        ring.take_until(now_ticks, most, &mut desk)?;
         Ok(())
     }
 

@@ -147,16 +147,31 @@ impl CpuRing {
         self.counts.as_ref()
     }
 
-    /// Takes and writes full pages, or with `flush` also the one that is being filled, but no more than `most`; returns how many.
+    /// Takes and writes full pages, once the kernel says that there are any, but no more than `most`; returns how many. Of many small pages it
+    /// says so when a hundredth of them is full.
     ///
     /// # Errors
     /// The file that could not be written. The page is not lost.
-    pub(super) fn take(&mut self, most: u32, flush: bool, desk: &mut Desk<'_>) -> Result<u32, StorageError> {
+    pub(super) fn take(&mut self, most: u32, desk: &mut Desk<'_>) -> Result<u32, StorageError> {
         let mut taken = 0;
-        while taken < most && self.take_page(flush, desk)? {
+        while taken < most && self.take_page(false, desk)? {
             taken += 1;
         }
         Ok(taken)
+    }
+
+    /// Takes and writes what was recorded until then, also in the page that is being filled, but no more than `most` pages. False when there may
+    /// be more.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn take_until(&mut self, ticks: u64, most: u32, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        for _ in 0..most {
+            if self.stream.end().end_ticks >= ticks || !self.take_page(true, desk)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// It begins to record.
@@ -164,13 +179,15 @@ impl CpuRing {
         self.recorded_from = Some(ticks).filter(|_| self.counts.is_none());
     }
 
-    /// Writes what was recorded until now, then goes on in the next chunk of the trace. `until_ticks` is before now, where it records.
+    /// Writes what was recorded until now, then goes on in the next chunk of the trace. It has recorded until `until_ticks` at least, where that
+    /// is known.
     ///
     /// # Errors
     /// As `take`. The rest is the next call's.
     pub(super) fn move_on(
         &mut self,
         most: u32,
+        now_ticks: u64,
         until_ticks: Option<u64>,
         chunks: &mut Chunks,
         desk: &mut Desk<'_>,
@@ -178,12 +195,11 @@ impl CpuRing {
         if !self.is_behind(chunks) {
             return Ok(());
         }
-        if self.take(most, false, desk)? < most {
-            self.take(1, true, desk)?;
-            if let Some(until_ticks) = until_ticks.filter(|_| self.is_all_told()) {
-                self.stream.reach(until_ticks, self.stream.end().discarded)?;
-                self.records_from(until_ticks);
-            }
+        if self.take_until(now_ticks, most, desk)?
+            && let Some(until_ticks) = until_ticks.filter(|_| self.is_all_told())
+        {
+            self.stream.reach(until_ticks, self.stream.end().discarded)?;
+            self.records_from(until_ticks.max(self.recorded_from.unwrap_or(0)));
         }
         // The tally counts the events.
         chunks.move_on(&mut self.stream, 0)
@@ -209,7 +225,7 @@ impl CpuRing {
     /// # Errors
     /// As `take`.
     pub(super) fn finish(&mut self, most: u32, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
-        if self.take(most, true, desk)? == most {
+        if !self.take_until(u64::MAX, most, desk)? {
             return Ok(false);
         }
         prepare(desk.packet);

@@ -134,7 +134,7 @@ impl SnapshotJob {
             packet: shared.packet,
         };
         let until_ticks = channel.recorded_until(session.clock);
-        channel.drain(index, &mut tools)?;
+        channel.drain(index, session.clock, &mut tools)?;
         let ring = &channel.rings()[index];
         let Some(counts) = ring.counts() else { return Ok(()) };
         let identity = Identity {

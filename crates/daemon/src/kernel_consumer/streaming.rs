@@ -11,6 +11,7 @@ use piste_control::CANNOT_WRITE;
 use super::channel::Tools;
 use super::session::{Session, Shared};
 use crate::consumer::chunks::Asked;
+use crate::consumer::clock;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::StorageError;
 use crate::link::{Failure, RequestId, Rotation, ToControl};
@@ -69,7 +70,7 @@ impl Session {
     fn write(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {
         let Some(kernel) = self.kernel() else { return Ok(true) };
         let is_ending = matches!(self.stage, Stage::Ending(_));
-        let wants_flush = std::mem::take(&mut self.wants_flush);
+        let flush_ticks = std::mem::take(&mut self.wants_flush).then(|| clock::now_ticks(self.clock));
         let (mut all, mut failed) = (true, None);
         for channel in self.channels.values_mut() {
             let mut tools = Tools {
@@ -84,7 +85,7 @@ impl Session {
             let written = if is_ending {
                 channel.finish(self.clock, &mut tools)
             } else {
-                channel.take(shared.fullest, wants_flush, &mut tools).map(|()| true)
+                channel.take(shared.fullest, flush_ticks, &mut tools).map(|()| true)
             };
             match written {
                 Ok(finished) => all &= finished,
