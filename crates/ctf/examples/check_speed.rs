@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use piste_ctf::packet::{HEADER_BYTES, UNIT_BYTES};
-use piste_ctf::{Base, Contexts, Element, EventClass, Field, FieldKind, Layouts};
+use piste_ctf::{Base, Element, EventClass, Field, FieldKind, Layouts};
 
 const PACKET_BYTES: usize = 256 << 10;
 const ROUNDS: usize = 301;
@@ -27,16 +27,12 @@ fn main() {
             })
             .collect()
     };
-    for (contexts, named) in [
-        (Contexts::default(), "no contexts"),
-        (
-            Contexts {
-                vtid: true,
-                cpu_id: true,
-            },
-            "contexts",
-        ),
-    ] {
+    let scalar = |element| FieldKind::Scalar {
+        element,
+        base: Base::Decimal,
+    };
+    let contexts = fields(vec![scalar(Element::Int32), scalar(Element::Uint16)]);
+    for (contexts, context_bytes, named) in [(vec![], 0, "no contexts"), (contexts, 6, "contexts")] {
         let mut layouts = Layouts::new(contexts);
         for (id, kinds) in [
             (0, vec![integer()]),
@@ -85,7 +81,7 @@ fn main() {
             ("4-byte payload, extended", &[100]),
             ("all of them in turn", &[0, 1, 2, 3, 100]),
         ] {
-            let packet = packet(contexts, ids, body);
+            let packet = packet(context_bytes, ids, body);
             let mut ns_per_record: Vec<f64> = (0..ROUNDS)
                 .map(|_| {
                     let start = Instant::now();
@@ -108,7 +104,7 @@ fn main() {
 }
 
 /// A full packet of records with these ids in turn, 100 ticks apart.
-fn packet<'a>(contexts: Contexts, ids: &[u32], body: impl Fn(u32) -> &'a [u8]) -> Vec<u8> {
+fn packet<'a>(context_bytes: usize, ids: &[u32], body: impl Fn(u32) -> &'a [u8]) -> Vec<u8> {
     let mut packet = vec![0; HEADER_BYTES];
     for (index, id) in ids.iter().cycle().enumerate() {
         let ticks = 100 * index as u64;
@@ -120,7 +116,7 @@ fn packet<'a>(contexts: Contexts, ids: &[u32], body: impl Fn(u32) -> &'a [u8]) -
             packet.extend(id.to_le_bytes());
             packet.extend(ticks.to_le_bytes());
         }
-        packet.resize(packet.len() + contexts.bytes() as usize, 0);
+        packet.resize(packet.len() + context_bytes, 0);
         packet.extend(body(*id));
         packet.resize(packet.len().next_multiple_of(UNIT_BYTES), 0);
         if packet.len() > PACKET_BYTES {

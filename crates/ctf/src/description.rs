@@ -54,33 +54,6 @@ pub struct StreamClass {
     pub id: u32,
     /// Name of the channel.
     pub channel: String,
-    /// What each record carries between its header and its fields.
-    pub contexts: Contexts,
-}
-
-/// Contexts that each record of a channel carries, in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Contexts {
-    /// An int32: the thread, numbered in the program's own pid namespace.
-    pub vtid: bool,
-    /// A uint16: the CPU that recorded the event.
-    pub cpu_id: bool,
-}
-
-impl Contexts {
-    /// Bytes that the contexts take in a record.
-    pub fn bytes(self) -> u32 {
-        4 * u32::from(self.vtid) + 2 * u32::from(self.cpu_id)
-    }
-}
-
-/// The class of the streams of a kernel channel: one stream for each CPU, contexts of any kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelStreamClass {
-    /// Number of the class in its trace.
-    pub id: u32,
-    /// Name of the channel.
-    pub channel: String,
     /// What each record carries between its header and its fields, in the order of the bytes.
     pub contexts: Vec<Field>,
 }

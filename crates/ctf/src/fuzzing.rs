@@ -3,7 +3,7 @@
 
 pub mod reading;
 
-use crate::description::{Base, Contexts, Element, EventClass, Field, FieldKind};
+use crate::description::{Base, Element, EventClass, Field, FieldKind};
 use crate::layout::{Checked, Layouts};
 use crate::packet::{HEADER_BYTES, Header};
 
@@ -17,13 +17,14 @@ pub fn packet(bytes: &[u8]) {
     };
     let limit_ticks = u64::MAX >> (limit % 64);
     let begin_ticks = Header::decode(packet).map_or(u64::MAX >> (begin % 64), |header| header.timestamp_begin);
-    for contexts in [
-        Contexts::default(),
-        Contexts {
-            vtid: true,
-            cpu_id: true,
+    let context = |element| Field {
+        name: String::new(),
+        kind: FieldKind::Scalar {
+            element,
+            base: Base::Decimal,
         },
-    ] {
+    };
+    for contexts in [vec![], vec![context(Element::Int32), context(Element::Uint16)]] {
         let layouts = layouts(contexts);
         let checked = layouts.check(packet, packet.len() as u32, begin_ticks, limit_ticks);
         bounded(&checked, packet.len(), begin_ticks, limit_ticks);
@@ -46,7 +47,7 @@ fn bounded(checked: &Checked, packet_bytes: usize, begin_ticks: u64, limit_ticks
 }
 
 /// Classes with every kind of part, small and large ids.
-fn layouts(contexts: Contexts) -> Layouts {
+fn layouts(contexts: Vec<Field>) -> Layouts {
     let scalar = |element| FieldKind::Scalar {
         element,
         base: Base::Decimal,

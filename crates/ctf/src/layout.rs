@@ -20,7 +20,7 @@ mod plan;
 
 pub use fault::{Fault, Wrong};
 
-use crate::description::{Contexts, EventClass};
+use crate::description::{EventClass, Field};
 use crate::packet::{HEADER_BYTES, TIMESTAMP_BEGIN_OFFSET, padded};
 use header::{COMPACT_BYTES, Header, Word};
 use plan::Plan;
@@ -30,7 +30,7 @@ use plan::Plan;
 /// Event ids are expected to count up from 0: the memory taken grows with the highest one.
 #[derive(Clone, Debug)]
 pub struct Layouts {
-    contexts: Contexts,
+    contexts: Vec<Field>,
     plans: Vec<Option<Plan>>,
 }
 
@@ -52,7 +52,7 @@ pub const CLASS_COUNT_MAX: u32 = 1 << 20;
 
 impl Layouts {
     /// No classes yet, of a stream class whose records carry `contexts`.
-    pub fn new(contexts: Contexts) -> Layouts {
+    pub fn new(contexts: Vec<Field>) -> Layouts {
         Layouts {
             contexts,
             plans: Vec::new(),
@@ -73,7 +73,7 @@ impl Layouts {
         if self.plans.len() <= index {
             self.plans.resize(index + 1, None);
         }
-        self.plans[index] = Some(Plan::new(self.contexts, class));
+        self.plans[index] = Some(Plan::new(self.contexts.iter().chain(&class.fields)));
     }
 
     /// Checks the records of `packet`, of which `content_bytes` are used, header included.

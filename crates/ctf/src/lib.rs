@@ -7,7 +7,7 @@
 //! CTF 1.8 as Piste writes it:
 //!
 //! - [`description`]: what a trace holds, as plain data;
-//! - [`metadata`]: the same as TSDL, the text that readers need; [`metadata::kernel`] for traces of the kernel;
+//! - [`metadata`]: the same as TSDL, the text that readers need;
 //! - [`packet`], [`index`]: the header of each packet, and its entry in the index file;
 //! - [`layout`]: checks the records that a program wrote into a packet.
 //!
@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use piste_ctf::packet::{HEADER_BYTES, Header};
-//! use piste_ctf::{Base, Contexts, Element, EventClass, Field, FieldKind, Layouts, StreamClass, index, metadata};
+//! use piste_ctf::{Base, Element, EventClass, Field, FieldKind, Layouts, StreamClass, index, metadata};
 //!
 //! // An event of a channel without contexts, described once in the metadata file.
-//! let stream = StreamClass { id: 0, channel: "channel0".into(), contexts: Contexts::default() };
+//! let stream = StreamClass { id: 0, channel: "channel0".into(), contexts: vec![] };
 //! let field = Field { name: "id".into(), kind: FieldKind::Scalar { element: Element::Int32, base: Base::Decimal } };
 //! let order = EventClass { id: 0, name: "shop:order".into(), level: 13, fields: vec![field] };
-//! assert!(metadata::event_class(&stream, &order).contains("name = \"shop:order\";"));
+//! assert!(metadata::event_class(stream.id, &order).contains("name = \"shop:order\";"));
 //!
 //! // The program recorded order 42 at tick 1000, then something that is no event.
 //! let mut packet = vec![0; HEADER_BYTES];

@@ -5,7 +5,6 @@
 //! classes may be appended while the trace grows. Everything inside a record is packed, only its start is aligned. Names come
 //! from traced programs and may be anything; `names` makes identifiers and quoted texts of them.
 
-pub mod kernel;
 pub(crate) mod names;
 
 use std::fmt::Write;
@@ -15,24 +14,35 @@ use crate::description::{
 };
 use names::{FieldNames, identifier, quoted};
 
-/// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
-pub fn opening(trace: &Trace) -> String {
-    let form = Form {
-        packet_place: "\tuint32_t ring_index;\n\tint32_t  vpid;\n\tint32_t  pid;\n\tuint32_t uid;\n",
-        record_bits: 64,
-    };
-    opening_of(trace, &form)
-}
-
 /// In what the traces of the domains differ.
-struct Form {
-    /// The end of the packet context: where the packet's events are from.
-    packet_place: &'static str,
-    /// Records start at multiples of this many bits.
-    record_bits: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Packets say which ring and process they are from; records start at multiples of eight bytes.
+    Program,
+    /// Packets say which CPU they are from; records lie one behind the other.
+    Kernel,
 }
 
-fn opening_of(trace: &Trace, form: &Form) -> String {
+impl Form {
+    /// The end of the packet context: where the packet's events are from.
+    fn packet_place(self) -> &'static str {
+        match self {
+            Form::Program => "\tuint32_t ring_index;\n\tint32_t  vpid;\n\tint32_t  pid;\n\tuint32_t uid;\n",
+            Form::Kernel => "\tuint32_t cpu_id;\n",
+        }
+    }
+
+    /// Records start at multiples of this many bits.
+    fn record_bits(self) -> u32 {
+        match self {
+            Form::Program => 64,
+            Form::Kernel => 8,
+        }
+    }
+}
+
+/// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
+pub fn opening(trace: &Trace, form: Form) -> String {
     let Clock {
         name,
         uuid,
@@ -116,27 +126,17 @@ struct event_header_compact {{
         trace_uuid = uuid_text(&trace.uuid),
         clock_uuid = uuid_text(uuid),
         description = quoted(description),
-        packet_place = form.packet_place,
-        record_bits = form.record_bits,
+        packet_place = form.packet_place(),
+        record_bits = form.record_bits(),
     )
 }
 
 /// The streams of a channel.
 pub fn stream_class(class: &StreamClass) -> String {
-    let mut contexts = String::new();
-    if class.contexts.vtid {
-        contexts += "\t\tint32_t  _vtid;\n";
-    }
-    if class.contexts.cpu_id {
-        contexts += "\t\tuint16_t _cpu_id;\n";
-    }
-    stream_text(class.id, &contexts)
-}
-
-fn stream_text(id: u32, contexts: &str) -> String {
-    let contexts = match contexts {
-        "" => String::new(),
-        _ => format!("\tevent.context := struct {{\n{contexts}\t}};\n"),
+    let id = class.id;
+    let contexts = match &*class.contexts {
+        [] => String::new(),
+        fields => format!("\tevent.context := struct {{\n{}\t}};\n", fields_text(fields)),
     };
     format!(
         "stream {{\n\tid = {id};\n\tevent.header := struct event_header_compact;\n\tpacket.context := struct packet_context;\n\
@@ -144,12 +144,8 @@ fn stream_text(id: u32, contexts: &str) -> String {
     )
 }
 
-/// An event of a channel.
-pub fn event_class(stream: &StreamClass, class: &EventClass) -> String {
-    event_text(stream.id, class)
-}
-
-fn event_text(stream_id: u32, class: &EventClass) -> String {
+/// An event of the stream class with the id `stream_id`.
+pub fn event_class(stream_id: u32, class: &EventClass) -> String {
     let mut text = format!(
         "event {{\n\tname = {};\n\tid = {};\n\tstream_id = {stream_id};\n",
         quoted(&class.name),

@@ -4,18 +4,15 @@
 mod writer;
 
 use fastrand::Rng;
-use piste_ctf::{Checked, Contexts, Element, Fault, FieldKind, Layouts, Wrong};
-use writer::{Writer, array, counted, event, scalar, sequence};
+use piste_ctf::{Checked, Element, Fault, Field, FieldKind, Layouts, Wrong};
+use writer::{Writer, array, contexts, counted, cpu_id, event, scalar, sequence, vtid};
 
-const NONE: Contexts = Contexts {
-    vtid: false,
-    cpu_id: false,
-};
+const NONE: &[Field] = &[];
 const LIMIT: u64 = 1 << 40;
 const WRAP: u64 = 1 << 27;
 
-fn layouts(contexts: Contexts) -> Layouts {
-    let mut layouts = Layouts::new(contexts);
+fn layouts(contexts: &[Field]) -> Layouts {
+    let mut layouts = Layouts::new(contexts.to_vec());
     layouts.insert(&event(0, "t:empty", &[]));
     layouts.insert(&event(1, "t:number", &[("n", scalar(Element::Uint32))]));
     layouts.insert(&event(
@@ -41,7 +38,7 @@ fn layouts(contexts: Contexts) -> Layouts {
 }
 
 /// Checks what `write` writes after a packet header, and says what came out: `RECORDS to END at TICKS[, FAULT]`.
-fn check(contexts: Contexts, begin_ticks: u64, limit_ticks: u64, write: impl Fn(&mut Writer) -> &mut Writer) -> String {
+fn check(contexts: &[Field], begin_ticks: u64, limit_ticks: u64, write: impl Fn(&mut Writer) -> &mut Writer) -> String {
     let mut writer = Writer::new(contexts, begin_ticks);
     write(&mut writer);
     let packet_bytes = writer.packet.len() as u32;
@@ -82,17 +79,10 @@ fn the_content_ends_where_the_last_record_ends() {
 
 #[test]
 fn contexts_stand_before_the_fields() {
-    let both = Contexts {
-        vtid: true,
-        cpu_id: true,
-    };
-    assert_eq!(check(both, 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 106 at 5");
+    assert_eq!(check(&contexts(), 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 106 at 5");
+    assert_eq!(check(&[vtid()], 5, LIMIT, |w| w.compact(0, 5, b"")), "1 to 104 at 5");
     assert_eq!(
-        check(Contexts { vtid: true, ..NONE }, 5, LIMIT, |w| w.compact(0, 5, b"")),
-        "1 to 104 at 5"
-    );
-    assert_eq!(
-        check(Contexts { cpu_id: true, ..NONE }, 5, LIMIT, |w| w.extended(40, 5, b"x")),
+        check(&[cpu_id()], 5, LIMIT, |w| w.extended(40, 5, b"x")),
         "1 to 112 at 5"
     );
 }
@@ -364,7 +354,7 @@ fn a_packet_without_header_is_a_fault() {
 
 #[test]
 fn a_class_can_be_replaced() {
-    let mut layouts = Layouts::new(NONE);
+    let mut layouts = Layouts::new(NONE.to_vec());
     layouts.insert(&event(1, "t:old", &[]));
     layouts.insert(&event(1, "t:new", &[("n", scalar(Element::Float64))]));
     let mut writer = Writer::new(NONE, 5);

@@ -5,7 +5,7 @@ mod writer;
 
 use fastrand::Rng;
 use piste_ctf::fuzzing;
-use writer::{CONTEXTS, Writer, counted};
+use writer::{Writer, contexts, counted};
 
 #[test]
 fn random_bytes_are_data() {
@@ -22,7 +22,7 @@ fn random_bytes_are_data() {
 
 #[test]
 fn damaged_packets_are_data() {
-    let mut w = Writer::new(CONTEXTS, 1000);
+    let mut w = Writer::new(&contexts(), 1000);
     for ticks in 1000..1010 {
         w.compact(0, ticks, b"")
             .compact(1, ticks, &[1; 4])

@@ -3,12 +3,13 @@
 
 mod writer;
 
-use piste_ctf::{Contexts, Element, FieldKind, Label, metadata};
-use writer::{CONTEXTS, event, scalar, stream, trace};
+use piste_ctf::metadata::{self, Form};
+use piste_ctf::{Element, Field, FieldKind, Label};
+use writer::{contexts, cpu_id, event, scalar, stream, trace};
 
 #[test]
 fn the_opening_says_what_the_trace_is() {
-    let text = metadata::opening(&trace());
+    let text = metadata::opening(&trace(), Form::Program);
     assert!(text.starts_with("/* CTF 1.8 */\n"));
     for block in [
         "trace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"00112233-4455-6677-8899-aabbccddeeff\";\n\tbyte_order = le;\n",
@@ -25,18 +26,17 @@ fn the_opening_says_what_the_trace_is() {
 #[test]
 fn a_stream_class_has_the_contexts_of_its_channel() {
     let head = "stream {\n\tid = 2;\n\tevent.header := struct event_header_compact;\n\tpacket.context := struct packet_context;\n";
-    let text = |contexts| metadata::stream_class(&stream(2, contexts));
-    assert_eq!(text(Contexts::default()), format!("{head}}};\n\n"));
-    let both = "\tevent.context := struct {\n\t\tint32_t  _vtid;\n\t\tuint16_t _cpu_id;\n\t};\n";
-    assert_eq!(text(CONTEXTS), format!("{head}{both}}};\n\n"));
-    let cpu = "\tevent.context := struct {\n\t\tuint16_t _cpu_id;\n\t};\n";
-    assert_eq!(
-        text(Contexts {
-            cpu_id: true,
-            vtid: false
-        }),
-        format!("{head}{cpu}}};\n\n")
-    );
+    let text = |contexts: &[Field]| metadata::stream_class(&stream(2, contexts));
+    assert_eq!(text(&[]), format!("{head}}};\n\n"));
+    let integer = |bits, signed, name| {
+        format!("\t\tinteger {{ size = {bits}; align = 8; signed = {signed}; encoding = none; base = 10; }} {name};\n")
+    };
+    let (vtid, cpu) = (integer(32, true, "_vtid"), integer(16, false, "_cpu_id"));
+    let context = |fields| format!("\tevent.context := struct {{\n{fields}\t}};\n");
+    let both = context(format!("{vtid}{cpu}"));
+    assert_eq!(text(&contexts()), format!("{head}{both}}};\n\n"));
+    let cpu = context(cpu);
+    assert_eq!(text(&[cpu_id()]), format!("{head}{cpu}}};\n\n"));
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn an_event_class_is_one_block() {
 };
 
 "#;
-    assert_eq!(metadata::event_class(&stream(2, CONTEXTS), &class), expected);
+    assert_eq!(metadata::event_class(2, &class), expected);
 }
 
 #[test]
 fn no_name_ends_its_quotes_or_its_line() {
     let class = event(0, "a\"b\\c\nd\re\0f\x7fg", &[]);
-    let text = metadata::event_class(&stream(0, CONTEXTS), &class);
+    let text = metadata::event_class(0, &class);
     assert!(
         text.contains("\tname = \"a\\\"b\\\\c\\012d\\015e\u{fffd}f\\177g\";\n"),
         "{text}"

@@ -17,6 +17,7 @@
 pub mod bell;
 pub mod busy;
 pub mod consumer;
+pub mod contexts;
 pub mod control;
 pub mod datagrams;
 pub mod description;

@@ -37,6 +37,7 @@ use piste_ctf::{EventClass, StreamClass, Trace};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::contexts::Contexts;
 use crate::datagrams::{Datagrams, Descriptors, Received};
 use crate::person::Person;
 
@@ -350,10 +351,8 @@ pub struct Geometry {
     pub block_timeout_us: u32,
     /// The clock of the records.
     pub clock: Clock,
-    /// Whether records carry the thread id.
-    pub context_vtid: bool,
-    /// Whether records carry the CPU.
-    pub context_cpu_id: bool,
+    /// What records carry beside their fields.
+    pub contexts: Contexts,
 }
 
 /// What happens to an event when its ring is full.

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 
-use piste_abi::{PISTE_CONTEXT_CPU_ID, PISTE_CONTEXT_VTID, piste_channel_header};
+use piste_abi::piste_channel_header;
 use piste_ring::{ClockSource, Geometry, GeometryError, Key, LossMode, Shape};
 
 use crate::link::{self, Clock, Loss, RingSetKey};
@@ -35,8 +35,6 @@ impl link::Geometry {
     /// # Errors
     /// Why there is no such memory.
     pub fn memory(&self) -> Result<Geometry, GeometryError> {
-        let vtid = if self.context_vtid { PISTE_CONTEXT_VTID } else { 0 };
-        let cpu_id = if self.context_cpu_id { PISTE_CONTEXT_CPU_ID } else { 0 };
         Geometry::new(Shape {
             ring_count: self.ring_count,
             subbuf_bytes: self.subbuf_bytes,
@@ -51,7 +49,7 @@ impl link::Geometry {
                 Clock::Monotonic => ClockSource::Monotonic,
                 Clock::Tsc => ClockSource::Tsc,
             },
-            contexts: vtid | cpu_id,
+            contexts: self.contexts.bits(),
         })
     }
 }

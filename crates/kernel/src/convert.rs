@@ -22,7 +22,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use piste_ctf::{Base, Element, EventClass, Field, FieldKind, KernelStreamClass};
+use piste_ctf::{Base, Element, EventClass, Field, FieldKind, StreamClass};
 
 use crate::catalog::Catalog;
 use crate::layout::Layout;
@@ -86,9 +86,9 @@ const FLAGS_FROM: u16 = 2;
 const TID_FROM: u16 = 4;
 
 /// The class of the streams of `channel`.
-pub fn stream_class(channel: &ChannelSpec) -> KernelStreamClass {
+pub fn stream_class(channel: &ChannelSpec) -> StreamClass {
     let fields = channel.contexts.iter().flat_map(|context| context_fields(*context));
-    KernelStreamClass {
+    StreamClass {
         id: channel.stream_id,
         channel: channel.name.clone(),
         contexts: fields.collect(),

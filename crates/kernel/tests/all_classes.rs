@@ -7,8 +7,9 @@ mod real;
 use std::fs;
 use std::process::Command;
 
+use piste_ctf::metadata::Form;
 use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
-use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, KernelStreamClass, NO_LEVEL, Trace, metadata};
+use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, NO_LEVEL, StreamClass, Trace, metadata};
 use piste_kernel::catalog::Catalog;
 use piste_kernel::format::{Content, FieldFormat, FieldKind as Kind};
 use piste_kernel::syscalls::{Architecture, Table};
@@ -77,7 +78,7 @@ fn trace_of(classes: &[(String, Vec<Field>)]) -> tempfile::TempDir {
         element: Element::Int32,
         base: Base::Decimal,
     };
-    let stream = KernelStreamClass {
+    let stream = StreamClass {
         id: 0,
         channel: "default".to_owned(),
         contexts: vec![Field {
@@ -85,7 +86,7 @@ fn trace_of(classes: &[(String, Vec<Field>)]) -> tempfile::TempDir {
             kind: tid,
         }],
     };
-    let mut text = metadata::kernel::opening(&trace) + &metadata::kernel::stream_class(&stream);
+    let mut text = metadata::opening(&trace, Form::Kernel) + &metadata::stream_class(&stream);
     for (id, (name, fields)) in classes.iter().enumerate() {
         let class = EventClass {
             id: id as u32,
@@ -93,7 +94,7 @@ fn trace_of(classes: &[(String, Vec<Field>)]) -> tempfile::TempDir {
             level: NO_LEVEL,
             fields: fields.clone(),
         };
-        text += &metadata::kernel::event_class(stream.id, &class);
+        text += &metadata::event_class(stream.id, &class);
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("metadata"), text).expect("metadata is written");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-use piste_ctf::metadata::kernel;
+use piste_ctf::metadata::{self, Form};
 use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
 use piste_ctf::{Clock, Element, EventClass, FieldKind, Trace};
 use piste_kernel::catalog::Catalog;
@@ -146,8 +146,8 @@ fn babeltrace2_reads_an_event_of_every_class() {
         environment: Vec::new(),
     };
     let stream = stream_class(&handmade::channel(&[Context::Tid]));
-    let mut metadata = kernel::opening(&trace) + &kernel::stream_class(&stream);
-    metadata.extend(classes.iter().map(|class| kernel::event_class(stream.id, class)));
+    let mut metadata = metadata::opening(&trace, Form::Kernel) + &metadata::stream_class(&stream);
+    metadata.extend(classes.iter().map(|class| metadata::event_class(stream.id, class)));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("metadata"), metadata).unwrap();
     std::fs::write(folder.path().join("test_0"), packets.concat()).unwrap();

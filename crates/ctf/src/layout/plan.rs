@@ -2,12 +2,12 @@
 //! How long a record of a class is: the bytes that every one has, then the parts whose size the record tells.
 
 use super::Wrong;
-use crate::description::{Contexts, EventClass, FieldKind};
+use crate::description::{Field, FieldKind};
 
 /// Where records of a class end.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Contexts, and fields up to the first part of variable size.
+    /// Up to the first part of variable size.
     fixed_bytes: u64,
     parts: Box<[Part]>,
 }
@@ -28,10 +28,11 @@ enum Size {
 }
 
 impl Plan {
-    pub(super) fn new(contexts: Contexts, class: &EventClass) -> Plan {
-        let mut fixed_bytes = u64::from(contexts.bytes());
+    /// Of records that have these behind their header, contexts and fields.
+    pub(super) fn new<'a>(fields: impl Iterator<Item = &'a Field>) -> Plan {
+        let mut fixed_bytes = 0_u64;
         let mut parts = Vec::<Part>::new();
-        for field in &class.fields {
+        for field in fields {
             let mut fixed = |bytes: u64| {
                 let run = parts
                     .last_mut()

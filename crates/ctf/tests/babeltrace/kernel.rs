@@ -5,10 +5,9 @@ use std::fs;
 
 use crate::babeltrace2;
 use crate::writer::{TRACE_UUID, event, hex, scalar, trace};
+use piste_ctf::metadata::Form;
 use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
-use piste_ctf::{
-    Base, Element, EventClass, Field, FieldKind, KernelStreamClass, Label, index, metadata, packet::Header,
-};
+use piste_ctf::{Base, Element, EventClass, Field, FieldKind, Label, StreamClass, index, metadata, packet::Header};
 
 /// Writes packets of `CPU, records, events discarded`, one a stream, and returns babeltrace2's text and complaints.
 fn read(contexts: &[(&str, FieldKind)], classes: &[EventClass], packets: &[(u32, Vec<u8>, u64)]) -> (String, String) {
@@ -17,17 +16,13 @@ fn read(contexts: &[(&str, FieldKind)], classes: &[EventClass], packets: &[(u32,
         name: (*name).to_owned(),
         kind: kind.clone(),
     };
-    let stream = KernelStreamClass {
+    let stream = StreamClass {
         id: 3,
         channel: "default".to_owned(),
         contexts: contexts.iter().map(field).collect(),
     };
-    let mut text = metadata::kernel::opening(&trace()) + &metadata::kernel::stream_class(&stream);
-    text.extend(
-        classes
-            .iter()
-            .map(|class| metadata::kernel::event_class(stream.id, class)),
-    );
+    let mut text = metadata::opening(&trace(), Form::Kernel) + &metadata::stream_class(&stream);
+    text.extend(classes.iter().map(|class| metadata::event_class(stream.id, class)));
     fs::write(folder.path().join("metadata"), text).expect("metadata is written");
     fs::create_dir(folder.path().join("index")).expect("a folder is made");
     for (cpu_id, records, events_discarded) in packets {

@@ -12,14 +12,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use piste_ctf::metadata::Form;
 use piste_ctf::packet::Header;
-use piste_ctf::{Contexts, EventClass, StreamClass, index, metadata};
+use piste_ctf::{EventClass, Field, StreamClass, index, metadata};
 use writer::{Writer, stream, trace};
 
-const NONE: Contexts = Contexts {
-    vtid: false,
-    cpu_id: false,
-};
+const NONE: &[Field] = &[];
 
 /// Writes a trace of stream files, each with its packets one after the other, and returns babeltrace2's text and complaints.
 fn read(classes: &[(StreamClass, Vec<EventClass>)], streams: &[Vec<u8>]) -> (String, String) {
@@ -30,10 +28,10 @@ fn read(classes: &[(StreamClass, Vec<EventClass>)], streams: &[Vec<u8>]) -> (Str
 
 fn write(classes: &[(StreamClass, Vec<EventClass>)], streams: &[Vec<u8>]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut text = metadata::opening(&trace());
+    let mut text = metadata::opening(&trace(), Form::Program);
     for (stream, events) in classes {
         text += &metadata::stream_class(stream);
-        text.extend(events.iter().map(|event| metadata::event_class(stream, event)));
+        text.extend(events.iter().map(|event| metadata::event_class(stream.id, event)));
     }
     fs::write(folder.path().join("metadata"), text).expect("metadata is written");
     fs::create_dir(folder.path().join("index")).expect("a folder is made");

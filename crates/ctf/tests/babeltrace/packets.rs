@@ -5,10 +5,10 @@ use std::fs;
 
 use fastrand::Rng;
 
-use crate::writer::{CONTEXTS, Writer, counted, event, scalar, sequence, store, stream};
+use crate::writer::{Writer, contexts, counted, event, scalar, sequence, store, stream, vtid};
 use crate::{NONE, babeltrace2, line, read, write};
 use piste_ctf::packet::HEADER_BYTES;
-use piste_ctf::{Contexts, Element, EventClass, FieldKind, Layouts};
+use piste_ctf::{Element, EventClass, FieldKind, Layouts};
 
 const WRAP: u64 = 1 << 27;
 
@@ -20,7 +20,7 @@ fn times_contexts_and_losses_are_read() {
         event(30, "t:b", &[("n", scalar(Element::Uint8))]),
         event(31, "t:c", &[]),
     ];
-    let mut first = Writer::new(CONTEXTS, begin);
+    let mut first = Writer::new(&contexts(), begin);
     first
         .compact(0, begin, b"")
         .compact(30, begin + 1, b"x")
@@ -29,30 +29,15 @@ fn times_contexts_and_losses_are_read() {
         .extended(31, begin + 4 * WRAP, b"")
         .compact(0, begin + 4 * WRAP, b"")
         .extended(0, begin + 4 * WRAP + 1, b"");
-    let mut second = Writer::new(CONTEXTS, begin + 9 * WRAP);
+    let mut second = Writer::new(&contexts(), begin + 9 * WRAP);
     second.compact(30, begin + 9 * WRAP, b"y");
-    let empty = Writer::new(CONTEXTS, begin + 9 * WRAP);
+    let empty = Writer::new(&contexts(), begin + 9 * WRAP);
     let packets = [first.finish(3, 0, 0), second.finish(3, 1, 0), empty.finish(3, 2, 4)].concat();
-    let mut vtid_only = Writer::new(
-        Contexts {
-            vtid: true,
-            cpu_id: false,
-        },
-        begin,
-    );
+    let mut vtid_only = Writer::new(&[vtid()], begin);
     vtid_only.compact(0, begin + 5, b"");
     let streams = [
-        (stream(3, CONTEXTS), classes),
-        (
-            stream(
-                4,
-                Contexts {
-                    vtid: true,
-                    cpu_id: false,
-                },
-            ),
-            vec![event(0, "t:vtid", &[])],
-        ),
+        (stream(3, &contexts()), classes),
+        (stream(4, &[vtid()]), vec![event(0, "t:vtid", &[])]),
     ];
     let (text, complaints) = read(&streams, &[packets, vtid_only.finish(4, 0, 0)]);
     let expected = [
@@ -127,14 +112,14 @@ fn damage_classes() -> Vec<EventClass> {
 }
 
 fn damage_layouts() -> Layouts {
-    let mut layouts = Layouts::new(CONTEXTS);
+    let mut layouts = Layouts::new(contexts());
     damage_classes().iter().for_each(|class| layouts.insert(class));
     layouts
 }
 
 /// A packet with ten records of each of these, and as many more numbers.
 fn packet_to_damage() -> Writer {
-    let mut w = Writer::new(CONTEXTS, 1000);
+    let mut w = Writer::new(&contexts(), 1000);
     for ticks in (1000..1100).step_by(10) {
         w.compact(0, ticks, b"")
             .compact(1, ticks + 1, b"1234")
@@ -155,7 +140,7 @@ fn what_begins_before_its_first_record_is_read() {
     let checked = damage_layouts().check(&w.packet, w.packet.len() as u32, 900, 1 << 40);
     assert_eq!((checked.records, checked.last_ticks, checked.fault), (60, 1095, None));
     let stored = store(&w.packet, 0, 0, 0, checked.content_bytes as usize, [900, 1095]);
-    let (text, complaints) = read(&[(stream(0, CONTEXTS), damage_classes())], &[stored]);
+    let (text, complaints) = read(&[(stream(0, &contexts()), damage_classes())], &[stored]);
     assert_eq!((text.lines().count(), complaints.as_str()), (60, ""));
     let starts = |line: Option<&str>, time: &str| line.is_some_and(|line| line.starts_with(time));
     assert!(starts(text.lines().next(), "[1700000000.000001005]"), "{text}");
@@ -189,7 +174,7 @@ fn what_was_checked_is_read_without_complaint_whatever_the_damage() {
         stored[24..32].copy_from_slice(&u64::to_le_bytes(seed)); // Each its own stream instance.
         streams.push(stored);
     }
-    let (text, complaints) = read(&[(stream(0, CONTEXTS), damage_classes())], &streams);
+    let (text, complaints) = read(&[(stream(0, &contexts()), damage_classes())], &streams);
     assert_eq!(complaints, "");
     assert_eq!(text.lines().count(), records);
     assert!(records > 10_000, "most of the records are good: {records}");

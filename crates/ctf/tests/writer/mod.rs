@@ -3,13 +3,32 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use piste_ctf::packet::{HEADER_BYTES, Header, UNIT_BYTES};
-use piste_ctf::{Base, Clock, Contexts, Element, EnvironmentValue, EventClass, Field, FieldKind, StreamClass, Trace};
+use piste_ctf::{Base, Clock, Element, EnvironmentValue, EventClass, Field, FieldKind, StreamClass, Trace};
 
 pub const TRACE_UUID: [u8; 16] = *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff";
-pub const CONTEXTS: Contexts = Contexts {
-    vtid: true,
-    cpu_id: true,
-};
+/// The bytes of the contexts of [`vtid`] and [`cpu_id`], as the writer has them.
+const VTID: i32 = 1234;
+const CPU_ID: u16 = 3;
+
+pub fn vtid() -> Field {
+    context("vtid", Element::Int32)
+}
+
+pub fn cpu_id() -> Field {
+    context("cpu_id", Element::Uint16)
+}
+
+/// Both contexts.
+pub fn contexts() -> Vec<Field> {
+    vec![vtid(), cpu_id()]
+}
+
+fn context(name: &str, element: Element) -> Field {
+    Field {
+        name: name.to_owned(),
+        kind: scalar(element),
+    }
+}
 
 pub fn trace() -> Trace {
     Trace {
@@ -30,11 +49,11 @@ pub fn trace() -> Trace {
     }
 }
 
-pub fn stream(id: u32, contexts: Contexts) -> StreamClass {
+pub fn stream(id: u32, contexts: &[Field]) -> StreamClass {
     StreamClass {
         id,
         channel: format!("channel{id}"),
-        contexts,
+        contexts: contexts.to_vec(),
     }
 }
 
@@ -86,21 +105,25 @@ pub fn sequence(element: Element) -> FieldKind {
 /// A packet while a program writes it.
 pub struct Writer {
     pub packet: Vec<u8>,
-    contexts: Contexts,
+    contexts: Vec<u8>,
     begin_ticks: u64,
     end_ticks: u64,
     end: usize,
 }
 
 impl Writer {
-    pub fn new(contexts: Contexts, begin_ticks: u64) -> Writer {
+    pub fn new(contexts: &[Field], begin_ticks: u64) -> Writer {
+        let bytes = |field: &Field| match &*field.name {
+            "vtid" => VTID.to_le_bytes().to_vec(),
+            _ => CPU_ID.to_le_bytes().to_vec(),
+        };
         let header = Header {
             timestamp_begin: begin_ticks,
             ..Header::default()
         };
         Writer {
             packet: header.encode().to_vec(),
-            contexts,
+            contexts: contexts.iter().flat_map(bytes).collect(),
             begin_ticks,
             end_ticks: begin_ticks,
             end: HEADER_BYTES,
@@ -134,12 +157,7 @@ impl Writer {
 
     fn put(&mut self, header: &[u8], ticks: u64, fields: &[u8]) -> &mut Writer {
         self.packet.extend(header);
-        if self.contexts.vtid {
-            self.packet.extend(1234i32.to_le_bytes());
-        }
-        if self.contexts.cpu_id {
-            self.packet.extend(3u16.to_le_bytes());
-        }
+        self.packet.extend(&self.contexts);
         self.packet.extend(fields);
         self.end = self.packet.len();
         self.end_ticks = ticks;

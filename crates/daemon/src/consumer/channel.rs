@@ -28,7 +28,7 @@ impl Channel {
             stream_id: stream.id,
             name: stream.channel.clone(),
             geometry: geometry.memory()?,
-            layouts: Layouts::new(stream.contexts),
+            layouts: Layouts::new(stream.contexts.clone()),
             findings: Findings::default(),
             past: ChannelTotals::of(stream.id),
         })

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use piste_ctf::{EventClass, StreamClass, Trace, metadata};
+use piste_ctf::metadata::{self, Form};
+use piste_ctf::{EventClass, StreamClass, Trace};
 
 use super::clock::ClockError;
 use super::sink::replace_metadata;
@@ -129,11 +130,11 @@ impl Metadata {
         let mut trace = self.trace.clone();
         trace.uuid = trace_uuid;
         trace.environment.push(self.clock_error.entry());
-        let mut text = metadata::opening(&trace);
+        let mut text = metadata::opening(&trace, Form::Program);
         for Described { stream, classes } in self.streams.values() {
             text += &metadata::stream_class(stream);
             for class in classes.values() {
-                text += &metadata::event_class(stream, class);
+                text += &metadata::event_class(stream.id, class);
             }
         }
         text

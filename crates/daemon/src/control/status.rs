@@ -162,7 +162,7 @@ pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
             .then_some(geometry.block_timeout_us.into()),
         subbuf_bytes: geometry.subbuf_bytes.into(),
         subbuf_count: geometry.subbuf_count.into(),
-        contexts: geometry.context_names().into_iter().map(str::to_owned).collect(),
+        contexts: geometry.contexts.names().into_iter().map(str::to_owned).collect(),
     }
 }
 

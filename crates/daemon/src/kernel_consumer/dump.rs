@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-use piste_ctf::KernelStreamClass;
+use piste_ctf::StreamClass;
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
 use piste_kernel::state_dump::{self, Packet, STREAM_ID};
 use piste_ring::ClockSource;
@@ -204,7 +204,7 @@ impl StateDump {
 
 /// The stream class and the event classes, told once.
 fn describe(metadata: &mut Metadata) {
-    metadata.add_stream(&KernelStreamClass {
+    metadata.add_stream(&StreamClass {
         id: STREAM_ID,
         channel: STATE_DUMP.into(),
         contexts: vec![],

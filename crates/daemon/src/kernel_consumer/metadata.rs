@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use piste_ctf::metadata::kernel::{event_class, opening, stream_class};
-use piste_ctf::metadata::uuid_text;
-use piste_ctf::{EventClass, KernelStreamClass, Trace};
+use piste_ctf::metadata::{Form, event_class, opening, stream_class, uuid_text};
+use piste_ctf::{EventClass, StreamClass, Trace};
 
 use crate::consumer::clock::ClockError;
 use crate::consumer::sink::replace_metadata;
@@ -41,7 +40,7 @@ impl Metadata {
             owner,
             folder: folder.into(),
             trace_uuid: trace.uuid,
-            text: opening(trace),
+            text: opening(trace, Form::Kernel),
             streams: BTreeSet::new(),
             classes: BTreeSet::new(),
             written: false,
@@ -103,7 +102,7 @@ impl Metadata {
         }
     }
 
-    pub(super) fn add_stream(&mut self, class: &KernelStreamClass) {
+    pub(super) fn add_stream(&mut self, class: &StreamClass) {
         if self.streams.insert(class.id) {
             self.text += &stream_class(class);
             self.written = false;
@@ -244,8 +243,8 @@ mod tests {
         }
     }
 
-    fn stream(id: u32) -> KernelStreamClass {
-        KernelStreamClass {
+    fn stream(id: u32) -> StreamClass {
+        StreamClass {
             id,
             channel: "default".into(),
             contexts: vec![],

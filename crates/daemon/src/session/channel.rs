@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use piste_ctf::{Contexts, EventClass, Field, FieldKind, Label, StreamClass};
+use piste_ctf::{EventClass, Field, FieldKind, Label, StreamClass};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Rule;
@@ -58,15 +58,10 @@ impl Channel {
 
     /// What the trace says about the channel's streams.
     pub fn stream_class(&self, id: u32) -> StreamClass {
-        let Geometry {
-            context_vtid: vtid,
-            context_cpu_id: cpu_id,
-            ..
-        } = self.settings.geometry;
         StreamClass {
             id,
             channel: self.settings.name.clone(),
-            contexts: Contexts { vtid, cpu_id },
+            contexts: self.settings.geometry.contexts.fields(),
         }
     }
 

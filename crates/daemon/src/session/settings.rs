@@ -3,11 +3,10 @@
 
 use piste_abi::{PISTE_SUBBUF_BYTES_MAX, PISTE_SUBBUF_BYTES_MIN, PISTE_SUBBUF_COUNT_MAX, PISTE_SUBBUF_COUNT_MIN};
 
-use piste_ctf::Contexts;
-
 use super::channel::ChannelSettings;
 use super::machine::Host;
 use super::refusal::Refusal;
+use crate::contexts::Contexts;
 use crate::link::{Geometry, Loss};
 
 const DEFAULT_SUBBUF_BYTES: u32 = 256 << 10;
@@ -49,10 +48,6 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
             ));
         }
     };
-    let contexts = contexts(wanted)?.unwrap_or(Contexts {
-        vtid: true,
-        cpu_id: true,
-    });
     let geometry = Geometry {
         ring_count: host.ring_count,
         subbuf_bytes: power_of_two(
@@ -70,8 +65,7 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
         loss,
         block_timeout_us,
         clock: host.clock,
-        context_vtid: contexts.vtid,
-        context_cpu_id: contexts.cpu_id,
+        contexts: contexts(wanted)?.unwrap_or(Contexts::ALL),
     };
     if let Err(error) = geometry.memory() {
         let value = format!("{} x {}", geometry.subbuf_count, geometry.subbuf_bytes);
@@ -94,33 +88,9 @@ pub(super) fn check_loss_of_snapshots(loss: Loss, snapshot: bool) -> Result<(), 
 
 /// The contexts that were asked for.
 fn contexts(wanted: &ChannelRequest) -> Result<Option<Contexts>, Refusal> {
-    let Some(names) = &wanted.contexts else {
-        return Ok(None);
-    };
-    let mut contexts = Contexts {
-        vtid: false,
-        cpu_id: false,
-    };
-    for name in names {
-        match &**name {
-            "vtid" => contexts.vtid = true,
-            "cpu_id" => contexts.cpu_id = true,
-            other => return Err(invalid("context", other, "vtid or cpu_id")),
-        }
-    }
-    Ok(Some(contexts))
-}
-
-impl Geometry {
-    /// The names of the contexts that each event carries.
-    pub fn context_names(&self) -> Vec<&'static str> {
-        let names = [(self.context_vtid, "vtid"), (self.context_cpu_id, "cpu_id")];
-        names
-            .into_iter()
-            .filter(|(is_wanted, _)| *is_wanted)
-            .map(|(_, name)| name)
-            .collect()
-    }
+    let of =
+        |names| Contexts::of(names).map_err(|other| invalid("context", other, &Contexts::ALL.names().join(" or ")));
+    wanted.contexts.as_deref().map(of).transpose()
 }
 
 impl Loss {
@@ -186,11 +156,10 @@ pub(super) fn check_same(existing: &ChannelSettings, wanted: &ChannelRequest, se
         other(wanted.subbuf_count, is.subbuf_count.into()),
         is.subbuf_count.to_string(),
     )?;
-    let contexts = contexts(wanted)?.map(|contexts| (contexts.vtid, contexts.cpu_id));
     differs(
         "contexts",
-        other(contexts, (is.context_vtid, is.context_cpu_id)),
-        is.context_names().join(", "),
+        other(contexts(wanted)?, is.contexts),
+        is.contexts.names().join(", "),
     )
 }
 

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, list
 
 use super::rig::{NUMBER, STREAM_ID, number_class, read, trace};
 use super::writer::Writer;
+use crate::contexts::Contexts;
 use crate::link::{Clock, Geometry, Link, Loss, Opening, ToConsumer, ToControl};
 
 const GEOMETRY: Geometry = Geometry {
@@ -19,8 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     loss: Loss::Discard,
     block_timeout_us: 0,
     clock: Clock::Monotonic,
-    context_vtid: false,
-    context_cpu_id: false,
+    contexts: Contexts::NONE,
 };
 
 struct Process {
@@ -85,11 +85,10 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
             archived: vec![],
         }),
     );
-    let contexts = piste_ctf::Contexts::default();
     let stream = piste_ctf::StreamClass {
         id: STREAM_ID,
         channel: "default".into(),
-        contexts,
+        contexts: vec![],
     };
     send(
         link,

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use piste_ctf::{Base, Clock, Contexts, Element, EventClass, Field, FieldKind, StreamClass, Trace};
+use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, StreamClass, Trace};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tempfile::TempDir;
 
@@ -25,6 +25,7 @@ use super::super::stream::ProcessIds;
 use super::super::watch::{Rung, Watch};
 use super::writer::Writer;
 use crate::bell::Bell;
+use crate::contexts::Contexts;
 use crate::link::{BellPlace, ChannelTotals, Failure, Geometry, Link, Loss, Opening, Rotation, ToControl};
 use crate::person::{Output, Person};
 
@@ -92,8 +93,7 @@ impl Rig {
             loss,
             block_timeout_us: 0,
             clock: crate::link::Clock::Monotonic,
-            context_vtid: false,
-            context_cpu_id: false,
+            contexts: Contexts::NONE,
         };
         let mut rig = Rig {
             session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &outbox),
@@ -367,14 +367,10 @@ impl Rig {
     }
 
     fn describe(&mut self) {
-        let contexts = Contexts {
-            vtid: false,
-            cpu_id: false,
-        };
         let stream = StreamClass {
             id: STREAM_ID,
             channel: "default".into(),
-            contexts,
+            contexts: vec![],
         };
         self.session.add_channel(stream, &self.geometry).unwrap();
         self.session.add_class(STREAM_ID, number_class()).unwrap();
