@@ -373,6 +373,11 @@ impl Interrupt {
         }
     }
 
+    /// A CPU does nothing else until it is over, and calls no scheduler.
+    pub fn is_of_hardware(self) -> bool {
+        matches!(self, Interrupt::Device(..) | Interrupt::Vector(_))
+    }
+
     /// A device is done with something, mostly a disk: of soft interrupts, BLOCK and IRQ_POLL are about disks.
     pub fn is_of_device(self) -> bool {
         matches!(self, Interrupt::Device(..) | Interrupt::Soft(4 | 5))

@@ -34,7 +34,7 @@ impl Listen for Interrupts {
             interrupt,
             ..
         } = *interruption;
-        let ns = end_ns - begin_ns - interruption.nested_ns;
+        let ns = interruption.own_ns();
         self.by_cpu.entry(cpu).or_default().add((begin_ns, end_ns), ns);
         let is_soft = matches!(interrupt, Interrupt::Soft(_));
         if ns < if is_soft { SOFT_NS } else { HANDLER_NS } {

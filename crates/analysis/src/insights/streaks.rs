@@ -34,7 +34,7 @@ struct Streak {
 
 impl Streak {
     fn of(interruption: &Interruption) -> Streak {
-        let own_ns = interruption.end_ns - interruption.begin_ns - interruption.nested_ns;
+        let own_ns = interruption.own_ns();
         Streak {
             begin_ns: interruption.begin_ns,
             end_ns: interruption.end_ns,

@@ -158,6 +158,7 @@ impl System {
             raised,
             completed: None,
             nested_ns: 0,
+            away_ns: 0,
         });
         self.interrupted(current.zip(before), cpu, at, to);
     }
@@ -211,6 +212,7 @@ impl System {
             begin_ns,
             raised,
             nested_ns,
+            away_ns,
             ..
         }) = ended
             && self.is_told()
@@ -222,6 +224,7 @@ impl System {
                 end_ns: at.ns,
                 raised_ns: raised.map(|raised| raised.ns),
                 nested_ns,
+                away_ns,
             };
             to.interruption(self, &interruption);
         }

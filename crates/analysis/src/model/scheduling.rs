@@ -32,8 +32,7 @@ impl System {
             self.cpu(cpu).idle_ends.tell();
         }
         self.evict(cpu, previous, to);
-        // The scheduler is not called in one.
-        let torn = self.cpu(cpu).without_interrupts();
+        let torn = self.cpu(cpu).without_hardware_interrupts();
         self.tear_interrupts(cpu, torn);
         self.leave_other_cpu(previous, cpu);
         if let known @ Some(_) = switch.previous_priority {
@@ -44,6 +43,8 @@ impl System {
         self.occupy(cpu, at.ns, Some(previous));
         self.leave(previous, switch.previous, cpu, at, to);
         self.leave_other_cpu(next, cpu);
+        self.cpu(cpu).switch_out(previous, at.ns);
+        self.cpu(cpu).switch_in(next, at.ns);
         self.arrive(next, switch.next_priority, cpu, at, to);
         let known = self.cpu(cpu);
         known.current = Some(next);

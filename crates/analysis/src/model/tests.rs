@@ -602,6 +602,51 @@ fn interrupts_that_a_gap_has_torn_are_counted() {
 }
 
 #[test]
+fn a_soft_interrupt_goes_on_when_its_thread_has_the_cpu_again() {
+    let run = whole().lines(
+        "5 cpu0 switch 0 runs 1
+         10 cpu0:1 irq 3
+         12 cpu0:1 waking 2 0
+         14 cpu0:1 switch 1 runs 2
+         16 cpu0:2 irq 1
+         18 cpu0:2 irqend 1
+         20 cpu0:2 switch 2 waits 1
+         25 cpu0:1 irqend 3
+         30 cpu0:1 read",
+        40,
+    );
+    let spans = run
+        .kept
+        .interruptions
+        .iter()
+        .map(|one| (one.interrupt, one.begin_ns, one.end_ns, one.own_ns()));
+    assert_eq!(
+        spans.collect::<Vec<_>>(),
+        [(Interrupt::Soft(1), 16, 18, 2), (Interrupt::Soft(3), 10, 25, 9)]
+    );
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-10 runs, 10-14 irq, 14-20 runnable, 20-25 irq, 25-30 user, 30-40 read"
+    );
+    assert_eq!(
+        run.did(2),
+        "0-12 blocked, 12-14 runnable, 14-16 runs, 16-18 irq, 18-20 runs, 20-40 blocked"
+    );
+}
+
+#[test]
+fn a_soft_interrupt_that_is_switched_out_when_events_go_missing_is_torn() {
+    let torn = |lines: &str| {
+        interrupts_with_a_gap(&format!(
+            "5 cpu0 switch 0 runs 1\n10 cpu0 irq 3\n15 cpu0 switch 1 runs 2\n{lines}"
+        ))
+    };
+    assert_eq!(torn(""), (0, 0));
+    assert_eq!(torn("20 cpu0 switch 2 waits 1\n21 cpu0 irqend 3"), (1, 0));
+    assert_eq!(torn("30 cpu0 switch 2 waits 1\n35 cpu0 irqend 3"), (0, 1));
+}
+
+#[test]
 fn without_gaps_no_interrupt_is_torn() {
     let run = whole().lines("5 cpu0 irqend 3\n10 cpu0 irq 3\n12 cpu0 switch 0 runs 1", 50);
     assert_eq!(run.system.torn_interrupts_on(0), 0);

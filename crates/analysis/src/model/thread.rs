@@ -197,6 +197,9 @@ pub(super) struct Cpu {
     pub(super) interrupted_ns: i64,
     /// Interrupts, the innermost last.
     pub(super) stack: Vec<Pending>,
+    /// Interrupts of threads that were switched out in the middle of them, which real-time kernels (PREEMPT_RT) do to soft interrupts. They
+    /// go on when the thread has the CPU again: while they last, it does not migrate.
+    switched_out: Vec<SwitchedOut>,
     /// There are none below those, whose begin is not in the trace.
     pub(super) is_stack_whole: bool,
     /// Interrupts that were under way when events went missing. Their exits may still come.
@@ -222,6 +225,7 @@ impl Cpu {
             last_ns,
             interrupted_ns: i64::MIN,
             stack: Vec::new(),
+            switched_out: Vec::new(),
             is_stack_whole: false,
             given_up: Vec::new(),
             torn_interrupts: 0,
@@ -252,12 +256,43 @@ impl Cpu {
         torn
     }
 
+    /// The scheduler is called, which happens in no hardware interrupt. Returns how many of those, and of what they interrupted on top of
+    /// them, have no exit in the trace.
+    #[must_use = "they are torn"]
+    pub(super) fn without_hardware_interrupts(&mut self) -> usize {
+        let is_hardware = |pending: &Pending| pending.interrupt.is_of_hardware();
+        let first = self.stack.iter().position(is_hardware).unwrap_or(self.stack.len());
+        let torn = self.stack.drain(first..).len();
+        self.given_up.retain(|interrupt| !interrupt.is_of_hardware());
+        self.is_stack_whole = true;
+        torn
+    }
+
+    /// The thread that has the CPU leaves it, with the soft interrupts that it is in.
+    pub(super) fn switch_out(&mut self, thread: ThreadId, ns: i64) {
+        if !self.stack.is_empty() {
+            let stack = std::mem::take(&mut self.stack);
+            self.switched_out.push(SwitchedOut { thread, ns, stack });
+        }
+    }
+
+    /// A thread gets the CPU, and goes on with the soft interrupts that it was in.
+    pub(super) fn switch_in(&mut self, thread: ThreadId, ns: i64) {
+        if let Some(place) = self.switched_out.iter().position(|out| out.thread == thread) {
+            let out = self.switched_out.swap_remove(place);
+            self.stack = out.stack;
+            self.stack.iter_mut().for_each(|pending| pending.away_ns += ns - out.ns);
+        }
+    }
+
     /// Nobody knows which interrupts are under way. Returns how many were.
     #[must_use = "they are torn"]
     pub(super) fn lose_interrupts(&mut self) -> usize {
-        let torn = self.stack.len();
-        self.given_up
-            .extend(self.stack.drain(..).map(|pending| pending.interrupt));
+        let away = self.switched_out.drain(..).flat_map(|out| out.stack);
+        let lost = away.chain(self.stack.drain(..));
+        let before = self.given_up.len();
+        self.given_up.extend(lost.map(|pending| pending.interrupt));
+        let torn = self.given_up.len() - before;
         // Those that are further out must have ended: interrupts do not nest any deeper.
         let surplus = self.given_up.len().saturating_sub(NESTED_MAX);
         self.given_up.drain(..surplus);
@@ -344,6 +379,15 @@ pub(super) struct Pending {
     pub(super) raised: Option<Raised>,
     pub(super) completed: Option<Completed>,
     pub(super) nested_ns: i64,
+    pub(super) away_ns: i64,
+}
+
+/// Interrupts of a thread that was switched out in the middle of them.
+#[derive(Clone, Debug)]
+struct SwitchedOut {
+    thread: ThreadId,
+    ns: i64,
+    stack: Vec<Pending>,
 }
 
 /// A soft interrupt is asked for.
