@@ -54,7 +54,7 @@ fn main() {
             Arc::clone(&layout),
             &channel(),
             &[],
-            Box::new(LivingThreads),
+            Box::new(LivingThreads::default()),
         );
         measure(name, &tracefs, &pages, &mut converter);
     }

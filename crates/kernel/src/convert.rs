@@ -7,7 +7,6 @@
 //! Nothing in a record is believed. One that contradicts its format is left out and counted.
 
 mod class_id;
-mod compat;
 mod detail;
 mod event;
 pub(crate) mod field_names;
@@ -15,6 +14,7 @@ mod finding;
 mod kept;
 mod new_threads;
 mod plans;
+mod returns;
 mod room;
 mod syscall;
 mod threads;
@@ -34,10 +34,10 @@ use crate::spec::{ChannelSpec, Context};
 pub use finding::{Fault, Finding};
 pub use threads::{LivingThreads, Threads};
 
-use compat::CompatThreads;
 use kept::Kept;
 pub(crate) use new_threads::NewThreads;
 use plans::Plans;
+use returns::Returns;
 pub(crate) use room::{Cursor, NoRoom};
 use walk::{Behind, Walk};
 
@@ -48,7 +48,7 @@ use walk::{Behind, Walk};
 /// [`kept`](Converter::kept) beside the page that it came from, and its successor gives it [back](Converter::restore).
 pub struct Converter {
     plans: Plans,
-    compat: CompatThreads,
+    returns: Returns,
     new_threads: NewThreads,
     threads: Box<dyn Threads + Send>,
     /// By CPU.
@@ -137,7 +137,7 @@ impl Converter {
     ) -> Converter {
         Converter {
             plans: Plans::new(catalog, layout, channel, probes),
-            compat: CompatThreads::default(),
+            returns: Returns::default(),
             new_threads: NewThreads::default(),
             threads,
             kept: Vec::new(),
@@ -200,6 +200,7 @@ impl Converter {
         packet: &mut Vec<u8>,
     ) -> (Converted, Vec<u8>) {
         let threads = &mut *self.threads;
+        let has_compat = threads.catch_up();
         let new_threads = &mut self.new_threads;
         let around = Surroundings {
             cpu,
@@ -207,7 +208,8 @@ impl Converter {
             new_threads,
         };
         let first_ticks = records.clone().next().map_or(begin_ticks, |first| first.ticks);
-        let mut walk = Walk::new(&mut self.plans, &mut self.compat, around, begin_ticks, packet);
+        let mut walk = Walk::new(&mut self.plans, &mut self.returns, around, begin_ticks, packet);
+        walk.has_compat = has_compat;
         walk.converted.first_ticks = first_ticks.max(begin_ticks);
         let kept = walk.records(records, behind);
         (walk.finish(), kept)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of a 32-bit program have the names of its own table, also when it is gone before anybody looks. Needs root, tracefs and a kernel that
-//! runs such programs.
+//! Calls of a 32-bit program have the names of its own table, also when it is gone before anybody looks, and when it has moved to a CPU whose
+//! ring is read first. Needs root, tracefs and a kernel that runs such programs.
 
 mod handmade;
 mod real;
@@ -9,13 +9,15 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use handmade::decode;
 use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, LivingThreads, stream_class};
+use piste_kernel::instance::TraceClock;
 use piste_kernel::layout::Layout;
 use piste_kernel::page::PageLayout;
+use piste_kernel::programs::Programs;
 use piste_kernel::spec::{Context, Loss};
 use real::Place;
 
@@ -23,29 +25,34 @@ use real::Place;
 fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
     let Some(place) = Place::new() else { return };
     let program = place.run.path().join("program");
-    fs::write(&program, program_that_asks_for_its_process()).unwrap();
+    fs::write(&program, program_that_moves_and_asks_for_its_process()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     if let Err(error) = Command::new(&program).status() {
         return real::skipped(&format!("this kernel runs no 32-bit programs: {error}"));
     }
     let instance = place.instance(Loss::Discard, 65536, 64);
-    for event in ["raw_syscalls", "sched/sched_process_exec", "sched/sched_process_fork"] {
-        instance.write(format!("events/{event}/enable"), "1").unwrap();
-    }
+    let catalog = Arc::new(Catalog::read(&place.tracefs).unwrap());
+    let page_layout = PageLayout::read(&place.tracefs).unwrap();
+    let clock = TraceClock::Monotonic;
+    instance.set_clock(clock).unwrap();
+    let programs = Programs::open(&place.tracefs, &place.owner, 1, clock, &catalog, page_layout).unwrap();
+    instance.write("events/raw_syscalls/enable", "1").unwrap();
     real::run_on(0);
     let mut child = Command::new(&program).spawn().unwrap();
     let tid = child.id();
     assert!(child.wait().unwrap().success());
     instance.set_on(false).unwrap();
 
-    let catalog = Arc::new(Catalog::read(&place.tracefs).unwrap());
     let layout = Arc::new(Layout::new(catalog.names()));
     let channel = handmade::channel(&[Context::Tid]);
-    let mut converter = Converter::new(catalog, layout, &channel, &[], Box::new(LivingThreads));
-    let page_layout = PageLayout::read(&place.tracefs).unwrap();
+    let programs = Arc::new(Mutex::new(programs));
+    let threads = LivingThreads {
+        programs: Some(programs.clone()),
+    };
+    let mut converter = Converter::new(catalog, layout, &channel, &[], Box::new(threads));
     let mut classes = HashMap::new();
     let mut seen = Vec::new();
-    for cpu in instance.cpus().unwrap() {
+    for cpu in instance.cpus().unwrap().into_iter().rev() {
         let mut ring = place.ring(&instance, cpu);
         real::drain(&mut ring, &page_layout, |page| {
             let mut packet = Vec::new();
@@ -61,22 +68,27 @@ fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
     }
     seen.sort();
     let names: Vec<_> = seen.iter().map(|(_, name)| name.as_str()).collect();
-    let exec = names.iter().position(|name| *name == "sched_process_exec").unwrap();
+    let exec = names.iter().rposition(|name| *name == "syscall_entry_execve").unwrap();
     let wanted = [
         "compat_syscall_exit_execve",
+        "compat_syscall_entry_sched_setaffinity",
+        "compat_syscall_exit_sched_setaffinity",
         "compat_syscall_entry_getpid",
         "compat_syscall_exit_getpid",
         "compat_syscall_entry_exit",
     ];
     assert_eq!(names[exec + 1..], wanted);
+    programs.lock().unwrap().remove().unwrap();
     instance.remove().unwrap();
 }
 
-/// A program for Linux on i386: getpid, then exit with 0.
-fn program_that_asks_for_its_process() -> Vec<u8> {
+/// A program for Linux on i386: sched_setaffinity to CPU 1, getpid, then exit with 0.
+fn program_that_moves_and_asks_for_its_process() -> Vec<u8> {
     const BASE: u32 = 0x0804_8000;
     const CODE_FROM: u32 = 52 + 32;
     let code = [
+        0x6a, 2, 0xb8, 241, 0, 0, 0, 0x31, 0xdb, // push $2; mov $241, %eax; xor %ebx, %ebx
+        0xb9, 4, 0, 0, 0, 0x89, 0xe2, 0xcd, 0x80, // mov $4, %ecx; mov %esp, %edx; int $0x80
         0xb8, 20, 0, 0, 0, 0xcd, 0x80, // mov $20, %eax; int $0x80
         0x31, 0xdb, 0xb8, 1, 0, 0, 0, 0xcd, 0x80, // xor %ebx, %ebx; mov $1, %eax; int $0x80
     ];

@@ -6,10 +6,12 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use piste_kernel::convert::{Converter, LivingThreads, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::probe::{Plans, Probes};
+use piste_kernel::programs::{self, Programs};
 use piste_kernel::selection::{Selection, apply};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::tracked;
@@ -84,6 +86,8 @@ pub(super) struct Frame<'a> {
     pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
     pub(super) tracked: &'a Tracked,
+    /// What threads run, once calls are recorded.
+    pub(super) programs: Option<&'a Arc<Mutex<Programs>>>,
     /// Packets are kept for snapshots.
     pub(super) is_recorder: bool,
 }
@@ -102,10 +106,15 @@ impl Channel {
     /// Why there can be no such channel, as a sentence.
     pub(super) fn open(spec: ChannelSpec, frame: Frame<'_>, metadata: &mut Metadata) -> Result<Channel, String> {
         let refuse = |error: std::io::Error| format!("channel {}: {}", spec.name, reason(&error));
-        if spec.name == STATE_DUMP {
-            return Err(format!(
-                "channel {STATE_DUMP}: this name is reserved for the state dump; choose another"
-            ));
+        for (reserved, what) in [
+            (STATE_DUMP, "the state dump"),
+            (programs::CHANNEL, "what programs are executed"),
+        ] {
+            if spec.name == reserved {
+                return Err(format!(
+                    "channel {reserved}: this name is reserved for {what}; choose another"
+                ));
+            }
         }
         let Frame {
             session, kernel, place, ..
@@ -120,7 +129,7 @@ impl Channel {
         let subbuf_bytes = instance.subbuf_bytes().map_err(refuse)?;
         let (probes, findings) = define(&spec, frame);
         notes.extend(findings);
-        let mut converter = converter(&spec, kernel, &probes);
+        let mut converter = converter(&spec, frame, &probes);
         metadata.add_stream(&stream_class(&spec));
         let home = Home {
             session,
@@ -179,7 +188,7 @@ impl Channel {
         let (probes, findings) = define(&self.spec, frame);
         self.probes = probes;
         self.notes.extend(findings);
-        self.converter = converter(&self.spec, frame.kernel, &self.probes);
+        self.converter = converter(&self.spec, frame, &self.probes);
         for ring in &self.rings {
             self.converter.restore(ring.cpu(), ring.kept());
         }
@@ -467,7 +476,7 @@ fn remove(removed: std::io::Result<()>, probes: Probes, kernel: &Kernel) -> Vec<
     findings
 }
 
-fn trace_clock(clock: ClockSource) -> TraceClock {
+pub(super) fn trace_clock(clock: ClockSource) -> TraceClock {
     match clock {
         ClockSource::Tsc => TraceClock::Tsc,
         ClockSource::Monotonic => TraceClock::Monotonic,
@@ -494,8 +503,11 @@ fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
     (probes, findings)
 }
 
-fn converter(spec: &ChannelSpec, kernel: &Kernel, probes: &Probes) -> Converter {
-    let threads = Box::new(LivingThreads);
+fn converter(spec: &ChannelSpec, frame: Frame<'_>, probes: &Probes) -> Converter {
+    let kernel = frame.kernel;
+    let threads = Box::new(LivingThreads {
+        programs: frame.programs.cloned(),
+    });
     Converter::new(
         kernel.catalog.clone(),
         kernel.layout.clone(),

@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use piste_kernel::programs::Programs;
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::state_dump::STREAM_ID;
 use piste_ring::ClockSource;
 
 use super::Fullest;
-use super::channel::{Channel, Frame, Tools};
+use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
 use super::hidden::Hiding;
 use super::kernel::Kernel;
@@ -45,6 +46,8 @@ pub(super) struct Session {
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
+    /// What threads run, once calls are recorded.
+    programs: Option<Arc<Mutex<Programs>>>,
     pub(super) channels: BTreeMap<u32, Channel>,
     /// Channels that could not be opened, and why.
     refused: BTreeMap<u32, (ChannelSpec, String)>,
@@ -109,6 +112,7 @@ impl Session {
             kernel,
             place,
             tracked: Tracked::default(),
+            programs: None,
             channels: BTreeMap::new(),
             refused: BTreeMap::new(),
             dump: None,
@@ -142,6 +146,7 @@ impl Session {
         if spec.filters_switches() {
             self.metadata.say_selected_events();
         }
+        self.watch_programs(&spec, &kernel, outbox);
         let frame = Frame {
             session: self.id,
             owner: &self.owner,
@@ -150,6 +155,7 @@ impl Session {
             chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
+            programs: self.programs.as_ref(),
             is_recorder: self.recorder.is_some(),
         };
         if let Some(channel) = self.channels.get_mut(&stream_id) {
@@ -178,6 +184,27 @@ impl Session {
         self.tell_notes(outbox);
     }
 
+    /// Watches which programs threads run, from when a channel records calls.
+    fn watch_programs(&mut self, spec: &ChannelSpec, kernel: &Kernel, outbox: &Outbox) {
+        if self.programs.is_some() || !Programs::are_needed(&spec.rules, &kernel.catalog) {
+            return;
+        }
+        let Kernel {
+            tracefs,
+            owner,
+            catalog,
+            pages,
+            ..
+        } = kernel;
+        match Programs::open(tracefs, owner, self.id, trace_clock(self.clock), catalog, *pages) {
+            Ok(programs) => self.programs = Some(Arc::new(Mutex::new(programs))),
+            Err(error) => {
+                let what = format!("system calls of 32-bit programs get the names of 64-bit ones: {error}");
+                self.find(what, outbox);
+            }
+        }
+    }
+
     /// Records other threads and CPUs from now on.
     pub(super) fn set_tracked(&mut self, tracked: Tracked, outbox: &Outbox) {
         if tracked == self.tracked {
@@ -199,6 +226,7 @@ impl Session {
             chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
+            programs: self.programs.as_ref(),
             is_recorder: self.recorder.is_some(),
         };
         for channel in self.channels.values_mut() {
@@ -266,6 +294,10 @@ impl Session {
             let mut left: Vec<String> = channels.flat_map(|channel| channel.close(&kernel)).collect();
             for (spec, _) in self.refused.values() {
                 left.extend(Channel::clear_away(spec, self.id, &kernel));
+            }
+            if let Some(programs) = self.programs.take() {
+                let removed = programs.lock().unwrap_or_else(PoisonError::into_inner).remove();
+                left.extend(removed.err().map(|error| error.to_string()));
             }
             for what in left {
                 self.find(what, shared.outbox);

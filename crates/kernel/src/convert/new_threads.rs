@@ -79,8 +79,12 @@ mod tests {
             (tid == 10).then_some(9)
         }
 
-        fn is_compat(&mut self, _: i32) -> Option<bool> {
-            None
+        fn catch_up(&mut self) -> bool {
+            false
+        }
+
+        fn is_compat(&mut self, _: i32, _: u64) -> bool {
+            false
         }
     }
 
@@ -92,8 +96,12 @@ mod tests {
             None
         }
 
-        fn is_compat(&mut self, _: i32) -> Option<bool> {
-            None
+        fn catch_up(&mut self) -> bool {
+            false
+        }
+
+        fn is_compat(&mut self, _: i32, _: u64) -> bool {
+            false
         }
     }
 

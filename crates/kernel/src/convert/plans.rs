@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use piste_ctf::{EventClass, Label};
 
-use super::compat::Effect;
 use super::detail::{Detail, Subject};
 use super::event::{self, Event};
+use super::returns::is_return;
 use super::syscall::{self, CallFormat, Side};
 use super::{Finding, class_id};
 use crate::catalog::Catalog;
@@ -70,12 +70,10 @@ pub(super) enum Slot {
 /// What a record says of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
-    /// One made another: where the ids of the two are in the record.
-    Fork { parent_from: u16, child_from: u16 },
     /// Its thread made another: where that one's id and the flags are.
     Make { tid_from: u16, flags_from: u16 },
-    /// Its thread executes a program: where the word is that tells of the file's name.
-    Exec { filename_from: u16 },
+    /// Its thread executes a program.
+    Exec,
     /// Its thread ends.
     Exit,
 }
@@ -86,8 +84,8 @@ pub(super) enum Call {
     Unseen,
     /// The plan with this index.
     Plan(u32),
-    /// The plan with this index; and the call does something to threads.
-    Watched(u32, Effect),
+    /// The plan with this index; and it is the entry of a return from a signal handler.
+    Return(u32),
     /// No rule means it. Where both tables are recorded, the kernel's filter of numbers lets such calls through.
     Dropped,
 }
@@ -250,11 +248,15 @@ impl Plans {
         let Some(detail) = detail else {
             return Call::Dropped;
         };
-        let effect = call.and_then(|call| Effect::of(call.name, side));
+        let returns = side == Side::Entry && call.is_some_and(|call| is_return(call.name));
         match syscall::plan(table, call, format, &detail, &self.contexts) {
             Ok(planned) => {
                 let index = self.add(planned, detail);
-                effect.map_or(Call::Plan(index), |effect| Call::Watched(index, effect))
+                if returns {
+                    Call::Return(index)
+                } else {
+                    Call::Plan(index)
+                }
             }
             Err(TooFar) => Call::Dropped,
         }
@@ -303,17 +305,11 @@ impl Watched {
     fn of(format: &EventFormat) -> Option<Watched> {
         let from = |name| u16::try_from(format.field(name)?.offset).ok();
         match (format.system.as_str(), format.name.as_str()) {
-            ("sched", "sched_process_fork") => Some(Watched::Fork {
-                parent_from: from("parent_pid")?,
-                child_from: from("child_pid")?,
-            }),
             ("task", "task_newtask") => Some(Watched::Make {
                 tid_from: from("pid")?,
                 flags_from: from("clone_flags")?,
             }),
-            ("sched", "sched_process_exec") => Some(Watched::Exec {
-                filename_from: from("filename")?,
-            }),
+            ("sched", "sched_process_exec") => Some(Watched::Exec),
             ("sched", "sched_process_exit") => Some(Watched::Exit),
             _ => None,
         }

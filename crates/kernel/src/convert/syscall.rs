@@ -62,17 +62,15 @@ impl CallFormat {
         }
     }
 
-    /// Thread, number, and first argument or result, by the record of a call's entry or exit; `None` when it is too short.
+    /// Thread and number, by the record of a call's entry or exit; `None` when it is too short.
     #[inline(always)]
-    pub(super) fn words(self, record: &[u8]) -> Option<(i32, u64, i64)> {
+    pub(super) fn caller(self, record: &[u8]) -> Option<(i32, u64)> {
         let tid = record.get(usize::from(TID_FROM)..)?.first_chunk()?;
         let number = record.get(usize::from(self.number_from)..)?.first_chunk()?;
-        let word = record.get(usize::from(self.words_from)..)?.first_chunk()?;
-        Some((
-            i32::from_le_bytes(*tid),
-            u64::from_le_bytes(*number),
-            i64::from_le_bytes(*word),
-        ))
+        record
+            .get(usize::from(self.words_from)..)?
+            .first_chunk::<{ WORD_BYTES as usize }>()?;
+        Some((i32::from_le_bytes(*tid), u64::from_le_bytes(*number)))
     }
 }
 

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A walk over records, in which they become events of a packet.
 
-use std::ffi::OsStr;
 use std::iter;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
-use super::compat::CompatThreads;
 use super::plans::{Call, Plans, Slot, Watched};
+use super::returns::{LOST_NUMBER, Returns};
 use super::room::Room;
-use super::syscall::CallFormat;
+use super::syscall::{CallFormat, Side};
 use super::{Converted, Cursor, Fault, Finding, NoRoom, TID_FROM, class_id, kept};
-use crate::format::Location;
 use crate::page::Record;
-use crate::plan::{self, Stop, Surroundings};
+use crate::plan::{Stop, Surroundings};
 use crate::stacks::{Look, Stacks};
+use crate::syscalls::Table;
 
 /// How far the records have become events.
 pub(super) struct Walk<'a> {
     pub(super) plans: &'a mut Plans,
-    pub(super) compat: &'a mut CompatThreads,
+    returns: &'a mut Returns,
+    /// Some threads call by the numbers of 32-bit programs.
+    pub(super) has_compat: bool,
     pub(super) around: Surroundings<'a>,
     room: Room<'a>,
     pub(super) converted: Converted,
@@ -48,14 +47,15 @@ const TIME_BITS: u32 = 27;
 impl<'a> Walk<'a> {
     pub(super) fn new(
         plans: &'a mut Plans,
-        compat: &'a mut CompatThreads,
+        returns: &'a mut Returns,
         around: Surroundings<'a>,
         begin_ticks: u64,
         packet: &'a mut Vec<u8>,
     ) -> Walk<'a> {
         Walk {
             plans,
-            compat,
+            returns,
+            has_compat: false,
             around,
             room: Room::behind(packet),
             converted: Converted {
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         behind: Behind,
     ) -> Vec<u8> {
         while let Some(record) = records.next() {
-            let Some(index) = self.plan_of(record.data) else {
+            let Some(index) = self.plan_of(record) else {
                 continue;
             };
             let planned = self.plans.get(index);
@@ -116,29 +116,35 @@ impl<'a> Walk<'a> {
 
     /// Index of the plan for a record; `None` when it does not become an event.
     #[inline(always)]
-    fn plan_of(&mut self, record: &[u8]) -> Option<u32> {
-        let Some(id) = record.first_chunk().map(|id| u16::from_le_bytes(*id)) else {
+    fn plan_of(&mut self, record: Record<'_>) -> Option<u32> {
+        let Some(id) = record.data.first_chunk().map(|id| u16::from_le_bytes(*id)) else {
             self.discard_unknown(0);
             return None;
         };
         match self.plans.slot(id) {
             Slot::Plan(index) => Some(index),
             Slot::Call(format) => self.call(id, record, format),
-            slot => self.rare(id, record, slot),
+            slot => self.rare(id, record.data, slot),
         }
     }
 
     #[inline(always)]
-    fn call(&mut self, id: u16, record: &[u8], format: CallFormat) -> Option<u32> {
-        let Some((tid, number, word)) = format.words(record) else {
+    fn call(&mut self, id: u16, record: Record<'_>, format: CallFormat) -> Option<u32> {
+        let Some((tid, mut number)) = format.caller(record.data) else {
             self.discard_unknown(id);
             return None;
         };
-        let table = self.compat.table_of(tid, number, format.side, self.around.threads);
+        if number == LOST_NUMBER && format.side == Side::Exit {
+            number = self.returns.end(tid);
+        }
+        let table = match self.has_compat && self.around.threads.is_compat(tid, record.ticks) {
+            true => Table::Compat,
+            false => Table::Native,
+        };
         match self.plans.call(table, number, format) {
             Call::Plan(index) => Some(index),
-            Call::Watched(index, effect) => {
-                self.compat.note_effect(tid, effect, word);
+            Call::Return(index) => {
+                self.returns.begin(tid, number);
                 Some(index)
             }
             Call::Dropped | Call::Unseen => None,
@@ -165,31 +171,14 @@ impl<'a> Walk<'a> {
             return;
         };
         match watched {
-            Watched::Fork {
-                parent_from,
-                child_from,
-            } => {
-                if let (Some(parent), Some(child)) = (int(record, parent_from), int(record, child_from)) {
-                    self.compat.inherit(parent, child);
-                }
-            }
             Watched::Make { tid_from, flags_from } => {
                 if let (Some(made), Some(flags)) = (int(record, tid_from), int(record, flags_from)) {
                     let around = &mut self.around;
                     around.new_threads.made(tid, made, flags, around.threads);
                 }
             }
-            Watched::Exec { filename_from } => {
-                let path = plan::elsewhere(record, filename_from, Location::FromRecord).unwrap_or_default();
-                let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-                let path = Path::new(OsStr::from_bytes(path));
-                self.compat.executed(tid, path, self.around.threads);
-                self.around.new_threads.executed(tid);
-            }
-            Watched::Exit => {
-                self.compat.forget(tid);
-                self.around.new_threads.ended(tid);
-            }
+            Watched::Exec => self.around.new_threads.executed(tid),
+            Watched::Exit => self.around.new_threads.ended(tid),
         }
     }
 

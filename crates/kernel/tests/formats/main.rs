@@ -68,7 +68,7 @@ fn every_field_is_what_the_kernel_says_it_is() {
         Arc::clone(&layout),
         &channel,
         &[],
-        Box::new(LivingThreads),
+        Box::new(LivingThreads::default()),
     );
     let known = Known::read(&place.tracefs);
     let mut classes = HashMap::new();
@@ -150,10 +150,14 @@ fn calls(format: &EventFormat, class: &str, said: &[u8], event: &decode::Event, 
     let words = said.split([' ', '(', ')', ',', '=']);
     let mut words = words.filter(|word| !word.is_empty()).skip(1).peekable();
     let number: i64 = words.peek().unwrap().parse().unwrap();
-    let call = u32::try_from(number)
-        .ok()
-        .and_then(|number| Architecture::HERE.by_number(Table::Native, number));
     let side = if format.name == "sys_exit" { "exit" } else { "entry" };
+    let call = match number {
+        // The exit of a return from a signal handler, which has lost its number.
+        -1 if class == "syscall_exit_rt_sigreturn" => Architecture::HERE.by_name(Table::Native, "rt_sigreturn"),
+        number => u32::try_from(number)
+            .ok()
+            .and_then(|number| Architecture::HERE.by_number(Table::Native, number)),
+    };
     let mut is_same = class == format!("syscall_{side}_{}", call.map_or("unknown", |call| call.name));
     if call.is_some() {
         words.next();

@@ -66,7 +66,11 @@ impl Threads for Numbered {
         tid.checked_add(100)
     }
 
-    fn is_compat(&mut self, tid: i32) -> Option<bool> {
-        Some((3200..3300).contains(&tid))
+    fn catch_up(&mut self) -> bool {
+        true
+    }
+
+    fn is_compat(&mut self, tid: i32, _: u64) -> bool {
+        (3200..3300).contains(&tid)
     }
 }
