@@ -49,6 +49,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
             "filemap:mm_filemap_add_to_page_cache",
             "filemap:mm_filemap_delete_from_page_cache",
             "writeback:folio_wait_writeback",
+            "writeback:wait_on_page_writeback", // Its name before Linux 5.16.
             "writeback:writeback_start",
             "writeback:writeback_written",
             // Whose descriptors: a child's are its parent's, a program's those that are not closed for it.
@@ -143,6 +144,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
             "block:block_rq_issue",
             "block:block_rq_complete",
             "writeback:folio_wait_writeback",
+            "writeback:wait_on_page_writeback", // Its name before Linux 5.16.
             // Timer: expired, set.
             "timer:itimer_*",
             "timer:timer_start",

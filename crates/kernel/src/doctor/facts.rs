@@ -26,6 +26,8 @@ pub(super) struct Facts {
     /// Of the kernel: `6.18.4-generic`.
     pub(super) release: String,
     pub(super) architecture: Architecture,
+    /// The kernel runs soft interrupts in threads that can be preempted (PREEMPT_RT).
+    pub(super) is_realtime: bool,
     /// The files of tracing, or why they cannot be used.
     pub(super) tracefs: Result<TracefsFacts, Lack>,
     /// The effective user is root.
@@ -34,7 +36,7 @@ pub(super) struct Facts {
     pub(super) tracing_group: Option<Vec<String>>,
     /// `none`, `integrity`, `confidentiality`; `None` when the kernel has no such thing.
     pub(super) lockdown: Option<String>,
-    /// The CPU says that its counter goes on at one speed, also when it sleeps.
+    /// The CPU reports that its counter always runs at the same speed, even in sleep states.
     pub(super) is_counter_invariant: bool,
     pub(super) clock_source: String,
     pub(super) clock_sources: Vec<String>,
@@ -103,6 +105,7 @@ impl Facts {
         Facts {
             release: text("/proc/sys/kernel/osrelease"),
             architecture: Architecture::HERE,
+            is_realtime: text("/proc/sys/kernel/version").contains("PREEMPT_RT"),
             tracefs: tracefs(run_folder),
             is_root: geteuid().is_root(),
             tracing_group: tracing_group(&text("/etc/group")),

@@ -23,6 +23,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
             events(files),
             formats(files),
             idle_cpus(files),
+            soft_interrupts(facts.is_realtime),
             syscalls(files, facts.architecture),
             following(files),
             subbuffers(files),
@@ -130,6 +131,16 @@ fn idle_cpus(files: &TracefsFacts) -> Check {
         .mend("restart the machine, and take no CPU offline; virtual machines that start in this state need a kernel other than Linux 6.18")
 }
 
+fn soft_interrupts(is_realtime: bool) -> Check {
+    const NAME: &str = "soft interrupts";
+    match is_realtime {
+        false => Check::ok(NAME, "recorded with the thread that they interrupt"),
+        true => Check::note(NAME, "run in threads of the kernel (PREEMPT_RT)")
+            .cost("recording a command shows no soft interrupts, because they run in threads such as ksoftirqd")
+            .mend("record the whole system: `piste record -a`"),
+    }
+}
+
 fn formats(files: &TracefsFacts) -> Check {
     const NAME: &str = "event formats";
     match &*files.strange_events {
@@ -187,16 +198,21 @@ fn clock(facts: &Facts) -> Check {
             .cost("times of the kernel and of programs are only as comparable as two clocks are")
             .mend("use a kernel whose `trace_clock` lists x86-tsc"),
         (true, false) if !facts.is_counter_invariant => {
-            Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the speed of this CPU's time stamp counter changes", facts.clock_source)).cost(slower)
+            Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the CPU does not report that its time stamp counter (TSC) runs at a constant speed", facts.clock_source))
+                .cost(slower)
+                .mend(
+                    "in a virtual machine, pass the host's counter on (QEMU: `-cpu host,invtsc=on`); \
+                     if you know that the counters of all CPUs run at one speed and in step, boot with `tsc=reliable` on the kernel command line",
+                )
         }
         (true, false) if facts.clock_sources.iter().any(|source| source == "tsc") => {
             Check::note(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source))
                 .cost(slower)
                 .mend("`echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource`, then restart pisted")
         }
-        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel rejected the CPU's time stamp counter", facts.clock_source))
+        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel found the CPUs' time stamp counters (TSC) unreliable, for example not in step with each other", facts.clock_source))
             .cost(slower)
-            .mend("boot with `tsc=reliable` on the kernel command line if the counters of this machine are reliable"),
+            .mend("`sudo dmesg | grep -i tsc` shows why; if you know that the counters are in step, boot with `tsc=reliable` on the kernel command line"),
     }
 }
 

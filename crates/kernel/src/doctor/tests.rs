@@ -15,6 +15,7 @@ fn complete() -> Facts {
     Facts {
         release: "6.18.4-generic".to_owned(),
         architecture: Architecture::named("x86_64"),
+        is_realtime: false,
         tracefs: Ok(files()),
         is_root: true,
         tracing_group: Some(vec!["ann".to_owned()]),
@@ -159,9 +160,9 @@ fn a_clock_that_is_not_the_counter_is_a_note() {
         ..complete()
     };
     for (facts, mend) in [
-        (other(true, "kvm-clock tsc"), Some("echo tsc")),
-        (other(true, "kvm-clock"), Some("tsc=reliable")),
-        (other(false, "kvm-clock"), None),
+        (other(true, "kvm-clock tsc"), "echo tsc"),
+        (other(true, "kvm-clock"), "tsc=reliable"),
+        (other(false, "kvm-clock"), "invtsc=on"),
     ] {
         check(facts.clone(), &[("clock", Level::Note)]);
         let checks = judge(&facts);
@@ -169,8 +170,7 @@ fn a_clock_that_is_not_the_counter_is_a_note() {
             .iter()
             .find(|check| check.name == "clock")
             .and_then(|check| check.mend.clone());
-        assert_eq!(found.is_some(), mend.is_some());
-        assert!(found.unwrap_or_default().contains(mend.unwrap_or_default()));
+        assert!(found.is_some_and(|found| found.contains(mend)), "{mend}");
     }
     let other_machine = Facts {
         architecture: Architecture::named("aarch64"),
@@ -207,6 +207,15 @@ fn cpus_that_do_not_tell_the_end_of_idling_are_a_note() {
         ..complete()
     };
     check(facts, &[("idle CPUs", Level::Note)]);
+}
+
+#[test]
+fn soft_interrupts_in_threads_are_a_note() {
+    let facts = Facts {
+        is_realtime: true,
+        ..complete()
+    };
+    check(facts, &[("soft interrupts", Level::Note)]);
 }
 
 #[test]
