@@ -157,6 +157,15 @@ demo: ## Records two programs with the kernel; shows one system call on its way,
 test: packages build ## Runs every test
 	@tools/test
 
+CHECKS ?=
+KERNELS ?=
+
+.PHONY: test-kernels
+test-kernels: ## Tests Piste on five kernels of Debian, in QEMU; KERNELS='6.1 6.1-rt' and CHECKS='kprobe text' choose
+	@tools/install-packages kernels
+	@$(MAKE) --silent library tracer
+	@tests/kernels/run --kernels '$(KERNELS)' --checks '$(CHECKS)'
+
 .PHONY: check
 check: packages ## Formats, lints and checks the architecture, without changing anything
 	@tools/check

@@ -135,7 +135,10 @@ pub(crate) fn numbers(page: &Page<'_>) -> Vec<u64> {
 
 /// The number of an event that a [`Marker`] wrote.
 pub(crate) fn number(record: &[u8]) -> Option<u64> {
-    let text = record.get(16..)?.strip_prefix(b"number ")?.get(..12)?;
+    // Behind fields whose number differs from kernel to kernel.
+    const PREFIX: &[u8] = b"number ";
+    let from = record.windows(PREFIX.len()).position(|bytes| bytes == PREFIX)?;
+    let text = record.get(from + PREFIX.len()..)?.get(..12)?;
     str::from_utf8(text).ok()?.parse().ok()
 }
 

@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# In the guest, as root: a function for each check, which records something. What it says is in /tmp/out/log/CHECK, its traces are in
+# /tmp/out/traces/CHECK*, and /tmp/out/status has a line for each check: name, status, seconds. judge.py looks at all of it.
+tree=/tmp/piste out=/tmp/out programs=/tmp/programs traces=/tmp/traces tracing=/sys/kernel/tracing
+export PATH=$tree/build/bin:$programs:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LD_LIBRARY_PATH=$tree/build/lib HOME=/root LC_ALL=C.UTF-8
+cd /tmp || exit 1
+
+seconds_max=120
+skipped=77
+
+doctor() { piste doctor --json; }
+
+presets() {
+	local preset failed=0
+	for preset in sched io syscalls net mem irq ltt full; do
+		# From a local disk, over a local socket.
+		piste record --preset $preset -v -o $traces/presets-$preset -- bash -c \
+			'dd if=/dev/zero of=/mnt/file bs=64k count=16 oflag=dsync 2>/dev/null; echo x >/dev/udp/127.0.0.1/9; ls / >/dev/null' || failed=1
+	done
+	return $failed
+}
+
+default() { piste record -o $traces/default -- bash -c 'ls / >/dev/null; cat /etc/hostname; sleep 0.05'; }
+
+syscall() { piste record --no-user --syscall 'openat,close,read' -o $traces/syscall -- cat /etc/hostname; }
+
+filter() {
+	piste record --no-user -k sched_switch --filter 'prev_comm == "sleep"' -o $traces/filter -- bash -c 'sleep 0.1; cat /etc/hostname'
+}
+
+stacks() { piste record --no-user -k sched_switch --callstack kernel,user:8 -o $traces/stacks -- bash -c 'sleep 0.05; greet'; }
+
+# probes NAME OPTION...: records the events of probes while programs run.
+probes() {
+	local name=$1
+	shift
+	piste create "$name" -o "$traces/$name" && piste enable-event -k "$@" && piste start &&
+		{ greet; throws; cat /etc/hostname; } && piste destroy
+}
+
+kprobe() { probes kprobe --kprobe 'do_sys_openat2 file=+0(%si):ustring' --name opened; }
+
+# shellcheck disable=SC2016 # The dollar is for the probe.
+kretprobe() { probes kretprobe --kretprobe 'do_sys_openat2 fd=$retval:s32' --name opened_ret; }
+
+# shellcheck disable=SC2016
+uprobe() {
+	probes uprobe --uprobe "$programs/greet:greet name=+0(%di):string times=%si:s32" --name greet &&
+		probes uprobe-ret --uretprobe "$programs/greet:greet length=\$retval:s32" --name greeted
+}
+
+usdt() { probes usdt --usdt libstdc++.so.6:libstdcxx:throw --usdt libstdc++.so.6:libstdcxx:catch; }
+
+snapshot() {
+	piste record --snapshot-on exit -o $traces/snapshot-exit -- ls / || return
+	piste record -a --snapshot-on SIGUSR1 -d 3s -o $traces/snapshot-signal &
+	local recording=$!
+	sleep 1.5
+	kill -USR1 $recording
+	wait $recording
+}
+
+rotate() {
+	piste create rotate -o $traces/rotate && piste enable-event -k sched_switch && piste enable-event 'lab:*' && piste start &&
+		ticks 2 1000 && piste rotate && ticks 2 1000 && piste rotate && ls / >/dev/null && piste destroy
+}
+
+hotplug() {
+	"$programs/hotplug" --nocapture || return
+	piste record -a --no-user --preset sched -d 2s -o $traces/hotplug &
+	local recording=$! switch=/sys/devices/system/cpu/cpu1/online
+	sleep 0.5
+	echo 0 >$switch && sleep 0.3
+	echo 1 >$switch
+	wait $recording
+}
+
+user() {
+	piste record -u 'lab:*' -o $traces/user-kernel -- ticks 8 5000 || return
+	piste record --no-kernel -u 'lab:*' -o $traces/user-killed -- ticks 3 20000 kill
+	[ $? = 137 ]
+}
+
+compat() {
+	compat_runs || return $skipped
+	piste record --no-user --preset syscalls -o $traces/compat -- "$programs/compat" &&
+		piste record --no-user --syscall 'getpid,openat,getuid' -o $traces/compat-some -- "$programs/compat" &&
+		piste record --no-user -o $traces/compat-moved -- taskset -c 0 "$programs/compat" 1
+}
+
+compat_runs() {
+	"$programs/compat" && return
+	echo "skipped: this kernel runs no 32-bit programs"
+	return 1
+}
+
+inversion() {
+	piste record -a --no-user --preset sched,syscalls -o $traces/inversion -- inversion && cp threads $out/inversion-threads
+}
+
+softirq() {
+	piste record -a --no-user --preset sched,irq -o $traces/softirq -- bash -c \
+		'for i in {1..200}; do echo x >/dev/udp/127.0.0.1/9; done; dd if=/dev/zero of=/mnt/file bs=64k count=64 conv=fsync 2>/dev/null; sleep 0.3'
+}
+
+# The same events as text, by the kernel itself, in an instance of its own.
+text() {
+	local own=$tracing/instances/text clock=mono event
+	local events=(sched/sched_switch sched/sched_wakeup irq/irq_handler_entry irq/irq_handler_exit irq/softirq_entry irq/softirq_exit)
+	grep -q tsc /sys/devices/system/clocksource/clocksource0/current_clocksource && clock=x86-tsc
+	mkdir $own && echo $clock >$own/trace_clock && echo 20000 >$own/buffer_size_kb && echo 0 >$own/tracing_on || return
+	for event in "${events[@]}"; do echo 1 >"$own/events/$event/enable"; done
+	cat >load <<-LOAD
+		echo 1 >$own/tracing_on
+		ls -R /etc/init.d >/dev/null
+		dd if=/dev/zero of=/mnt/file bs=64k count=32 conv=fsync 2>/dev/null
+		sleep 0.2
+		echo 0 >$own/tracing_on
+	LOAD
+	local names=("${events[@]/\//:}")
+	piste record -a --no-user -k "$(IFS=,; echo "${names[*]}")" -o $traces/text -- bash load
+	local status=$?
+	cat $own/trace >$out/text
+	cat $own/per_cpu/cpu*/stats >$out/text-stats
+	rmdir $own
+	return $status
+}
+
+# Runs after the others: what they left behind, and what the kernel complained about.
+clean() {
+	piste doctor >/dev/null
+	ls $tracing/instances
+	cat $tracing/kprobe_events $tracing/uprobe_events
+	dmesg | grep -aE 'BUG|WARNING|Oops|Call Trace|rcu.*stall|soft lockup|hard LOCKUP|blocked for more' | head -n 20
+	return 0
+}
+
+run() {
+	local name=$1 begin=$EPOCHREALTIME status
+	# shellcheck disable=SC2163 # The function with that name.
+	export -f "$name" probes compat_runs
+	export tree out programs traces tracing skipped
+	timeout -k 5 $seconds_max bash -c "$name" >"$out/log/$name" 2>&1
+	status=$?
+	for trace in "$traces"/*; do
+		if [ -e "$trace" ]; then cp -r "$trace" $out/traces/ && rm -r "$trace"; fi
+	done
+	awk -v name="$name" -v status=$status -v begin="$begin" -v end="$EPOCHREALTIME" \
+		'BEGIN { printf "%s %d %.1f\n", name, status, end - begin }' >>$out/status
+}
+
+mkdir -p $out/log $out/traces $traces $programs
+# Files of the host are slow to map, and a probe needs a file that does not change.
+cp $tree/target/kernels/programs/* $programs/
+mkfs.ext4 -q /dev/vda && mount /dev/vda /mnt || echo "lab: no disk"
+pisted --background
+while read -r check; do
+	run "$check"
+done <$out/checks
+umount /mnt
+find /run/piste -type f -name '*.log' -exec cat {} + >$out/log/pisted

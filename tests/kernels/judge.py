@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What each check's recordings must show. Here on the host, `piste view`, `stats`, `insights` and `analyze` read them, and babeltrace2."""
+
+import collections
+import enum
+import functools
+import json
+import pathlib
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import text
+from guest import ROOT, Ended
+from kernels import Kernel
+
+PISTE = ROOT / "build" / "bin" / "piste"
+SKIPPED = 77
+LOSS = re.compile(r"piste: (?!.*nothing lost).*\b(lost|discarded|overwritten)\b")
+DISCARDED = re.compile(r"^piste: .*?([\d,]+) events discarded", re.MULTILINE)
+# A program that records as fast as it can may be faster than an emulated consumer; what it loses is counted.
+MAY_LOSE = ("user",)
+Json = dict
+
+
+class Verdict(enum.Enum):
+    OK = "ok"
+    FAIL = "FAIL"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class Result:
+    check: str
+    verdict: Verdict
+    text: str
+
+
+class Wrong(Exception):
+    """A recording does not show what it must: what was expected, and what was found."""
+
+
+class Skipped(Exception):
+    """A check cannot run on this kernel."""
+
+
+class Recordings:
+    """What the checks left on one kernel."""
+
+    def __init__(self, kernel: Kernel, release: str, out: pathlib.Path, ended: Ended) -> None:
+        self.kernel = kernel
+        self.release = release
+        self.out = out
+        self.ended = ended
+        status = out / "status"
+        lines = [line.split() for line in status.read_text().splitlines()] if status.exists() else []
+        self.status = {check: int(number) for check, number, _ in lines}
+
+    def log(self, check: str) -> str:
+        path = self.out / "log" / check
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def file(self, name: str) -> str:
+        return (self.out / name).read_text(errors="replace")
+
+    def events(self, trace: str, *options: str) -> list[Json]:
+        lines = self.read("view", trace, "--format", "ndjson", *options)
+        return [json.loads(line) for line in lines.splitlines()]
+
+    def counts(self, trace: str) -> collections.Counter[str]:
+        return collections.Counter(event["name"] for event in self.events(trace))
+
+    def analysis(self, name: str, trace: str, *options: str) -> Json:
+        command = [PISTE, "analyze", name, self.out / "traces" / trace, "--json", *options]
+        return json.loads(succeed(command))
+
+    def read(self, command: str, trace: str, *options: str) -> str:
+        return succeed([PISTE, command, self.out / "traces" / trace, *options])
+
+    def whole(self, trace: str) -> collections.Counter[str]:
+        """Its events by name, after a look at what every trace must be: nothing is lost, every reader reads it, calls have names."""
+        counts = self.counts(trace)
+        self.read("stats", trace)
+        if "sched_switch" in counts:
+            self.read("insights", trace)
+        others = subprocess.run(["babeltrace2", self.out / "traces" / trace], capture_output=True, text=True, errors="replace", check=False)
+        expect(f"events of {trace} in babeltrace2", len(others.stdout.splitlines()), counts.total())
+        said = [line for line in others.stderr.splitlines() if re.search("WARN|ERROR|CAUSED", line)]
+        # Of losses, what pisted said is looked at.
+        complaints = [line for line in said if "Tracer discarded" not in line]
+        expect(f"complaints of babeltrace2 about {trace}", complaints, [])
+        unnamed = sorted(name for name in counts if "unknown" in name or name in ("sys_enter", "sys_exit"))
+        expect(f"calls without a name in {trace}", unnamed, [])
+        return counts
+
+
+def succeed(command: list) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        raise Wrong(f"`{' '.join(map(str, command[1:3]))}` ended with status {done.returncode}: {done.stderr.strip()[:400]}")
+    return done.stdout
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise Wrong(f"{what}: expected {expected}, found {found}")
+
+
+def expect_at_least(what: str, found: int, least: int) -> None:
+    if found < least:
+        raise Wrong(f"{what}: expected at least {least}, found {found}")
+
+
+# ---- The checks, in the order in which they run; each returns what was seen ----
+
+
+def doctor(lab: Recordings) -> str:
+    checks = {check["name"]: check for check in json.loads(lab.log("doctor"))["checks"]}
+    lacks = [f"{name}: {check['value']}" for name, check in checks.items() if check["level"] == "lack"]
+    expect("lacks", lacks, [])
+    expect("kernel", checks["kernel"]["value"].split()[1], lab.release)
+    expect("clock", checks["clock"]["value"], "the CPU's time stamp counter (TSC)")
+    for name in ("kprobes", "uprobes", "idle CPUs", "event formats", "system calls"):
+        expect(f"level of {name} ({checks[name]['value']})", checks[name]["level"], "ok")
+    expect("level of soft interrupts", checks["soft interrupts"]["level"], "note" if lab.kernel.is_realtime else "ok")
+    return f"{len(checks)} things looked at"
+
+
+def presets(lab: Recordings) -> str:
+    waits = "wait_on_page_writeback" if lab.kernel.version == "5.10" else "writeback_folio_wait"
+    has = {
+        "sched": ["sched_switch", "sched_waking"],
+        "io": ["block_rq_issue", "syscall_entry_write", waits],
+        "syscalls": ["syscall_entry_openat", "syscall_exit_openat"],
+        "net": ["net_dev_queue"],
+        "mem": ["page_fault_user", "syscall_entry_mmap"],
+        "irq": [],
+        "ltt": ["sched_switch", "syscall_entry_openat", waits],
+        "full": ["sched_switch", "syscall_entry_openat"],
+    }
+    events = 0
+    for preset, names in has.items():
+        counts = lab.whole(f"presets-{preset}")
+        wanting = [name for name in names if not any(seen.endswith(name) for seen in counts)]
+        expect(f"events that preset {preset} lacks", wanting, [])
+        events += counts.total()
+    return f"{len(has)} presets, {events} events, read alike by babeltrace2"
+
+
+def default(lab: Recordings) -> str:
+    counts = lab.whole("default")
+    for name in ("sched_switch", "syscall_entry_execve", "syscall_exit_execve"):
+        expect_at_least(name, counts[name], 1)
+    return f"{counts.total()} events"
+
+
+def syscall(lab: Recordings) -> str:
+    counts = lab.whole("syscall")
+    calls = without_state(counts)
+    expect("names", sorted(calls), sorted(f"syscall_{side}_{name}" for side in ("entry", "exit") for name in ("openat", "close", "read")))
+    for name in ("openat", "close", "read"):
+        expect_at_least(name, calls[f"syscall_entry_{name}"], 1)
+        # The command begins in the middle of a call of `record`.
+        begun = calls[f"syscall_exit_{name}"] - calls[f"syscall_entry_{name}"]
+        expect(f"exits of {name} are as many as entries, or one more", begun in (0, 1), True)
+    return f"{calls.total()} entries and exits of the named calls, none of others"
+
+
+def filter(lab: Recordings) -> str:
+    switches = [event for event in lab.events("filter") if event["name"] == "sched_switch"]
+    expect_at_least("switches away from sleep", len(switches), 1)
+    expect("names of who left the CPU", {event["payload"]["prev_comm"] for event in switches}, {"sleep"})
+    return f"{len(switches)} switches, all away from sleep"
+
+
+def stacks(lab: Recordings) -> str:
+    lab.whole("stacks")
+    switches = [event for event in lab.events("stacks") if event["name"] == "sched_switch"]
+    kernel = sum(bool(event["payload"]["callstack_kernel"]) for event in switches)
+    user = sum(bool(event["payload"]["callstack_user"]) for event in switches)
+    expect("switches without a stack of the kernel", len(switches) - kernel, 0)
+    expect_at_least("stacks of programs", user, 1)
+    return f"{kernel} stacks of the kernel, {user} of programs"
+
+
+def kprobe(lab: Recordings) -> str:
+    lab.whole("kprobe")
+    opened = [event["payload"]["file"] for event in lab.events("kprobe") if event["name"] == "opened"]
+    expect_at_least("opens of /etc/hostname", opened.count("/etc/hostname"), 1)
+    return f"{len(opened)} files opened"
+
+
+def kretprobe(lab: Recordings) -> str:
+    lab.whole("kretprobe")
+    opened = [event["payload"]["fd"] for event in lab.events("kretprobe") if event["name"] == "opened_ret"]
+    expect_at_least("descriptors returned", sum(fd >= 0 for fd in opened), 1)
+    return f"{len(opened)} results"
+
+
+def uprobe(lab: Recordings) -> str:
+    lab.whole("uprobe")
+    calls = [event["payload"] for event in lab.events("uprobe") if event["name"] == "greet"]
+    expect("calls", [(call["name"], call["times"]) for call in calls], [("ada", times) for times in range(5)])
+    lengths = [event["payload"]["length"] for event in lab.events("uprobe-ret") if event["name"] == "greeted"]
+    expect("results", lengths, [len("hello ada, 0\n")] * 5)
+    return "5 calls with their arguments, 5 results"
+
+
+def usdt(lab: Recordings) -> str:
+    counts = lab.whole("usdt")
+    for name in ("libstdcxx:throw", "libstdcxx:catch"):
+        expect(name, counts[name], 3)
+    return "3 throws, 3 catches"
+
+
+def snapshot(lab: Recordings) -> str:
+    events = {trace: lab.whole(trace).total() for trace in ("snapshot-exit", "snapshot-signal")}
+    for trace, count in events.items():
+        expect_at_least(f"events of {trace}", count, 100)
+    return f"{sum(events.values())} events in two snapshots"
+
+
+def rotate(lab: Recordings) -> str:
+    expect("lab:tick", lab.whole("rotate")["lab:tick"], 4000)
+    return "4000 events over two rotations"
+
+
+def hotplug(lab: Recordings) -> str:
+    if "skipped: " in lab.log("hotplug"):
+        raise Skipped(lab.log("hotplug").split("skipped: ")[1].splitlines()[0])
+    expect("the test of a CPU that goes passes", "test result: ok. 1 passed" in lab.log("hotplug"), True)
+    lab.whole("hotplug")
+    cpus = {event["cpu"] for event in lab.events("hotplug", "--event", "sched_switch")}
+    expect("CPUs with switches", cpus, {0, 1})
+    return "a CPU went and came back, and nothing is lost"
+
+
+def user(lab: Recordings) -> str:
+    recorded = lab.whole("user-kernel")["lab:tick"] + lab.whole("user-killed")["lab:tick"]
+    discarded = sum(int(count.replace(",", "")) for count in DISCARDED.findall(lab.log("user")))
+    expect("events of two programs, recorded or counted as discarded", recorded + discarded, 8 * 5000 + 3 * 20000)
+    return f"{recorded} events of two programs, one of them killed; {discarded} counted as discarded"
+
+
+def compat(lab: Recordings) -> str:
+    every = {
+        "getpid": 8, "openat": 1, "read": 1, "close": 1, "signal": 1, "kill": 1, "sigreturn": 1, "getuid": 1, "gettid": 1, "write": 1,
+    }  # fmt: skip
+    for trace, calls in {
+        "compat": every,
+        "compat-moved": every | {"sched_setaffinity": 1},
+        "compat-some": {"getpid": 8, "openat": 1, "getuid": 1},
+    }.items():
+        counts = lab.whole(trace)
+        for side in ("entry", "exit"):
+            prefix = f"compat_syscall_{side}_"
+            found = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
+            # The exit of the execve that began the program is a 32-bit call's; its own last call has no exit.
+            found = {name: count for name, count in found.items() if name not in ("execve", "exit", "exit_group")}
+            expect(f"{side} of 32-bit calls in {trace}", dict(sorted(found.items())), dict(sorted(calls.items())))
+    some = {name for name in without_state(lab.counts("compat-some")) if not name.startswith("compat_")}
+    names = {f"syscall_{side}_{call}" for side in ("entry", "exit") for call in ("getpid", "openat", "getuid")}
+    expect("64-bit calls that were not asked for", sorted(some - names), [])
+    return "a 32-bit program's calls have their names: all of them, some of them, and on another CPU"
+
+
+def inversion(lab: Recordings) -> str:
+    lab.whole("inversion")
+    threads = [int(tid) for tid in lab.file("inversion-threads").split()]
+    rows = lab.analysis("priority-inversion", "inversion")["inversions"]
+    found = [[row[key] for key in ("victim_tid", "holder_tid", "culprit_tid")] for row in rows]
+    expect("victim, holder and culprit are found", threads in found, True)
+    return "the inversion is found, with who caused it"
+
+
+def softirq(lab: Recordings) -> str:
+    lab.whole("softirq")
+    begun: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
+    expected: collections.Counter[tuple[int, int, int]] = collections.Counter()
+    for event in lab.events("softirq", "--event", "irq_softirq_*"):
+        who = (event["cpu"], event["event_context"]["tid"])
+        time_ns = int(event["time_ns"])
+        if event["name"] == "irq_softirq_entry":
+            begun[who].append(time_ns)
+        elif event["name"] == "irq_softirq_exit" and begun[who]:
+            begin_ns = begun[who].pop()
+            expected[(event["cpu"], begin_ns, time_ns - begin_ns)] += 1
+    rows = lab.analysis("irqlog", "softirq", "--limit", "1000000")["interrupts"]
+    found = collections.Counter(
+        (row["cpu"], int(row["begin_ns"]), row["duration_ns"]) for row in rows if row["interrupt"].startswith("softirq ")
+    )
+    expect_at_least("soft interrupts", expected.total(), 100)
+    expect("soft interrupts that the analysis leaves out", sorted(expected - found)[:5], [])
+    expect("soft interrupts that only the analysis has", sorted(found - expected)[:5], [])
+    stats = lab.analysis("irqstats", "softirq", "--limit", "1000")["interrupts"]
+    counted = sum(row["count"] for row in stats if row["interrupt"].startswith("softirq "))
+    expect("soft interrupts counted", counted, expected.total())
+    return f"{counted} soft interrupts, as their entries and exits say"
+
+
+def same_text(lab: Recordings) -> str:
+    lab.whole("text")
+    overruns = sum(map(int, re.findall(r"^(?:overrun|dropped events): (\d+)", lab.file("text-stats"), re.MULTILINE)))
+    expect("events that tracefs's own ring lost", overruns, 0)
+    has_states = tuple(map(int, lab.kernel.version.split("."))) >= text.ONE_STATE_SINCE
+    theirs = text.of_text(lab.file("text"), has_states)
+    mine = text.of_trace(lab.events("text", "--event", "sched_*", "--event", "irq_*"), has_states)
+    expected = 0
+    for cpu, events in sorted(theirs.items()):
+        comparison = text.compare(events, mine.get(cpu, []))
+        expect(f"events of CPU {cpu} that the trace lacks, or has with other values", comparison.missing[:3], [])
+        expected += comparison.expected
+    expect_at_least("events in tracefs's text", expected, 500)
+    return f"{expected} events of tracefs's text, value by value, in the same order"
+
+
+def clean(lab: Recordings) -> str:
+    expect("left behind, or complained about by the kernel", lab.log("clean").strip(), "")
+    # The program that kills itself is no complaint.
+    said = [line for line in lab.log("pisted").splitlines() if line.strip()]
+    expect("said by pisted", said[:5], [])
+    return "nothing is left behind, and the kernel has no complaint"
+
+
+def without_state(counts: collections.Counter[str]) -> collections.Counter[str]:
+    return collections.Counter({name: count for name, count in counts.items() if not name.startswith("lttng_statedump_")})
+
+
+CHECKS: dict[str, Callable[[Recordings], str]] = {
+    "doctor": doctor,
+    "presets": presets,
+    "default": default,
+    "syscall": syscall,
+    "filter": filter,
+    "stacks": stacks,
+    "kprobe": kprobe,
+    "kretprobe": kretprobe,
+    "uprobe": uprobe,
+    "usdt": usdt,
+    "snapshot": snapshot,
+    "rotate": rotate,
+    "user": user,
+    "compat": compat,
+    "inversion": inversion,
+    "softirq": softirq,
+    "text": same_text,
+    "hotplug": hotplug,
+    "clean": clean,
+}
+
+
+def judge(lab: Recordings, checks: list[str]) -> list[Result]:
+    return [one(lab, name) for name in CHECKS if name in checks]
+
+
+def one(lab: Recordings, name: str) -> Result:
+    result = functools.partial(Result, name)
+    if name not in lab.status:
+        return result(Verdict.FAIL, f"it did not run: {lab.ended.problem or 'the guest ended before it'}")
+    log = lab.log(name)
+    if lab.status[name] == SKIPPED:
+        return result(Verdict.SKIP, log.split("skipped: ")[-1].strip())
+    if lab.status[name] != 0:
+        return result(Verdict.FAIL, f"status {lab.status[name]}: {log.strip()[-600:]}")
+    if name not in MAY_LOSE and (lost := [line for line in log.splitlines() if LOSS.match(line)]):
+        return result(Verdict.FAIL, f"events were lost: {lost[0]}")
+    try:
+        return result(Verdict.OK, CHECKS[name](lab))
+    except Skipped as reason:
+        return result(Verdict.SKIP, str(reason))
+    except Wrong as wrong:
+        return result(Verdict.FAIL, str(wrong))
+    except (LookupError, TypeError, ValueError, OSError) as error:
+        return result(Verdict.FAIL, f"its recording cannot be judged: {error!r}")
