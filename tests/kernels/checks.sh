@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# In the guest, as root: a function for each check, which records something. What it says is in /tmp/out/log/CHECK, its traces are in
-# /tmp/out/traces/CHECK*, and /tmp/out/status has a line for each check: name, status, seconds. judge.py looks at all of it.
+# Runs in the guest as root: each check is a function that records something. Its output is written to /tmp/out/log/CHECK, its traces to
+# /tmp/out/traces/CHECK*, and a line with name, status and seconds to /tmp/out/status. judge.py judges them.
 tree=/tmp/piste out=/tmp/out programs=/tmp/programs traces=/tmp/traces tracing=/sys/kernel/tracing
 export PATH=$tree/build/bin:$programs:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LD_LIBRARY_PATH=$tree/build/lib HOME=/root LC_ALL=C.UTF-8
@@ -33,7 +33,7 @@ filter() {
 
 stacks() { piste record --no-user -k sched_switch --callstack kernel,user:8 -o $traces/stacks -- bash -c 'sleep 0.05; greet'; }
 
-# probes NAME OPTION...: records the events of probes while programs run.
+# probes NAME OPTION...: records programs with the probes of these options.
 probes() {
 	local name=$1
 	shift
@@ -106,7 +106,7 @@ softirq() {
 		'for i in {1..200}; do echo x >/dev/udp/127.0.0.1/9; done; dd if=/dev/zero of=/mnt/file bs=64k count=64 conv=fsync 2>/dev/null; sleep 0.3'
 }
 
-# The same events as text, by the kernel itself, in an instance of its own.
+# Records the same events with piste and, in a separate instance, as tracefs's text.
 text() {
 	local own=$tracing/instances/text clock=mono event
 	local events=(sched/sched_switch sched/sched_wakeup irq/irq_handler_entry irq/irq_handler_exit irq/softirq_entry irq/softirq_exit)
@@ -129,7 +129,7 @@ text() {
 	return $status
 }
 
-# Runs after the others: what they left behind, and what the kernel complained about.
+# Runs last: prints what the other checks left behind, and the kernel's complaints.
 clean() {
 	piste doctor >/dev/null
 	ls $tracing/instances
@@ -153,7 +153,7 @@ run() {
 }
 
 mkdir -p $out/log $out/traces $traces $programs
-# Files of the host are slow to map, and a probe needs a file that does not change.
+# Copied, because files of the host are slow to map.
 cp $tree/target/kernels/programs/* $programs/
 mkfs.ext4 -q /dev/vda && mount /dev/vda /mnt || echo "lab: no disk"
 pisted --background

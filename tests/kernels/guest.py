@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A guest: QEMU with one of the kernels, emulated, so that it runs wherever the lab does."""
+"""Runs a guest: QEMU with one of the kernels. The CPU is emulated, so that no virtualization is needed."""
 
 import pathlib
 import subprocess
@@ -11,22 +11,22 @@ import initramfs
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS_MAX = 480
 DISK_BYTES = 512 << 20
-# With more emulating threads, QEMU 7.2 goes on with old translations of code that the kernel has patched, and hangs.
+# With several emulation threads, QEMU 7.2 keeps stale translations of code that the kernel has patched, and hangs.
 ACCELERATOR = "tcg,thread=single"
-# Without `tsc=reliable`, an emulated machine keeps time by its HPET.
+# Without `tsc=reliable`, the kernel of an emulated machine uses the HPET as its clock.
 COMMAND_LINE = "console=ttyS0 loglevel=5 panic=-1 softlockup_panic=1 mitigations=off tsc=reliable"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a guest ended: what its script left in the folder, or why it did not get there."""
+    """How a guest ended: the output of its console, and what went wrong."""
 
     console: str
     problem: str | None
 
 
 class Guests:
-    """The guests that run, so that all of them can be ended."""
+    """Keeps track of the running guests, so that all of them can be stopped."""
 
     def __init__(self) -> None:
         self.running: set[subprocess.Popen[bytes]] = set()
@@ -34,14 +34,14 @@ class Guests:
         self.are_ending = False
 
     def run(self, kernel: pathlib.Path, out: pathlib.Path, script: str, append: str = "", memory: str = "3G") -> Ended:
-        """Boots a kernel and runs a script of tests/kernels as root, which finds the folder `out` at /tmp/out; waits until it is over."""
+        """Boots a kernel, runs a script of tests/kernels as root, with the folder `out` at /tmp/out, and waits for the end."""
         image, disk, console = out / "initramfs", out / "disk", out / "console"
         image.write_bytes(initramfs.make(kernel / "modules"))
         with disk.open("wb") as file:
             file.truncate(DISK_BYTES)
         share = "mount_tag={},security_model=none,multidevs=remap"
         command = [
-            # Also when this process is killed, nothing stays behind.
+            # If this process is killed, the guest must not stay behind.
             *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
             *("-machine", "q35", "-accel", ACCELERATOR, "-cpu", "max", "-smp", "2", "-m", memory),
             *("-nodefaults", "-no-reboot", "-display", "none", "-serial", f"file:{console}"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The first files of a guest: busybox, the modules that mount the host's files, and `init`. Made in half a second, without root."""
+"""Makes the initramfs of a guest: busybox, the modules that mount the host's files, and `init`. Needs no root."""
 
 import gzip
 import pathlib

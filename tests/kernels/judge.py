@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What each check's recordings must show. Here on the host, `piste view`, `stats`, `insights` and `analyze` read them, and babeltrace2."""
+"""Judges the recordings: a function for each check says what they must show."""
 
 import collections
 import enum
 import functools
 import json
-import pathlib
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import text
-from guest import ROOT, Ended
-from kernels import Kernel
+from recordings import Recordings, Skipped, Wrong, expect, expect_at_least, without_state
 
-PISTE = ROOT / "build" / "bin" / "piste"
 SKIPPED = 77
 LOSS = re.compile(r"piste: (?!.*nothing lost).*\b(lost|discarded|overwritten)\b")
 DISCARDED = re.compile(r"^piste: .*?([\d,]+) events discarded", re.MULTILINE)
-# A program that records as fast as it can may be faster than an emulated consumer; what it loses is counted.
+# Its program records as fast as it can, which may be too fast for the consumer in an emulated machine. What is lost is counted.
 MAY_LOSE = ("user",)
-Json = dict
 
 
 class Verdict(enum.Enum):
@@ -37,82 +32,7 @@ class Result:
     text: str
 
 
-class Wrong(Exception):
-    """A recording does not show what it must: what was expected, and what was found."""
-
-
-class Skipped(Exception):
-    """A check cannot run on this kernel."""
-
-
-class Recordings:
-    """What the checks left on one kernel."""
-
-    def __init__(self, kernel: Kernel, release: str, out: pathlib.Path, ended: Ended) -> None:
-        self.kernel = kernel
-        self.release = release
-        self.out = out
-        self.ended = ended
-        status = out / "status"
-        lines = [line.split() for line in status.read_text().splitlines()] if status.exists() else []
-        self.status = {check: int(number) for check, number, _ in lines}
-
-    def log(self, check: str) -> str:
-        path = self.out / "log" / check
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def file(self, name: str) -> str:
-        return (self.out / name).read_text(errors="replace")
-
-    def events(self, trace: str, *options: str) -> list[Json]:
-        lines = self.read("view", trace, "--format", "ndjson", *options)
-        return [json.loads(line) for line in lines.splitlines()]
-
-    def counts(self, trace: str) -> collections.Counter[str]:
-        return collections.Counter(event["name"] for event in self.events(trace))
-
-    def analysis(self, name: str, trace: str, *options: str) -> Json:
-        command = [PISTE, "analyze", name, self.out / "traces" / trace, "--json", *options]
-        return json.loads(succeed(command))
-
-    def read(self, command: str, trace: str, *options: str) -> str:
-        return succeed([PISTE, command, self.out / "traces" / trace, *options])
-
-    def whole(self, trace: str) -> collections.Counter[str]:
-        """Its events by name, after a look at what every trace must be: nothing is lost, every reader reads it, calls have names."""
-        counts = self.counts(trace)
-        self.read("stats", trace)
-        if "sched_switch" in counts:
-            self.read("insights", trace)
-        others = subprocess.run(["babeltrace2", self.out / "traces" / trace], capture_output=True, text=True, errors="replace", check=False)
-        expect(f"events of {trace} in babeltrace2", len(others.stdout.splitlines()), counts.total())
-        said = [line for line in others.stderr.splitlines() if re.search("WARN|ERROR|CAUSED", line)]
-        # Of losses, what pisted said is looked at.
-        complaints = [line for line in said if "Tracer discarded" not in line]
-        expect(f"complaints of babeltrace2 about {trace}", complaints, [])
-        unnamed = sorted(name for name in counts if "unknown" in name or name in ("sys_enter", "sys_exit"))
-        expect(f"calls without a name in {trace}", unnamed, [])
-        return counts
-
-
-def succeed(command: list) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode != 0:
-        raise Wrong(f"`{' '.join(map(str, command[1:3]))}` ended with status {done.returncode}: {done.stderr.strip()[:400]}")
-    return done.stdout
-
-
-def expect(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise Wrong(f"{what}: expected {expected}, found {found}")
-
-
-def expect_at_least(what: str, found: int, least: int) -> None:
-    if found < least:
-        raise Wrong(f"{what}: expected at least {least}, found {found}")
-
-
-# ---- The checks, in the order in which they run; each returns what was seen ----
+# ---- The checks, in the order in which they run; each returns a summary ----
 
 
 def doctor(lab: Recordings) -> str:
@@ -124,7 +44,7 @@ def doctor(lab: Recordings) -> str:
     for name in ("kprobes", "uprobes", "idle CPUs", "event formats", "system calls"):
         expect(f"level of {name} ({checks[name]['value']})", checks[name]["level"], "ok")
     expect("level of soft interrupts", checks["soft interrupts"]["level"], "note" if lab.kernel.is_realtime else "ok")
-    return f"{len(checks)} things looked at"
+    return f"{len(checks)} items"
 
 
 def presets(lab: Recordings) -> str:
@@ -161,7 +81,7 @@ def syscall(lab: Recordings) -> str:
     expect("names", sorted(calls), sorted(f"syscall_{side}_{name}" for side in ("entry", "exit") for name in ("openat", "close", "read")))
     for name in ("openat", "close", "read"):
         expect_at_least(name, calls[f"syscall_entry_{name}"], 1)
-        # The command begins in the middle of a call of `record`.
+        # The recording begins in the middle of a call.
         begun = calls[f"syscall_exit_{name}"] - calls[f"syscall_entry_{name}"]
         expect(f"exits of {name} are as many as entries, or one more", begun in (0, 1), True)
     return f"{calls.total()} entries and exits of the named calls, none of others"
@@ -256,7 +176,7 @@ def compat(lab: Recordings) -> str:
         for side in ("entry", "exit"):
             prefix = f"compat_syscall_{side}_"
             found = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
-            # The exit of the execve that began the program is a 32-bit call's; its own last call has no exit.
+            # The execve that starts the program returns as a 32-bit call, and the program's last call does not return.
             found = {name: count for name, count in found.items() if name not in ("execve", "exit", "exit_group")}
             expect(f"{side} of 32-bit calls in {trace}", dict(sorted(found.items())), dict(sorted(calls.items())))
     some = {name for name in without_state(lab.counts("compat-some")) if not name.startswith("compat_")}
@@ -317,14 +237,9 @@ def same_text(lab: Recordings) -> str:
 
 def clean(lab: Recordings) -> str:
     expect("left behind, or complained about by the kernel", lab.log("clean").strip(), "")
-    # The program that kills itself is no complaint.
     said = [line for line in lab.log("pisted").splitlines() if line.strip()]
     expect("said by pisted", said[:5], [])
     return "nothing is left behind, and the kernel has no complaint"
-
-
-def without_state(counts: collections.Counter[str]) -> collections.Counter[str]:
-    return collections.Counter({name: count for name, count in counts.items() if not name.startswith("lttng_statedump_")})
 
 
 CHECKS: dict[str, Callable[[Recordings], str]] = {

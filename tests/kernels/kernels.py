@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The kernels of the lab: Debian's packages, downloaded with apt into a folder of their own. Of each package only the image and the modules
-that a guest needs are kept."""
+"""Downloads the kernels, which are Debian's packages, with apt. Only the image and the modules that a guest needs are kept."""
 
 import lzma
 import os
@@ -11,7 +10,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
-# What a guest needs to mount the host's files and a disk; what these modules need is found in them.
+# What a guest needs to mount the host's files and a disk. The modules on which these depend are found by themselves.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_blk", "ext4", "crc32c_generic", "crc32c-intel")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -48,11 +47,11 @@ KERNELS = {
 
 
 class Failed(Exception):
-    """A kernel cannot be had."""
+    """A kernel cannot be downloaded."""
 
 
 class Store:
-    """The folder with the kernels. A kernel that is there stays as it is: delete its folder to get the newest one."""
+    """The folder with the kernels. A kernel is downloaded once; delete its folder to get a newer one."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -88,7 +87,7 @@ class Store:
         shutil.rmtree(unpacked)
 
     def packages(self, kernel: Kernel) -> list[str]:
-        """The newest image of a kernel. Since Debian 14, the image and its modules are packages of their own."""
+        """The packages of the newest release of a kernel. Since Debian 14, the image and the modules are in separate packages."""
         self.update()
         names = self.apt("apt-cache", "pkgnames", "linux-").split()
         images = sorted(filter(kernel.matches, names), key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
@@ -112,7 +111,7 @@ class Store:
         self.is_updated = True
 
     def apt(self, command: str, *arguments: str, folder: pathlib.Path | None = None) -> str:
-        """Runs apt on its own lists, beside those of this machine."""
+        """Runs apt with lists of its own, apart from those of this machine."""
         own = self.folder / "apt"
         options = {
             "Dir::Etc::SourceList": own / "sources.list",
@@ -122,7 +121,7 @@ class Store:
             "Dir::Cache::Archives": own / "archives",
             "Acquire::Languages": "none",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
-            # As the user who runs this: the folder is that user's.
+            # The folder belongs to the user who runs this.
             "APT::Sandbox::User": "root",
         }
         given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
@@ -130,7 +129,7 @@ class Store:
 
 
 def mirror(suite: str) -> str:
-    """Where this machine gets Debian's packages from."""
+    """The mirror from which this machine gets Debian's packages."""
     sites = run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian").split()
     wanted = [site for site in sites if site.rstrip("/").endswith("-security") == suite.endswith("-security")]
     if not wanted:
@@ -139,7 +138,7 @@ def mirror(suite: str) -> str:
 
 
 def keep_modules(unpacked: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copies MODULES and what they need, in the order in which they can be loaded."""
+    """Copies MODULES and their dependencies, numbered in load order."""
     folder.mkdir()
     plain = {}
     for path in unpacked.glob("**/modules/*/kernel/**/*.ko*"):
@@ -148,7 +147,7 @@ def keep_modules(unpacked: pathlib.Path, folder: pathlib.Path) -> None:
 
     def keep(name: str) -> None:
         name = name.replace("-", "_")
-        # One that is not there is built into the kernel.
+        # A module that is not in the package is built into the kernel.
         if name in kept or name not in plain:
             return
         kept[name] = b""

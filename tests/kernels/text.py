@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compares a trace with tracefs's own text of the same events: each is there, in the same order on its CPU, with the same values.
+"""Compares a trace with tracefs's own text of the same events: each event must be there with the same values, and in the same order on its CPU.
 
-Piste's recording begins earlier and ends later than the text, and the text has what pisted does, which traces leave out."""
+Piste's recording begins earlier and ends later than the text, and the text contains events of pisted, which traces leave out."""
 
 import collections
 import re
 from dataclasses import dataclass, field
 
-# How tracefs writes states of threads, and the numbers in the trace.
+# The states of threads: their numbers in the trace, and how tracefs prints them.
 STATES = {0: "R", 256: "R+", 1: "S", 2: "D", 128: "I", 16: "X", 32: "Z", 4: "T", 8: "t", 64: "P"}
 LINE = re.compile(r"\s*(.+)-(\d+)\s+(?:\(\s*[\d-]+\) )?\[(\d+)\] \S+\s+[\d.]+: (\w+): (.*)")
-# Priorities in traces begin at that of the least urgent real-time thread.
+# A trace has the priority of the kernel minus this.
 PRIORITY_BASE = 100
-# Before, each instance read the state of who leaves the CPU for itself, and another CPU may wake that thread in between.
+# In older kernels, each instance reads the state of the thread that leaves the CPU by itself, and a wake-up may come in between.
 ONE_STATE_SINCE = (5, 18)
-# How far to look for where the two agree again, and on how many events.
+# After a difference: how many events to skip at most, and how many must agree from there on.
 REACH = 60
 AGREEMENT = 4
 
@@ -23,7 +23,7 @@ Event = tuple[str | int, ...]
 
 @dataclass
 class Comparison:
-    """Of one CPU."""
+    """The differences on one CPU."""
 
     expected: int = 0
     missing: list[Event] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Comparison:
 
 
 def of_text(text: str, has_states: bool) -> dict[int, list[Event]]:
-    """Events of each CPU in tracefs's text, without those of pisted."""
+    """The events of each CPU in tracefs's text, without those of pisted."""
     rows = [match.groups() for match in map(LINE.match, text.splitlines()) if match]
     pisted = {int(tid) for name, tid, *_ in rows if name.strip().startswith("pisted")}
     events: dict[int, list[Event]] = collections.defaultdict(list)
@@ -64,7 +64,7 @@ def text_event(name: str, tid: int, values: str, pisted: set[int], has_states: b
 
 
 def of_trace(events: list[dict], has_states: bool) -> dict[int, list[Event]]:
-    """The same of a trace, as `piste view --format ndjson` shows it."""
+    """The events of each CPU in a trace, from the output of `piste view --format ndjson`."""
     by_cpu: dict[int, list[Event]] = collections.defaultdict(list)
     for event in events:
         values, tid = event["payload"], event["event_context"]["tid"]
@@ -91,7 +91,7 @@ def plain(value: int | dict) -> int:
 
 
 def compare(expected: list[Event], found: list[Event]) -> Comparison:
-    """Holds the expected events against the found ones, from where the most of them agree at once."""
+    """Compares the events, beginning where the most expected events in a row are found."""
     result = Comparison(expected=len(expected))
     place = max(range(len(found) or 1), key=lambda start: agreeing(expected, found, start))
     index = 0
@@ -118,7 +118,7 @@ def agreeing(expected: list[Event], found: list[Event], start: int) -> int:
 
 
 def agree_again(expected: list[Event], found: list[Event], index: int, place: int) -> tuple[int, int] | None:
-    """How many events to leave out of each, the fewest, until both go on alike."""
+    """The smallest numbers of expected and found events to skip until both agree again."""
     for distance in range(1, REACH):
         for left_out in range(distance + 1):
             put_in = distance - left_out

@@ -18,7 +18,7 @@
 //! - [`convert`], [`layout`]: events of the trace, made of records.
 //! - [`catalog`], [`format`](mod@format), [`syscalls`]: the events that the kernel has, and what their records are.
 //!   [`list`], [`help`]: the same for people.
-//! - [`programs`]: which threads run 32-bit programs.
+//! - [`programs`]: which threads ran 32-bit programs, and when.
 //! - [`state_dump`]: what is there when a trace begins.
 //! - [`resolve`], [`pattern`], [`filter`]: which events a rule means. [`selection`], [`tracked`]: what an instance is made to record.
 //! - [`doctor`]: what the machine lacks.

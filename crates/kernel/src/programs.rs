@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads ran 32-bit programs, and when: those call the kernel by numbers of their own, and the record of a call does not say whose
-//! number it has.
+//! Which threads ran 32-bit programs, and when. 32-bit programs have their own system call numbers, and the record of a call contains only the
+//! number.
 //!
-//! The answer needs every fork and exec of the machine, also those that no rule of a channel records, and needs them before the calls that
-//! follow on other CPUs. So they are recorded in an instance of their own, which is read to the end before a page of calls is converted
-//! (`catch_up`). `history.rs` keeps what they say; of most machines that is nothing.
+//! To tell the two apart, the consumer needs every fork and exec of the machine, including those that no rule of a channel records, and it needs
+//! them before it reads the calls that follow on other CPUs. A separate tracefs instance records them, and it is read to its end before a page
+//! of calls is converted (`catch_up`). `history.rs` keeps the result, which is empty on most machines.
 //!
-//! Not seen:
-//! - a 64-bit program that calls by 32-bit numbers (`int 0x80`): its calls get the names of the 64-bit table;
-//! - a program that is gone before its exec is read, where its file is gone too;
-//! - threads that were gone when a consumer took over from another one.
+//! Not recognized:
+//! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
+//! - a program that has ended, and whose file was deleted, before its exec is read;
+//! - threads that had ended when a consumer took over from another one.
 
 mod file;
 mod history;
@@ -42,15 +42,15 @@ use history::History;
 /// The name of the instance among a session's channels. None of these can have it.
 pub const CHANNEL: &str = "programs";
 
-/// There when the kernel runs 32-bit programs of its architecture.
+/// Exists if the kernel can run 32-bit programs of its architecture.
 const COMPAT_FILE: &str = "/proc/sys/abi/vsyscall32";
-/// Some thousand programs for each CPU. When nobody reads for long, as while a flight recorder runs, the latest are kept.
+/// Room for a few thousand programs on each CPU. A flight recorder reads only when a snapshot is taken: then the ring has the latest ones.
 const SUBBUF_BYTES: u32 = 4096;
 const SUBBUF_COUNT: u32 = 32;
-/// Where no program is executed, more is not kept of who forked whom.
+/// Limits `Programs::parents`, which grows with threads that never execute a program.
 const PARENTS_MAX: usize = 1 << 16;
 
-/// The programs that threads run, as far as it matters for their calls.
+/// Tracks which threads run 32-bit programs.
 #[derive(Debug)]
 pub struct Programs {
     instance: Instance,
@@ -58,12 +58,12 @@ pub struct Programs {
     pages: PageLayout,
     formats: Formats,
     page: Vec<u8>,
-    /// Of threads that have executed nothing since.
+    /// The parents of threads that have executed nothing yet.
     parents: HashMap<i32, i32>,
     history: History,
 }
 
-/// Where the records say what.
+/// Offsets of the fields in the records of fork and exec.
 #[derive(Debug)]
 struct Formats {
     fork_id: u16,
@@ -74,7 +74,7 @@ struct Formats {
     filename_from: u16,
 }
 
-/// What a record says.
+/// A fork or an exec, and the thread that did it.
 #[derive(Debug)]
 struct News {
     ticks: u64,
@@ -89,7 +89,7 @@ enum What {
 }
 
 impl Programs {
-    /// Whether calls are recorded by such rules, on a kernel that runs 32-bit programs.
+    /// Whether these rules record system calls, and the kernel runs 32-bit programs.
     pub fn are_needed(rules: &[Rule], catalog: &Catalog) -> bool {
         let is_call = |event: &ResolvedEvent| match event {
             ResolvedEvent::Syscall { .. } => true,
@@ -101,10 +101,10 @@ impl Programs {
             && rules.iter().filter(|rule| rule.enabled).any(records_calls)
     }
 
-    /// Begins to watch, or goes on with what another consumer of the session began.
+    /// Creates the instance, or opens the one that an earlier consumer of the session left behind, and starts to record.
     ///
     /// # Errors
-    /// The kernel's.
+    /// What the kernel refused.
     pub fn open(
         tracefs: &Tracefs,
         owner: &Owner,
@@ -139,43 +139,45 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Reads what happened until now. True when a thread has run a 32-bit program.
+    /// Reads every fork and exec until now. Returns true if any thread has run a 32-bit program.
     pub fn catch_up(&mut self) -> bool {
         if self.has_news() {
             let mut news = self.news();
             news.sort_by_key(|new| new.ticks);
-            for index in 0..news.len() {
-                self.learn(&news[index], &news[index + 1..]);
+            let is_exec = |new: &News| matches!(new.what, What::Executed { .. });
+            let execs = news.iter().enumerate().filter(|(_, new)| is_exec(new));
+            let last_execs: HashMap<i32, usize> = execs.map(|(index, new)| (new.tid, index)).collect();
+            for (index, new) in news.iter().enumerate() {
+                self.learn(new, last_execs.get(&new.tid) == Some(&index));
             }
         }
         !self.history.is_empty()
     }
 
-    /// Whether a thread ran a 32-bit program at this time, as far as `catch_up` has read.
+    /// Whether a thread ran a 32-bit program at this time, which `catch_up` must have reached.
     pub fn is_compat(&self, tid: i32, ticks: u64) -> bool {
         self.history.is_compat(tid, ticks)
     }
 
-    /// Stops to watch.
+    /// Removes the instance.
     ///
     /// # Errors
-    /// The kernel's.
+    /// What the kernel refused.
     pub fn remove(&mut self) -> io::Result<()> {
-        // Whoever reads a ring holds its instance.
+        // An instance cannot be removed while one of its rings is open.
         self.rings.clear();
         self.instance.clone().remove()
     }
 
     fn has_news(&self) -> bool {
         let mut asked: Vec<PollFd<'_>> = self.rings.iter().map(|ring| PollFd::new(ring, PollFlags::IN)).collect();
-        // Where that cannot be asked, reading tells.
         poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     fn news(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for ring in &self.rings {
-            // Others may go on recording: no more than a ring.
+            // Other threads may go on forking: read no more than a full ring.
             for _ in 0..=SUBBUF_COUNT {
                 self.page[..self.pages.header_bytes()].fill(0);
                 match rustix::io::read(ring, &mut self.page[..]) {
@@ -197,7 +199,8 @@ impl Programs {
         news
     }
 
-    fn learn(&mut self, new: &News, later: &[News]) {
+    /// The program of a thread's `is_last` exec is the one that the thread runs now.
+    fn learn(&mut self, new: &News, is_last: bool) {
         match &new.what {
             What::Forked { child } => {
                 if self.parents.len() >= PARENTS_MAX {
@@ -208,20 +211,18 @@ impl Programs {
                 self.history.note(*child, new.ticks, is_compat);
             }
             What::Executed { path } => {
-                let is_gone = later
-                    .iter()
-                    .any(|other| other.tid == new.tid && matches!(other.what, What::Executed { .. }));
                 let parent = self.parents.remove(&new.tid);
-                let is_compat = program_is_compat(new.tid, parent, path, is_gone);
+                let is_compat = program_is_compat(new.tid, parent, path, is_last);
                 self.history.note(new.tid, new.ticks, is_compat);
             }
         }
     }
 }
 
-/// Whether a thread has executed a 32-bit program: as it runs it, or in the file that it, or its parent, sees under that name.
-fn program_is_compat(tid: i32, parent: Option<i32>, path: &Path, is_gone: bool) -> bool {
-    let running = (!is_gone)
+/// Whether a thread executed a 32-bit program. Looks at the program that it runs, if `is_running` says that it is the same, then at the file
+/// that the thread, its parent or this process finds at the path.
+fn program_is_compat(tid: i32, parent: Option<i32>, path: &Path, is_running: bool) -> bool {
+    let running = is_running
         .then(|| is_compat_file(Path::new(&format!("/proc/{tid}/exe"))))
         .flatten();
     let seen_by = |tid: i32| {
@@ -282,7 +283,7 @@ fn open(instance: &Instance, cpu: u32) -> io::Result<File> {
     opened.map_err(|error| named(&error, path.display()))
 }
 
-/// The numbers that name entries of a folder of `/proc`.
+/// Entries of a folder in `/proc` whose names are numbers.
 fn numbers_in(folder: &Path) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -373,7 +373,7 @@ impl Interrupt {
         }
     }
 
-    /// A CPU does nothing else until it is over, and calls no scheduler.
+    /// A hardware interrupt: until it ends, the CPU does not switch threads.
     pub fn is_of_hardware(self) -> bool {
         matches!(self, Interrupt::Device(..) | Interrupt::Vector(_))
     }

@@ -43,7 +43,8 @@ impl System {
         self.occupy(cpu, at.ns, Some(previous));
         self.leave(previous, switch.previous, cpu, at, to);
         self.leave_other_cpu(next, cpu);
-        self.cpu(cpu).switch_out(previous, at.ns);
+        let torn = self.cpu(cpu).switch_out(previous, at.ns);
+        self.tear_interrupts(cpu, torn);
         self.cpu(cpu).switch_in(next, at.ns);
         self.arrive(next, switch.next_priority, cpu, at, to);
         let known = self.cpu(cpu);

@@ -221,12 +221,12 @@ pub struct Interruption {
     pub raised_ns: Option<i64>,
     /// Time in it that others took, which came on top of it.
     pub nested_ns: i64,
-    /// Time in it that other threads took, as its own was switched out (PREEMPT_RT).
+    /// Time for which its thread was switched out in the middle of it (PREEMPT_RT).
     pub away_ns: i64,
 }
 
 impl Interruption {
-    /// Time that it kept the CPU.
+    /// Time for which it had the CPU.
     pub fn own_ns(&self) -> i64 {
         self.end_ns - self.begin_ns - self.nested_ns - self.away_ns
     }

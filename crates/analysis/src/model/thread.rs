@@ -197,8 +197,8 @@ pub(super) struct Cpu {
     pub(super) interrupted_ns: i64,
     /// Interrupts, the innermost last.
     pub(super) stack: Vec<Pending>,
-    /// Interrupts of threads that were switched out in the middle of them, which real-time kernels (PREEMPT_RT) do to soft interrupts. They
-    /// go on when the thread has the CPU again: while they last, it does not migrate.
+    /// Soft interrupts whose threads were switched out in the middle of them, as happens on real-time kernels (PREEMPT_RT). They go on when the
+    /// thread has the CPU again: it cannot migrate until they end. At most `NESTED_MAX` threads.
     switched_out: Vec<SwitchedOut>,
     /// There are none below those, whose begin is not in the trace.
     pub(super) is_stack_whole: bool,
@@ -256,8 +256,8 @@ impl Cpu {
         torn
     }
 
-    /// The scheduler is called, which happens in no hardware interrupt. Returns how many of those, and of what they interrupted on top of
-    /// them, have no exit in the trace.
+    /// The CPU switches threads, which it does in no hardware interrupt. Returns how many of these, and of what interrupted them, have no exit in
+    /// the trace.
     #[must_use = "they are torn"]
     pub(super) fn without_hardware_interrupts(&mut self) -> usize {
         let is_hardware = |pending: &Pending| pending.interrupt.is_of_hardware();
@@ -268,18 +268,22 @@ impl Cpu {
         torn
     }
 
-    /// The thread that has the CPU leaves it, with the soft interrupts that it is in.
-    pub(super) fn switch_out(&mut self, thread: ThreadId, ns: i64) {
-        if !self.stack.is_empty() {
-            let stack = std::mem::take(&mut self.stack);
-            self.switched_out.push(SwitchedOut { thread, ns, stack });
+    /// The thread that has the CPU leaves it, with the soft interrupts that it is in. Returns how many of other threads have no exit in the trace.
+    #[must_use = "they are torn"]
+    pub(super) fn switch_out(&mut self, thread: ThreadId, ns: i64) -> usize {
+        if self.stack.is_empty() {
+            return 0;
         }
+        let stack = std::mem::take(&mut self.stack);
+        self.switched_out.push(SwitchedOut { thread, ns, stack });
+        let surplus = self.switched_out.len().saturating_sub(NESTED_MAX);
+        self.switched_out.drain(..surplus).map(|out| out.stack.len()).sum()
     }
 
     /// A thread gets the CPU, and goes on with the soft interrupts that it was in.
     pub(super) fn switch_in(&mut self, thread: ThreadId, ns: i64) {
         if let Some(place) = self.switched_out.iter().position(|out| out.thread == thread) {
-            let out = self.switched_out.swap_remove(place);
+            let out = self.switched_out.remove(place);
             self.stack = out.stack;
             self.stack.iter_mut().for_each(|pending| pending.away_ns += ns - out.ns);
         }
@@ -382,7 +386,7 @@ pub(super) struct Pending {
     pub(super) away_ns: i64,
 }
 
-/// Interrupts of a thread that was switched out in the middle of them.
+/// Soft interrupts of a thread that was switched out in the middle of them.
 #[derive(Clone, Debug)]
 struct SwitchedOut {
     thread: ThreadId,

@@ -86,7 +86,7 @@ pub(super) struct Frame<'a> {
     pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
     pub(super) tracked: &'a Tracked,
-    /// What threads run, once calls are recorded.
+    /// Which threads run 32-bit programs; `None` unless a channel records system calls.
     pub(super) programs: Option<&'a Arc<Mutex<Programs>>>,
     /// Packets are kept for snapshots.
     pub(super) is_recorder: bool,
@@ -108,7 +108,7 @@ impl Channel {
         let refuse = |error: std::io::Error| format!("channel {}: {}", spec.name, reason(&error));
         for (reserved, what) in [
             (STATE_DUMP, "the state dump"),
-            (programs::CHANNEL, "what programs are executed"),
+            (programs::CHANNEL, "the record of executed programs"),
         ] {
             if spec.name == reserved {
                 return Err(format!(

@@ -46,7 +46,7 @@ pub(super) struct Session {
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
-    /// What threads run, once calls are recorded.
+    /// Which threads run 32-bit programs; `None` until a channel records system calls.
     programs: Option<Arc<Mutex<Programs>>>,
     pub(super) channels: BTreeMap<u32, Channel>,
     /// Channels that could not be opened, and why.
@@ -184,7 +184,7 @@ impl Session {
         self.tell_notes(outbox);
     }
 
-    /// Watches which programs threads run, from when a channel records calls.
+    /// Starts to track 32-bit programs when the first channel records system calls.
     fn watch_programs(&mut self, spec: &ChannelSpec, kernel: &Kernel, outbox: &Outbox) {
         if self.programs.is_some() || !Programs::are_needed(&spec.rules, &kernel.catalog) {
             return;

@@ -11,19 +11,19 @@ pub trait Threads {
     /// The process that a thread belongs to; `None` when that cannot be known any more.
     fn process_of(&mut self, tid: i32) -> Option<i32>;
 
-    /// Learns what happened until now; called when a page was taken out of its ring. True when a thread has run a 32-bit program, which calls
-    /// the kernel by numbers of its own.
+    /// Reads every fork and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit program,
+    /// which has its own system call numbers.
     fn catch_up(&mut self) -> bool;
 
     /// Whether a thread ran a 32-bit program at this time.
     fn is_compat(&mut self, tid: i32, ticks: u64) -> bool;
 }
 
-/// The threads of this machine: `/proc` knows those that are alive, and [`Programs`] what they ran when. Without the latter, all programs are
-/// taken for 64-bit ones.
+/// The threads of this machine: from `/proc`, which lists those that are alive, and [`Programs`]. Without `programs`, all programs are taken for
+/// 64-bit ones.
 #[derive(Debug, Clone, Default)]
 pub struct LivingThreads {
-    /// What threads run, if that is watched.
+    /// Shared by all channels of a session.
     pub programs: Option<Arc<Mutex<Programs>>>,
 }
 

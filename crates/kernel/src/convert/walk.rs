@@ -17,7 +17,7 @@ use crate::syscalls::Table;
 pub(super) struct Walk<'a> {
     pub(super) plans: &'a mut Plans,
     returns: &'a mut Returns,
-    /// Some threads call by the numbers of 32-bit programs.
+    /// Some threads run 32-bit programs.
     pub(super) has_compat: bool,
     pub(super) around: Surroundings<'a>,
     room: Room<'a>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a file is a 32-bit program, or a script that one runs.
+//! Whether a file is a 32-bit program, or a script with a 32-bit interpreter.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -10,12 +10,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The kernel reads no more of a script's first line.
+/// As much as the kernel reads to find a script's interpreter.
 const START_BYTES: u64 = 256;
-/// Scripts that run scripts nest no deeper.
+/// The kernel follows no more interpreters that are scripts themselves.
 const DEPTH_MAX: usize = 5;
 
-/// `None` when it is no program, or not there.
+/// `None` if the file is not a program, or cannot be read.
 pub(super) fn is_compat_file(path: &Path) -> Option<bool> {
     look(path, 0)
 }
@@ -36,7 +36,7 @@ fn look(path: &Path, depth: usize) -> Option<bool> {
         .flatten()
 }
 
-/// What has this path by now can be something else: opening a pipe must not wait.
+/// The path may belong to something else by now: opening a pipe must not block.
 fn open(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When threads ran 32-bit programs. Threads that never did are not kept.
+//! When threads ran 32-bit programs. Threads that never ran one are not stored.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::path::Path;
 use super::file::is_compat_file;
 use super::numbers_in;
 
-/// Of threads that ran such a program: what each ran from when on.
+/// For each thread: from when on it ran a 32-bit program (true), and when it executed a 64-bit one (false), in time order.
 #[derive(Debug, Default)]
 pub(super) struct History(HashMap<i32, Vec<(u64, bool)>>);
 
-/// With more threads, those that are gone are forgotten.
+/// When there are more, threads that have ended are removed.
 const THREADS_MAX: usize = 1 << 16;
 
 impl History {
@@ -26,7 +26,7 @@ impl History {
         begun.checked_sub(1).is_some_and(|place| known[place].1)
     }
 
-    /// From now on, a thread runs a 32-bit program, or another one. Times come in their order.
+    /// From this time on, a thread runs a 32-bit program, or a 64-bit one. Call it in time order.
     pub(super) fn note(&mut self, tid: i32, ticks: u64, is_compat: bool) {
         if self.0.len() >= THREADS_MAX {
             self.0.retain(|tid, _| Path::new(&format!("/proc/{tid}")).exists());
@@ -39,7 +39,7 @@ impl History {
         }
     }
 
-    /// Threads that run such programs now have done so from the begin, as far as anybody can tell.
+    /// Adds the threads that run 32-bit programs now. They are taken to have done so since the recording began.
     pub(super) fn note_living(&mut self) {
         let is_compat = |pid: &i32| is_compat_file(Path::new(&format!("/proc/{pid}/exe"))) == Some(true);
         for pid in numbers_in(Path::new("/proc")).filter(is_compat) {
