@@ -137,7 +137,7 @@ fn nothing_stays_in_tracefs_when_everything_was_killed() {
     let Some(place) = kernel::workplace() else { return };
     let (_, mut running) = begin(&place, &[], 100, "0");
     // Before anything is killed: any pisted that starts then removes them.
-    assert_eq!(kernel::instances_of(&place).len(), 1);
+    assert_eq!(kernel::instances_of(&place).len(), 2); // The channel, and the programs.
     let consumer = place.kernel_consumer();
     let pisted = place.pisted();
     for pid in [pisted, consumer] {
