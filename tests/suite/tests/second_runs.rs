@@ -123,6 +123,19 @@ fn check(finished: &Finished, closing_line: &str, green: bool) {
 }
 
 #[test]
+fn repeated_runs_are_tallied_and_go_on_where_they_were_interrupted() {
+    let steps = Steps::new(&[("two", "1")]);
+    let finished = steps.test(&["--strict", "--repeat", "2"]);
+    check(&finished, "9 passed, 1 failed, 0 skipped", false);
+    let told = "failed 1 of 2 times: steps: two (-p steps --test steps)";
+    assert!(finished.stdout.contains(told), "{finished}");
+    assert_eq!(steps.runs().len(), 10);
+    let finished = steps.test(&["--strict", "--repeat", "3"]);
+    check(&finished, "14 passed, 1 failed, 0 skipped", false);
+    assert_eq!(steps.runs().len(), 15, "two of three runs were there");
+}
+
+#[test]
 fn a_test_that_passes_alone_is_unsteady_and_counts_as_passed() {
     let steps = Steps::new(&[("five", "1")]);
     let finished = steps.test(&[]);
