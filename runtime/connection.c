@@ -84,7 +84,6 @@ static bool say_hello(struct piste_connection *connection, uint64_t instance_id)
 	sigset_t before;
 
 	memset(hello, 0, sizeof(*hello));
-	hello->version_major = PISTE_ABI_MAJOR;
 	hello->version_minor = PISTE_ABI_MINOR;
 	hello->struct_bytes = sizeof(*hello);
 	hello->instance_id = instance_id;
@@ -98,7 +97,9 @@ static bool say_hello(struct piste_connection *connection, uint64_t instance_id)
 	read_record_id(hello->record_id);
 	piste_lock(&before);
 	key_count = piste_channel_keys(connection->daemon, keys);
+	connection->abi_major = piste_modules_abi_major();
 	piste_unlock(&before);
+	hello->version_major = (uint16_t)connection->abi_major;
 	hello->attached_count = (uint16_t)key_count;
 	memcpy(outgoing + bytes, keys, key_count * sizeof(keys[0]));
 	bytes += key_count * sizeof(keys[0]);

@@ -17,6 +17,8 @@ static sigset_t signals_over_fork;
 /* In the order of their ids. A module that a destructor unregistered is not in the list. */
 static struct piste_module *first_module;
 static uint32_t last_module_id;
+/* Of the last module that was compiled against another contract; 0: there was none. */
+static uint32_t foreign_major;
 
 void piste_lock(sigset_t *before)
 {
@@ -71,9 +73,17 @@ void piste_module_register(struct piste_module *module, uint32_t abi_major)
 	sigset_t before;
 	uint8_t ring_index;
 
-	/* Compiled against another contract: its events stay disabled. */
-	if (abi_major != PISTE_ABI_MAJOR)
+	/* Its events stay disabled, since nobody knows what they look like. Daemons refuse the whole program and say so. */
+	if (abi_major != PISTE_ABI_MAJOR) {
+		uint32_t id;
+
+		piste_lock(&before);
+		foreign_major = abi_major;
+		id = ++last_module_id;
+		piste_unlock(&before);
+		piste_runtime_announce(id);
 		return;
+	}
 	module->offsets = piste_thread_offsets_find(&ring_index);
 	piste_lock(&before);
 	module->id = ++last_module_id;
@@ -117,6 +127,11 @@ struct piste_module *piste_module_find(uint32_t module_id)
 	struct piste_module *module = module_id ? piste_modules_after(module_id - 1) : NULL;
 
 	return module && module->id == module_id ? module : NULL;
+}
+
+uint32_t piste_modules_abi_major(void)
+{
+	return foreign_major ? foreign_major : PISTE_ABI_MAJOR;
 }
 
 uint32_t piste_modules_newest(void)

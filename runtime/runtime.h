@@ -43,6 +43,8 @@ PISTE_PRIVATE void piste_unlock_after_fork(void);
 PISTE_PRIVATE struct piste_module *piste_modules_after(uint32_t module_id);
 PISTE_PRIVATE struct piste_module *piste_module_find(uint32_t module_id);
 PISTE_PRIVATE uint32_t piste_modules_newest(void);
+/* Of the contract that the program speaks: another one than this library's as soon as any module was compiled against that. */
+PISTE_PRIVATE uint32_t piste_modules_abi_major(void);
 PISTE_PRIVATE struct piste_event *piste_module_event(struct piste_module *module, uint32_t event_index);
 PISTE_PRIVATE uint32_t piste_module_event_count(const struct piste_module *module);
 /* Clears the bits in all events of all modules. */
@@ -66,6 +68,7 @@ struct piste_connection {
 	int socket; /* -1: none. */
 	bool stuck; /* The daemon did not take a message in time: once it reads again, the program must register anew. */
 	uint32_t daemon;
+	uint32_t abi_major;     /* As HELLO said. */
 	uint32_t sent_module;   /* Newest module whose events were sent ... */
 	uint32_t synced_module; /* ... and that the daemon has answered for. */
 	int board;              /* Of the channel that comes next; -1: it has no bell. */

@@ -279,11 +279,12 @@ static void tell_late(void)
 /* Tells daemons what came and went, and registering threads how far daemons have answered. */
 static void announce(void)
 {
-	uint32_t gone[GONE_MODULES_MAX], gone_count, newest;
+	uint32_t gone[GONE_MODULES_MAX], gone_count, newest, abi_major;
 	sigset_t before;
 
 	piste_lock(&before);
 	newest = piste_modules_newest();
+	abi_major = piste_modules_abi_major();
 	gone_count = gone_module_count;
 	memcpy(gone, gone_modules, sizeof(gone_modules));
 	gone_module_count = 0;
@@ -292,7 +293,7 @@ static void announce(void)
 		struct place *place = &places[daemon];
 		struct piste_connection *connection = &place->connection;
 
-		if (gone_count > GONE_MODULES_MAX && is_usable(connection)) {
+		if ((gone_count > GONE_MODULES_MAX || connection->abi_major != abi_major) && is_usable(connection)) {
 			piste_connection_close(connection);
 			piste_connection_open(connection, daemon, instance_id);
 		}

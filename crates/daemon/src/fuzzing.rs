@@ -35,7 +35,7 @@ pub fn conversation(bytes: &[u8]) {
             Ok(FromProgram::Late) => machine.late(id),
             Ok(FromProgram::Sync { token }) => machine.sync(id, token),
             Ok(FromProgram::Synced { token }) => machine.confirmed(id, token),
-            Err(_) => machine.disconnected(id),
+            Ok(FromProgram::Foreign { .. }) | Err(_) => machine.disconnected(id),
         }
         machine.take_effects();
     }

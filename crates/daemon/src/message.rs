@@ -18,6 +18,11 @@ use crate::link::RingSetKey;
 pub enum FromProgram {
     /// The program says who it is.
     Hello(Hello),
+    /// The program speaks another version of the protocol, and cannot be understood.
+    Foreign {
+        /// `MAJOR.MINOR`
+        version: String,
+    },
     /// Some of a module's events.
     Events {
         /// The module.
@@ -152,7 +157,7 @@ pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram
         )));
     }
     Ok(match header.type_ {
-        piste_abi::PISTE_MESSAGE_HELLO => FromProgram::Hello(hello(bytes)?),
+        piste_abi::PISTE_MESSAGE_HELLO => hello(bytes)?,
         piste_abi::PISTE_MESSAGE_EVENTS => {
             let (message, descriptions) = take::<piste_message_events>(bytes)?;
             let block = interner.block(user, descriptions, message.event_count)?;
@@ -190,13 +195,11 @@ pub fn parse(bytes: &[u8], user: u32, interner: &Interner) -> Result<FromProgram
 /// Linux has no longer paths of executables (PATH_MAX).
 const PATH_BYTES_MAX: usize = 4096;
 
-fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
+fn hello(bytes: &[u8]) -> Result<FromProgram, Malformed> {
     let (message, _) = take::<piste_message_hello>(bytes)?;
     if u32::from(message.version_major) != PISTE_ABI_MAJOR {
-        return Err(Malformed(format!(
-            "it uses version {}.{} of the protocol, but this pisted uses {PISTE_ABI_MAJOR}.x; rebuild it with the library of this release",
-            message.version_major, message.version_minor
-        )));
+        let version = format!("{}.{}", message.version_major, message.version_minor);
+        return Ok(FromProgram::Foreign { version });
     }
     let struct_bytes = message.struct_bytes as usize;
     let keys_bytes = usize::from(message.attached_count) * size_of::<RingSetKey>();
@@ -220,7 +223,7 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         .iter()
         .position(|&byte| byte == 0)
         .unwrap_or(message.process_name.len());
-    Ok(Hello {
+    Ok(FromProgram::Hello(Hello {
         instance_id: message.instance_id,
         vpid: message.vpid,
         attached: keys
@@ -232,7 +235,7 @@ fn hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         name: printable(&message.process_name[..name_end]),
         path: printable(path),
         record_id: (message.record_id != [0; 16]).then_some(message.record_id),
-    })
+    }))
 }
 
 fn refusal(reason: u32) -> String {

@@ -2,10 +2,11 @@
 //! Programs that are not recorded although they should be: each is counted, the session says why, and `--fail-on-loss` fails. "Nothing lost"
 //! is said of none of them.
 
+use std::fs;
 use std::process::Stdio;
 
 use piste_suite::process::{Running, run, wait_until};
-use piste_suite::{Compilation, Recording, Trace, Workplace};
+use piste_suite::{Compilation, Recording, Trace, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -41,6 +42,38 @@ fn a_ninth_session_of_a_program() {
     for _ in 1..=8 {
         place.piste_succeeds(&["destroy"]);
     }
+}
+
+/// Compiles against the headers of a release with another contract.
+fn of_another_release(place: &Workplace, source: &str) -> Compilation {
+    let base = build_tree::repository().join("include/piste/abi/base.h");
+    let text = fs::read_to_string(base).expect("it is there");
+    let is_it = |line: &&str| line.starts_with("#define PISTE_ABI_MAJOR ");
+    let line = text.lines().find(is_it).expect("the version");
+    let other = place.path("other_base.h");
+    fs::write(&other, text.replace(line, "#define PISTE_ABI_MAJOR 99")).expect("it can be written");
+    // It comes first, so that ours is left out.
+    Compilation::of(&[source]).with("-include").with(other)
+}
+
+#[test]
+fn program_that_was_compiled_for_another_release() {
+    let place = Workplace::new();
+    let program = place.compile(&of_another_release(&place, "count.c"), "other");
+    let recording = place.record(&["--fail-on-loss", "-u", "*"], &program, &["1", "1000"]);
+    expect_told(&recording, 1, "it was compiled for another release of Piste");
+    assert_eq!(recording.events(), 0);
+}
+
+#[test]
+fn library_that_was_compiled_for_another_release_and_is_loaded_late() {
+    let place = Workplace::new();
+    let library = place.compile(&of_another_release(&place, "plugin.c").shared(), "libother.so");
+    let options = ["--fail-on-loss", "-u", "lttng_ust_libc:*,plugin:*", "--preload", "libc"];
+    let arguments = [library.to_str().expect("UTF-8"), "3"];
+    let recording = place.record(&options, place.program("plugin_host.c"), &arguments);
+    expect_told(&recording, 1, "it was compiled for another release of Piste");
+    assert!(recording.events() > 0, "it was recorded until then");
 }
 
 #[test]

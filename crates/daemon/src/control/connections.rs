@@ -70,6 +70,8 @@ pub struct Connections {
     interner: Interner,
     buffer: Vec<u8>,
     confirmed: Vec<(ProgramId, u64)>,
+    /// Programs that were refused, and sessions are still to be told: why, and how many.
+    refused: BTreeMap<String, u64>,
     complaints: Complaints,
 }
 
@@ -136,13 +138,13 @@ impl Connections {
             interner: Interner::new(users, KEPT_BYTES_MAX),
             buffer: Vec::new(),
             confirmed: Vec::new(),
+            refused: BTreeMap::new(),
             complaints: Complaints::default(),
         })
     }
 
     /// Takes all connections that wait: only then is it known whose they are. A program that connects has much to say at once.
-    pub fn accept(&mut self, poll: &Poll, machine: &mut Machine) {
-        let mut refused = BTreeMap::new();
+    pub fn accept(&mut self, poll: &Poll) {
         for _ in 0..=BACKLOG {
             let socket = match net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => socket,
@@ -152,18 +154,27 @@ impl Connections {
                     drop(net::accept_with(&self.listener, SocketFlags::CLOEXEC));
                     self.reserve = open_reserve().ok();
                     let why = "pisted has no file descriptor left; allow it more open files (ulimit -n)";
-                    *refused.entry(why.to_owned()).or_default() += 1;
+                    self.refuse(why.to_owned());
                     break;
                 }
                 Err(_) => break,
             };
             match self.admit(socket, poll) {
                 Ok(number) => self.is_ready(number),
-                Err(why) => *refused.entry(why.to_string()).or_default() += 1,
+                Err(why) => self.refuse(why.to_string()),
             }
         }
-        // Together: each is a change of a session, and somebody may be refused ten thousand times a second.
-        for (why, count) in refused {
+    }
+
+    /// `why` is the same for all that are refused for the same reason.
+    fn refuse(&mut self, why: String) {
+        *self.refused.entry(why).or_default() += 1;
+    }
+
+    /// Tells sessions of the programs that were refused. Together: each is a change of a session, and somebody may be refused ten thousand
+    /// times a second.
+    pub fn tell_of_refused(&mut self, machine: &mut Machine) {
+        for (why, count) in std::mem::take(&mut self.refused) {
             self.complaints.add(&format!("a program could not register: {why}"));
             machine.not_registered(&why, count);
         }
@@ -292,9 +303,17 @@ impl Connections {
     fn take(&mut self, number: u64, message: FromProgram, poll: &Poll, machine: &mut Machine) -> Result<(), End> {
         let known = self.connections.get(&number).and_then(|connection| connection.program);
         match (known, message) {
+            (None, FromProgram::Foreign { version }) => {
+                self.refuse("it was compiled for another release of Piste; compile it again for this one".into());
+                let ours = piste_abi::PISTE_ABI_MAJOR;
+                let what = format!("it uses version {version} of the protocol, but this pisted uses {ours}.x");
+                return Err(End::Misbehaved(what));
+            }
             (None, FromProgram::Hello(hello)) => self.register(number, hello, poll, machine)?,
             (None, _) => return Err(End::Misbehaved("its first message is not HELLO".into())),
-            (Some(_), FromProgram::Hello(_)) => return Err(End::Misbehaved("it sent HELLO twice".into())),
+            (Some(_), FromProgram::Hello(_) | FromProgram::Foreign { .. }) => {
+                return Err(End::Misbehaved("it sent HELLO twice".into()));
+            }
             (Some(id), FromProgram::Events { module, block, bytes }) => machine.events(id, module, block, bytes),
             (Some(id), FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
             (Some(id), FromProgram::Refused { key, reason }) => machine.refused(id, key, &reason),
@@ -607,13 +626,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("socket");
         let listener = listen(&path, SocketType::SEQPACKET, SocketFlags::NONBLOCK, Access::Owner).unwrap();
-        let (poll, mut machine) = (Poll::new().unwrap(), recording_machine());
+        let poll = Poll::new().unwrap();
         let mut connections = Connections::new(listener, 1 << 20, &poll).unwrap();
         let connected: Vec<OwnedFd> = std::iter::from_fn(|| connect(&path).ok()).take(10_000).collect();
         assert!((1..10_000).contains(&connected.len()), "{}", connected.len());
-        connections.accept(&poll, &mut machine);
+        connections.accept(&poll);
         let _last = connect(&path).expect("there is room again");
-        connections.accept(&poll, &mut machine);
+        connections.accept(&poll);
         assert_eq!(connections.connections.len(), connected.len() + 1);
     }
 

@@ -150,7 +150,7 @@ impl Daemon {
             };
             for source in self.poll.wait(timeout)? {
                 match source {
-                    Source::Listener => self.connections.accept(&self.poll, &mut self.machine),
+                    Source::Listener => self.connections.accept(&self.poll),
                     Source::Commands => self.obey(),
                     Source::Consumer(domain) => self.serve_consumer(domain),
                     Source::ConsumerEnd(domain) => self.look_at_consumer(domain),
@@ -165,6 +165,7 @@ impl Daemon {
             while Instant::now() < end && self.connections.serve_next(&self.poll, &mut self.machine) {
                 self.carry_out();
             }
+            self.connections.tell_of_refused(&mut self.machine);
             for (program, token) in self.machine.catch_up() {
                 // It has nothing to answer to.
                 self.waiting.confirmed(program, token);
