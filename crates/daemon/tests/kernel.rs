@@ -232,12 +232,26 @@ fn what_is_called_is_what_is_counted_and_written() {
     caller.call(500);
     let session = client.destroy_session(None).call().unwrap().session;
     assert_eq!(events(&session), 3000);
-    assert_eq!(place.instances(), [""; 0]);
+    wait_until("its instances are removed", || place.instances().is_empty());
     assert!(!place.pisted.output("calls/user").exists());
     let text = text(&place.pisted.output("calls"));
     assert_eq!(count(&text, " syscall_entry_getppid: "), 1500);
     assert_eq!(count(&text, " syscall_exit_getppid: "), 1500);
     assert!(count(&text, " lttng_statedump_process_state: ") > 0);
+}
+
+#[test]
+fn a_pisted_that_ends_right_after_its_session_leaves_no_instance() {
+    let Some(mut place) = Place::new() else { return };
+    let mut caller = place.recording_calls();
+    caller.call(10);
+    let consumers = place.pisted.kernel_consumers();
+    place.pisted.client().destroy_session(None).call().unwrap();
+    let control = Pid::from_child(place.pisted.child());
+    kill_process(control, Signal::TERM).unwrap();
+    place.pisted.child().wait().unwrap();
+    wait_until("its consumer has ended", || consumers.iter().all(|pid| is_over(*pid)));
+    assert_eq!(place.instances(), [""; 0]);
 }
 
 #[test]
@@ -477,7 +491,7 @@ fn a_killed_pisted_leaves_the_kernel_recording() {
     assert_eq!(place.pisted.kernel_consumers().len(), 1);
     let session = place.pisted.client().destroy_session(None).call().unwrap().session;
     assert_eq!(events(&session), 600);
-    assert_eq!(place.instances(), [""; 0]);
+    wait_until("its instances are removed", || place.instances().is_empty());
     let text = text(&place.pisted.output("calls"));
     assert_eq!(count(&text, " syscall_entry_getppid: "), 300);
 }
@@ -503,7 +517,7 @@ fn a_killed_kernel_consumer_is_replaced_and_nothing_is_lost() {
     // And one that is dead when the session ends.
     place.kill_kernel_consumer();
     client.destroy_session(None).call().unwrap();
-    assert_eq!(place.instances(), [""; 0]);
+    wait_until("its instances are removed", || place.instances().is_empty());
     let text = text(&place.pisted.output("calls"));
     assert_eq!(count(&text, " syscall_entry_getppid: "), 600);
 }

@@ -162,12 +162,21 @@ impl Consumer {
         .unwrap()
     }
 
+    /// Also waits until the session's thread, which goes on after the answer, has removed everything.
     pub fn close(&mut self) -> Totals {
-        self.ask(|request| ToConsumer::CloseSession {
+        let totals = self.ask(|request| ToConsumer::CloseSession {
             session: SESSION,
             request,
-        })
-        .unwrap()
+        });
+        let name = format!("pisted-{SESSION}");
+        wait_until("the session's thread has ended", || !self.has_thread(&name));
+        totals.unwrap()
+    }
+
+    fn has_thread(&self, name: &str) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+        let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        names.any(|known| known.trim_end() == name)
     }
 
     pub fn snapshot(&mut self, output: &str) -> Result<Totals, Failure> {
