@@ -241,20 +241,6 @@ fn what_is_called_is_what_is_counted_and_written() {
 }
 
 #[test]
-fn a_pisted_that_ends_right_after_its_session_leaves_no_instance() {
-    let Some(mut place) = Place::new() else { return };
-    let mut caller = place.recording_calls();
-    caller.call(10);
-    let consumers = place.pisted.kernel_consumers();
-    place.pisted.client().destroy_session(None).call().unwrap();
-    let control = Pid::from_child(place.pisted.child());
-    kill_process(control, Signal::TERM).unwrap();
-    place.pisted.child().wait().unwrap();
-    wait_until("its consumer has ended", || consumers.iter().all(|pid| is_over(*pid)));
-    assert_eq!(place.instances(), [""; 0]);
-}
-
-#[test]
 fn status_counts_while_the_kernel_records() {
     let Some(place) = Place::new() else { return };
     let mut caller = place.recording_calls();
