@@ -12,6 +12,7 @@
 //! - [`analysis`], [`analyses`]: what an analysis is, and all there are
 //! - [`diff`]: what two reports of one analysis differ in
 //! - [`insights`]: what stands out, without being asked for
+//! - [`memory`]: what lies at the addresses that events have
 //! - [`measure`], [`report`]: how long things took, and tables of it
 //! - [`tables`]: everything that the model finds out, a row for each thing
 //! - [`periods`]: between events that somebody chose
@@ -31,6 +32,7 @@ pub(crate) mod durations;
 pub mod facts;
 pub mod insights;
 pub mod measure;
+pub mod memory;
 pub mod model;
 pub mod names;
 pub mod pass;

@@ -24,6 +24,7 @@ use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
 use crate::gate::Gate;
 use crate::insights;
+use crate::mapping_recorder::{MappingRecorder, Whose};
 use crate::nothing::Wanted;
 use crate::preload;
 use crate::recording::{KernelSide, Recording, Subject};
@@ -177,12 +178,18 @@ fn run_command(
     if let Some(status) = guard.interrupted() {
         return Err(Failure::with_status("interrupted before the command ran", status));
     }
+    let whose = match held.first() {
+        Some(pid) => Whose::Command(*pid),
+        None => Whose::Everyone,
+    };
+    let mappings = recording.record_mappings(&whose);
     let attendant = attend();
     let status = guard.run(|| match gate {
         Some(gate) => gate.open(),
         None => command.spawn(),
     });
     let stopped = attendant.end();
+    mappings.map(MappingRecorder::end);
     match status {
         Ok(exit_status) => Ok(Ran { exit_status, stopped }),
         Err(error) => Err(not_started(command, &error)),
@@ -205,9 +212,15 @@ fn wait(
     if arguments.duration.is_none() {
         screen::tell_sentence("recording; press Ctrl-C to stop");
     }
+    let whose = match arguments.pids.is_empty() {
+        true => Whose::Everyone,
+        false => Whose::Processes(arguments.pids.clone()),
+    };
+    let mappings = recording.record_mappings(&whose);
     let attendant = attend();
     let waited = guard.wait(arguments.duration, processes);
     attendant.end();
+    mappings.map(MappingRecorder::end);
     waited.map_err(|error| Failure::new(format!("cannot wait for the end of the recording: {}", reason(&error))))?;
     Ok(Ran {
         exit_status: 0,

@@ -4,12 +4,15 @@
 //! The kernel may be out of reach, for want of permission or of tracefs. Then the programs' events are recorded alone, and a
 //! line says why.
 
+use std::path::PathBuf;
+
 use piste_control::interface::{Domain, ErrorKind, KernelRule, SessionStatus, VarlinkClient, VarlinkClientInterface};
 use piste_control::{Client, Error, Places};
 
 use crate::arguments::Record;
 use crate::failure::Failure;
 use crate::kernel_rules::{self, Wanted};
+use crate::mapping_recorder::{MappingRecorder, Whose};
 use crate::screen::tell_sentence;
 use crate::tracked;
 
@@ -23,6 +26,7 @@ pub(crate) const KERNEL_CHANNEL: &str = "kernel";
 pub(crate) struct Recording {
     places: Places,
     session: String,
+    folder: PathBuf,
     kernel: KernelSide,
 }
 
@@ -68,6 +72,7 @@ impl Recording {
         let mut recording = Recording {
             places,
             session,
+            folder: subject.output.into(),
             kernel: KernelSide::default(),
         };
         match recording.set_up(calls, arguments, subject) {
@@ -145,6 +150,14 @@ impl Recording {
         }
         client.calls().start(self.session()).call()?;
         Ok(())
+    }
+
+    /// Records what is mapped where in processes, where the kernel is recorded.
+    pub(crate) fn record_mappings(&self, whose: &Whose) -> Option<MappingRecorder> {
+        match self.kernel.is_recorded {
+            true => MappingRecorder::begin(whose, &self.folder),
+            false => None,
+        }
     }
 
     /// Ends the session. A pisted that was replaced, now or while it recorded, is asked again.

@@ -2,6 +2,8 @@
 //! What analyses stand on: the events of some traces, given to the model, and where they are missing.
 
 mod lost;
+pub mod mappings;
+mod memory;
 mod needs;
 
 use std::collections::BTreeMap;
@@ -260,6 +262,9 @@ impl<'t> Ground<'t> {
         }
         for (tid, (pid, name)) in &self.threads {
             pass.system.foretell(*tid, *pid, name);
+        }
+        if let Some(memory) = memory::memory(self.traces) {
+            pass.system.set_memory(memory);
         }
         let mut last_ns = self.circumstances.begin_ns;
         let mut events = 0_u64;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses of code to the names that their authors gave it.
+//! Addresses of code and of data to the names that their authors gave them.
 //!
 //! - [`binary`]: functions and lines of a program or a library
+//! - [`data`]: variables of a program or a library, and where all of it lies in memory
 //! - [`kernel`]: functions of the kernel that runs
 //! - [`debug_file`]: where the names of a stripped program are
 //! - [`demangle`]: names of linkers as names of the source
 
 pub mod binary;
+pub mod data;
 pub mod debug_file;
 pub mod demangle;
 pub mod kernel;

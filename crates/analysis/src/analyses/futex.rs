@@ -10,6 +10,7 @@ use super::{
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::facts::FutexOperation;
 use crate::measure::Times;
+use crate::memory::Spot;
 use crate::model::{Call, Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Column, Report, Table, Unit, Value, column};
 
@@ -69,6 +70,21 @@ struct OfFutex {
     /// Calls that did not wait, as the lock was free again.
     too_late: u64,
     wakes: u64,
+    /// When it was used last.
+    last_ns: i64,
+}
+
+impl OfFutex {
+    /// What it is called.
+    fn name(&self, place: Place, system: &System) -> Value {
+        let Place { process, address } = place;
+        let spot = Spot {
+            process,
+            ns: self.last_ns,
+            address,
+        };
+        spot.name(system).map_or(Value::None, Value::Text)
+    }
 }
 
 /// Of the calls' results, negative: the value was another one than expected.
@@ -102,7 +118,9 @@ impl Listen for Contention {
             timed_out: 0,
             too_late: 0,
             wakes: 0,
+            last_ns: call.end_ns,
         });
+        of_futex.last_ns = call.end_ns;
         match (futex.operation, call.result) {
             (FutexOperation::Wake, _) => of_futex.wakes += 1,
             (_, EAGAIN) => of_futex.too_late += 1,
@@ -117,6 +135,8 @@ impl Listen for Contention {
 }
 
 const FUTEX_COLUMN: Column = column("futex", "FUTEX", Unit::Text);
+/// The variable, where that is known.
+const LOCK: Column = column("lock", "LOCK", Unit::Text).major();
 
 impl Analysis for Contention {
     fn report(&mut self, system: &System) -> Report {
@@ -133,6 +153,7 @@ impl Contention {
         let columns = [
             PID,
             COMM,
+            LOCK,
             FUTEX_COLUMN,
             COUNT,
             TOTAL.major().with_bar(),
@@ -168,6 +189,7 @@ impl Contention {
             let mut row = vec![
                 Value::Number(place.process.pid.into()),
                 process_comm(system, place.process),
+                futex.name(*place, system),
                 address(place.address),
             ];
             row.extend(futex.waits.values());
@@ -188,6 +210,7 @@ impl Contention {
             TID,
             PID.minor(),
             COMM,
+            LOCK,
             FUTEX_COLUMN,
             column("waker", "WOKEN BY", Unit::Text).major(),
             COUNT,
@@ -199,11 +222,19 @@ impl Contention {
         let mut table = Table::new("waits", "Who waited for them", &columns);
         let mut sorted: Vec<_> = self.waits.iter().collect();
         sorted.sort_by_key(|(key, times)| (-times.total_ns, **key));
+        let mut names: FxHashMap<Place, Value> = FxHashMap::default();
         for ((place, waiter, waker), times) in sorted.into_iter().take(limit) {
+            let look_up = || {
+                self.futexes
+                    .get(place)
+                    .map_or(Value::None, |futex| futex.name(*place, system))
+            };
+            let name = names.entry(*place).or_insert_with(look_up).clone();
             let mut row = vec![
                 tid(system, *waiter),
                 pid(system, *waiter),
                 comm(system, *waiter),
+                name,
                 address(place.address),
                 waker.map_or(Value::None, |waker| named(system, waker).into()),
             ];
@@ -256,8 +287,11 @@ mod tests {
         let rows = |table: usize| csv[table].lines().skip(1).collect::<Vec<_>>();
         assert_eq!(
             rows(0),
-            ["1,,0x80,1,53,53,53,53,1,0,0,1,", "2,,0x40,1,31,31,31,31,0,1,0,1,(1)"]
+            ["1,,,0x80,1,53,53,53,53,1,0,0,1,", "2,,,0x40,1,31,31,31,31,0,1,0,1,(1)"]
         );
-        assert_eq!(rows(1), ["3,1,child,0x80,,1,53,53,53,53", "2,,,0x40,(1),1,31,31,31,31"]);
+        assert_eq!(
+            rows(1),
+            ["3,1,child,,0x80,,1,53,53,53,53", "2,,,,0x40,(1),1,31,31,31,31"]
+        );
     }
 }

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lock convoys: threads of a process that hand a lock to each other, and wait for it more than they compute.
+//! Lock convoys: threads of a process that hand a lock to each other, and wait for it more than they compute. Which lock it is, is known by its
+//! address; who had it, by who ended the wait.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
 use super::occurrences::Occurrences;
 use super::{Closer, Detector, Insight, Level, process_named};
+use crate::analyses::named;
 use crate::cause::{Cause, Causes};
+use crate::durations::Durations;
+use crate::memory::Spot;
 use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
-use crate::report::{Unit, Value, column};
+use crate::report::{Column, Unit, Value, column};
 
 /// Who waits longer has mostly nothing to do: the wait for work is one for a lock, too.
 const IDLE_NS: i64 = 10_000_000;
@@ -15,6 +22,10 @@ const IDLE_NS: i64 = 10_000_000;
 const ENOUGH: u64 = 100;
 /// Waits are this part of what its threads computed meanwhile, or more.
 const SHARE_PERCENT: i64 = 25;
+
+const ON_CPU: Column = column("on_cpu_ns", "on CPUs", Unit::Nanoseconds);
+const HELD_BY: Column = column("held_by", "held by", Unit::Durations);
+const LOCK: Column = column("lock", "lock", Unit::Text);
 
 #[derive(Default)]
 pub(super) struct Convoys {
@@ -24,11 +35,44 @@ pub(super) struct Convoys {
 
 #[derive(Default)]
 struct OfProcess {
+    /// Waits that a thread of the process ended.
     waits: Occurrences,
     /// From the first wait's begin to the last one's end, as far as threads have left their CPUs.
     on_cpu_ns: i64,
     /// Since the last one.
     later_ns: i64,
+    locks: FxHashMap<LockId, OfLock>,
+}
+
+/// A lock of a process, by its address; absent where nothing says it. A condition variable of the GNU library has two futexes, side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct LockId(Option<u64>);
+
+impl LockId {
+    fn new(address: Option<u64>) -> LockId {
+        LockId(address.map(|address| address & !7))
+    }
+}
+
+#[derive(Default)]
+struct OfLock {
+    /// The first one that was waited for.
+    address: Option<u64>,
+    /// Waits that time ended, as those for Python's interpreter lock: the thread looks whether the lock is still taken, and waits again.
+    timed_out: Occurrences,
+    total_ns: i64,
+    /// For whom, who then let go of the lock.
+    holders: Durations<ThreadId>,
+    waiters: BTreeSet<ThreadId>,
+}
+
+impl OfLock {
+    /// Whoever had it has waited for it, too. Who waits for work is woken by others than those who wait.
+    fn goes_round(&self) -> bool {
+        let holders = self.holders.sorted();
+        let mut known = holders.iter().filter_map(|(holder, _)| *holder);
+        holders.len() >= 2 && known.all(|holder| self.waiters.contains(&holder))
+    }
 }
 
 impl OfProcess {
@@ -40,9 +84,37 @@ impl OfProcess {
         }
     }
 
-    fn wait(&mut self, slice: &Slice) {
-        self.waits.add((slice.begin_ns, slice.end_ns), slice.duration_ns());
+    /// A wait that the holder of the lock ended, or time.
+    fn wait(&mut self, slice: &Slice, address: Option<u64>, holder: Option<ThreadId>) {
+        let ns = slice.duration_ns();
+        let span_ns = (slice.begin_ns, slice.end_ns);
+        let of_lock = self.locks.entry(LockId::new(address)).or_default();
+        of_lock.address = of_lock.address.or(address);
+        of_lock.waiters.insert(slice.thread);
+        of_lock.total_ns += ns;
+        if holder.is_none() {
+            of_lock.timed_out.add(span_ns, ns);
+            return;
+        }
+        of_lock.holders.add(holder, ns);
+        self.waits.add(span_ns, ns);
         self.on_cpu_ns += std::mem::take(&mut self.later_ns);
+    }
+
+    /// All waits for its locks.
+    fn all_waits(&self) -> Occurrences {
+        let mut all = self.waits;
+        for lock in self.locks.values().filter(|lock| lock.goes_round()) {
+            all.merge(&lock.timed_out);
+        }
+        all
+    }
+
+    /// The lock that its threads waited for longest, of those that a thread of the process had.
+    fn main_lock(&self) -> Option<&OfLock> {
+        let held = self.locks.iter().filter(|(_, lock)| !lock.holders.is_empty());
+        let longest = held.max_by_key(|(id, lock)| (lock.total_ns, Reverse(**id)));
+        longest.map(|(_, lock)| lock)
     }
 }
 
@@ -59,14 +131,14 @@ impl Listen for Convoys {
         match slice.state {
             State::Running { .. } => self.of(system, slice.thread).compute(slice),
             State::Blocked(wait) if slice.duration_ns() < IDLE_NS => {
-                let waker = slice
-                    .wake
-                    .filter(|wake| wake.interrupt.is_none())
-                    .and_then(|wake| wake.thread);
-                let is_of_own =
-                    |waker: ThreadId| system.thread(waker).process() == system.thread(slice.thread).process();
-                if waker.is_some_and(is_of_own) && self.causes.of(system, wait, slice.wake) == Cause::Lock {
-                    self.of(system, slice.thread).wait(slice);
+                let Some(wake) = slice.wake else { return };
+                let waiting = system.thread(slice.thread);
+                let holder = wake.thread.filter(|_| wake.interrupt.is_none());
+                let is_by_own = holder.is_some_and(|holder| system.thread(holder).process() == waiting.process());
+                let is_meant = is_by_own || wake.interrupt.is_some();
+                if is_meant && self.causes.of(system, wait, slice.wake) == Cause::Lock {
+                    let address = waiting.futex().map(|futex| futex.address);
+                    self.of(system, slice.thread).wait(slice, address, holder);
                 }
             }
             _ => {}
@@ -76,30 +148,41 @@ impl Listen for Convoys {
 
 impl Detector for Convoys {
     fn find(&mut self, system: &System) -> Vec<Insight> {
-        let is_much = |own: &OfProcess| {
-            own.waits.times.count >= ENOUGH && own.waits.times.total_ns >= own.on_cpu_ns / 100 * SHARE_PERCENT
-        };
-        let found = self.by_process.iter().filter(|(_, own)| is_much(own));
+        let mut found = Vec::new();
+        for (process, own) in &self.by_process {
+            let waits = own.all_waits();
+            if waits.times.count >= ENOUGH && waits.times.total_ns >= own.on_cpu_ns / 100 * SHARE_PERCENT {
+                found.push(insight(system, *process, own, &waits));
+            }
+        }
         found
-            .map(|(process, own)| {
-                let mut evidence = own.waits.evidence();
-                evidence.push((
-                    column("on_cpu_ns", "on CPUs", Unit::Nanoseconds),
-                    Value::Number(own.on_cpu_ns),
-                ));
-                Insight {
-                    kind: "lock convoy",
-                    level: Level::Notable,
-                    what: format!(
-                        "threads of {} waited for each other's locks",
-                        process_named(system, *process)
-                    ),
-                    span_ns: own.waits.span_ns,
-                    cost_ns: own.waits.times.total_ns,
-                    evidence,
-                    closer: Closer::new("blocked").with("--pid", process).during(own.waits.span_ns),
-                }
-            })
-            .collect()
+    }
+}
+
+fn insight(system: &System, process: ProcessId, own: &OfProcess, waits: &Occurrences) -> Insight {
+    let mut evidence = waits.evidence();
+    evidence.push((ON_CPU, Value::Number(own.on_cpu_ns)));
+    let mut which = String::new();
+    if let Some(lock) = own.main_lock() {
+        evidence.push((HELD_BY, lock.holders.value(|holder| named(system, holder))));
+        if let Some(address) = lock.address {
+            let ns = waits.span_ns.1;
+            let name = Spot { process, ns, address }.name(system);
+            which = name.as_ref().map(|name| format!(", mostly {name}")).unwrap_or_default();
+            let text = name.map_or_else(|| format!("{address:#x}"), |name| format!("{name} ({address:#x})"));
+            evidence.push((LOCK, text.into()));
+        }
+    }
+    Insight {
+        kind: "lock convoy",
+        level: Level::Notable,
+        what: format!(
+            "threads of {} waited for each other's locks{which}",
+            process_named(system, process)
+        ),
+        span_ns: waits.span_ns,
+        cost_ns: waits.times.total_ns,
+        evidence,
+        closer: Closer::new("futex").with("--pid", process).during(waits.span_ns),
     }
 }

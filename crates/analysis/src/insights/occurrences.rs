@@ -33,6 +33,22 @@ impl Occurrences {
         is_longest
     }
 
+    /// And those of another one.
+    pub(super) fn merge(&mut self, other: &Occurrences) {
+        if other.times.count == 0 {
+            return;
+        }
+        if self.times.count == 0 {
+            *self = *other;
+            return;
+        }
+        if other.times.max_ns > self.times.max_ns {
+            self.longest_ns = other.longest_ns;
+        }
+        self.times.merge(&other.times);
+        self.span_ns = (self.span_ns.0.min(other.span_ns.0), self.span_ns.1.max(other.span_ns.1));
+    }
+
     /// How often, how long in all, and the longest.
     pub(super) fn evidence(&self) -> Vec<(Column, Value)> {
         vec![

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::occurrences::{LONGEST, Occurrences};
 use super::{Closer, Detector, Insight, Level};
 use crate::analyses::named;
+use crate::analyses::totals::PerThread;
 use crate::measure::Distribution;
 use crate::model::{Call, Listen, Slice, State, System, ThreadId};
 use crate::names::Name;
@@ -59,12 +60,16 @@ pub(super) struct SlowCalls {
     calls: FxHashMap<Name, Option<OfCall>>,
     /// When threads waited for a CPU, since their last slow call.
     turns: FxHashMap<ThreadId, Vec<(i64, i64)>>,
+    /// How long each thread was blocked in the call that it is in.
+    blocked_ns: PerThread<i64>,
 }
 
 struct OfCall {
     all: Distribution,
     slow: Occurrences,
     slowest: ThreadId,
+    /// The slowest one waited for something most of its time.
+    is_wait: bool,
 }
 
 fn is_to_wait(name: &str) -> bool {
@@ -75,6 +80,9 @@ fn is_to_wait(name: &str) -> bool {
 impl Listen for SlowCalls {
     #[inline]
     fn slice(&mut self, _: &System, slice: &Slice) {
+        if let State::Blocked(_) = slice.state {
+            *self.blocked_ns.of(slice.thread) += slice.duration_ns();
+        }
         if let State::Runnable(_) = slice.state
             && slice.duration_ns() >= TURN_NS
         {
@@ -92,6 +100,7 @@ impl Listen for SlowCalls {
 
     #[inline]
     fn call(&mut self, system: &System, call: &Call) {
+        let blocked_ns = std::mem::take(self.blocked_ns.of(call.thread));
         if call.result < 0 {
             return;
         }
@@ -100,6 +109,7 @@ impl Listen for SlowCalls {
                 all: Distribution::default(),
                 slow: Occurrences::default(),
                 slowest: call.thread,
+                is_wait: false,
             };
             (!is_to_wait(system.names.text(call.name))).then(fresh)
         });
@@ -113,6 +123,7 @@ impl Listen for SlowCalls {
         own.all.add(ns);
         if ns >= SLOW_NS && own.slow.add((call.begin_ns, call.end_ns), ns) {
             own.slowest = call.thread;
+            own.is_wait = blocked_ns > ns / 2;
         }
     }
 }
@@ -146,9 +157,12 @@ impl Detector for SlowCalls {
                 span_ns: own.slow.span_ns,
                 cost_ns: own.slow.times.total_ns,
                 evidence,
-                closer: Closer::new("blocked")
-                    .with("--tid", system.thread(slowest).tid)
-                    .during(own.slow.longest_ns),
+                closer: match own.is_wait {
+                    true => Closer::new("blocked"),
+                    false => Closer::new("syscallstats"),
+                }
+                .with("--tid", system.thread(slowest).tid)
+                .during(own.slow.longest_ns),
             });
         }
         found

@@ -310,6 +310,59 @@ fn threads_that_hand_over_a_lock_are_a_convoy() {
     assert!(!is_found(convoy(20 * MS, true, 0)), "whoever waits for work is idle");
 }
 
+/// Two threads take turns with a lock. Whoever waits looks every 5 ms whether it is free: `timeouts` times in vain.
+fn polled_lock(timeouts: u64, takes_turns: bool) -> Vec<String> {
+    let mut made = Made::new();
+    let futex = made.system.names.keep(b"futex");
+    made.switch(0, 0, (0, Left::Runnable), 7);
+    let fork = Fact::Fork(Fork {
+        parent_tid: 7,
+        parent_pid: Some(7),
+        tid: 9,
+        pid: Some(7),
+        name: b"b",
+    });
+    made.event(1, 0, &fork);
+    made.switch(2, 1, (0, Left::Runnable), 9);
+    let mut ns = 1000;
+    for turn in 0..20 {
+        let (waits, wakes) = if turn % 2 == 0 || !takes_turns { (0, 1) } else { (1, 0) };
+        let tid = if waits == 0 { 7 } else { 9 };
+        for _ in 0..timeouts {
+            made.event(ns, waits, &entry(futex));
+            made.switch(ns + 100, waits, (tid, Left::Waiting), 0);
+            ns += 5 * MS;
+            made.event(ns, waits, &Fact::Begin(Interrupt::Timer));
+            made.wake(ns, waits, tid);
+            made.event(ns, waits, &Fact::End(Interrupt::Timer));
+            made.switch(ns, waits, (0, Left::Runnable), tid);
+            made.answer(ns + 100, waits, "futex");
+            ns += 1000;
+        }
+        made.event(ns, waits, &entry(futex));
+        made.switch(ns + 100, waits, (tid, Left::Waiting), 0);
+        ns += MS;
+        made.wake(ns, wakes, tid);
+        made.switch(ns, waits, (0, Left::Runnable), tid);
+        made.answer(ns + 100, waits, "futex");
+        ns += 20_000;
+    }
+    let found = made.found(ns);
+    found
+        .into_iter()
+        .filter(|line| line.starts_with("lock convoy"))
+        .collect()
+}
+
+#[test]
+fn waits_for_a_lock_that_time_ended_count_where_its_threads_take_turns() {
+    let found = polled_lock(5, true);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("lock convoy 120 "), "{found:?}");
+    assert_eq!(polled_lock(5, false), [""; 0], "one waits for what the other one does");
+    assert_eq!(polled_lock(1, true), [""; 0], "they are few");
+}
+
 #[test]
 fn a_call_that_is_mostly_quick_stands_out_when_it_is_not() {
     let made = |name: &str, count: i64| {

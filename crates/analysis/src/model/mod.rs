@@ -33,6 +33,7 @@ mod thread;
 mod turn;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -53,6 +54,7 @@ pub(crate) use self::thread::IdleEnds;
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
 use crate::facts::Fact;
+use crate::memory::Memory;
 use crate::names::{Name, Names};
 
 /// Numbers from here on are damage.
@@ -137,6 +139,7 @@ pub struct System {
     /// What calls do to files.
     effects: FxHashMap<Name, Option<Effect>>,
     requests: Requests,
+    memory: Option<Arc<dyn Memory + Send + Sync>>,
 }
 
 impl System {
@@ -163,6 +166,7 @@ impl System {
             files: Files::default(),
             effects: FxHashMap::default(),
             requests: Requests::default(),
+            memory: None,
         }
     }
 
@@ -289,6 +293,16 @@ impl System {
         for index in 0..self.threads.len() as u32 {
             self.end(ThreadId(index), self.now_ns, to);
         }
+    }
+
+    /// From now on it is known what lies where in the memory of processes.
+    pub fn set_memory(&mut self, memory: Arc<dyn Memory + Send + Sync>) {
+        self.memory = Some(memory);
+    }
+
+    /// Who knows what lies where in the memory of processes.
+    pub(crate) fn memory(&self) -> Option<&dyn Memory> {
+        self.memory.as_deref().map(|memory| memory as &dyn Memory)
     }
 
     /// A thread.

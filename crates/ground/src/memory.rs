@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names what lies at addresses: of a recording that says which files were mapped where, and of the files that are still on this computer.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use piste_analysis::memory::{Memory, Object};
+use piste_symbols::data::{self, Data};
+use piste_trace::Trace;
+
+use crate::mappings::{Mapped, Mappings};
+
+/// What was where in the memory of the processes of a recording.
+#[derive(Debug)]
+struct Recorded {
+    mappings: Mappings,
+    /// By path and build id; absent when the file is gone or another one.
+    files: Mutex<HashMap<(String, String), Option<Arc<Data>>>>,
+}
+
+/// Of the recordings that these traces are of, where they have it.
+pub(crate) fn memory(traces: &[Trace]) -> Option<Arc<dyn Memory + Send + Sync>> {
+    let mappings = Mappings::of(traces)?;
+    Some(Arc::new(Recorded {
+        mappings,
+        files: Mutex::default(),
+    }))
+}
+
+impl Memory for Recorded {
+    fn object(&self, pid: i32, ns: i64, address: u64) -> Option<Object> {
+        let mapped = self.mappings.at(pid, ns);
+        let mut is_sure = !mapped.is_empty() && !self.mappings.has_losses;
+        // Most often a file's variables lie behind its code, and nothing else lies between.
+        let (behind, before) = (mapped.range(..=address).rev(), mapped.range(address..));
+        for part in behind.chain(before).map(|(_, part)| *part) {
+            // What the kernel or a compiler at run time puts into memory has no variables.
+            if !part.path.starts_with('/') {
+                continue;
+            }
+            let Some(data) = self.data(part) else {
+                is_sure = false;
+                continue;
+            };
+            let extent = data.extent(data::Mapped {
+                address: part.address,
+                file_offset: part.file_offset,
+            });
+            let offset = extent.and_then(|extent| {
+                let offset = address.checked_sub(extent.base)?;
+                (offset < extent.bytes).then_some(offset)
+            });
+            if let Some(offset) = offset {
+                return Some(object(part, &data, offset));
+            }
+        }
+        is_sure.then_some(Object::Anonymous)
+    }
+}
+
+fn object(part: &Mapped, data: &Data, offset: u64) -> Object {
+    let file = part.path.rsplit('/').next().unwrap_or(&part.path).to_owned();
+    match data.variable(offset) {
+        Some((name, offset)) => Object::Variable { name, offset, file },
+        None => Object::InFile { offset, file },
+    }
+}
+
+impl Recorded {
+    fn data(&self, part: &Mapped) -> Option<Arc<Data>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (part.path.clone(), part.build_id.clone());
+        let read = || {
+            let build_id = bytes(&part.build_id)?;
+            let build_id = (!build_id.is_empty()).then_some(&build_id[..]);
+            Data::open(Path::new(&part.path), build_id).map(Arc::new)
+        };
+        files.entry(key).or_insert_with(read).clone()
+    }
+}
+
+/// Of hex digits.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}
