@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use object::elf::STT_OBJECT;
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::elf::{PF_X, STT_OBJECT};
+use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, Symbol, SymbolFlags};
 
 use crate::binary::{Cache, File, open};
 use crate::debug_file;
@@ -24,7 +24,7 @@ pub struct Extent {
     pub bytes: u64,
 }
 
-/// A part of a file that is mapped.
+/// The code of a file, or a part of it, that is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// Where it is in memory.
@@ -39,7 +39,8 @@ pub struct Data {
     /// Of the first byte that is loaded, as the file counts.
     first_address: u64,
     bytes: u64,
-    segments: Vec<Segment>,
+    /// Segments that are executed: others may share a page of the file with them.
+    code: Vec<Segment>,
     /// By address.
     variables: Vec<Variable>,
 }
@@ -87,16 +88,7 @@ impl Data {
         Some(Data {
             first_address,
             bytes: end.checked_next_multiple_of(PAGE_BYTES)?.checked_sub(first_address)?,
-            segments: segments()
-                .map(|segment| {
-                    let (file_offset, file_bytes) = segment.file_range();
-                    Segment {
-                        address: segment.address(),
-                        file_offset,
-                        file_bytes,
-                    }
-                })
-                .collect(),
+            code: segments().filter_map(|segment| code(&segment)).collect(),
             variables,
         })
     }
@@ -108,8 +100,7 @@ impl Data {
             let end = segment.file_offset.saturating_add(segment.file_bytes);
             (begin..end).contains(&mapped.file_offset)
         };
-        // Two segments may share a page of the file; who is mapped from its begin is the one that begins there.
-        let segment = self.segments.iter().filter(is_in).next_back()?;
+        let segment = self.code.iter().find(is_in)?;
         let address = segment
             .address
             .wrapping_add(mapped.file_offset)
@@ -132,10 +123,22 @@ impl Data {
     }
 }
 
+fn code<'a>(segment: &impl ObjectSegment<'a>) -> Option<Segment> {
+    let SegmentFlags::Elf { p_flags, .. } = segment.flags() else {
+        return None;
+    };
+    let (file_offset, file_bytes) = segment.file_range();
+    (p_flags.0 & PF_X.0 != 0).then(|| Segment {
+        address: segment.address(),
+        file_offset,
+        file_bytes,
+    })
+}
+
 fn variables(file: &File<'_>) -> Vec<Variable> {
     let symbols = file.symbols().chain(file.dynamic_symbols());
-    let variable = |symbol: object::Symbol<'_, '_, &Cache>| {
-        let object::SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+    let variable = |symbol: Symbol<'_, '_, &Cache>| {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
             return None;
         };
         if st_info.st_type() != STT_OBJECT || symbol.is_undefined() || symbol.section_index().is_none() {

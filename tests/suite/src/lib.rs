@@ -10,6 +10,7 @@
 pub mod build_tree;
 pub mod comments;
 pub mod compiler;
+pub mod control_group;
 pub mod debian;
 pub mod disk;
 pub mod kernel;

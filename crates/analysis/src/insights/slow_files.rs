@@ -100,6 +100,7 @@ impl Detector for SlowFiles {
                     evidence,
                     closer: Closer::new("iolog")
                         .with("--tid", system.thread(own.slowest).tid)
+                        .with("--min", format!("{}ms", SLOW_NS / 1_000_000))
                         .during(own.slow.longest_ns),
                 }
             })

@@ -66,7 +66,9 @@ impl Detector for SlowRequests {
                 span_ns: own.slow.span_ns,
                 cost_ns: own.slow.times.total_ns,
                 evidence,
-                closer: Closer::new("iolog").during(own.slow.longest_ns),
+                closer: Closer::new("iolog")
+                    .with("--min", format!("{}ms", SLOW_NS / 1_000_000))
+                    .during(own.slow.longest_ns),
             });
         }
         found
