@@ -14,6 +14,7 @@
 mod analysis;
 mod events;
 mod groups;
+mod probes;
 mod query;
 mod reading;
 mod record;
@@ -28,6 +29,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
+pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
@@ -76,7 +78,7 @@ impl Arguments {
 /// A new command also goes into a group: see [`groups`].
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Record(Record),
+    Record(Box<Record>),
     Create(Create),
     /// Make a session the current one, the default for -s
     SetSession {

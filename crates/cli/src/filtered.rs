@@ -26,7 +26,7 @@ struct Given {
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
     /// Filter the -k patterns since the previous --filter: record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"'
-    /// (see docs/reference/filter.md). Before any -k, filters all tracepoints that have no other filter
+    /// (see docs/reference/filter.md). Before any -k, filters all tracepoints and probes that have no other filter
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events of the kernel are recorded: the options of `record` and `enable-event` as rules, and rules as text.
 
-use piste_control::interface::{KernelEventKind, KernelRule};
+use piste_control::Error;
+use piste_control::interface::{ErrorKind, KernelEventKind, KernelRule, VarlinkClient, VarlinkClientInterface};
 
 use crate::arguments::{EnableEvent, KernelOptions};
 use crate::call_stack;
-use crate::dynamic::probe;
 use crate::failure::Failure;
 use crate::preset::{self, Preset};
 use crate::screen::{STRONG, printable, styled};
@@ -36,7 +36,10 @@ pub(crate) struct Wanted {
 
 /// The rules of a recording: what the presets have, then what was asked for by name, which replaces what it means of a preset: its
 /// filter is the one that counts.
-pub(crate) fn of_record(options: &KernelOptions) -> Vec<Wanted> {
+///
+/// # Errors
+/// A probe's place does not have the form that its kind needs, or its binary is not found.
+pub(crate) fn of_record(options: &KernelOptions) -> Result<Vec<Wanted>, Failure> {
     let tracepoints = &options.tracepoints;
     let mut wanted: Vec<Wanted> = vec![];
     let mut add = |rule: KernelRule, preset| {
@@ -44,16 +47,8 @@ pub(crate) fn of_record(options: &KernelOptions) -> Vec<Wanted> {
         wanted.push(Wanted { rule, preset });
     };
     for preset in presets(options) {
-        for pattern in preset.tracepoints {
-            let rule = KernelRule {
-                excluded: preset.excluded.iter().map(|pattern| pattern.to_string()).collect(),
-                filter: tracepoints.filter.clone(),
-                ..rule(KernelEventKind::tracepoint, pattern)
-            };
+        for rule in of_preset(preset, tracepoints.filter.as_ref()) {
             add(rule, Some(preset.name));
-        }
-        for pattern in preset.syscalls {
-            add(rule(KernelEventKind::syscall, pattern), Some(preset.name));
         }
     }
     for one in &tracepoints.patterns {
@@ -67,7 +62,26 @@ pub(crate) fn of_record(options: &KernelOptions) -> Vec<Wanted> {
     for pattern in &options.syscalls {
         add(rule(KernelEventKind::syscall, pattern), None);
     }
-    wanted
+    for mut rule in options.probes.rules(None)? {
+        rule.filter.clone_from(&tracepoints.filter);
+        rule.stack = options.callstack.map(|stack| stack.request(None));
+        wanted.push(Wanted { rule, preset: None });
+    }
+    Ok(wanted)
+}
+
+/// The rules of a preset. A filter is for its tracepoints.
+fn of_preset(preset: &Preset, filter: Option<&String>) -> Vec<KernelRule> {
+    let tracepoint = |pattern: &&str| KernelRule {
+        excluded: preset.excluded.iter().map(|pattern| pattern.to_string()).collect(),
+        filter: filter.cloned(),
+        ..rule(KernelEventKind::tracepoint, pattern)
+    };
+    let calls = preset
+        .syscalls
+        .iter()
+        .map(|pattern| rule(KernelEventKind::syscall, pattern));
+    preset.tracepoints.iter().map(tracepoint).chain(calls).collect()
 }
 
 /// Whether `pattern` means all that `other` does: of a group and a name, or of the name alone.
@@ -79,7 +93,8 @@ fn means(pattern: &str, other: &str) -> bool {
 }
 
 fn presets(options: &KernelOptions) -> Vec<&'static Preset> {
-    let nothing_named = options.tracepoints.patterns.is_empty() && options.syscalls.is_empty();
+    let nothing_named =
+        options.tracepoints.patterns.is_empty() && options.syscalls.is_empty() && options.probes.is_empty();
     match options.presets.is_empty() && nothing_named {
         true => preset::DEFAULT
             .into_iter()
@@ -89,51 +104,107 @@ fn presets(options: &KernelOptions) -> Vec<&'static Preset> {
     }
 }
 
-/// The rules of `enable-event -k`.
-pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<KernelRule>, Failure> {
+/// The rules of `enable-event -k`: what the presets have, then what was asked for by name.
+///
+/// # Errors
+/// Those of [`of_record`], or a name for several probes.
+pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<Wanted>, Failure> {
     let options = &arguments.kernel;
-    let mut rules = vec![];
+    let mut named = vec![];
     if arguments.all {
-        rules.push(rule(KernelEventKind::tracepoint, "*"));
+        named.push(rule(KernelEventKind::tracepoint, "*"));
     }
-    rules.extend(
-        arguments
-            .patterns
-            .iter()
-            .map(|pattern| rule(KernelEventKind::tracepoint, pattern)),
-    );
-    rules.extend(
-        options
-            .syscalls
-            .iter()
-            .map(|pattern| rule(KernelEventKind::syscall, pattern)),
-    );
-    let name = options.name.as_deref();
-    let probes = [
-        (KernelEventKind::uprobe, &options.uprobe),
-        (KernelEventKind::uretprobe, &options.uretprobe),
-        (KernelEventKind::usdt, &options.usdt),
-        (KernelEventKind::kprobe, &options.kprobe),
-        (KernelEventKind::kretprobe, &options.kretprobe),
-    ];
-    let count: usize = probes.iter().map(|(_, places)| places.len()).sum();
-    if name.is_some() && count != 1 {
-        return Err(Failure::new(format!(
-            "--name can name only one probe, but there are {count}; enable each with a separate command"
-        )));
+    let tracepoints = arguments.patterns.iter();
+    named.extend(tracepoints.map(|pattern| rule(KernelEventKind::tracepoint, pattern)));
+    let calls = options.syscalls.iter();
+    named.extend(calls.map(|pattern| rule(KernelEventKind::syscall, pattern)));
+    named.extend(options.probes.rules(options.name.as_deref())?);
+    for rule in &mut named {
+        rule.filter.clone_from(&options.filter);
     }
-    for (kind, places) in &probes {
-        for place in *places {
-            rules.push(probe(kind.clone(), place, name)?);
+    let mut wanted: Vec<Wanted> = vec![];
+    for preset in &options.presets {
+        for rule in of_preset(preset, options.filter.as_ref()) {
+            // What is named replaces it, and so does what another preset has of it.
+            let is_same = |other: &KernelRule| other.kind == rule.kind && means(&other.pattern, &rule.pattern);
+            if !named
+                .iter()
+                .chain(wanted.iter().map(|wanted| &wanted.rule))
+                .any(is_same)
+            {
+                let preset = Some(preset.name);
+                wanted.push(Wanted { rule, preset });
+            }
         }
     }
-    for rule in &mut rules {
-        rule.excluded.clone_from(&arguments.excluded);
-        rule.filter.clone_from(&options.filter);
+    wanted.extend(named.into_iter().map(|rule| Wanted { rule, preset: None }));
+    for Wanted { rule, .. } in &mut wanted {
+        rule.excluded.extend_from_slice(&arguments.excluded);
         rule.fields.clone_from(&options.fields);
         rule.stack = options.callstack.map(|stack| stack.request(options.callstack_range));
     }
-    Ok(rules)
+    Ok(wanted)
+}
+
+/// What came of enabling rules.
+pub(crate) struct Enabled {
+    pub(crate) channel: String,
+    /// All rules of the channel.
+    pub(crate) rules: Vec<KernelRule>,
+    /// What presets have and this kernel has not: pattern and preset.
+    pub(crate) lacking: Vec<(String, &'static str)>,
+}
+
+/// Enables the rules in a channel of a session, as far as this kernel has what presets have.
+///
+/// # Errors
+/// The session is not there, or what was asked for by name is refused, or everything.
+pub(crate) fn enable(
+    calls: &mut VarlinkClient,
+    session: Option<String>,
+    channel: Option<String>,
+    mut wanted: Vec<Wanted>,
+) -> Result<Enabled, Error> {
+    let mut lacking = vec![];
+    loop {
+        let rules: Vec<KernelRule> = wanted.iter().map(|wanted| wanted.rule.clone()).collect();
+        let reply = calls
+            .enable_kernel_event(session.clone(), channel.clone(), rules)
+            .call();
+        let error = match reply {
+            Ok(reply) => {
+                return Ok(Enabled {
+                    channel: reply.channel,
+                    rules: reply.rules,
+                    lacking,
+                });
+            }
+            Err(error) => Error::from(error),
+        };
+        // Each refusal takes a pattern away, the last one is told.
+        match without_refused(&mut wanted, &error) {
+            Some(pattern) if !wanted.is_empty() => lacking.push(pattern),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Takes away what a preset has and the kernel has not. What somebody named is an error.
+fn without_refused(wanted: &mut Vec<Wanted>, error: &Error) -> Option<(String, &'static str)> {
+    let Some(ErrorKind::NoEvent(Some(refused))) = error.refusal() else {
+        return None;
+    };
+    let index = wanted
+        .iter()
+        .position(|wanted| wanted.rule.pattern == refused.pattern)?;
+    let preset = wanted[index].preset?;
+    let lacking = wanted.remove(index);
+    Some((lacking.rule.pattern, preset))
+}
+
+/// `this kernel has no event irq:tasklet_* (preset irq)`
+pub(crate) fn lack_text((pattern, preset): &(String, &str)) -> String {
+    format!("this kernel has no event {pattern} (preset {preset})")
 }
 
 /// `sched_*, not sched_stat*, where prev_prio < 10`
@@ -191,6 +262,7 @@ mod tests {
             panic!()
         };
         of_record(&record.kernel)
+            .unwrap()
             .into_iter()
             .map(|wanted| (wanted.rule.pattern, wanted.preset, wanted.rule.filter))
             .collect()
@@ -229,7 +301,7 @@ mod tests {
         let Command::Record(record) = Arguments::try_parse_from(line).unwrap().command else {
             panic!()
         };
-        let rules = of_record(&record.kernel);
+        let rules = of_record(&record.kernel).unwrap();
         let with_stack: Vec<_> = rules.iter().filter(|wanted| wanted.rule.stack.is_some()).collect();
         assert_eq!(with_stack.len(), 1);
         assert_eq!(with_stack[0].rule.pattern, "sched_switch");
@@ -280,7 +352,7 @@ mod tests {
         let rules = of_enable_event(&event).unwrap();
         let seen: Vec<String> = rules
             .iter()
-            .map(|rule| anstream::adapter::strip_str(&text(rule)).to_string())
+            .map(|wanted| anstream::adapter::strip_str(&text(&wanted.rule)).to_string())
             .collect();
         let conditions =
             ", not sched_stat*, where prev_prio < 10, fields prev_tid next_tid, with kernel stack, 4 frames";
@@ -288,6 +360,59 @@ mod tests {
             seen,
             [format!("sched_*{conditions}"), format!("system call open*{conditions}")]
         );
+    }
+
+    fn of_session(line: &str) -> Vec<(String, Option<&'static str>, Vec<String>)> {
+        let words = ["piste", "enable-event", "-k"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let Command::EnableEvent(event) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!()
+        };
+        let rules = of_enable_event(&event).unwrap().into_iter();
+        rules
+            .map(|wanted| (wanted.rule.pattern, wanted.preset, wanted.rule.excluded))
+            .collect()
+    }
+
+    #[test]
+    fn sessions_know_presets() {
+        let rules = of_session("--preset sched,syscalls -x sched_process_wait");
+        let excluded = vec!["sched_process_wait".to_owned()];
+        assert_eq!(rules[0], ("sched:sched_switch".into(), Some("sched"), excluded.clone()));
+        assert_eq!(rules.last(), Some(&("*".into(), Some("syscalls"), excluded)));
+        // What is named, or is in two presets, comes once.
+        let count = |line, pattern| {
+            let rules = of_session(line).into_iter();
+            rules.filter(|(known, ..)| known.ends_with(pattern)).count()
+        };
+        assert_eq!(count("--preset sched,ltt", "sched_switch"), 1);
+        assert_eq!(count("--preset sched sched_switch", "sched_switch"), 1);
+        assert!(Arguments::try_parse_from(["piste", "enable-event", "--preset", "sched"]).is_err());
+    }
+
+    #[test]
+    fn recordings_have_probes_instead_of_the_default_presets() {
+        let probe = ("sh_main".into(), None, None);
+        assert_eq!(of_line("--uprobe /bin/sh:main"), [probe]);
+        let both = of_line("--preset sched --uprobe /bin/sh:main --uretprobe /bin/sh:main --filter x<1");
+        let names: Vec<&str> = both[both.len() - 2..].iter().map(|(name, ..)| &**name).collect();
+        assert_eq!(names, ["sh_main", "sh_main_return"]);
+        assert!(
+            both.iter().all(|(.., filter)| filter.as_deref() == Some("x<1")),
+            "{both:?}"
+        );
+        let with_stack = [
+            "piste",
+            "record",
+            "--uprobe",
+            "/bin/sh:main",
+            "--callstack",
+            "user",
+            "true",
+        ];
+        assert!(Arguments::try_parse_from(with_stack).is_ok());
+        assert!(Arguments::try_parse_from(["piste", "record", "--uprobe", "a:b", "--no-kernel", "true"]).is_err());
     }
 
     #[test]

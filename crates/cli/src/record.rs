@@ -24,7 +24,7 @@ use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
 use crate::gate::Gate;
 use crate::insights;
-use crate::mapping_recorder::{MappingRecorder, Whose};
+use crate::mapping_recorder::Whose;
 use crate::nothing::Wanted;
 use crate::preload;
 use crate::recording::{KernelSide, Recording, Subject};
@@ -189,7 +189,9 @@ fn run_command(
         None => command.spawn(),
     });
     let stopped = attendant.end();
-    mappings.map(MappingRecorder::end);
+    if let Some(mappings) = mappings {
+        mappings.end();
+    }
     match status {
         Ok(exit_status) => Ok(Ran { exit_status, stopped }),
         Err(error) => Err(not_started(command, &error)),
@@ -220,7 +222,9 @@ fn wait(
     let attendant = attend();
     let waited = guard.wait(arguments.duration, processes);
     attendant.end();
-    mappings.map(MappingRecorder::end);
+    if let Some(mappings) = mappings {
+        mappings.end();
+    }
     waited.map_err(|error| Failure::new(format!("cannot wait for the end of the recording: {}", reason(&error))))?;
     Ok(Ran {
         exit_status: 0,

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use piste_control::interface::{Domain, ErrorKind, KernelRule, SessionStatus, VarlinkClient, VarlinkClientInterface};
+use piste_control::interface::{Domain, ErrorKind, SessionStatus, VarlinkClient, VarlinkClientInterface};
 use piste_control::{Client, Error, Places};
 
 use crate::arguments::Record;
@@ -54,13 +54,14 @@ impl Recording {
     /// Creates the session and its channels.
     ///
     /// # Errors
-    /// pisted is not there or refused. Nothing is left behind.
+    /// pisted is not there or refused, or a probe's place is wrong. Nothing is left behind.
     pub(crate) fn create(
         places: Places,
         session: String,
         arguments: &Record,
         subject: &Subject,
     ) -> Result<Recording, Failure> {
+        let wanted = kernel_rules::of_record(&arguments.kernel)?;
         let mut client = Client::connect_or_start(&places)?;
         let calls = client.calls();
         let snapshot = !arguments.snapshot_on.is_empty();
@@ -75,7 +76,7 @@ impl Recording {
             folder: subject.output.into(),
             kernel: KernelSide::default(),
         };
-        match recording.set_up(calls, arguments, subject) {
+        match recording.set_up(calls, arguments, subject, wanted) {
             Ok(()) => Ok(recording),
             Err(failure) => {
                 let _ = recording.destroy();
@@ -84,7 +85,13 @@ impl Recording {
         }
     }
 
-    fn set_up(&mut self, calls: &mut VarlinkClient, arguments: &Record, subject: &Subject) -> Result<(), Failure> {
+    fn set_up(
+        &mut self,
+        calls: &mut VarlinkClient,
+        arguments: &Record,
+        subject: &Subject,
+        wanted: Vec<Wanted>,
+    ) -> Result<(), Failure> {
         if subject.records_programs {
             let request = arguments.channel.request(Domain::user, USER_CHANNEL.into());
             calls.enable_channel(self.session(), request).call()?;
@@ -103,7 +110,7 @@ impl Recording {
         if arguments.kernel.no_kernel {
             return Ok(());
         }
-        match self.enable_kernel(calls, arguments) {
+        match self.enable_kernel(calls, arguments, wanted) {
             Ok(()) => self.kernel.is_recorded = true,
             // Who records the whole system, and names no events of programs, means the kernel.
             Err(Error::Refused(kind))
@@ -120,25 +127,17 @@ impl Recording {
         Ok(())
     }
 
-    fn enable_kernel(&mut self, calls: &mut VarlinkClient, arguments: &Record) -> Result<(), Error> {
+    fn enable_kernel(
+        &mut self,
+        calls: &mut VarlinkClient,
+        arguments: &Record,
+        wanted: Vec<Wanted>,
+    ) -> Result<(), Error> {
         let request = arguments.kernel.rings.request(KERNEL_CHANNEL.into());
         calls.enable_channel(self.session(), request).call()?;
-        let mut wanted = kernel_rules::of_record(&arguments.kernel);
-        loop {
-            let rules: Vec<KernelRule> = wanted.iter().map(|wanted| wanted.rule.clone()).collect();
-            let reply = calls
-                .enable_kernel_event(self.session(), Some(KERNEL_CHANNEL.into()), rules)
-                .call();
-            let error = match reply {
-                Ok(_) => return Ok(()),
-                Err(error) => Error::from(error),
-            };
-            // Each refusal takes a pattern away, the last one is told.
-            match without_refused(&mut wanted, &error) {
-                Some(lacking) if !wanted.is_empty() => self.kernel.lacking.push(lacking),
-                _ => return Err(error),
-            }
-        }
+        let enabled = kernel_rules::enable(calls, self.session(), Some(KERNEL_CHANNEL.into()), wanted)?;
+        self.kernel.lacking = enabled.lacking;
+        Ok(())
     }
 
     /// Starts recording the whole system, or these processes.
@@ -201,17 +200,4 @@ fn patterns(arguments: &Record) -> Vec<String> {
 /// Whether a refusal means that this user, here, cannot trace the kernel at all.
 fn is_out_of_reach(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::NoKernelDomain(_) | ErrorKind::NoPermission(_))
-}
-
-/// Takes away what a preset has and the kernel has not. What somebody named is an error.
-fn without_refused(wanted: &mut Vec<Wanted>, error: &Error) -> Option<(String, &'static str)> {
-    let Some(ErrorKind::NoEvent(Some(refused))) = error.refusal() else {
-        return None;
-    };
-    let index = wanted
-        .iter()
-        .position(|wanted| wanted.rule.pattern == refused.pattern)?;
-    let preset = wanted[index].preset?;
-    let lacking = wanted.remove(index);
-    Some((lacking.rule.pattern, preset))
 }

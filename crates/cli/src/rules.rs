@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste enable-event` and `disable-event`: the rules of a channel, of programs' events and of the kernel's.
 
-use piste_control::interface::{Domain, EventRule, KernelRule, Program, VarlinkClientInterface};
+use piste_control::interface::{Domain, EventRule, KernelEventKind, KernelRule, Program, VarlinkClientInterface};
 use serde::Serialize;
 use serde_json::json;
 
@@ -53,16 +53,23 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
 
 fn enable_kernel_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
     let wanted = kernel_rules::of_enable_event(&arguments)?;
-    let mut reply = connect()?
-        .calls()
-        .enable_kernel_event(arguments.session.session, arguments.channel, wanted.clone())
-        .call()?;
-    let named = |rule: &KernelRule| (rule.kind.clone(), rule.pattern.clone());
-    reply
-        .rules
-        .retain(|rule| wanted.iter().any(|wanted| named(wanted) == named(rule)));
-    let texts = reply.rules.iter().map(kernel_rules::text);
-    told("enabled", &reply.channel, &reply.rules, texts, json)
+    let named: Vec<_> = wanted.iter().map(|wanted| named(&wanted.rule)).collect();
+    let mut client = connect()?;
+    let (session, channel) = (arguments.session.session, arguments.channel);
+    let mut enabled = kernel_rules::enable(client.calls(), session, channel, wanted)?;
+    enabled.rules.retain(|rule| named.contains(&self::named(rule)));
+    let texts = enabled.rules.iter().map(kernel_rules::text);
+    told("enabled", &enabled.channel, &enabled.rules, texts, json)?;
+    if !json {
+        let lacking = enabled.lacking.iter();
+        lacking.for_each(|lacking| screen::tell_sentence(&kernel_rules::lack_text(lacking)));
+    }
+    Ok(())
+}
+
+/// What a rule is known by.
+fn named(rule: &KernelRule) -> (KernelEventKind, String) {
+    (rule.kind.clone(), rule.pattern.clone())
 }
 
 /// A pattern that no running program's event matches is right when the program comes later, and a typing error when not.

@@ -9,6 +9,7 @@ use piste_control::interface::{ChannelStatus, Domain, Finding, Participant, Sess
 use serde::Serialize;
 
 use crate::folder::newest_snapshot;
+use crate::kernel_rules::lack_text;
 use crate::loss;
 use crate::nothing::{self, Wanted};
 use crate::quantity::{count, counted, duration, rate, size};
@@ -154,8 +155,8 @@ pub(crate) fn recorded(status: &SessionStatus, wanted: &Wanted, kernel: Option<&
     lines += &domains(status);
     lines += &loss::lines(status, loss::Options::OfRecord);
     lines += &findings_lines(status);
-    for (pattern, preset) in kernel.iter().flat_map(|kernel| &kernel.lacking) {
-        lines += &labelled("note", &format!("this kernel has no event {pattern} (preset {preset})"));
+    for lacking in kernel.iter().flat_map(|kernel| &kernel.lacking) {
+        lines += &labelled("note", &lack_text(lacking));
     }
     if let Some(reason) = nothing::reason(status, wanted) {
         lines += &labelled("why", &reason);

@@ -11,12 +11,14 @@ use piste_trace::Trace;
 
 use crate::mappings::{Mapped, Mappings};
 
+/// By path and build id; absent when the file is gone or another one.
+type Files = HashMap<(String, String), Option<Arc<Data>>>;
+
 /// What was where in the memory of the processes of a recording.
 #[derive(Debug)]
 struct Recorded {
     mappings: Mappings,
-    /// By path and build id; absent when the file is gone or another one.
-    files: Mutex<HashMap<(String, String), Option<Arc<Data>>>>,
+    files: Mutex<Files>,
 }
 
 /// Of the recordings that these traces are of, where they have it.

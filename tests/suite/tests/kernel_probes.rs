@@ -40,6 +40,33 @@ fn each_call_of_a_function_is_recorded_with_its_arguments() {
 }
 
 #[test]
+fn a_recording_of_a_command_has_its_probes() {
+    let Some(place) = workplace() else { return };
+    let program = place.program("probed.c");
+    let (uprobe, usdt) = (at(&program, "work number=%di:s32"), at(&program, "shop:order"));
+    let uretprobe = at(&program, "work result=$retval:s32");
+    let script = format!("printf 'begin\\nend\\n' | {} {CALLS} 0", program.display());
+    let options = ["record", "--no-user", "--uprobe", &uprobe, "--uretprobe", &uretprobe];
+    let command = ["--usdt", &usdt, "-o", "trace", "--", "sh", "-c", &script];
+    let recorded = place.piste(&[&options[..], &command[..]].concat());
+    recorded.expect_success();
+    assert!(
+        recorded.stdout.contains(&format!("{CALLS}\n")),
+        "somebody listens: {recorded}"
+    );
+    let trace = Trace::at(place.path("trace"));
+    let expected = ["probed_work", "probed_work_return", "shop:order"].map(str::to_owned);
+    assert_eq!(names(&trace), BTreeSet::from(expected));
+    let numbers = numbers(&named(&trace, "probed_work"), "number");
+    assert_eq!(numbers, (0..CALLS).collect::<Vec<_>>());
+    assert_eq!(probes_of(&place), [""; 0]);
+
+    let refused = place.piste(&["record", "--uprobe", &at(&program, "wrok"), "--", "true"]);
+    refused.expect_status(125);
+    assert!(refused.stderr.contains("similar: work"), "{refused}");
+}
+
+#[test]
 fn each_return_is_recorded_with_its_value() {
     let Some(place) = workplace() else { return };
     let program = place.program("probed.c");

@@ -5,8 +5,9 @@ use clap::{ArgAction, Args};
 use piste_control::interface::{self, Level};
 use piste_control::level::LEVELS;
 
-use crate::arguments::SessionOption;
+use crate::arguments::{ProbeOptions, SessionOption};
 use crate::call_stack::{self, AddressRange, StackChoice};
+use crate::preset::{self, Preset};
 use piste_names::nearest;
 
 /// Record matching events of programs, or of the kernel
@@ -14,13 +15,19 @@ use piste_names::nearest;
 /// Events of programs are recorded in all programs, including those that start later.
 #[derive(Args)]
 #[command(
+    mut_arg("uprobe", |probe| probe.requires("kernel")),
+    mut_arg("uretprobe", |probe| probe.requires("kernel")),
+    mut_arg("usdt", |probe| probe.requires("kernel")),
+    mut_arg("kprobe", |probe| probe.requires("kernel")),
+    mut_arg("kretprobe", |probe| probe.requires("kernel")),
     override_usage = "piste enable-event [OPTIONS] [-u] PATTERN...\n       piste enable-event [OPTIONS] -k PATTERN...\n       \
-                      piste enable-event [OPTIONS] -k --syscall PATTERN | --uprobe PLACE | --usdt PROBE | ...",
+                      piste enable-event [OPTIONS] -k --preset NAME | --syscall PATTERN | --uprobe PLACE | ...",
     after_help = "\
 Examples:
   piste enable-event 'shop:*' -x 'shop:debug_*' --level info
   piste enable-event -k sched_switch --filter 'prev_prio < 0'
   piste enable-event -k sched_switch --callstack kernel,user:16
+  piste enable-event -k --preset sched,syscalls
   piste enable-event -k --syscall 'open*,read,write'
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
   piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
@@ -34,7 +41,7 @@ pub(crate) struct EnableEvent {
     #[arg(
         value_name = "PATTERN",
         value_delimiter = ',',
-        required_unless_present_any = ["all", "syscalls", "uprobe", "uretprobe", "usdt", "kprobe", "kretprobe"]
+        required_unless_present_any = ["all", "syscalls", "presets", "uprobe", "uretprobe", "usdt", "kprobe", "kretprobe"]
     )]
     pub(crate) patterns: Vec<String>,
     /// Record all events
@@ -63,23 +70,13 @@ pub(crate) struct KernelEventOptions {
     /// Record system calls with matching names, at their entry and exit: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
     pub(crate) syscalls: Vec<String>,
-    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
-    #[arg(long, value_name = "PLACE", requires = "kernel")]
-    pub(crate) uprobe: Vec<String>,
-    /// Probe the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
-    #[arg(long, value_name = "PLACE", requires = "kernel")]
-    pub(crate) uretprobe: Vec<String>,
-    /// Record a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME
-    #[arg(long, value_name = "PROBE", requires = "kernel")]
-    pub(crate) usdt: Vec<String>,
-    /// Probe a place in the kernel, and record these arguments: SYMBOL[+OFFSET][ ARGUMENT]...
-    #[arg(long, value_name = "PLACE", requires = "kernel")]
-    pub(crate) kprobe: Vec<String>,
-    /// Probe the returns from a function of the kernel: SYMBOL[ ARGUMENT]...
-    #[arg(long, value_name = "PLACE", requires = "kernel")]
-    pub(crate) kretprobe: Vec<String>,
+    /// Record a set of kernel events
+    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser(), requires = "kernel")]
+    pub(crate) presets: Vec<&'static Preset>,
+    #[command(flatten)]
+    pub(crate) probes: ProbeOptions,
     /// Name the probe's event in the trace [default: derived from its place]
-    #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "usdt"])]
+    #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "presets", "usdt"])]
     pub(crate) name: Option<String>,
     /// Record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"' (see docs/reference/filter.md)
     #[arg(long, value_name = "EXPR", requires = "kernel")]

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 
+use crate::arguments::ProbeOptions;
 use crate::call_stack::{self, StackChoice};
 use crate::channel_options::{ChannelOptions, KernelRingOptions};
 use crate::filtered::FilteredPatterns;
@@ -25,6 +26,8 @@ use crate::tracked::TrackedOptions;
     // The rings of the kernel have options of their own here.
     mut_arg("subbuf_size", |size| size.help("Size of a sub-buffer, a power of two: 64K, 1M [default: 256K]")),
     mut_arg("num_subbuf", |count| count.help("Number of sub-buffers in each ring, a power of two [default: 4]")),
+    // What was asked for by name, and may have call stacks.
+    group = ArgGroup::new("named").args(["kernel", "uprobe", "uretprobe", "usdt", "kprobe", "kretprobe"]).multiple(true),
     override_usage = "piste record [OPTIONS] [--] CMD [ARG]...\n       piste record [OPTIONS] -a | -p PID",
     after_help = "\
 Exit status: CMD's (0 without CMD), or
@@ -39,6 +42,7 @@ Examples:
   piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
   piste record --preload libc --preload pthread -- python3 script.py
   piste record --preset io -k 'ext4:*' -- make
+  piste record --preset sched --uprobe './shop:order id=%di:s32' -- ./shop
   piste record -a -d 10s"
 )]
 pub(crate) struct Record {
@@ -99,14 +103,16 @@ pub(crate) struct KernelOptions {
     /// Record system calls with matching names: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) syscalls: Vec<String>,
-    /// Record a set of kernel events [default, without -k and --syscall: sched,syscalls,irq]
+    /// Record a set of kernel events [default, without -k, --syscall and probes: sched,syscalls,irq]
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
     pub(crate) presets: Vec<&'static Preset>,
-    /// Record the call stack with the events of -k: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
-    #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
+    #[command(flatten)]
+    pub(crate) probes: ProbeOptions,
+    /// Record the call stack with the events of -k and of probes: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "named")]
     pub(crate) callstack: Option<StackChoice>,
     /// Do not record the kernel
-    #[arg(long, conflicts_with_all = ["kernel", "filter", "syscalls", "presets", "pids"])]
+    #[arg(long, conflicts_with_all = ["named", "filter", "syscalls", "presets", "pids"])]
     pub(crate) no_kernel: bool,
     #[command(flatten)]
     pub(crate) tracked: TrackedOptions,
