@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define THREADS 4
-#define TURNS 2000
+#define TURNS   2000
 #define HELD_NS 50000
 
 static pthread_mutex_t till_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use piste_control::interface::{KernelEventKind, KernelRule};
 use piste_reason::reason;
+use piste_symbols::parameters::fetch;
 
 use crate::failure::Failure;
 use crate::kernel_rules::rule;
@@ -39,6 +40,10 @@ fn in_binary(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<Ke
         .filter(|(binary, place)| !binary.is_empty() && !place.is_empty())
         .ok_or_else(|| malformed(text, "BINARY:SYMBOL or BINARY:SYMBOL+OFFSET"))?;
     let path = find(binary)?;
+    let arguments = arguments
+        .into_iter()
+        .map(|argument| fetched(argument, Path::new(&path), place, &kind))
+        .collect::<Result<_, _>>()?;
     let file = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
     let default = format!("{}_{}", identifier(&file), event_name(&kind, place));
     Ok(KernelRule {
@@ -47,6 +52,27 @@ fn in_binary(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<Ke
         binary: Some(path),
         ..rule(kind, name.unwrap_or(&default))
     })
+}
+
+/// An argument in the words of tracefs: `price=order->price` is what the function's debug information says of that.
+///
+/// # Errors
+/// The function has no such parameter, or it is not known where it is.
+fn fetched(argument: String, binary: &Path, place: &str, kind: &KernelEventKind) -> Result<String, Failure> {
+    let (name, expression) = argument.split_once('=').unwrap_or(("", &argument));
+    // In the words of tracefs it would begin with one of %@$+-.
+    if !expression.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        return Ok(argument);
+    }
+    let failed = |why: &str| Failure::new(format!("cannot record {expression:?} at {place}: {why}"));
+    if *kind != KernelEventKind::uprobe || place.contains('+') || place.starts_with("0x") {
+        return Err(failed(
+            "parameters are known by name only where a function begins; use registers: name=%di:s32",
+        ));
+    }
+    let fetched = fetch(binary, place, expression).map_err(|why| failed(&why))?;
+    let last = expression.rsplit(['.', '>']).next().unwrap_or(expression);
+    Ok(format!("{}={fetched}", if name.is_empty() { last } else { name }))
 }
 
 fn in_kernel(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<KernelRule, Failure> {

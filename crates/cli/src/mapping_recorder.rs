@@ -23,7 +23,7 @@ use piste_trace::privacy;
 /// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Of each CPU.
-const RING_BYTES: usize = 128 << 10;
+const RING_BYTES: usize = 64 << 10;
 /// A process has changed its name because it has become another program.
 const COMM_EXEC: u16 = 1 << 13;
 

@@ -59,7 +59,7 @@ pub struct Binary {
     first_address: u64,
     /// By address.
     functions: Vec<Function>,
-    lines: Option<addr2line::Context<EndianRcSlice<RunTimeEndian>>>,
+    lines: Option<addr2line::Context<DwarfReader>>,
 }
 
 struct Function {
@@ -240,7 +240,15 @@ fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
     }
 }
 
-fn lines(file: &File<'_>) -> Option<addr2line::Context<EndianRcSlice<RunTimeEndian>>> {
+/// Reads what DWARF has.
+pub(crate) type DwarfReader = EndianRcSlice<RunTimeEndian>;
+
+fn lines(file: &File<'_>) -> Option<addr2line::Context<DwarfReader>> {
+    addr2line::Context::from_dwarf(dwarf(file)?).ok()
+}
+
+/// The debug information of a file, where it has some.
+pub(crate) fn dwarf(file: &File<'_>) -> Option<gimli::Dwarf<DwarfReader>> {
     file.section_by_name(".debug_info")?;
     let endian = match file.is_little_endian() {
         true => RunTimeEndian::Little,
@@ -253,5 +261,5 @@ fn lines(file: &File<'_>) -> Option<addr2line::Context<EndianRcSlice<RunTimeEndi
             .unwrap_or_default();
         Ok(EndianRcSlice::new(Rc::from(&*data), endian))
     };
-    addr2line::Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
+    gimli::Dwarf::load(load).ok()
 }

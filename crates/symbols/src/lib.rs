@@ -4,6 +4,7 @@
 //! - [`binary`]: functions and lines of a program or a library
 //! - [`data`]: variables of a program or a library, and where all of it lies in memory
 //! - [`kernel`]: functions of the kernel that runs
+//! - [`parameters`]: parameters of functions by name, for probes
 //! - [`debug_file`]: where the names of a stripped program are
 //! - [`demangle`]: names of linkers as names of the source
 
@@ -12,3 +13,4 @@ pub mod data;
 pub mod debug_file;
 pub mod demangle;
 pub mod kernel;
+pub mod parameters;

@@ -67,6 +67,39 @@ fn a_recording_of_a_command_has_its_probes() {
 }
 
 #[test]
+fn parameters_are_recorded_by_the_names_of_the_source() {
+    let Some(place) = workplace() else { return };
+    for optimization in ["-O0", "-O2"] {
+        let program = place.path(&format!("orders{optimization}"));
+        Compilation::of(&["probed_orders.c"]).with(optimization).link(&program);
+        let arguments = "sell count price=order->price order->code order->customer->name order->customer->number";
+        let output = format!("trace{optimization}");
+        let probe = at(&program, arguments);
+        let options = ["record", "--no-user", "--uprobe", &probe, "-o", &output, "--"];
+        place
+            .piste(&[&options[..], &[program.to_str().expect("UTF-8"), "100"]].concat())
+            .expect_success();
+        let trace = Trace::at(place.path(&output));
+        let name = format!("orders_{}_sell", &optimization[1..]);
+        let events = named(&trace, &name);
+        assert_eq!(events.len(), 100, "{:?}", names(&trace));
+        for (turn, event) in events.iter().enumerate() {
+            let (count, price) = ((turn % 3).to_string(), (-(turn as i64)).to_string());
+            let expected = [
+                ("count", &*count),
+                ("price", &*price),
+                ("code", "A1"),
+                ("name", "ada"),
+                ("number", "7"),
+            ];
+            for (field, value) in expected {
+                assert_eq!(event.field(field), Some(value), "{optimization}: {event:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn each_return_is_recorded_with_its_value() {
     let Some(place) = workplace() else { return };
     let program = place.program("probed.c");

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 /// Places that are probed.
 #[derive(Args)]
 pub(crate) struct ProbeOptions {
-    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]... (NAME=%di:s32, or with debug
+    /// information NAME=PARAMETER->MEMBER)
     #[arg(long, value_name = "PLACE")]
     pub(crate) uprobe: Vec<String>,
     /// Probe the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...

@@ -42,7 +42,7 @@ Examples:
   piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
   piste record --preload libc --preload pthread -- python3 script.py
   piste record --preset io -k 'ext4:*' -- make
-  piste record --preset sched --uprobe './shop:order id=%di:s32' -- ./shop
+  piste record --preset sched --uprobe './shop:sell order->id' -- ./shop
   piste record -a -d 10s"
 )]
 pub(crate) struct Record {
