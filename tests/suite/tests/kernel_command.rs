@@ -238,6 +238,33 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     );
 }
 
+/// Rings that are full take a while to be written. All CPUs are recorded meanwhile, and the snapshot is not to end earlier on one of them.
+#[test]
+fn a_snapshot_that_lacks_nothing_ends_on_all_cpus_at_the_same_time() {
+    let Some(place) = kernel::workplace() else { return };
+    let busy = "for cpu in 0 1; do taskset -c $cpu timeout 3 sh -c 'while :; do ls / >/dev/null; done' & done; wait";
+    let mut target = place.start("sh", &["-c", busy]);
+    let output = place.path("snapshots");
+    let pid = target.pid().to_string();
+    let options = ["-p", &pid, "--snapshot-on", "exit", "-d", "1s", "-o"];
+    let recorded = place.piste(&[&["record"], &options[..], &[output.to_str().expect("UTF-8")]].concat());
+    recorded.expect_success();
+    assert!(recorded.stderr.contains("nothing lost"), "{recorded}");
+    target.finish();
+    let snapshot = std::fs::read_dir(&output)
+        .expect("it is there")
+        .next()
+        .expect("a snapshot");
+    let snapshot = snapshot.expect("an entry").path();
+    let snapshot = snapshot.to_str().expect("UTF-8");
+    let stats = place.piste_json(&["stats", snapshot]);
+    let findings = stats["findings"].as_array().expect("a list").iter();
+    let cut: Vec<_> = findings
+        .filter(|finding| finding["what"].to_string().contains("the last "))
+        .collect();
+    assert!(cut.is_empty(), "{cut:?}");
+}
+
 /// The model is told of everything twice where the snapshots of one recorder are read together.
 #[test]
 fn analyses_say_that_snapshots_have_events_in_common() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what the rings of a flight recorder hold to a trace of its own, while the kernel goes on recording.
 //!
-//! One ring is read at a time, at most once around. Its packets are kept (kept.rs), since reading takes them out of the ring and the next
-//! snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
+//! All rings are read first, each at most once around, and then written one after the other. Their packets are kept (kept.rs), since reading takes
+//! them out of the ring and the next snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
 //! snapshot that was interrupted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use piste_kernel::spec::Loss;
 
@@ -22,6 +23,11 @@ use crate::consumer::stream::{Identity, Origin, Stream};
 use crate::link::{ChannelTotals, Failure, RequestId};
 use crate::person::{Output, Person};
 
+/// CPUs whose recording ends further apart than 10 ms are taken for cut.
+const QUICK: Duration = Duration::from_millis(2);
+/// A machine may always be too busy for that.
+const READ_TIMES_MAX: usize = 8;
+
 /// A snapshot that is being written.
 pub(super) struct SnapshotJob {
     request: RequestId,
@@ -29,6 +35,8 @@ pub(super) struct SnapshotJob {
     begun: bool,
     /// Channel, and index of the ring.
     rings: VecDeque<(u32, usize)>,
+    /// Channels, and until when all their rings were read.
+    read_until: Option<BTreeMap<u32, Option<u64>>>,
     dump: Option<StateDump>,
     totals: BTreeMap<u32, ChannelTotals>,
 }
@@ -56,6 +64,7 @@ impl SnapshotJob {
             output,
             begun: false,
             rings,
+            read_until: None,
             dump: None,
             totals,
         }
@@ -104,8 +113,12 @@ impl SnapshotJob {
         if self.dump.is_none() {
             self.dump = Some(begin_dump(&self.output.owner, folder, session)?);
         }
+        if self.read_until.is_none() {
+            self.read_until = Some(read_rings(session, shared)?);
+            return Ok(false);
+        }
         if let Some((stream_id, index)) = self.rings.pop_front() {
-            self.write_ring(folder, stream_id, index, session, shared)?;
+            self.write_ring(folder, stream_id, index, session)?;
             return Ok(false);
         }
         let dump = self.dump.as_mut().expect("it was begun above");
@@ -122,19 +135,13 @@ impl SnapshotJob {
         folder: &Path,
         stream_id: u32,
         index: usize,
-        session: &mut Session,
-        shared: &mut Shared<'_>,
+        session: &Session,
     ) -> Result<(), StorageError> {
-        let (Some(kernel), Some(channel)) = (session.kernel(), session.channels.get_mut(&stream_id)) else {
+        let Some(channel) = session.channels.get(&stream_id) else {
             return Ok(());
         };
-        let mut tools = Tools {
-            kernel: &kernel,
-            metadata: &mut session.metadata,
-            packet: shared.packet,
-        };
-        let until_ticks = channel.recorded_until(session.clock);
-        channel.drain(index, session.clock, &mut tools)?;
+        let read_until = self.read_until.as_ref().and_then(|known| known.get(&stream_id));
+        let until_ticks = read_until.copied().flatten();
         let ring = &channel.rings()[index];
         let Some(counts) = ring.counts() else { return Ok(()) };
         let identity = Identity {
@@ -179,6 +186,36 @@ impl SnapshotJob {
             let _ = fs::remove_dir(&self.output.folder);
         }
     }
+}
+
+/// Takes what all rings have, again until that is quickly done: the snapshot then ends on all CPUs at nearly the same time. Returns until when each
+/// channel is read.
+///
+/// # Errors
+/// The file that could not be written.
+fn read_rings(session: &mut Session, shared: &mut Shared<'_>) -> Result<BTreeMap<u32, Option<u64>>, StorageError> {
+    let mut read_until = BTreeMap::new();
+    let Some(kernel) = session.kernel() else {
+        return Ok(read_until);
+    };
+    for _ in 0..READ_TIMES_MAX {
+        let begin = Instant::now();
+        for (&stream_id, channel) in &mut session.channels {
+            read_until.insert(stream_id, channel.recorded_until(session.clock));
+            let mut tools = Tools {
+                kernel: &kernel,
+                metadata: &mut session.metadata,
+                packet: shared.packet,
+            };
+            for index in 0..channel.ring_count() {
+                channel.drain(index, session.clock, &mut tools)?;
+            }
+        }
+        if begin.elapsed() < QUICK {
+            break;
+        }
+    }
+    Ok(read_until)
 }
 
 fn begin_dump(owner: &Person, folder: &Path, session: &Session) -> Result<StateDump, StorageError> {
