@@ -9,7 +9,7 @@ use piste_analysis::analysis::{Description, Need, Options};
 use piste_analysis::diff::{Change, Side, changes, is_comparable};
 use piste_analysis::pass::Listeners;
 use piste_analysis::report::{Column, Report, Table, Unit, Value, column};
-use piste_ground::{Ground, is_of_kernel, kernel_traces, missing};
+use piste_ground::{Ground, is_of_kernel, missing};
 use piste_progress::Progress;
 use piste_trace::{Findings, Span};
 use serde::Serialize;
@@ -22,7 +22,7 @@ use crate::failure::{Failure, USAGE};
 use crate::page::{Page, Width};
 use crate::quantity::{count, duration, size};
 use crate::screen::{printable, tell_sentence};
-use crate::traces::{open, tell_findings};
+use crate::traces::{kernel_part, open, tell_findings};
 
 /// Changes of times, and as many of counts, unless another number is asked for.
 const LIMIT: usize = 20;
@@ -121,7 +121,8 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
 /// What an analysis that does without the model finds out about a trace.
 fn answer_of_any(path: &Path, subject: Subject, arguments: &Diff) -> Result<Answered, Failure> {
     let mut findings = Findings::default();
-    let traces = subject.choose(open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?)?;
+    let traces = open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?;
+    let traces = subject.choose(traces, &findings)?;
     let question = Question {
         traces: &traces,
         span: Span::ALL,
@@ -156,7 +157,10 @@ fn options(arguments: &Diff) -> Options {
 /// Reads a trace once, for all analyses that it has the events for.
 fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Result<Answered, Failure> {
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?)?;
+    let traces = kernel_part(
+        open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?,
+        &findings,
+    )?;
     let mut notes = Vec::new();
     let mut possible = Vec::new();
     for analysis in chosen {

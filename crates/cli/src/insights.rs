@@ -26,7 +26,8 @@ use crate::page::Page;
 use crate::quantity::{counted, duration};
 use crate::screen::{BAD, STRONG, printable, styled, tell, tell_sentence};
 use crate::summary::{labelled, quoted};
-use crate::traces::{open, tell_findings};
+use crate::traces::{kernel_part, open, tell_findings};
+use crate::unwritten::unwritten;
 
 /// At the end of a recording, no more are told,
 const TOLD_MAX: usize = 3;
@@ -59,7 +60,9 @@ struct Told {
 pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> {
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let traces = kernel_traces(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
+    let unwritten = unwritten(&traces);
+    let traces = kernel_part(traces, &findings)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
     let mut notes = missing("insights", RECORDED_FOR_INSIGHTS, &traces)?;
     let detectors = detectors();
@@ -78,10 +81,14 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         insight,
     };
     notes.extend(ground.notes(Some(&system), RECORDED_FOR_INSIGHTS));
+    let mut insights = detectors.insights(&system);
+    if let Some(unwritten) = unwritten {
+        unwritten.explain(&mut insights, &system);
+    }
     let answer = Answer {
         begin_ns,
         end_ns,
-        insights: detectors.insights(&system).into_iter().map(tell).collect(),
+        insights: insights.into_iter().map(tell).collect(),
         notes,
         findings: findings.iter().cloned().collect(),
     };
@@ -183,7 +190,9 @@ pub(crate) fn tell_of_recording(folder: &Path, when: Tell) {
 fn top(folder: &Path) -> Option<Vec<Insight>> {
     let begin = Instant::now();
     let mut findings = Findings::default();
-    let traces = kernel_traces(piste_trace::open(folder, &mut findings).ok()?).ok()?;
+    let traces = piste_trace::open(folder, &mut findings).ok()?;
+    let unwritten = unwritten(&traces);
+    let traces = kernel_traces(traces).ok()?;
     if bytes_of(&traces, Span::ALL) > TOLD_BYTES_MAX {
         return None;
     }
@@ -191,6 +200,9 @@ fn top(folder: &Path) -> Option<Vec<Insight>> {
     let ran = ground.run_while(detectors(), &mut findings, || begin.elapsed() < PATIENCE);
     let (system, mut detectors) = ran.ok()??;
     let mut insights = detectors.insights(&system);
+    if let Some(unwritten) = unwritten {
+        unwritten.explain(&mut insights, &system);
+    }
     insights.retain(|insight| insight.level != Level::Information);
     insights.truncate(TOLD_MAX);
     Some(insights)

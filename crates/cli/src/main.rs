@@ -52,6 +52,7 @@ mod traces;
 mod tracked;
 mod trim;
 mod unfinished;
+mod unwritten;
 mod version;
 mod view;
 

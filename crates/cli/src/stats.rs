@@ -144,6 +144,9 @@ impl<'t> Summary<'t> {
         let events = self.events.cast_signed();
         let per_second = rate(events, self.duration_ns).map_or(String::new(), |rate| format!(" ({rate} events/s)"));
         let lost = match (self.discarded_events, self.lost_packets) {
+            (0, 0) if self.findings.iter().any(|finding| finding.kind.is_damage()) => {
+                styled(BAD, "parts are missing or damaged (see below)")
+            }
             (0, 0) => styled(GOOD, "nothing lost"),
             (events, packets) => {
                 let what = [(events, "event"), (packets, "packet")]

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use piste_ground::{GroundError, kernel_traces};
 use piste_progress::Progress;
 use piste_trace::{Finding, Findings, Kind, Trace, open_all};
 use serde_json::json;
@@ -26,6 +27,23 @@ pub(crate) fn open(paths: &[PathBuf], shows_progress: bool, findings: &mut Findi
     failure.map_or(Ok(traces), |sentence| Err(Failure::new(sentence)))
 }
 
+/// Those of a kernel. Where there is none that can be read, what is damaged is told.
+pub(crate) fn kernel_part(traces: Vec<Trace>, findings: &Findings) -> Result<Vec<Trace>, Failure> {
+    let is_unread = |finding: &Finding| {
+        matches!(
+            finding.kind,
+            Kind::DamagedMetadata | Kind::UnreadableFile | Kind::MissingTrace
+        )
+    };
+    kernel_traces(traces).map_err(|error| match error {
+        GroundError::NoKernel if findings.iter().any(is_unread) => {
+            tell_findings(findings);
+            Failure::new("no trace of a kernel can be read here")
+        }
+        error => error.into(),
+    })
+}
+
 /// Tells what was found, a line each; losses are told in other words.
 pub(crate) fn tell_findings(findings: &Findings) {
     let told = findings.iter().filter(|finding| !is_loss(finding));
@@ -42,14 +60,6 @@ fn is_loss(finding: &Finding) -> bool {
 /// `piste: trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
 fn line(finding: &Finding) -> String {
     let file = finding.file.to_string_lossy();
-    let place = match (finding.kind, finding.count) {
-        (Kind::RepeatedPackets, _) => String::new(),
-        (Kind::MissingPackets, _) | (_, 1) => format!(", at byte {}", finding.offset),
-        (_, times) => format!(
-            ", {} times, first at byte {}",
-            count(times.cast_signed()),
-            finding.offset
-        ),
-    };
+    let place = finding.place(|times| count(times.cast_signed()));
     format!("piste: {}: {}{place}\n", printable(&file), printable(&finding.what))
 }

@@ -153,11 +153,7 @@ pub(crate) fn tell_findings(findings: &Findings) {
             tell_json(&json!({ "finding": finding }));
             continue;
         }
-        let place = match (finding.kind, finding.count) {
-            (Kind::RepeatedPackets, _) => String::new(),
-            (Kind::MissingPackets, _) | (_, 1) => format!(", at byte {}", finding.offset),
-            (_, times) => format!(", {times} times, first at byte {}", finding.offset),
-        };
+        let place = finding.place(|times| times.to_string());
         tell(&format!("{}: {}{place}", finding.file.display(), finding.what));
     }
 }

@@ -47,7 +47,10 @@ pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
             parts.push(part(begin, end));
         }
         let first_ns = at(stream.packets.first().and_then(|first| first.begin));
-        if first_ns != Some(span.begin_ns) && stream.first_number.is_some_and(|number| number > 0) {
+        // A state dump that is gone, or was taken again, was of no CPU.
+        let is_of_cpu = tells_of_cpu(trace, stream);
+        let is_late = first_ns != Some(span.begin_ns) && stream.first_number.is_some_and(|number| number > 0);
+        if is_late && is_of_cpu {
             parts.push(part(None, stream.packets.first().and_then(|first| first.begin)));
         }
         let mut read_bytes = 0;
@@ -57,7 +60,8 @@ pub fn blind(trace: &Trace) -> Vec<Blind<'_>> {
             }
             read_bytes = packet.offset + packet.bytes;
         }
-        if read_bytes < stream.state.bytes && !stream.packets.is_empty() || stream.missing_packets > 0 {
+        let has_missing = stream.missing_packets > 0 && (!stream.packets.is_empty() || is_of_cpu);
+        if read_bytes < stream.state.bytes && !stream.packets.is_empty() || has_missing {
             parts.push(part(stream.packets.last().and_then(|last| last.end), None));
         }
     }

@@ -34,10 +34,27 @@ pub enum Kind {
     Unrecorded,
     /// Packets that a file has lost at its end, as the index tells that the tracer wrote beside it. The sentence says how many there are.
     MissingPackets,
+    /// The index that the tracer wrote beside a stream is missing, cut or wrong, so that nobody knows whether packets are missing at the end.
+    DamagedIndex,
+    /// The tracer could not write for a while, and events are missing for that reason.
+    WriteError,
+    /// A trace that was recorded with another one, and is not beside it.
+    MissingTrace,
     /// A file that cannot be read.
     UnreadableFile,
     /// Packets that another of the traces has as well. The sentence says how many there are; they are of a trace, and of no place in a file.
     RepeatedPackets,
+}
+
+impl Kind {
+    /// Something is missing, or may be; the tracer has not counted it.
+    pub fn is_damage(self) -> bool {
+        use Kind::{DiscardedEvents, LostPackets, OtherTrace, RepeatedPackets, TimeGoesBack};
+        !matches!(
+            self,
+            DiscardedEvents | LostPackets | OtherTrace | RepeatedPackets | TimeGoesBack
+        )
+    }
 }
 
 /// Where something is not as it should be, and how often.
@@ -54,6 +71,23 @@ pub struct Finding {
     pub offset: u64,
     /// A sentence about the first.
     pub what: String,
+}
+
+impl Finding {
+    /// Where it is in its file, as the end of a sentence; nothing about a whole file. `counted` writes a number.
+    pub fn place(&self, counted: impl FnOnce(u64) -> String) -> String {
+        use Kind::{
+            DamagedIndex, DamagedMetadata, MissingPackets, MissingTrace, RepeatedPackets, UnreadableFile, WriteError,
+        };
+        let Finding { count, offset, .. } = *self;
+        match self.kind {
+            RepeatedPackets | DamagedIndex | MissingTrace | WriteError => String::new(),
+            DamagedMetadata | UnreadableFile | MissingPackets if offset == 0 => String::new(),
+            MissingPackets => format!(", at byte {offset}"),
+            _ if count == 1 => format!(", at byte {offset}"),
+            _ => format!(", {} times, first at byte {offset}", counted(count)),
+        }
+    }
 }
 
 /// Findings of a trace, one for each kind and file.

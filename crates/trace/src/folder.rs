@@ -46,6 +46,12 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// The streams of a trace, and nothing that describes them.
+    #[error("cannot read {}: {NO_METADATA}", folder.display())]
+    NoMetadata {
+        /// Where they are.
+        folder: PathBuf,
+    },
     /// Metadata that cannot be understood.
     #[error("cannot read {}: {error}", path.display())]
     Metadata {
@@ -62,6 +68,31 @@ pub enum OpenError {
         /// What is wrong in it.
         error: PlanError,
     },
+}
+
+/// What Piste calls the other domain in the environment that was recorded as well.
+const BESIDE: &str = "piste_beside";
+/// What Piste calls the reason in the environment for which it could not write.
+const WRITE_ERROR: &str = "piste_write_error";
+const WRITE_ERROR_TOLD: &str = "the trace could not be written for a while, and events are missing for that reason";
+const NO_METADATA: &str = "its file `metadata` is missing, without which the streams cannot be read";
+
+impl OpenError {
+    /// As a finding, where other traces can be read.
+    fn find(self, findings: &mut Findings) {
+        let (kind, file, why) = match self {
+            OpenError::Unreadable { path, error } => (Kind::UnreadableFile, path, reason(&error)),
+            OpenError::NoTrace { path } => (Kind::UnreadableFile, path, "there is no trace".to_owned()),
+            OpenError::NoMetadata { folder } => (Kind::DamagedMetadata, folder, NO_METADATA.to_owned()),
+            OpenError::Metadata { path, error } => (Kind::DamagedMetadata, path, unread(&error)),
+            OpenError::Plan { path, error } => (Kind::DamagedMetadata, path, unread(&error)),
+        };
+        findings.about_file(kind, &file, why);
+    }
+}
+
+fn unread(error: &dyn std::error::Error) -> String {
+    format!("nothing of this trace can be read: {error}")
 }
 
 /// Of a file `metadata`, no more is read. LTTng's of a kernel with all its events have some megabytes.
@@ -83,9 +114,9 @@ pub fn open(path: &Path, findings: &mut Findings) -> Result<Vec<Trace>, OpenErro
 }
 
 /// Opens every trace in some paths that can be opened, and says why the others cannot. What is wrong with their streams, folders that cannot be
-/// looked through, and what traces have in common are added to `findings`.
+/// looked through, and what traces have in common are added to `findings`; if any trace can be opened, so are those that cannot.
 pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<OpenError>) {
-    let (mut traces, mut errors) = (Vec::new(), Vec::new());
+    let (mut traces, mut errors, mut unopened) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
         let folders = folders(path, findings).unwrap_or_else(|error| {
             errors.push(error);
@@ -94,10 +125,14 @@ pub fn open_all(paths: &[PathBuf], findings: &mut Findings) -> (Vec<Trace>, Vec<
         for folder in folders {
             match Trace::open(folder, path, findings) {
                 Ok(trace) => traces.push(trace),
-                Err(error) => errors.push(error),
+                Err(error) => unopened.push(error),
             }
         }
     }
+    if traces.is_empty() {
+        errors.append(&mut unopened);
+    }
+    unopened.into_iter().for_each(|error| error.find(findings));
     find_repeated(&traces, findings);
     (traces, errors)
 }
@@ -110,13 +145,19 @@ pub fn folders(path: &Path, findings: &mut Findings) -> Result<Vec<PathBuf>, Ope
     let mut search = Search::default();
     search.look(path, 0);
     if search.found.is_empty() {
-        return Err(match search.unreadable.into_iter().next() {
-            Some((path, error)) => OpenError::Unreadable { path, error },
-            None => OpenError::NoTrace { path: path.to_owned() },
+        let unreadable = search.unreadable.into_iter().next();
+        let undescribed = search.undescribed.into_iter().next();
+        return Err(match (unreadable, undescribed) {
+            (Some((path, error)), _) => OpenError::Unreadable { path, error },
+            (None, Some(folder)) => OpenError::NoMetadata { folder },
+            (None, None) => OpenError::NoTrace { path: path.to_owned() },
         });
     }
     for (folder, error) in search.unreadable {
         findings.about_file(Kind::UnreadableFile, &folder, reason(&error));
+    }
+    for folder in search.undescribed {
+        OpenError::NoMetadata { folder }.find(findings);
     }
     Ok(search.found)
 }
@@ -125,6 +166,8 @@ pub fn folders(path: &Path, findings: &mut Findings) -> Result<Vec<PathBuf>, Ope
 struct Search {
     /// Folders with a trace.
     found: Vec<PathBuf>,
+    /// Folders with the streams of a trace, and without its metadata.
+    undescribed: Vec<PathBuf>,
     unreadable: Vec<(PathBuf, io::Error)>,
 }
 
@@ -141,11 +184,25 @@ impl Search {
             _ => folders_in(folder),
         };
         match listed {
-            Ok(folders) if depth < DEPTH_MAX => folders.iter().for_each(|folder| self.look(folder, depth + 1)),
-            Ok(_) => {}
+            Ok(folders) => {
+                if folders.iter().any(|folder| is_index(folder)) {
+                    self.undescribed.push(folder.to_owned());
+                }
+                if depth < DEPTH_MAX {
+                    folders.iter().for_each(|folder| self.look(folder, depth + 1));
+                }
+            }
             Err(error) => self.unreadable.push((folder.to_owned(), error)),
         }
     }
+}
+
+/// The folder in which tracers put the indices of a trace's streams, and there is one.
+fn is_index(folder: &Path) -> bool {
+    let is_of_stream = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"))
+    };
+    folder.ends_with("index") && fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_of_stream))
 }
 
 /// In the order of their names.
@@ -205,7 +262,32 @@ impl Trace {
             streams,
         };
         trace.name = trace.name_from(asked);
+        if let Some(missing) = trace.missing_beside().filter(|_| trace.folder != asked) {
+            let what = "the trace that was recorded beside this one is missing";
+            findings.about_file(Kind::MissingTrace, &missing, what.to_owned());
+        }
+        if let Some(why) = trace.write_error() {
+            findings.about_file(Kind::WriteError, &path, format!("{WRITE_ERROR_TOLD} ({why})"));
+        }
         Ok(trace)
+    }
+
+    /// The folder of the other domain of a recording of Piste, as far as its place tells: it was there at the end, and is gone.
+    fn missing_beside(&self) -> Option<PathBuf> {
+        let other = self.environment(BESIDE)?;
+        let is_in_place = matches!(
+            (self.folder.file_name()?.to_str()?, other),
+            ("user", "kernel") | ("kernel", "user")
+        );
+        let folder = self.folder.with_file_name(other);
+        let is_missing = !folder.join("metadata").exists() && !is_index(&folder.join("index"));
+        (is_in_place && is_missing).then_some(folder)
+    }
+
+    /// Why events are missing that the tracer could not write, as it says.
+    pub fn write_error(&self) -> Option<&str> {
+        let lacks_events = self.streams.iter().any(|stream| !stream.losses.is_empty());
+        self.environment(WRITE_ERROR).filter(|_| lacks_events)
     }
 
     fn name_from(&self, asked: &Path) -> String {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use piste_ctf::read::plan::Plan;
+use piste_ctf::read::schema::EnvironmentValue;
 use piste_reason::reason;
 
 use crate::finding::{Findings, Kind};
@@ -140,10 +141,22 @@ pub(crate) fn load(
         // Where it cannot be kept, it is built again.
         let _ = cache::save(folder, metadata, &streams, findings);
     }
-    let is_of_piste = plan.schema.environment.iter().any(|(key, _)| key == "piste_version");
+    let is_of_piste = says(plan, "piste_version", None);
+    if is_of_piste {
+        let is_of_kernel = says(plan, "domain", Some("kernel"));
+        streams.extend(of_tracer::missing_streams(folder, &streams, is_of_kernel));
+        streams.sort_by(|left, right| left.path.cmp(&right.path));
+    }
+    let has_indices = is_of_piste && folder.join("index").is_dir();
     let mut next = 0;
     for stream in &mut streams {
-        stream.missing_packets = of_tracer::missing_packets(folder, stream, is_of_piste);
+        if let Some(fault) = of_tracer::fault(folder, stream).filter(|_| has_indices) {
+            let what = format!("{fault}; whether packets are missing at the end of the file is unknown");
+            findings.about_file(Kind::DamagedIndex, &stream.path, what);
+        }
+        stream.missing_packets = stream
+            .missing_packets
+            .max(of_tracer::missing_packets(folder, stream, is_of_piste));
         let has_begin = stream.packets.first().is_some_and(|packet| packet.begin.is_some());
         let own = stream.stream_id.filter(|_| has_begin);
         stream.number = own.unwrap_or(next);
@@ -151,6 +164,15 @@ pub(crate) fn load(
         report(stream, findings);
     }
     streams
+}
+
+/// The environment has such a text, or any.
+fn says(plan: &Plan, key: &str, text: Option<&str>) -> bool {
+    let mut environment = plan.schema.environment.iter();
+    environment.any(|(known, value)| {
+        let is_text = |text| matches!(value, EnvironmentValue::Text(known) if known == text);
+        known == key && text.is_none_or(is_text)
+    })
 }
 
 pub(crate) fn state_of(path: &Path) -> std::io::Result<FileState> {
@@ -168,16 +190,18 @@ pub(crate) fn state_of(path: &Path) -> std::io::Result<FileState> {
 /// Adds what the tracer says is missing.
 fn report(stream: &StreamIndex, findings: &mut Findings) {
     if stream.missing_packets > 0 {
-        let packets = match stream.missing_packets {
-            1 => "the last packet".to_owned(),
-            many => format!("the last {many} packets"),
+        let what = match (stream.path.exists(), stream.missing_packets) {
+            (true, 1) => "the last packet that the index lists is missing from the file".to_owned(),
+            (true, many) => format!("the last {many} packets that the index lists are missing from the file"),
+            (false, 1) => "the file is missing, with the packet that its index lists".to_owned(),
+            (false, many) => format!("the file is missing, with the {many} packets that its index lists"),
         };
         findings.add(crate::Finding {
             kind: Kind::MissingPackets,
             file: stream.path.clone(),
             count: stream.missing_packets,
             offset: stream.state.bytes,
-            what: format!("{packets} that the index lists are missing from the file"),
+            what,
         });
     }
     for loss in &stream.losses {

@@ -33,6 +33,15 @@ impl<'t> Source<'t> {
         })
     }
 
+    /// One of which nothing may ever be read.
+    pub(crate) fn unopened(path: &'t Path) -> Source<'t> {
+        Source {
+            path,
+            file: None,
+            keeps_open: true,
+        }
+    }
+
     /// From now on.
     pub(crate) fn open_for_each_read(&mut self) {
         (self.file, self.keeps_open) = (None, false);

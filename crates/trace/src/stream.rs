@@ -67,7 +67,11 @@ impl<'t> Stream<'t> {
         Ok(Stream {
             index,
             scale: clock.map(ClockScale::new),
-            source: Source::open(&index.path)?,
+            // A file without packets may not even be there.
+            source: match index.packets.is_empty() {
+                true => Source::unopened(&index.path),
+                false => Source::open(&index.path)?,
+            },
             reader: StreamReader::new(plan),
             packets,
             packet: None,

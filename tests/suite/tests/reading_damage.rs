@@ -237,6 +237,105 @@ fn packets_that_a_file_has_lost_are_known_from_its_index() {
     assert!(view.stderr.contains(&sentence), "{}", view.stderr);
 }
 
+/// Every verb that reads a trace, with the status that it has to end with where nothing can be read.
+const VERBS: [&[&str]; 5] = [
+    &["view"],
+    &["stats"],
+    &["info"],
+    &["query", "SELECT count(*) FROM events"],
+    &["export", "--format", "json", "-o", "exported"],
+];
+
+/// Reads a damaged trace in every way: all say what is wrong, and nobody that nothing is lost.
+fn expect_said(place: &Workplace, trace: &Path, what: &str, status: i32) {
+    for verb in VERBS {
+        let _ = fs::remove_file(place.path("exported"));
+        let (name, options) = verb.split_first().expect("a verb");
+        let finished = place.piste(&[&[name, trace.to_str().expect("UTF-8")], options].concat());
+        let said = format!("{}{}", finished.stdout, finished.stderr);
+        assert!(said.contains(what), "{verb:?}: {finished}");
+        assert!(
+            !said.contains("nothing lost") && !said.contains("panicked"),
+            "{verb:?}: {finished}"
+        );
+        assert_eq!(finished.status, status, "{verb:?}: {finished}");
+    }
+}
+
+/// A recording with everything that Piste writes, beside another trace.
+fn two_traces() -> (Workplace, PathBuf) {
+    let place = Workplace::new();
+    let program = place.program("count.c");
+    let both = place.path("both");
+    fs::create_dir(&both).expect("a folder is made");
+    for name in ["one", "two"] {
+        let options = ["-u", "count:*", "--subbuf-size", "4K", "--num-subbuf", "64"];
+        let recording = place.record(&options, &program, &["1", "2000"]);
+        recording.expect_whole();
+        fs::rename(recording.trace().path(), both.join(name)).expect("it is moved");
+    }
+    (place, both)
+}
+
+fn only_stream(folder: &Path) -> PathBuf {
+    let files = files(folder).into_iter();
+    let mut streams: Vec<PathBuf> = files
+        .filter(|file| file.file_name().is_some_and(|name| name != "metadata"))
+        .collect();
+    streams.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).map_or(0, |metadata| metadata.len())));
+    streams.swap_remove(0)
+}
+
+#[test]
+fn what_somebody_took_from_a_trace_is_said_by_whoever_reads_it() {
+    let (place, both) = two_traces();
+    let folder = both.join("one/user");
+    let kept = place.path("kept");
+    let stream = only_stream(&folder);
+    let name = stream.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
+    let index = folder.join("index").join(format!("{name}.idx"));
+    let damage = |what: &str, alone: i32, damaged: &dyn Fn()| {
+        place
+            .run(
+                "cp",
+                &["-a", both.to_str().expect("UTF-8"), kept.to_str().expect("UTF-8")],
+            )
+            .expect_success();
+        damaged();
+        expect_said(&place, &both, what, 0);
+        expect_said(&place, &folder, what, alone);
+        fs::remove_dir_all(&both).expect("it is there");
+        fs::rename(&kept, &both).expect("it is there");
+    };
+    let metadata = folder.join("metadata");
+    damage("its file `metadata` is missing", 1, &|| {
+        fs::remove_file(&metadata).expect("it is there")
+    });
+    damage("the metadata is empty", 1, &|| {
+        fs::write(&metadata, "").expect("it can be written")
+    });
+    damage("line 1, column ", 1, &|| {
+        fs::write(&metadata, [0xa5; 3000]).expect("it can be written")
+    });
+    damage("metadata: ", 1, &|| {
+        let text = fs::read(&metadata).expect("it is there");
+        fs::write(&metadata, &text[..text.len() / 2]).expect("it can be written");
+    });
+    damage("the file is missing, with the ", 0, &|| {
+        fs::remove_file(&stream).expect("it is there")
+    });
+    damage("its index is missing", 0, &|| {
+        fs::remove_file(&index).expect("it is there")
+    });
+    damage("its index is cut: it lists 1 of ", 0, &|| {
+        let bytes = fs::read(&index).expect("it is there");
+        fs::write(&index, &bytes[..100]).expect("it can be written");
+    });
+    damage("its index is damaged", 0, &|| {
+        fs::write(&index, [0xa5; 400]).expect("it can be written")
+    });
+}
+
 #[test]
 fn metadata_that_a_crash_has_cut_is_used_as_far_as_it_goes() {
     let recorded = Recorded::new();
@@ -312,7 +411,7 @@ fn what_is_mostly_a_hole_is_not_read_whole() {
     let read = |line: &str| line.rsplit_once("= ")?.1.trim().parse::<u64>().ok();
     let bytes: u64 = log.lines().filter(of_index).filter_map(read).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes were read");
-    fs::remove_file(of_tracer).expect("it is there");
+    fs::remove_dir_all(of_tracer.parent().expect("a folder")).expect("it is there");
 
     // In a memory that does not hold it.
     grow(&metadata, 1 << 40);

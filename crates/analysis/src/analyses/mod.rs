@@ -137,7 +137,7 @@ fn process_comm(system: &System, process: ProcessId) -> Value {
 }
 
 /// A thread by name and number: `cc1 (4711)`.
-pub(crate) fn named(system: &System, id: ThreadId) -> String {
+pub fn named(system: &System, id: ThreadId) -> String {
     let thread = system.thread(id);
     match system.name_of(id) {
         name if thread.tid == 0 => name.to_owned(),

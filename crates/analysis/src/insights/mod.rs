@@ -111,7 +111,8 @@ pub struct Closer {
 }
 
 impl Closer {
-    fn new(analysis: &'static str) -> Closer {
+    /// Of the whole trace.
+    pub fn new(analysis: &'static str) -> Closer {
         Closer {
             analysis,
             options: Vec::new(),
@@ -143,7 +144,9 @@ impl Listeners<dyn Detector> {
             own.truncate(OF_ONE_KIND);
             all.append(&mut own);
         }
-        all.sort_by_key(|insight| (insight.level, -insight.cost_ns));
+        // What is missing comes first, as everything else is told without it.
+        let is_other = |insight: &Insight| insight.kind != losses::KIND;
+        all.sort_by_key(|insight| (insight.level, is_other(insight), -insight.cost_ns));
         all
     }
 }

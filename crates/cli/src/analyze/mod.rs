@@ -12,7 +12,7 @@ use piste_analysis::analysis::{Description, Options};
 use piste_analysis::pass::Listeners;
 use piste_analysis::periods::Periods;
 use piste_analysis::report::Report;
-use piste_ground::{Ground, is_of_kernel, kernel_traces, missing, span_read};
+use piste_ground::{Ground, is_of_kernel, missing, span_read};
 use piste_names::nearest;
 use piste_progress::Progress;
 use piste_trace::{Finding, Findings, Span, Trace};
@@ -26,7 +26,7 @@ use crate::failure::{Failure, USAGE};
 use crate::json::time;
 use crate::page::Page;
 use crate::screen::{printable, tell_sentence};
-use crate::traces::{open, tell_findings};
+use crate::traces::{kernel_part, open, tell_findings};
 
 /// As `--json` prints it.
 #[derive(Serialize)]
@@ -68,7 +68,8 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     }
     let zone = TimeZone::system();
     let mut findings = Findings::default();
-    let traces = subject.choose(open(&arguments.paths, arguments.progress.wanted, &mut findings)?)?;
+    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
+    let traces = subject.choose(traces, &findings)?;
     let span = arguments.range.span(&traces, || zone.clone())?;
     let question = Question {
         traces: &traces,
@@ -170,9 +171,9 @@ impl Subject {
     }
 
     /// The traces that it is about.
-    pub(crate) fn choose(self, mut traces: Vec<Trace>) -> Result<Vec<Trace>, Failure> {
+    pub(crate) fn choose(self, mut traces: Vec<Trace>, findings: &Findings) -> Result<Vec<Trace>, Failure> {
         if let Subject::Kernel(_) = self {
-            return Ok(kernel_traces(traces)?);
+            return kernel_part(traces, findings);
         }
         // Those of a kernel beside each other: only together they have all CPUs.
         traces.sort_by_key(|trace| !is_of_kernel(trace));

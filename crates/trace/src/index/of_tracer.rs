@@ -5,15 +5,18 @@
 //! It is believed only where nothing speaks against it: its entries are of this stream, one behind the other, and those of the first and the
 //! last packet that are there say what these say. Entries are written behind their packets, and the index is looked at before the size of the
 //! stream: what it lists and the stream lacks is gone, also of a trace that is still written.
+//!
+//! Of Piste's, it also names streams that are gone altogether, and one that is damaged is told of. A trace without the whole folder is taken for a
+//! copy, which needs none.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{ENTRY_BYTES, Entry, FILE_HEADER_BYTES, file_header};
 
-use super::{Packet, StreamIndex, state_of};
+use super::{FileState, Packet, StreamIndex, state_of};
 use crate::regular;
 
 /// Entries that are looked at at once.
@@ -22,12 +25,61 @@ const BLOCK_ENTRIES: usize = 1 << 10;
 /// How many packets the index lists that are missing at the end of the stream; 0 also where it is not certain. Of a file without any packet,
 /// only Piste's is believed: LTTng begins some files again, and their indices a moment later.
 pub(super) fn missing_packets(folder: &Path, stream: &StreamIndex, is_of_piste: bool) -> u64 {
-    let Some(name) = stream.path.file_name() else { return 0 };
-    let mut name = name.to_owned();
-    name.push(".idx");
-    let path = folder.join("index").join(name);
+    let Some(path) = path_of(folder, &stream.path) else {
+        return 0;
+    };
     let missing = Index::open(&path).and_then(|index| index.missing(stream, is_of_piste));
     missing.ok().flatten().unwrap_or(0)
+}
+
+/// The streams that are gone and that an index names, without packets.
+pub(super) fn missing_streams(folder: &Path, streams: &[StreamIndex], is_of_kernel: bool) -> Vec<StreamIndex> {
+    let Ok(entries) = fs::read_dir(folder.join("index")) else {
+        return Vec::new();
+    };
+    let missing = |entry: io::Result<fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let stream_path = folder.join(path.file_name()?.to_str()?.strip_suffix(".idx")?);
+        let is_there = streams.iter().any(|stream| stream.path == stream_path);
+        if is_there || stream_path.exists() {
+            return None;
+        }
+        Index::open(&path)
+            .and_then(|index| index.of_gone(stream_path, is_of_kernel))
+            .ok()?
+    };
+    entries.filter_map(missing).collect()
+}
+
+/// What is wrong with the index of a stream of Piste. A packet is there a moment before its entry, and its stream before its index.
+pub(super) fn fault(folder: &Path, stream: &StreamIndex) -> Option<String> {
+    let [first, .., _] = stream.packets[..] else {
+        return None;
+    };
+    let is_of_stream = |index: &Index| -> io::Result<bool> {
+        let entry = index.entry(0)?;
+        let names = (entry.stream_id, Some(entry.stream_instance_id));
+        Ok(says(&entry, &first) && names == (stream.class_id, stream.stream_id))
+    };
+    let fault = match path_of(folder, &stream.path).map(|path| Index::open(&path))? {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "its index is missing".to_owned(),
+        Err(_) => "its index is damaged".to_owned(),
+        Ok(index) => match is_of_stream(&index) {
+            Ok(true) if index.entries + 1 >= stream.packets.len() as u64 => return None,
+            Ok(true) => {
+                let (entries, packets) = (index.entries, stream.packets.len());
+                format!("its index is cut: it lists {entries} of {packets} packets")
+            }
+            Ok(false) | Err(_) => "its index is damaged".to_owned(),
+        },
+    };
+    Some(fault)
+}
+
+fn path_of(folder: &Path, stream: &Path) -> Option<PathBuf> {
+    let mut name = stream.file_name()?.to_owned();
+    name.push(".idx");
+    Some(folder.join("index").join(name))
 }
 
 struct Index {
@@ -77,6 +129,34 @@ impl Index {
         };
         let is_sound = self.is_sound(before, first_missing)?;
         Ok(is_sound.then_some(self.entries - first_missing))
+    }
+
+    /// The stream that it is of, which is gone; nothing where that is not certain. Of a kernel, each stream is of one CPU, and has its number.
+    fn of_gone(&self, path: PathBuf, is_of_kernel: bool) -> io::Result<Option<StreamIndex>> {
+        if self.entries == 0 {
+            return Ok(None);
+        }
+        let first = self.entry(0)?;
+        let before = Entry {
+            stream_id: first.stream_id,
+            stream_instance_id: first.stream_instance_id,
+            ..Entry::default()
+        };
+        if !self.is_sound(before, 0)? {
+            return Ok(None);
+        }
+        Ok(Some(StreamIndex {
+            path,
+            state: FileState::default(),
+            class_id: first.stream_id,
+            stream_id: Some(first.stream_instance_id),
+            number: first.stream_instance_id,
+            cpu_id: Some(first.stream_instance_id).filter(|_| is_of_kernel),
+            first_number: None,
+            packets: Vec::new(),
+            losses: Vec::new(),
+            missing_packets: self.entries,
+        }))
     }
 
     /// The first entry of a packet from a byte of the stream on.
