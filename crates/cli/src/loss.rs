@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace lacks: how much, why, and which options would have kept it.
 
-use piste_control::CANNOT_WRITE;
 use piste_control::interface::{ChannelStatus, Domain, SessionStatus};
+use piste_control::{CANNOT_WRITE, FILES_GONE};
 
 use crate::quantity::{count, counted, size};
 use crate::screen::{BAD, printable, styled};
@@ -30,7 +30,11 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
         } else {
             String::new()
         };
-        let reasons = reasons(channel, status.snapshot);
+        let late = match is_found(status, channel, FILES_GONE) {
+            true => "were removed with their files or not written in time",
+            false => "were not written in time",
+        };
+        let reasons = reasons(channel, status.snapshot, late);
         let kernel = match channel.settings.domain {
             Domain::kernel => "kernel ",
             Domain::user => "",
@@ -58,8 +62,12 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
 
 /// Whether the trace could not be written for a while: then no ring is large enough.
 fn is_unwritable(status: &SessionStatus, channel: &ChannelStatus) -> bool {
+    is_found(status, channel, CANNOT_WRITE)
+}
+
+fn is_found(status: &SessionStatus, channel: &ChannelStatus, begin: &str) -> bool {
     let mut findings = status.findings.iter().chain(&channel.findings);
-    findings.any(|finding| finding.what.starts_with(CANNOT_WRITE))
+    findings.any(|finding| finding.what.starts_with(begin))
 }
 
 /// ``12,345 events discarded, 2 packets lost, 1 program not recorded``, if anything is missing.
@@ -76,13 +84,13 @@ pub(crate) fn missing(discarded_events: i64, lost_packets: i64, programs_not_rec
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-fn reasons(channel: &ChannelStatus, snapshot: bool) -> Vec<String> {
+fn reasons(channel: &ChannelStatus, snapshot: bool, late: &str) -> Vec<String> {
     let losses = &channel.losses;
     let overwritten = if snapshot { 0 } else { losses.overwritten };
     [
         (losses.discarded_full, "had no space in the ring"),
         (losses.discarded_too_large, "did not fit into a sub-buffer"),
-        (losses.discarded_late, "were not written in time"),
+        (losses.discarded_late, late),
         (overwritten, "were overwritten"),
     ]
     .into_iter()

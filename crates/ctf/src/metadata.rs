@@ -41,6 +41,14 @@ impl Form {
     }
 }
 
+/// A line of the environment, with its indent and its end.
+pub fn environment_line(key: &str, value: &EnvironmentValue) -> String {
+    match value {
+        EnvironmentValue::Integer(number) => format!("\t{} = {number};\n", identifier(key)),
+        EnvironmentValue::Text(text) => format!("\t{} = {};\n", identifier(key), quoted(text)),
+    }
+}
+
 /// The start of the metadata file: types, trace, environment, clock, and what all streams have in common.
 pub fn opening(trace: &Trace, form: Form) -> String {
     let Clock {
@@ -55,10 +63,7 @@ pub fn opening(trace: &Trace, form: Form) -> String {
     let environment: String = trace
         .environment
         .iter()
-        .map(|(key, value)| match value {
-            EnvironmentValue::Integer(number) => format!("\t{} = {number};\n", identifier(key)),
-            EnvironmentValue::Text(text) => format!("\t{} = {};\n", identifier(key), quoted(text)),
-        })
+        .map(|(key, value)| environment_line(key, value))
         .collect();
     format!(
         r#"/* CTF 1.8 */

@@ -11,6 +11,7 @@ pub mod build_tree;
 pub mod comments;
 pub mod compiler;
 pub mod control_group;
+pub mod counts;
 pub mod debian;
 pub mod disk;
 pub mod kernel;

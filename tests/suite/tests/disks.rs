@@ -3,9 +3,9 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 
 use piste_suite::build_tree::binary;
+use piste_suite::counts::{said, sum, told};
 use piste_suite::disk::Disk;
 use piste_suite::process::{exists, send, wait_until};
 use piste_suite::report::text;
@@ -26,14 +26,6 @@ fn begin(place: &Workplace, session: &str, output: &str, subbuf_count: &str) {
     place.piste_succeeds(&[&["enable-channel", "-s", session, "-u", "default"], &geometry[..]].concat());
     place.piste_succeeds(&["enable-event", "-s", session, "-u", "count:*"]);
     place.piste_succeeds(&["start", session]);
-}
-
-fn sum(status: &Value, key: &str) -> u64 {
-    let channels = status["channels"].as_array().expect("channels");
-    channels
-        .iter()
-        .map(|channel| channel[key].as_u64().expect("a number"))
-        .sum()
 }
 
 #[test]
@@ -222,26 +214,6 @@ fn a_chunk_that_is_not_begun_before_its_session_ends_leaves_no_folder() {
     assert!(!output.join("archives").exists());
 }
 
-/// Events, discarded events and lost packets of a trace, as its session said at the end.
-fn said(ended: &Value) -> (u64, u64, u64) {
-    (
-        sum(ended, "events"),
-        sum(ended, "discarded_events"),
-        sum(ended, "lost_packets"),
-    )
-}
-
-/// The same, as the trace itself tells.
-fn told(place: &Workplace, trace: &Path) -> (u64, u64, u64) {
-    let stats = place.piste_json(&["stats", "--json", text(trace)]);
-    let sum = |key: &str| {
-        let streams = stats["streams"].as_array().expect("streams").iter();
-        let recorded = streams.filter(|stream| !stream["file"].as_str().expect("a path").contains("statedump"));
-        recorded.map(|stream| stream[key].as_u64().expect("a number")).sum()
-    };
-    (sum("events"), sum("discarded_events"), sum("lost_packets"))
-}
-
 fn fill(disk: &Disk) {
     let mut file = File::create(disk.folder.join("filled")).expect("a file");
     while file.write_all(&[0; 4096]).is_ok() {}
@@ -270,6 +242,12 @@ fn a_trace_on_a_full_disk_says_of_every_stream_what_is_missing() {
     assert!(said.1 >= EVENTS / 2, "{ended:#}");
     assert_eq!(told(&place, &output), said, "{ended:#}");
     assert!(!output.join(".user.aside").exists());
+    let stats = place.piste_json(&["stats", text(&output)]);
+    let findings = stats["findings"].as_array().expect("a list");
+    let says_why = |finding: &Value| {
+        finding["kind"] == "write_error" && finding["what"].to_string().contains("no space left on device")
+    };
+    assert!(findings.iter().any(says_why), "{stats:#}");
 }
 
 #[test]
@@ -292,4 +270,97 @@ fn a_kernel_trace_on_a_full_disk_says_of_every_cpu_what_is_missing() {
     assert!(said.1 > 0, "{ended:#}");
     assert_eq!(told(&place, &output), said, "{ended:#}");
     assert!(!output.join(".kernel.aside").exists());
+
+    // First of all, why events are missing, how many, and whose.
+    let insights = place.piste_json(&["insights", text(&output)]);
+    let first = &insights["insights"][0];
+    assert_eq!((&first["kind"], &first["level"]), (&"losses".into(), &"serious".into()));
+    assert_eq!(first["missing_events"], said.1, "{insights:#}");
+    let what = first["what"].as_str().expect("a sentence");
+    assert!(
+        what.starts_with("the disk of the trace was full (no space left on device)"),
+        "{what}"
+    );
+    let by = first["missing_by"].as_str().expect("CPUs");
+    assert!(by.contains("CPU 0") && by.contains("CPU 1"), "{by}");
+    let shown = place.piste_succeeds(&["insights", text(&output)]);
+    assert!(shown.lines().nth(2).is_some_and(|line| line.contains(what)), "{shown}");
+}
+
+#[test]
+fn a_disk_that_was_full_for_a_while_is_named_as_the_reason_of_what_is_missing() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(disk) = Disk::new(&place, 16 << 20, 0) else {
+        return;
+    };
+    let output = disk.folder.join("trace");
+    let load = || {
+        let copy = ["if=/dev/zero", "of=/dev/null", "bs=1", "count=200000"];
+        place.run("dd", &copy).expect_success();
+    };
+    place.piste_succeeds(&["create", "full", "-o", text(&output)]);
+    place.piste_succeeds(&[
+        "enable-channel",
+        "-k",
+        "small",
+        "--subbuf-size",
+        "64K",
+        "--num-subbuf",
+        "4",
+    ]);
+    place.piste_succeeds(&[
+        "enable-event",
+        "-s",
+        "full",
+        "-k",
+        "sched:*",
+        "--syscall",
+        "*",
+        "-c",
+        "small",
+    ]);
+    place.piste_succeeds(&["start", "full"]);
+    fill(&disk);
+    load();
+    wait_until("the disk is found to be full", || {
+        status(&place, "full").to_string().contains("no space left on device")
+    });
+    load();
+    std::fs::remove_file(disk.folder.join("filled")).expect("it is there");
+    load();
+    let ended = place.piste_json(&["destroy", "full"]);
+    let said = said(&ended);
+    assert!(said.1 > 0, "{ended:#}");
+    assert_eq!(told(&place, &output), said, "{ended:#}");
+    let insights = place.piste_json(&["insights", text(&output)]);
+    let first = &insights["insights"][0];
+    assert_eq!(first["missing_events"], said.1, "{insights:#}");
+    assert!(
+        first["what"].to_string().contains("the disk of the trace was full"),
+        "{insights:#}"
+    );
+}
+
+#[test]
+fn a_trace_that_lacks_nothing_does_not_speak_of_a_full_disk() {
+    let place = Workplace::new();
+    let Some(disk) = Disk::new(&place, 16 << 20, 0) else {
+        return;
+    };
+    let output = disk.folder.join("trace");
+    begin(&place, "full", text(&output), "64");
+    fill(&disk);
+    place.run(place.program("count.c"), &["1", "1000"]).expect_success();
+    wait_until("the disk is found to be full", || {
+        status(&place, "full").to_string().contains("no space left on device")
+    });
+    std::fs::remove_file(disk.folder.join("filled")).expect("it is there");
+    let ended = place.piste_json(&["destroy", "full"]);
+    assert_eq!(said(&ended), (1000, 0, 0), "{ended:#}");
+    let stats = place.piste_json(&["stats", text(&output)]);
+    assert_eq!(
+        (&stats["events"], &stats["findings"]),
+        (&1000.into(), &Value::Array(vec![])),
+        "{stats:#}"
+    );
 }

@@ -7,6 +7,7 @@ use piste_ring::{ClockSource, Geometry, GeometryError, LossMode, Losses};
 
 use super::clock;
 use super::findings::Findings;
+use super::gone::PastStream;
 use super::stream::{End, Identity, Origin, ProcessIds};
 use crate::link::{self, ChannelTotals};
 
@@ -18,6 +19,8 @@ pub(super) struct Channel {
     pub(super) findings: Findings,
     /// Of ring sets that are done, and of the snapshots that were written.
     pub(super) past: ChannelTotals,
+    /// Streams of this chunk whose ring sets are done.
+    pub(super) past_streams: Vec<PastStream>,
 }
 
 impl Channel {
@@ -31,6 +34,7 @@ impl Channel {
             layouts: Layouts::new(stream.contexts.clone()),
             findings: Findings::default(),
             past: ChannelTotals::of(stream.id),
+            past_streams: Vec::new(),
         })
     }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::continued::{Continued, Left};
-use super::sink::{self, Paths, move_chunk};
+use super::sink::{self, Needs, Paths, move_chunk};
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
@@ -283,9 +283,14 @@ impl Chunks {
         archived.lost_packets += left.lost_packets;
     }
 
-    /// Sets space aside for what is said of so many streams in the end, should the disk be full.
-    pub(crate) fn set_aside(&self, stream_count: usize) {
-        sink::set_aside(&self.owner, &self.aside(), stream_count);
+    /// Sets space aside for what is said in the end, should the disk be full.
+    pub(crate) fn set_aside(&self, needs: Needs) {
+        sink::set_aside(&self.owner, &self.aside(), needs);
+    }
+
+    /// Writes this metadata into what was set aside, and gives back the rest: the disk is full.
+    pub(crate) fn replace_metadata_at_last(&self, text: &str) {
+        sink::replace_metadata_at_last(&self.owner, &self.aside(), &self.folder, text);
     }
 
     /// Gives back what was set aside: it is used, or needed no more.

@@ -7,12 +7,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::metadata::{self, Form};
-use piste_ctf::{EventClass, StreamClass, Trace};
+use piste_ctf::{EnvironmentValue, EventClass, StreamClass, Trace};
 
 use super::clock::ClockError;
 use super::sink::replace_metadata;
 use super::storage::StorageError;
 use crate::person::Person;
+
+/// Why the trace could not be written for a while, as its environment says.
+pub(crate) const WRITE_ERROR: &str = "piste_write_error";
+
+/// What else was recorded with the trace, as its environment says: the other domain's trace lies beside it.
+pub(crate) const BESIDE: &str = "piste_beside";
+
+/// The other domain, if its trace lies beside the one in `folder`.
+pub(crate) fn domain_beside(owner: &Person, folder: &Path) -> Option<&'static str> {
+    let other = match folder.file_name()?.to_str()? {
+        "user" => "kernel",
+        "kernel" => "user",
+        _ => return None,
+    };
+    let metadata = folder.with_file_name(other).join("metadata");
+    owner.sees(&metadata).then_some(other)
+}
 
 /// What is known of a trace, and whether the file says it.
 #[derive(Debug)]
@@ -21,6 +38,12 @@ pub(super) struct Metadata {
     streams: BTreeMap<u32, Described>,
     written: bool,
     clock_error: ClockError,
+    /// Why packets could not be written, the first time.
+    write_error: Option<String>,
+    /// The other domain, if its trace lies beside this one.
+    beside: Option<&'static str>,
+    /// Something is not in the file, and no packet needs it.
+    has_news: bool,
     /// Where a chunk of the trace ends that may yet need more classes.
     old: Option<OldChunk>,
 }
@@ -45,6 +68,9 @@ impl Metadata {
             trace,
             streams: BTreeMap::new(),
             written: false,
+            write_error: None,
+            beside: None,
+            has_news: false,
             old: None,
         }
     }
@@ -74,11 +100,37 @@ impl Metadata {
         }
     }
 
-    /// Looks how far the trace's clock is from the wall clock.
+    /// Looks how far the trace's clock is from the wall clock. That, and why packets could not be written, is written next.
     pub(super) fn look_at_clock(&mut self) {
-        if self.clock_error.look() {
+        if self.clock_error.look() | std::mem::take(&mut self.has_news) {
             self.written = false;
         }
+    }
+
+    /// Looks what lies beside the trace in a folder. That is written next.
+    pub(super) fn look_beside(&mut self, owner: &Person, folder: &Path) {
+        if self.beside.is_none() {
+            self.beside = domain_beside(owner, folder);
+            self.has_news |= self.beside.is_some();
+        }
+    }
+
+    /// Packets could not be written. The file says so when the disk has space for it again, or in the end.
+    pub(super) fn say_write_error(&mut self, reason: String) {
+        if self.write_error.is_none() {
+            self.write_error = Some(reason);
+            self.has_news = true;
+        }
+    }
+
+    /// The file says everything.
+    pub(super) fn is_written(&self) -> bool {
+        self.written
+    }
+
+    /// The file is gone.
+    pub(super) fn forget_file(&mut self) {
+        self.written = false;
     }
 
     /// Writes the file, unless it says everything already.
@@ -126,10 +178,20 @@ impl Metadata {
         replace_metadata(owner, folder, &self.text(self.trace.uuid))
     }
 
+    /// What the file is to say.
+    pub(super) fn current_text(&self) -> String {
+        self.text(self.trace.uuid)
+    }
+
     fn text(&self, trace_uuid: [u8; 16]) -> String {
         let mut trace = self.trace.clone();
         trace.uuid = trace_uuid;
         trace.environment.push(self.clock_error.entry());
+        let beside = self.beside.map(|domain| (BESIDE, domain.to_owned()));
+        let write_error = self.write_error.clone().map(|reason| (WRITE_ERROR, reason));
+        let said = beside.into_iter().chain(write_error);
+        let said = said.map(|(key, text)| (key.to_owned(), EnvironmentValue::Text(text)));
+        trace.environment.extend(said);
         let mut text = metadata::opening(&trace, Form::Program);
         for Described { stream, classes } in self.streams.values() {
             text += &metadata::stream_class(stream);

@@ -13,16 +13,18 @@
 
 use std::time::{Duration, Instant};
 
+use piste_control::{FILES_GONE, INDEX_GONE, METADATA_GONE};
 use piste_ctf::{Fault, Wrong};
 use piste_ring::{ChannelMemory, Next, Packet, Reader};
 
 use super::channel::{Channel, add_losses, add_stream};
 use super::clock;
 use super::earlier::count_events;
+use super::gone::PastStream;
 use super::outbox::Outbox;
 use super::ring_set::Source;
 use super::storage::StorageError;
-use super::stream::Stream;
+use super::stream::{Seen, Stream};
 use super::trace::TraceFolder;
 use super::verdict::Found;
 use crate::link::{ChannelTotals, SessionId, ToControl};
@@ -194,6 +196,7 @@ impl Ring {
         if self.empty(patience, source, desk)? == Taken::Unfinished {
             return Ok(false);
         }
+        self.find_gone_files(desk);
         desk.trace.write_metadata()?;
         let discarded = self.discarded(self.reader.losses().discarded(), self.damaged_events, desk);
         let now_ticks = clock::now_ticks(desk.channel.clock());
@@ -219,11 +222,48 @@ impl Ring {
         if self.empty(patience, source, desk)? == Taken::Unfinished && desk.now < deadline {
             return Ok(false);
         }
+        self.find_gone_files(desk);
         let events = self.stream.end().events + self.earlier_events(desk.channel);
         desk.trace.chunks.move_on(&mut self.stream, events)?;
         self.earlier_events = None;
         self.left = None;
         Ok(true)
+    }
+
+    /// Looks whether the files of its stream are still there. The events of those that are gone are missing. Returns what people should know.
+    pub(super) fn look_at_files(&mut self) -> Option<&'static str> {
+        let gone = match self.stream.look_at_files() {
+            Seen::Everything => return None,
+            Seen::IndexMended => return Some(INDEX_GONE),
+            Seen::Gone(gone) => gone,
+        };
+        match self.earlier_events.take() {
+            Some(events) => self.damaged_events += events,
+            None => self.stream.lose(gone.earlier_packets),
+        }
+        self.damaged_events += gone.events;
+        Some(FILES_GONE)
+    }
+
+    /// The same before something is written.
+    fn find_gone_files(&mut self, desk: &mut Desk<'_>) {
+        if let Some(what) = self.look_at_files() {
+            desk.find(what.to_owned());
+            if desk.trace.metadata_is_gone() {
+                desk.find(METADATA_GONE.to_owned());
+            }
+        }
+    }
+
+    /// What it leaves in the trace when it is done, if anything.
+    pub(super) fn legacy(&mut self, channel: &Channel) -> Option<PastStream> {
+        let earlier_events = self.earlier_events(channel);
+        let (identity, end) = (*self.stream.identity(), *self.stream.end());
+        (end.packets > 0).then(|| PastStream {
+            identity,
+            events: end.events + earlier_events,
+            end,
+        })
     }
 
     /// The files of its stream were moved with the chunk that ends.
@@ -383,6 +423,7 @@ impl Ring {
         source: &Source,
         desk: &mut Desk<'_>,
     ) -> Result<(), StorageError> {
+        self.find_gone_files(desk);
         let mut verdict = found.judge(self.stream.end().end_ticks);
         let damaged_events = self.damaged_events + u64::from(verdict.missing);
         verdict.facts.discarded = self.discarded(discarded, damaged_events, desk);

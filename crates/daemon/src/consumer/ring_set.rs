@@ -12,6 +12,7 @@ use std::time::Instant;
 use piste_ring::{ChannelMemory, Losses};
 
 use super::channel::{Channel, Instance, add_losses};
+use super::gone::PastStream;
 use super::program::Program;
 use super::ring::{self, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
@@ -176,6 +177,17 @@ impl RingSet {
             };
         }
         all_events
+    }
+
+    /// Looks whether the files of its streams are still there. Returns what people should know.
+    pub(super) fn look_at_files(&mut self) -> Vec<&'static str> {
+        self.rings.values_mut().filter_map(Ring::look_at_files).collect()
+    }
+
+    /// What its rings leave in the trace.
+    pub(super) fn legacy(&mut self, channel: &Channel) -> Vec<PastStream> {
+        let rings = self.rings.values_mut();
+        rings.filter_map(|ring| ring.legacy(channel)).collect()
     }
 
     /// Adds what the rings wrote and lost.

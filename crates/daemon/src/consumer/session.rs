@@ -27,9 +27,6 @@ use super::trace::{TraceFolder, add_counted};
 use crate::link::{self, ChannelTotals, Failure, Opening, RequestId, RingSetKey, Rotation, SessionId, ToControl};
 use crate::person::Output;
 
-/// Of programs there may be any number: this many streams can say at the end of a full disk what they lost.
-const STREAMS_SET_ASIDE_FOR: usize = 32;
-
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) trace: TraceFolder,
@@ -192,6 +189,8 @@ impl Session {
             return Again::Never;
         };
         if matches!(self.mode, Mode::Streaming) {
+            self.look_at_files();
+            self.look_at_past_files();
             self.trace.note_clock();
         }
         if ending.close {
@@ -209,7 +208,11 @@ impl Session {
         {
             let mut past = std::mem::take(&mut channel.past);
             match self.mode {
-                Mode::Streaming => ring_set.add_to(&mut past, channel),
+                Mode::Streaming => {
+                    ring_set.add_to(&mut past, channel);
+                    let streams = ring_set.legacy(channel);
+                    channel.past_streams.extend(streams);
+                }
                 Mode::Recorder(_) => ring_set.add_losses_to(&mut past),
             }
             channel.past = past;
@@ -254,15 +257,12 @@ impl Recording for Session {
     }
 
     fn start(&mut self, outbox: &Outbox) -> Result<(), Failure> {
-        self.trace.metadata.look_at_clock();
+        self.trace.look_around();
         if matches!(self.mode, Mode::Streaming)
             && let Err(error) = self.trace.write_metadata()
             && !self.trace.exists()
         {
             return Err(error.failure());
-        }
-        if matches!(self.mode, Mode::Streaming) {
-            self.trace.chunks.set_aside(STREAMS_SET_ASIDE_FOR);
         }
         let overtaken = self.stage.start();
         self.answer(overtaken, outbox);
@@ -305,6 +305,9 @@ impl Recording for Session {
     }
 
     fn totals(&mut self) -> Vec<ChannelTotals> {
+        if matches!(self.mode, Mode::Streaming) {
+            self.look_at_files();
+        }
         let mut totals: BTreeMap<u32, ChannelTotals> = self
             .channels
             .iter()

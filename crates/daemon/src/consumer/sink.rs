@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing to a trace takes five operations: appending a packet to a stream, with its index entry; cutting a stream after its last complete
 //! entry; telling what a stream has for good; replacing the metadata; moving a finished chunk away. All five are here, as is the space that is
-//! set aside for the time when the disk is full.
+//! set aside for the time when the disk is full, and the look at files that somebody else may have removed meanwhile.
 //!
 //! The thread of a session is the only one that waits for its sink, and the rings are the queue before it: they are bounded, what does not fit
 //! is counted, and they outlive the consumer.
@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
+use piste_ctf::packet::{HEADER_BYTES, Header};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::storage::{At, StorageError};
@@ -37,6 +38,15 @@ pub(crate) trait StreamSink {
     /// # Errors
     /// What could not be read, or is no index.
     fn entries(&self) -> Result<Option<Vec<Entry>>, StorageError>;
+}
+
+/// What is left of a stream's files: somebody may have removed, moved or cut them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intact {
+    Everything,
+    /// The packets, and not all entries.
+    Packets,
+    Nothing,
 }
 
 /// The end of what a stream has.
@@ -107,6 +117,50 @@ impl StreamFiles {
         }
         Ok(self.files.as_ref().expect("set above"))
     }
+
+    /// What is left of the files, which had so much.
+    pub(crate) fn intact(&self, end: Position) -> Intact {
+        let Ok(_as_owner) = self.paths.owner.enter() else {
+            return Intact::Everything;
+        };
+        match (end.packets, has(&self.paths.data, end.data_bytes)) {
+            (0, _) => Intact::Everything,
+            (_, false) => Intact::Nothing,
+            (packets, true) if has(&self.paths.index, index_bytes(packets)) => Intact::Everything,
+            _ => Intact::Packets,
+        }
+    }
+
+    /// Writes the index again, from packets with headers of so many bytes.
+    ///
+    /// # Errors
+    /// The file that could not be read or written.
+    pub(crate) fn mend_index(&mut self, end: Position, header_bytes: usize) -> Result<(), StorageError> {
+        self.forget();
+        let Paths { owner, data, index } = &self.paths;
+        let packets = owner.open(data, OpenOptions::new().read(true)).at(data)?;
+        let (mut entries, mut offset_bytes) = (index::file_header().to_vec(), 0);
+        for _ in 0..end.packets {
+            let mut header = [0; HEADER_BYTES];
+            packets
+                .read_exact_at(&mut header[..header_bytes], offset_bytes)
+                .at(data)?;
+            let damaged = || StorageError::new(data, io::ErrorKind::InvalidData.into());
+            let entry = Entry::of(&Header::decode(&header).ok_or_else(damaged)?, offset_bytes);
+            entries.extend(entry.encode());
+            offset_bytes += entry.packet_bits / 8;
+        }
+        let folder = index.parent().expect("the index lies in a folder");
+        owner.make_folder(folder).at(folder)?;
+        let mut options = OpenOptions::new();
+        let written = owner.open(index, options.write(true).create(true).truncate(true));
+        written.and_then(|mut file| file.write_all(&entries)).at(index)
+    }
+
+    /// Lets go of the files: the next packet makes new ones.
+    pub(crate) fn forget(&mut self) {
+        self.files = None;
+    }
 }
 
 impl StreamSink for StreamFiles {
@@ -156,6 +210,19 @@ impl StreamSink for StreamFiles {
     }
 }
 
+/// Whether somebody has removed a file that was there.
+pub(crate) fn is_gone(owner: &Person, path: &Path) -> bool {
+    owner.enter().is_ok_and(|_as_owner| !has(path, 0))
+}
+
+/// Whether there is a file with so many bytes. Whoever cannot look does not know, and takes it to be there.
+fn has(path: &Path, bytes: u64) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.len() >= bytes,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
+}
+
 impl Paths {
     /// The files of a stream in the trace's folder.
     pub(crate) fn new(owner: &Person, folder: &Path, channel: &str, stream_instance_id: u64) -> Paths {
@@ -200,21 +267,38 @@ pub(crate) fn replace_metadata(owner: &Person, folder: &Path, text: &str) -> Res
     let part = folder.join(".metadata.part");
     let mut options = OpenOptions::new();
     let opened = owner.open(&part, options.write(true).create(true).truncate(true));
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part)?;
     let path = folder.join("metadata");
-    fs::rename(&part, &path).at(&path)
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part);
+    let replaced = written.and_then(|()| fs::rename(&part, &path).at(&path));
+    if replaced.is_err() {
+        // On a full disk, it would take the space that packets need.
+        let _ = fs::remove_file(&part);
+    }
+    replaced
 }
 
-/// Sets space aside for the last packets of so many streams, which say what was lost: a disk that is full at the end has no other for them.
-/// Without that much, or where a file system cannot do it, nothing is set aside.
-pub(crate) fn set_aside(owner: &Person, path: &Path, stream_count: usize) {
+/// What a disk that is full at the end must have space for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Their last packets say what was lost.
+    pub(crate) stream_count: usize,
+    /// It says why.
+    pub(crate) metadata_bytes: usize,
+}
+
+/// Sets space aside for what is written in the end, or more of it: a disk that is full then has no other. Without that much, or where a file
+/// system cannot do it, no more is set aside.
+pub(crate) fn set_aside(owner: &Person, path: &Path, needs: Needs) {
     let mut options = OpenOptions::new();
     let file = owner.open(path, options.write(true).create(true).truncate(false));
     let (Ok(file), Ok(_as_owner)) = (file, owner.enter()) else {
         return;
     };
-    let bytes = stream_count as u64 * LAST_PACKETS_BYTES;
-    if fallocate(&file, FallocateFlags::empty(), 0, bytes).is_err() {
+    // What the metadata says in the end makes it a little longer.
+    let metadata_bytes = (needs.metadata_bytes as u64).next_multiple_of(4096) + 4096;
+    let bytes = needs.stream_count as u64 * LAST_PACKETS_BYTES + metadata_bytes;
+    let has_none = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+    if fallocate(&file, FallocateFlags::empty(), 0, bytes).is_err() && has_none(&file) {
         let _ = fs::remove_file(path);
     }
 }
@@ -223,6 +307,21 @@ pub(crate) fn set_aside(owner: &Person, path: &Path, stream_count: usize) {
 pub(crate) fn give_back(owner: &Person, path: &Path) {
     if let Ok(_as_owner) = owner.enter() {
         let _ = fs::remove_file(path);
+    }
+}
+
+/// Replaces the metadata of the trace in a folder on a full disk: the text takes the space that was set aside at `aside`, and the rest of it is
+/// given back. Without that much, the metadata stays as it is.
+pub(crate) fn replace_metadata_at_last(owner: &Person, aside: &Path, folder: &Path, text: &str) {
+    let Ok(_as_owner) = owner.enter() else { return };
+    let path = folder.join("metadata");
+    let write = |file: File| {
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)
+    };
+    let written = owner.open(aside, OpenOptions::new().write(true)).and_then(write);
+    if written.is_err() || !path.exists() || fs::rename(aside, path).is_err() {
+        let _ = fs::remove_file(aside);
     }
 }
 

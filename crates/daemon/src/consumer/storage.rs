@@ -28,6 +28,11 @@ impl StorageError {
         }
     }
 
+    /// Why, in words.
+    pub(crate) fn reason(&self) -> String {
+        reason(&self.error)
+    }
+
     /// As the answer to a request.
     pub(crate) fn failure(&self) -> Failure {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};

@@ -13,6 +13,8 @@
 //!
 //! A stream may go on from one of another trace ([`Start`]). Its files count from 0; here, everything counts as the ring does.
 //!
+//! A stream whose files somebody removed, moved or cut begins again in new files, which say that what the old ones had was discarded.
+//!
 //! What goes into a packet is decided in rings.rs and snapshot.rs; sink.rs writes; storage.rs says what a failed write means.
 
 use std::path::Path;
@@ -21,7 +23,7 @@ use piste_ctf::index::Entry;
 use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
 use super::continued::StreamKey;
-use super::sink::{Paths, Position, StreamFiles, StreamSink};
+use super::sink::{Intact, Paths, Position, StreamFiles, StreamSink};
 use super::storage::StorageError;
 
 /// A stream that packets can be appended to. Nothing is on disk before the first one.
@@ -101,6 +103,16 @@ pub(crate) struct End {
     pub(crate) earlier_packets: u64,
 }
 
+/// What a look at the files of a stream came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Everything,
+    /// Nothing is missing.
+    IndexMended,
+    /// The stream has begun again; it had come to this end.
+    Gone(End),
+}
+
 impl Stream {
     /// Opens the stream of `identity` in the trace's folder, and goes on behind the packets that it has.
     ///
@@ -123,6 +135,12 @@ impl Stream {
         Ok(Stream { sink, identity, end })
     }
 
+    /// One that was written to its `end` before.
+    pub(crate) fn ended(paths: Paths, identity: Identity, end: End) -> Stream {
+        let sink = StreamFiles::new(paths);
+        Stream { sink, identity, end }
+    }
+
     pub(crate) fn paths(&self) -> &Paths {
         self.sink.paths()
     }
@@ -130,6 +148,25 @@ impl Stream {
     /// Its files lie in another folder now.
     pub(crate) fn moved(&mut self, folder: &Path) {
         self.sink.moved(folder);
+    }
+
+    /// Looks whether the files are still there. An index that is not is written again; a stream that is not begins again.
+    pub(crate) fn look_at_files(&mut self) -> Seen {
+        let end = self.end.position();
+        let header_bytes = self.identity.origin.header_bytes();
+        match self.sink.intact(end) {
+            Intact::Everything => return Seen::Everything,
+            Intact::Packets if self.sink.mend_index(end, header_bytes).is_ok() => return Seen::IndexMended,
+            Intact::Packets | Intact::Nothing => self.sink.forget(),
+        }
+        let gone = self.end;
+        self.end = End {
+            next_sequence: gone.next_sequence,
+            lost_packets: gone.lost_packets,
+            end_ticks: gone.end_ticks,
+            ..End::at(gone.start)
+        };
+        Seen::Gone(gone)
     }
 }
 
@@ -195,6 +232,11 @@ impl<Sink: StreamSink> Stream<Sink> {
         self.write(&mut vec![0; facts.content_bytes], &facts)
     }
 
+    /// Packets are missing that nobody knows the events of.
+    pub(crate) fn lose(&mut self, packets: u64) {
+        self.end.lost_packets += packets;
+    }
+
     pub(crate) fn end(&self) -> &End {
         &self.end
     }
@@ -209,7 +251,7 @@ impl<Sink: StreamSink> Stream<Sink> {
             // Readers count from packet to packet, so that the first one has to say 0.
             let ticks = facts.begin_ticks;
             let first = PacketFacts {
-                sequence: start.next_sequence,
+                sequence: self.end.last_sequence(),
                 begin_ticks: ticks,
                 end_ticks: ticks,
                 content_bytes: self.identity.origin.header_bytes(),

@@ -55,6 +55,7 @@ impl Session {
             }
             Err((stream_id, error)) => {
                 self.storage.failed(shared.now);
+                self.trace.metadata.say_write_error(error.reason());
                 let what = format!("{CANNOT_WRITE}, and programs discard events once their rings are full: {error}");
                 self.find(stream_id, what, shared.outbox);
                 false
@@ -160,6 +161,7 @@ impl Session {
                 }
                 Asked::Begin(request, rotation) => (request, rotation),
             };
+            self.look_at_past_files();
             let written = self.write_rings(shared).map_err(|(_, error)| error);
             let begun = written.and_then(|_: bool| self.trace.begin_rotation(request, rotation, shared.now));
             if let Err(error) = begun {
@@ -172,6 +174,7 @@ impl Session {
                 .for_each(|ring_set| ring_set.moved(&self.trace));
             // What is done is done in the chunk that ends.
             for channel in self.channels.values_mut() {
+                channel.past_streams.clear();
                 let past = std::mem::replace(&mut channel.past, ChannelTotals::of(channel.stream_id));
                 self.trace.chunks.archived_of(channel.stream_id).add(&past);
             }
@@ -197,7 +200,7 @@ impl Session {
     /// Gives up what the rings still have.
     fn abandon(&mut self, shared: &mut Shared<'_>) {
         let mut given_up = Vec::new();
-        self.trace.chunks.give_back();
+        self.trace.use_what_was_set_aside();
         for ring_set in self.ring_sets.values_mut() {
             let stream_id = ring_set.source.stream_id;
             let events = ring_set.abandon(&mut Desk {

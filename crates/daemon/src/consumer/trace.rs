@@ -13,10 +13,14 @@ use super::channel::{Channel, add_stream};
 use super::chunks::{Asked, Chunks};
 use super::earlier::{Counted, Earlier};
 use super::metadata::Metadata;
+use super::sink::{Needs, is_gone};
 use super::storage::StorageError;
 use super::stream::{Identity, Stream};
 use crate::link::{ChannelTotals, RequestId, Rotation};
 use crate::person::Person;
+
+/// Of programs there may be any number: this many streams can say at the end of a full disk what they lost.
+const STREAMS_SET_ASIDE_FOR: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct TraceFolder {
@@ -82,11 +86,18 @@ impl TraceFolder {
 
     /// Notes in the metadata that is there how far the trace's clock is from the wall clock now: recording begins, or a chunk or the session ends.
     pub(super) fn note_clock(&mut self) {
-        self.metadata.look_at_clock();
-        if self.exists() {
+        let is_gone = self.metadata_is_gone();
+        self.look_around();
+        if is_gone || self.exists() {
             // Without space, it says what was known before; packets that need a new class have it written again.
             let _ = self.write_metadata();
         }
+    }
+
+    /// Looks at the clocks, and what lies beside the trace. What is new is written next.
+    pub(super) fn look_around(&mut self) {
+        self.metadata.look_beside(self.chunks.owner(), self.chunks.folder());
+        self.metadata.look_at_clock();
     }
 
     /// Writes what is new in the metadata; to be called before a packet is written.
@@ -94,7 +105,30 @@ impl TraceFolder {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_metadata(&mut self) -> Result<(), StorageError> {
-        self.metadata.write(self.chunks.owner(), self.chunks.folder())
+        if !self.metadata.is_written() {
+            self.metadata.write(self.chunks.owner(), self.chunks.folder())?;
+            self.chunks.set_aside(Needs {
+                stream_count: STREAMS_SET_ASIDE_FOR,
+                metadata_bytes: self.metadata.current_text().len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether somebody has removed the metadata. It is written again then, before the next packet or in the end.
+    pub(super) fn metadata_is_gone(&mut self) -> bool {
+        let path = self.chunks.folder().join("metadata");
+        let is_gone = self.metadata.is_written() && is_gone(self.chunks.owner(), &path);
+        if is_gone {
+            self.metadata.forget_file();
+        }
+        is_gone
+    }
+
+    /// The session ends on a full disk: the metadata takes a part of the space that was set aside, and the streams get the rest.
+    pub(super) fn use_what_was_set_aside(&mut self) {
+        self.metadata.look_at_clock();
+        self.chunks.replace_metadata_at_last(&self.metadata.current_text());
     }
 
     /// The trace was begun, by this consumer or an earlier one.

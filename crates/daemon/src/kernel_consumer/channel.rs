@@ -283,6 +283,17 @@ impl Channel {
         Hiding::of(&self.instance)
     }
 
+    /// Looks whether the files of its streams are still there.
+    pub(super) fn look_at_files(&mut self) {
+        let found = self.rings.iter_mut().filter_map(CpuRing::look_at_files);
+        self.notes.extend(found.map(str::to_owned));
+    }
+
+    /// People should know this.
+    pub(super) fn note(&mut self, what: &str) {
+        self.notes.push(what.to_owned());
+    }
+
     /// What people should know and were not told yet.
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)

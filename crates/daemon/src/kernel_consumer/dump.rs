@@ -20,7 +20,7 @@ use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::storage::StorageError;
-use crate::consumer::stream::{Identity, Origin, PacketFacts, Stream};
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Seen, Stream};
 use crate::link::ChannelTotals;
 
 /// Packets are cut at this size.
@@ -161,6 +161,15 @@ impl StateDump {
             }
         }
         Ok(true)
+    }
+
+    /// Whether somebody has removed its stream, which begins again then.
+    pub(super) fn is_gone(&mut self) -> bool {
+        let Seen::Gone(gone) = self.stream.look_at_files() else {
+            return false;
+        };
+        self.standing.events = self.standing.events.saturating_sub(gone.events);
+        true
     }
 
     /// Gives up the dump that is being written.

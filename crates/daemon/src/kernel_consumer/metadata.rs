@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use piste_ctf::metadata::{Form, event_class, opening, stream_class, uuid_text};
-use piste_ctf::{EventClass, StreamClass, Trace};
+use piste_ctf::metadata::{Form, environment_line, event_class, opening, stream_class, uuid_text};
+use piste_ctf::{EnvironmentValue, EventClass, StreamClass, Trace};
 
 use crate::consumer::clock::ClockError;
-use crate::consumer::sink::replace_metadata;
+use crate::consumer::metadata::{BESIDE, WRITE_ERROR, domain_beside};
+use crate::consumer::sink::{is_gone, replace_metadata};
 use crate::consumer::storage::StorageError;
 use crate::person::Person;
 
@@ -27,6 +28,8 @@ pub(super) struct Metadata {
     classes: BTreeSet<(u32, u32)>,
     written: bool,
     clock_error: ClockError,
+    /// It is not in the file, and no packet needs it.
+    has_news: bool,
     /// The folder has the metadata of another trace.
     is_foreign: bool,
     /// Where a chunk of the trace ends that may yet need more classes, and its uuid.
@@ -45,6 +48,7 @@ impl Metadata {
             classes: BTreeSet::new(),
             written: false,
             clock_error: ClockError::new(trace.clock.clone()),
+            has_news: false,
             is_foreign: false,
             old: None,
         };
@@ -77,18 +81,47 @@ impl Metadata {
         self.mark("piste_selected_events");
     }
 
-    /// Says how far the trace's clock is from the wall clock now.
+    /// Packets could not be written. The file says so when the disk has space for it again, or in the end.
+    pub(super) fn say_write_error(&mut self, reason: String) {
+        self.say(WRITE_ERROR, reason);
+    }
+
+    /// Says something that no packet needs, once.
+    fn say(&mut self, key: &str, text: String) {
+        if !self.text.contains(&format!("\n\t{key} = ")) {
+            let line = environment_line(key, &EnvironmentValue::Text(text));
+            self.text = self.text.replacen("env {\n", &format!("env {{\n{line}"), 1);
+            self.has_news = true;
+        }
+    }
+
+    /// Says how far the trace's clock is from the wall clock now, and what lies beside the trace. That, and why packets could not be written, is
+    /// written next.
     pub(super) fn look_at_clock(&mut self) {
+        if let Some(domain) = domain_beside(&self.owner, &self.folder) {
+            self.say(BESIDE, domain.to_owned());
+        }
         if self.clock_error.look() {
             self.text = self.clock_error.put_into(&self.text);
             self.written = false;
         }
+        if std::mem::take(&mut self.has_news) {
+            self.written = false;
+        }
+    }
+
+    /// Whether somebody has removed the file. It is written again then, before the next packet or in the end.
+    pub(super) fn is_gone(&mut self) -> bool {
+        let is_gone = self.written && is_gone(&self.owner, &self.folder.join("metadata"));
+        self.written &= !is_gone;
+        is_gone
     }
 
     /// The same, in the file that is there: a chunk or the session ends.
     pub(super) fn note_clock(&mut self) {
+        let is_gone = self.is_gone();
         self.look_at_clock();
-        if self.exists() {
+        if is_gone || self.exists() {
             // Without space, it says what was known before; packets that need a new class have it written again.
             let _ = self.write();
         }
@@ -164,6 +197,11 @@ impl Metadata {
     fn text_of(&self, trace_uuid: [u8; 16]) -> String {
         self.text
             .replacen(&uuid_text(&self.trace_uuid), &uuid_text(&trace_uuid), 1)
+    }
+
+    /// What the file is to say, if it is this trace's.
+    pub(super) fn text(&self) -> Option<&str> {
+        (!self.is_foreign).then_some(&self.text)
     }
 
     /// Writes the file to any folder, as for a snapshot.

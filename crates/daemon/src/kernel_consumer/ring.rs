@@ -10,6 +10,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use piste_control::{FILES_GONE, INDEX_GONE, METADATA_GONE};
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
 use piste_kernel::convert::{Converted, Converter};
 use piste_kernel::instance::Instance;
@@ -25,7 +26,7 @@ use super::place::Place;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::storage::StorageError;
-use crate::consumer::stream::{Identity, Origin, PacketFacts, Stream};
+use crate::consumer::stream::{Identity, Origin, PacketFacts, Seen, Stream};
 use crate::link::{ChannelTotals, SessionId};
 
 pub(super) struct CpuRing {
@@ -43,6 +44,8 @@ pub(super) struct CpuRing {
     counts: Option<Counts>,
     /// It records since then, of which its stream does not tell yet.
     recorded_from: Option<u64>,
+    /// Events in finished chunks.
+    archived_events: u64,
 }
 
 /// Where a ring belongs.
@@ -122,6 +125,7 @@ impl CpuRing {
             standing,
             counts,
             recorded_from: None,
+            archived_events: 0,
         })
     }
 
@@ -195,6 +199,7 @@ impl CpuRing {
         if !self.is_behind(chunks) {
             return Ok(());
         }
+        self.find_gone_files(desk);
         if self.take_until(now_ticks, most, desk)?
             && let Some(until_ticks) = until_ticks.filter(|_| self.is_all_told())
         {
@@ -202,7 +207,9 @@ impl CpuRing {
             self.records_from(until_ticks.max(self.recorded_from.unwrap_or(0)));
         }
         // The tally counts the events.
-        chunks.move_on(&mut self.stream, 0)
+        chunks.move_on(&mut self.stream, 0)?;
+        self.archived_events = self.standing.events;
+        Ok(())
     }
 
     /// Events that it has recorded.
@@ -228,6 +235,7 @@ impl CpuRing {
         if !self.take_until(u64::MAX, most, desk)? {
             return Ok(false);
         }
+        self.find_gone_files(desk);
         prepare(desk.packet);
         if let Some(converted) = desk.converter.finish(self.cpu, desk.packet) {
             self.write(converted, desk)?;
@@ -248,6 +256,33 @@ impl CpuRing {
     pub(super) fn settle(&mut self, until_ticks: u64, desk: &mut Desk<'_>) -> Result<(), StorageError> {
         desk.metadata.write()?;
         self.stream.reach(until_ticks, self.standing.damaged + self.lost)
+    }
+
+    /// Looks whether the files of its stream are still there. The events of those that are gone are missing. Returns what people should know.
+    pub(super) fn look_at_files(&mut self) -> Option<&'static str> {
+        if self.counts.is_some() {
+            return None;
+        }
+        match self.stream.look_at_files() {
+            Seen::Everything => None,
+            Seen::IndexMended => Some(INDEX_GONE),
+            Seen::Gone(_) => {
+                let events = self.standing.events.saturating_sub(self.archived_events);
+                self.standing.events -= events;
+                self.standing.damaged += events;
+                Some(FILES_GONE)
+            }
+        }
+    }
+
+    /// The same before something is written.
+    fn find_gone_files(&mut self, desk: &mut Desk<'_>) {
+        if let Some(what) = self.look_at_files() {
+            desk.notes.push(what.to_owned());
+            if desk.metadata.is_gone() {
+                desk.notes.push(METADATA_GONE.to_owned());
+            }
+        }
     }
 
     /// Events that were recorded and are not in the trace so far.
@@ -320,6 +355,7 @@ impl CpuRing {
 
     /// Makes one step: the events of the page in hand, or of what was kept, become a packet.
     fn write(&mut self, converted: Converted, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        self.find_gone_files(desk);
         desk.notes.extend(converted.findings.iter().map(ToString::to_string));
         for class in desk.converter.take_new_classes() {
             desk.metadata.add_class(desk.stream_id, &class);

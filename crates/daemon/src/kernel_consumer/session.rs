@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use piste_control::METADATA_GONE;
 use piste_kernel::programs::Programs;
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::state_dump::STREAM_ID;
@@ -28,13 +29,22 @@ use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
+use crate::consumer::sink::Needs;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::Storage;
 use crate::link::{ChannelTotals, Failure, Opening, RequestId, Rotation, SessionId, ToControl};
 use crate::person::{Output, Person};
 
+/// The finding that the state dump was gone.
+const DUMP_GONE: &str = "the state dump was removed while it was recorded, and was taken again";
+/// The same when nothing is recorded any more.
+const DUMP_GONE_AT_END: &str = "the state dump was removed before the session ended";
+
 /// How soon to look again for processes that are meant.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often to look whether the trace's files are still there.
+const LOOK_AT_FILES_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Session {
     pub(super) id: SessionId,
@@ -57,12 +67,15 @@ pub(super) struct Session {
     pub(super) dump_requests: Vec<RequestId>,
     pub(super) stage: Stage,
     pub(super) storage: Storage,
+    /// What space was set aside for.
+    aside: Option<Needs>,
     /// This consumer started it.
     was_started: bool,
     /// Of the session, beside those of its channels.
     findings: Findings,
     pub(super) recorder: Option<Recorder>,
     next_refresh: Option<Instant>,
+    next_look_at_files: Option<Instant>,
     /// Somebody follows: what is in pages that are not full is to be written too.
     pub(super) wants_flush: bool,
 }
@@ -120,10 +133,12 @@ impl Session {
             dump_requests: Vec::new(),
             stage: Stage::Stopped,
             storage: Storage::default(),
+            aside: None,
             was_started: false,
             findings: Findings::default(),
             recorder: snapshot.then(Recorder::default),
             next_refresh: None,
+            next_look_at_files: None,
             wants_flush: false,
         };
         if let Err(why) = &session.kernel {
@@ -281,6 +296,7 @@ impl Session {
             return Again::Never;
         };
         if self.recorder.is_none() {
+            self.look_at_files();
             self.metadata.note_clock();
         }
         self.answer_dumps(shared.outbox);
@@ -388,6 +404,14 @@ impl Session {
         }
     }
 
+    /// Nobody else looks at the metadata and the state dump.
+    pub(super) fn look_at_files_now_and_then(&mut self, now: Instant) {
+        if self.stage.is_started() && self.next_look_at_files.is_none_or(|next| now >= next) {
+            self.look_at_files();
+            self.next_look_at_files = Some(now + LOOK_AT_FILES_INTERVAL);
+        }
+    }
+
     /// Returns when to do so again.
     fn refresh_tracked(&mut self, now: Instant) -> Option<Duration> {
         if !self.stage.is_started() || !self.tracked.needs_refresh() {
@@ -402,6 +426,43 @@ impl Session {
         }
         self.next_refresh = Some(now + REFRESH_INTERVAL);
         Some(REFRESH_INTERVAL)
+    }
+
+    /// Looks whether somebody has removed files of the trace, and notes it. What is gone begins again; the state is dumped once more.
+    pub(super) fn look_at_files(&mut self) {
+        if self.recorder.is_some() {
+            return;
+        }
+        let metadata_is_gone = self.metadata.is_gone();
+        if metadata_is_gone {
+            // Where it cannot be written, the next packet says so.
+            let _ = self.metadata.write();
+        }
+        let dump_is_gone = self.dump.as_mut().is_some_and(StateDump::is_gone);
+        if dump_is_gone && self.stage.is_started() {
+            self.begin_dump();
+        }
+        self.channels.values_mut().for_each(Channel::look_at_files);
+        let dump_gone = match self.stage.is_started() {
+            true => DUMP_GONE,
+            false => DUMP_GONE_AT_END,
+        };
+        let seen = [(metadata_is_gone, METADATA_GONE), (dump_is_gone, dump_gone)];
+        if let Some(channel) = self.channels.values_mut().next() {
+            let seen = seen.into_iter().filter(|(is_so, _)| *is_so);
+            seen.for_each(|(_, what)| channel.note(what));
+        }
+    }
+
+    /// Sets space aside for what is written in the end, should the disk be full.
+    pub(super) fn set_aside(&mut self) {
+        let needs = Needs {
+            stream_count: self.channels.values().map(Channel::ring_count).sum(),
+            metadata_bytes: self.metadata.text().map_or(0, str::len),
+        };
+        if self.aside.replace(needs) != Some(needs) {
+            self.chunks.set_aside(needs);
+        }
     }
 
     /// Tries again what could not be opened.
@@ -440,8 +501,7 @@ impl Recording for Session {
             return Err(error.failure());
         }
         if self.recorder.is_none() {
-            self.chunks
-                .set_aside(self.channels.values().map(Channel::ring_count).sum());
+            self.set_aside();
         }
         let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
         for channel in self.channels.values_mut() {
@@ -459,6 +519,12 @@ impl Recording for Session {
     }
 
     fn totals(&mut self) -> Vec<ChannelTotals> {
+        self.look_at_files();
+        for channel in self.channels.values_mut() {
+            for what in channel.take_notes() {
+                channel.findings.note(&what);
+            }
+        }
         let mut all: Vec<ChannelTotals> = self.channels.values().map(Channel::totals).collect();
         match &self.recorder {
             Some(recorder) => all.iter_mut().for_each(|totals| recorder.replace(totals)),

@@ -31,6 +31,7 @@ impl Session {
             Stage::Started | Stage::Stopped => None,
             Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
         };
+        self.look_at_files_now_and_then(shared.now);
         let overdue = deadline.is_some_and(|deadline| shared.now >= deadline);
         if let Some(pause) = self.storage.pause(shared.now)
             && !overdue
@@ -41,10 +42,12 @@ impl Session {
         let finished = match self.write(shared) {
             Ok(finished) => {
                 self.storage.succeeded();
+                self.set_aside();
                 finished
             }
             Err(error) => {
                 self.storage.failed(shared.now);
+                self.metadata.say_write_error(error.reason());
                 let what = format!("{CANNOT_WRITE}, and events are lost once the kernel's rings are full: {error}");
                 self.find(what, shared.outbox);
                 false
@@ -226,7 +229,10 @@ impl Session {
             return;
         }
         let mut left = Vec::new();
-        self.chunks.give_back();
+        self.metadata.look_at_clock();
+        if let Some(text) = self.metadata.text() {
+            self.chunks.replace_metadata_at_last(text);
+        }
         for channel in self.channels.values_mut() {
             channel.abandon(self.clock);
             let events = channel.left();

@@ -256,6 +256,57 @@ fn index_of_another_stream_is_left_alone() {
     );
 }
 
+#[test]
+fn stream_that_somebody_removes_or_cuts_begins_again_and_goes_on_counting() {
+    let remove = |paths: &Paths| fs::remove_file(&paths.data).unwrap();
+    let cut = |paths: &Paths| fs::write(&paths.data, b"cut").unwrap();
+    let remove_both = |paths: &Paths| {
+        fs::remove_file(&paths.data).unwrap();
+        fs::remove_dir_all(paths.index.parent().unwrap()).unwrap();
+    };
+    let damages: [&dyn Fn(&Paths); 3] = [&remove, &cut, &remove_both];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stream = open(folder.path());
+        append(&mut stream, 0, b"first").unwrap();
+        append(&mut stream, 1, b"second").unwrap();
+        assert_eq!(stream.look_at_files(), Seen::Everything);
+        let end = *stream.end();
+        damage(stream.paths());
+        assert_eq!(stream.look_at_files(), Seen::Gone(end));
+        assert_eq!((end.events, stream.end().events, stream.end().packets), (11, 0, 0));
+        append(&mut stream, 2, b"third").unwrap();
+        assert_eq!(stream.look_at_files(), Seen::Everything);
+        // The first packet says that nothing was discarded before it, and is no packet of the ring.
+        assert_eq!(read(folder.path()), [(1, vec![]), (2, b"third".to_vec())]);
+        let entries = index::decode(&fs::read(&stream.paths().index).unwrap()).unwrap();
+        let discarded: Vec<u64> = entries.iter().map(|entry| entry.events_discarded).collect();
+        assert_eq!((discarded, stream.end().lost_packets), (vec![0, 20], 0));
+        assert_eq!(open(folder.path()).end().next_sequence, 3);
+    }
+}
+
+#[test]
+fn index_that_somebody_removes_or_cuts_is_written_again() {
+    let remove = |index: &Path| fs::remove_file(index).unwrap();
+    let cut = |index: &Path| fs::write(index, &fs::read(index).unwrap()[..FILE_HEADER_BYTES + 10]).unwrap();
+    let damages: [&dyn Fn(&Path); 2] = [&remove, &cut];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stream = open(folder.path());
+        append(&mut stream, 0, b"first").unwrap();
+        append(&mut stream, 1, b"second").unwrap();
+        let index = stream.paths().index.clone();
+        let before = fs::read(&index).unwrap();
+        damage(&index);
+        assert_eq!(stream.look_at_files(), Seen::IndexMended);
+        assert_eq!(fs::read(&index).unwrap(), before);
+        append(&mut stream, 2, b"third").unwrap();
+        let expected = [(0, b"first".to_vec()), (1, b"second".to_vec()), (2, b"third".to_vec())];
+        assert_eq!(read(folder.path()), expected);
+    }
+}
+
 /// A sink in memory, some of whose operations fail halfway.
 #[derive(Debug, Default)]
 struct Faulty {
