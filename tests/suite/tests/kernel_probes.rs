@@ -323,7 +323,7 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
         "built without CONFIG_KPROBE_EVENTS"
     };
     let here = |what: &str| at(&program, what);
-    let long = format!("work {}", "x".repeat(70));
+    let long = format!("work %{}", "x".repeat(70));
     for (option, probe, words) in [
         ("--uprobe", here("wrok"), "has no function \"wrok\" (similar: work)"),
         ("--uprobe", here("work+0x1000"), "is beyond its end"),
@@ -339,7 +339,7 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
         ("--uprobe", here("work $retval"), "available only at returns"),
         ("--uprobe", here("work number=+0(%di"), "a ) is missing"),
         ("--uprobe", here(&long), "63 are allowed"),
-        ("--uprobe", here("work number"), "does not begin with % $ @"),
+        ("--uprobe", here("work 5number"), "does not begin with % $ @"),
         ("--uprobe", program.display().to_string(), "form BINARY:SYMBOL"),
         ("--uprobe", "/no/such/program:work".into(), "there is no file"),
         (

@@ -5,8 +5,6 @@ use super::occurrences::Occurrences;
 use super::{Closer, Detector, Insight, Level};
 use crate::model::{Listen, System};
 
-pub(super) const KIND: &str = "losses";
-
 pub(super) struct Losses;
 
 impl Listen for Losses {}
@@ -25,7 +23,7 @@ impl Detector for Losses {
             return Vec::new();
         }
         vec![Insight {
-            kind: KIND,
+            kind: "losses",
             level: Level::Serious,
             what: "events are missing: what threads did there is unknown, and the numbers here may be too low"
                 .to_owned(),

@@ -145,7 +145,7 @@ impl Listeners<dyn Detector> {
             all.append(&mut own);
         }
         // What is missing comes first, as everything else is told without it.
-        let is_other = |insight: &Insight| insight.kind != losses::KIND;
+        let is_other = |insight: &Insight| insight.kind != "losses";
         all.sort_by_key(|insight| (insight.level, is_other(insight), -insight.cost_ns));
         all
     }

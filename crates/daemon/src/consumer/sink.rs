@@ -15,6 +15,7 @@ use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
 use piste_ctf::packet::{HEADER_BYTES, Header};
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::metadata::WRITE_ERROR;
 use super::storage::{At, StorageError};
 use crate::person::Person;
 
@@ -266,9 +267,11 @@ pub(crate) fn replace_metadata(owner: &Person, folder: &Path, text: &str) -> Res
     owner.make_folder(folder).at(folder)?;
     let part = folder.join(".metadata.part");
     let mut options = OpenOptions::new();
-    let opened = owner.open(&part, options.write(true).create(true).truncate(true));
+    let mut file = owner
+        .open(&part, options.write(true).create(true).truncate(true))
+        .at(&part)?;
     let path = folder.join("metadata");
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes())).at(&part);
+    let written = file.write_all(text.as_bytes()).at(&part);
     let replaced = written.and_then(|()| fs::rename(&part, &path).at(&path));
     if replaced.is_err() {
         // On a full disk, it would take the space that packets need.
@@ -311,17 +314,29 @@ pub(crate) fn give_back(owner: &Person, path: &Path) {
 }
 
 /// Replaces the metadata of the trace in a folder on a full disk: the text takes the space that was set aside at `aside`, and the rest of it is
-/// given back. Without that much, the metadata stays as it is.
+/// given back. Event classes that no written packet needs may be too much for it: then the metadata is as before, and says why packets are missing.
 pub(crate) fn replace_metadata_at_last(owner: &Person, aside: &Path, folder: &Path, text: &str) {
     let Ok(_as_owner) = owner.enter() else { return };
     let path = folder.join("metadata");
-    let write = |file: File| {
+    let write = |text: &str| {
+        let file = owner.open(aside, OpenOptions::new().write(true))?;
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(text.len() as u64)
     };
-    let written = owner.open(aside, OpenOptions::new().write(true)).and_then(write);
+    let written = write(text).or_else(|_| write(&with_write_error(&fs::read_to_string(&path)?, text)));
     if written.is_err() || !path.exists() || fs::rename(aside, path).is_err() {
         let _ = fs::remove_file(aside);
+    }
+}
+
+/// The old text of metadata, with the reason that the new one has why packets could not be written.
+fn with_write_error(old: &str, new: &str) -> String {
+    let is_reason = |line: &&str| line.starts_with(&format!("\t{WRITE_ERROR} = "));
+    match new.lines().find(is_reason) {
+        Some(reason) if !old.lines().any(|line| is_reason(&line)) => {
+            old.replacen("env {\n", &format!("env {{\n{reason}\n"), 1)
+        }
+        _ => old.to_owned(),
     }
 }
 
