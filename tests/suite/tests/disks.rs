@@ -179,15 +179,14 @@ fn is_dead(pid: i32) -> bool {
         .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// Whether a thread of a process sleeps so that nothing wakes it but what it waits for.
+/// Whether a thread of a process waits until its disk is no longer frozen. Threads sleep as deeply for a moment when they read a page of a file.
 fn hangs(pid: i32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
         .flatten();
-    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-    let mut states = stats.filter_map(|stat| stat.rsplit(") ").next().map(|rest| rest.starts_with('D')));
-    states.any(|is_waiting| is_waiting)
+    let mut stacks = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stack")).ok());
+    stacks.any(|stack| stack.contains("percpu_rwsem_wait") || stack.contains("percpu_down_read"))
 }
 
 #[test]
