@@ -11,7 +11,6 @@ use std::time::Duration;
 use kernel_support::{
     Consumer, Numbers, channel, events, events_of_state_dump, numbered, read, this_process, tracepoint,
 };
-use piste_kernel::programs;
 use piste_kernel::spec::{Loss, Tracked};
 
 #[test]
@@ -57,27 +56,6 @@ fn whole_system_is_what_the_kernel_counted() {
     assert_eq!(events(&totals), read.lines.len() as u64);
     assert!(read.count("sched_switch") > SLEEPS / 2);
     consumer.close();
-}
-
-#[test]
-fn a_consumer_that_ends_right_after_its_session_leaves_no_instance() {
-    let Some(mut consumer) = Consumer::start() else { return };
-    consumer.open("trace", false);
-    consumer.set_tracked(this_process());
-    consumer.set_channel(&channel("default", &[numbered()]));
-    consumer.start_session().unwrap();
-    if !consumer.instances().iter().any(|(_, name)| name == programs::CHANNEL) {
-        return skipping::skipped("this kernel runs no 32-bit programs");
-    }
-    // It cannot be removed while somebody reads it.
-    let reader = consumer.reader_of(programs::CHANNEL);
-    let reading = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(1));
-        drop(reader);
-    });
-    consumer.close_and_exit();
-    assert_eq!(consumer.instances(), []);
-    reading.join().unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! The kernel as all sessions see it: where its tracing is, whose instances are ours, and what its events look like.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use piste_kernel::catalog::Catalog;
 use piste_kernel::layout::Layout;
@@ -16,8 +16,6 @@ pub(super) struct Kernel {
     pub(super) catalog: Arc<Catalog>,
     pub(super) layout: Arc<Layout>,
     pub(super) pages: PageLayout,
-    /// Read-locked while a closed session still removes something.
-    removals: RwLock<()>,
 }
 
 impl Kernel {
@@ -38,17 +36,6 @@ impl Kernel {
             catalog: Arc::new(catalog),
             layout: Arc::new(layout),
             pages,
-            removals: RwLock::default(),
         })
-    }
-
-    /// The process does not end until the guard is dropped.
-    pub(super) fn begin_removal(&self) -> RwLockReadGuard<'_, ()> {
-        self.removals.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until closed sessions have removed everything.
-    pub(super) fn finish_removals(&self) {
-        drop(self.removals.write().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -57,15 +57,7 @@ use crate::remains::Predecessors;
 pub fn run(listener: OwnedFd, run_folder: PathBuf, predecessors: Predecessors) -> io::Result<()> {
     service::prepare_process();
     let kernel = Arc::<Mutex<Option<Arc<Kernel>>>>::default();
-    let of_sessions = kernel.clone();
-    let ended = service::run(listener, predecessors, None, move || {
-        Kernels::new(run_folder, of_sessions)
-    });
-    let known = lock(&kernel).clone();
-    if let Some(kernel) = known {
-        kernel.finish_removals();
-    }
-    ended
+    service::run(listener, predecessors, None, move || Kernels::new(run_folder, kernel))
 }
 
 /// What the thread of a session that records the kernel has.

@@ -13,7 +13,6 @@ use piste_control::METADATA_GONE;
 use piste_kernel::programs::Programs;
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::state_dump::STREAM_ID;
-use piste_reason::reason;
 use piste_ring::ClockSource;
 
 use super::Fullest;
@@ -306,14 +305,15 @@ impl Session {
             return Again::Never;
         }
         let totals = self.totals();
-        let kernel = self.kernel();
-        // Once control has the answer, it may end this process.
-        let _removal = kernel.as_ref().map(|kernel| kernel.begin_removal());
-        if let Some(kernel) = &kernel {
+        if let Some(kernel) = self.kernel() {
             let channels = std::mem::take(&mut self.channels).into_values();
-            let mut left: Vec<String> = channels.flat_map(|channel| channel.close(kernel)).collect();
+            let mut left: Vec<String> = channels.flat_map(|channel| channel.close(&kernel)).collect();
             for (spec, _) in self.refused.values() {
-                left.extend(Channel::clear_away(spec, self.id, kernel));
+                left.extend(Channel::clear_away(spec, self.id, &kernel));
+            }
+            if let Some(programs) = self.programs.take() {
+                let removed = programs.lock().unwrap_or_else(PoisonError::into_inner).remove();
+                left.extend(removed.err().map(|error| error.to_string()));
             }
             for what in left {
                 self.find(what, shared.outbox);
@@ -325,17 +325,7 @@ impl Session {
             let outcome = Ok(totals.clone());
             shared.outbox.send(&ToControl::Done { request, outcome });
         }
-        self.remove_programs();
         Again::Closed
-    }
-
-    /// Takes the kernel tens of milliseconds, for which nobody needs to wait.
-    fn remove_programs(&mut self) {
-        if let Some(programs) = self.programs.take()
-            && let Err(error) = programs.lock().unwrap_or_else(PoisonError::into_inner).remove()
-        {
-            eprintln!("pisted: {}", reason(&error));
-        }
     }
 
     /// Answers those who wait for a state dump.

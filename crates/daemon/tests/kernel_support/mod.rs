@@ -162,33 +162,12 @@ impl Consumer {
         .unwrap()
     }
 
-    /// Also waits until the session's thread, which goes on after the answer, has removed everything.
     pub fn close(&mut self) -> Totals {
-        let totals = self.ask_to_close();
-        let name = format!("pisted-{SESSION}");
-        wait_until("the session's thread has ended", || !self.has_thread(&name));
-        totals.unwrap()
-    }
-
-    /// Asks the process to exit as soon as it has answered that the session is closed.
-    pub fn close_and_exit(&mut self) {
-        self.ask_to_close().unwrap();
-        self.send(&ToConsumer::Exit);
-        self.child.take().unwrap().wait().unwrap();
-        self.link = None;
-    }
-
-    fn ask_to_close(&mut self) -> Result<Totals, Failure> {
         self.ask(|request| ToConsumer::CloseSession {
             session: SESSION,
             request,
         })
-    }
-
-    fn has_thread(&self, name: &str) -> bool {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
-        let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
-        names.any(|known| known.trim_end() == name)
+        .unwrap()
     }
 
     pub fn snapshot(&mut self, output: &str) -> Result<Totals, Failure> {
@@ -221,12 +200,6 @@ impl Consumer {
             sum.commit_overrun += stats.commit_overrun;
         }
         sum
-    }
-
-    /// Opens a ring of one of the session's instances.
-    pub fn reader_of(&self, channel: &str) -> File {
-        let instance = Instance::create_or_open(&self.tracefs, &self.owner, SESSION, channel).unwrap();
-        File::open(instance.path("per_cpu/cpu0/trace_pipe_raw")).unwrap()
     }
 
     /// This run folder's instances that are there.
