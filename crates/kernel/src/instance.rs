@@ -252,8 +252,9 @@ impl Instance {
     }
 }
 
-/// How full a ring is, for the kernel's poll, when one page of it is full and another is being written; where a ring is too small to
-/// say it in percent, any record will do, and of more than a hundred sub-buffers, a hundredth is full. Kernels before 6.7 do not count the page that is being written: they wait for one more.
+/// How full a ring is, for the kernel's poll, when one page of it is full and another is being written. Where a ring is too small to say it in
+/// percent, any record will do; of more than a hundred sub-buffers, a hundredth has to be full. Kernels before 6.7 do not count the page that is
+/// being written: they wait for one more.
 fn one_full_page_percent(subbuf_count: u64) -> u64 {
     if subbuf_count < 4 { 0 } else { 100 / subbuf_count + 1 }
 }

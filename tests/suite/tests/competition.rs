@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use piste_suite::build_tree::programs;
 use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
 use piste_suite::process::allowed_cpu;
 use piste_suite::report::{self, number, rows, text};
@@ -84,26 +85,11 @@ fn who_has_the_cpu_that_a_thread_waits_for_is_named() {
     assert!(2 * of_hog_ns > waited_ns, "{of_hog_ns} of {waited_ns}");
 }
 
-/// Reads a byte when it is told of one, and one time computes before it asks again.
-const EVENT_LOOP: &str = "
-import os, select, time
-end, begin = os.pipe()
-events = select.poll()
-events.register(end)
-for turn in range(200):
-    os.write(begin, b'x')
-    events.poll()
-    os.read(end, 1)
-    until = time.process_time() + 0.2
-    while turn == 150 and time.process_time() < until:
-        pass
-";
-
 #[test]
 fn an_event_loop_that_computes_meanwhile_is_named() {
     let _alone = CPUS.lock();
     let Some(place) = kernel_workplace() else { return };
-    let (trace, _) = report::record_whole(&place, &[], &["python3", "-c", EVENT_LOOP]);
+    let (trace, _) = report::record_whole(&place, &[], &["python3", text(&programs().join("event_loop.py"))]);
     let insights = place.piste_json(&["insights", &trace]);
     let all = insights["insights"].as_array().expect("a list");
     let found = all.iter().find(|insight| insight["kind"] == "event loop stall");

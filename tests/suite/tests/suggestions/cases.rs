@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use piste_suite::Compilation;
+use piste_suite::build_tree::programs;
 use piste_suite::control_group::{COMPUTE_THERE, Group};
 use piste_suite::disk::{Disk, LoopDevice};
 use piste_suite::kernel::KernelWorkplace;
@@ -279,19 +280,8 @@ for thread in threads: thread.join()";
 }
 
 fn stall(place: &KernelWorkplace) -> Option<Seen> {
-    let script = "
-import os, select, time
-end, begin = os.pipe()
-events = select.poll()
-events.register(end)
-for turn in range(200):
-    os.write(begin, b'x')
-    events.poll()
-    os.read(end, 1)
-    until = time.process_time() + 0.2
-    while turn == 150 and time.process_time() < until:
-        pass";
-    record(place, &[], &["python3", "-c", script], ("python3 (", "python3"))
+    let script = programs().join("event_loop.py");
+    record(place, &[], &["python3", text(&script)], ("python3 (", "python3"))
 }
 
 /// Writes pages to a file or device past the page cache once a file `go` is there, and makes a file `done` in the end. In between, the file
