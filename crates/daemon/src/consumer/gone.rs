@@ -2,8 +2,9 @@
 //! Files of a trace that somebody removes, moves or cuts while it is recorded. What they had is counted as missing, the trace says so, and
 //! recording goes on in new files.
 //!
-//! A ring looks at its own files before each packet and in the end. The others, of rings that are done, are looked at when a chunk or the session
-//! ends, and when the metadata is gone too: then most likely the whole folder is. So an idle session costs nothing.
+//! A ring looks at its own files before its first packet, now and then while it writes more, and in the end. The others, of rings that are done,
+//! are looked at when a chunk or the session ends, and when the metadata is gone too: then most likely the whole folder is. So an idle session
+//! costs nothing.
 
 use piste_control::METADATA_GONE;
 

@@ -32,6 +32,9 @@ use crate::link::{ChannelTotals, SessionId, ToControl};
 /// How long a living program may leave a record unfinished.
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
 
+/// How long packets are written without a look whether somebody has removed the files. Those that are written meanwhile count as missing then.
+const LOOK_AT_FILES_INTERVAL: Duration = Duration::from_millis(100);
+
 /// No ring holds more; a program that writes on and on is not followed further.
 const PACKETS_MAX: u32 = piste_abi::PISTE_SUBBUF_COUNT_MAX + 1;
 
@@ -53,6 +56,8 @@ pub(super) struct Ring {
     left: Option<u32>,
     /// The sub-buffer that was next at the last flush.
     flushed: u64,
+    /// When its files are looked at next; absent before the first packet.
+    next_look_at_files: Option<Instant>,
 }
 
 /// The sub-buffer that waits.
@@ -139,6 +144,7 @@ impl Ring {
             corrupt: false,
             left: None,
             flushed: next_sequence,
+            next_look_at_files: None,
         })
     }
 
@@ -423,7 +429,10 @@ impl Ring {
         source: &Source,
         desk: &mut Desk<'_>,
     ) -> Result<(), StorageError> {
-        self.find_gone_files(desk);
+        if self.next_look_at_files.is_none_or(|next| desk.now >= next) {
+            self.find_gone_files(desk);
+            self.next_look_at_files = Some(desk.now + LOOK_AT_FILES_INTERVAL);
+        }
         let mut verdict = found.judge(self.stream.end().end_ticks);
         let damaged_events = self.damaged_events + u64::from(verdict.missing);
         verdict.facts.discarded = self.discarded(discarded, damaged_events, desk);

@@ -355,7 +355,6 @@ impl CpuRing {
 
     /// Makes one step: the events of the page in hand, or of what was kept, become a packet.
     fn write(&mut self, converted: Converted, desk: &mut Desk<'_>) -> Result<(), StorageError> {
-        self.find_gone_files(desk);
         desk.notes.extend(converted.findings.iter().map(ToString::to_string));
         for class in desk.converter.take_new_classes() {
             desk.metadata.add_class(desk.stream_id, &class);
