@@ -112,14 +112,15 @@ def compare(expected: list[Event], found: list[Event]) -> Comparison:
 
 
 def differ_by_interrupt(left_out: list[Event], put_in: list[Event]) -> bool:
-    """An interrupt may come after an event was recorded in one instance, and before it is in the other: there the event follows the interrupt."""
+    """An interrupt may come after an event was recorded in one instance, and before it is in the other: there the event follows the interrupt. Of a
+    timer's interrupt, the first event may be a wake-up."""
     if put_in == left_out[1:] + left_out[:1]:
         interrupt = left_out[1:]
     elif put_in == left_out[-1:] + left_out[:-1]:
         interrupt = left_out[:-1]
     else:
         return False
-    return bool(interrupt) and interrupt[0][0] in ("irq_handler_entry", "softirq_entry")
+    return bool(interrupt) and interrupt[0][0] in ("irq_handler_entry", "softirq_entry", "wakeup")
 
 
 def agreeing(expected: list[Event], found: list[Event], start: int) -> int:
