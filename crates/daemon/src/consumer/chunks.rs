@@ -49,8 +49,6 @@ pub(crate) struct Moving {
     pub(crate) old_folder: PathBuf,
     pub(crate) old_uuid: [u8; 16],
     pub(crate) old_continued: Continued,
-    /// An earlier consumer had begun it.
-    pub(crate) is_resumed: bool,
     /// To be answered when it is over.
     requests: Vec<RequestId>,
 }
@@ -99,9 +97,6 @@ impl Chunks {
             }
             let old_continued = Continued::open(&self.owner, &self.part(&rotation.chunk))?;
             self.move_from(rotation, old_continued, Instant::now());
-            if let Some(moving) = &mut self.moving {
-                moving.is_resumed = true;
-            }
         }
         let continued = Continued::open(&self.owner, &self.folder)?;
         if self.moving.is_some() {
@@ -195,7 +190,6 @@ impl Chunks {
             chunk: rotation.chunk,
             old_uuid,
             old_continued,
-            is_resumed: false,
             requests: Vec::new(),
         });
     }
@@ -261,7 +255,7 @@ impl Chunks {
             ..*stream.identity()
         };
         let end = *stream.end();
-        let start = end.next_start();
+        let start = end.next_start(events);
         let left = Left {
             events,
             bytes: end.data_bytes,

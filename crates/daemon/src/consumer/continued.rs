@@ -12,10 +12,11 @@
 //! | 8 | 8 | id of the stream |
 //! | 16 | 8 | sequence number of the ring's next packet |
 //! | 24 | 8 | events that were discarded until then |
-//! | 32 | 8 | events in the chunk before, of a program |
-//! | 40 | 8 | bytes there |
-//! | 48 | 8 | packets there |
-//! | 56 | 8 | packets that are missing there |
+//! | 32 | 8 | events in all chunks until then |
+//! | 40 | 8 | events in the chunk before |
+//! | 48 | 8 | bytes there |
+//! | 56 | 8 | packets there |
+//! | 64 | 8 | packets that are missing there |
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -31,7 +32,7 @@ use crate::person::Person;
 pub(crate) type StreamKey = (u32, u64);
 
 const NAME: &str = ".continued";
-const ENTRY_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 72;
 
 /// The streams of a chunk that were begun in another one.
 #[derive(Debug)]
@@ -53,7 +54,6 @@ struct Entry {
 /// What a stream has in the chunk that it left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Of a program. How many the kernel's rings have, the tallies know.
     pub(crate) events: u64,
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
@@ -77,6 +77,7 @@ impl Continued {
                 id,
                 next_sequence,
                 discarded,
+                events_before,
                 events,
                 bytes,
                 packets,
@@ -85,6 +86,7 @@ impl Continued {
             let start = Start {
                 next_sequence,
                 discarded,
+                events: events_before,
             };
             let left = Left {
                 events,
@@ -137,6 +139,7 @@ impl Continued {
             stream.1,
             start.next_sequence,
             start.discarded,
+            start.events,
             left.events,
             left.bytes,
             left.packets,
@@ -168,8 +171,8 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-fn numbers(entry: &[u8; ENTRY_BYTES]) -> [u64; 8] {
-    let mut numbers = [0; 8];
+fn numbers(entry: &[u8; ENTRY_BYTES]) -> [u64; 9] {
+    let mut numbers = [0; 9];
     for (number, bytes) in numbers.iter_mut().zip(entry.as_chunks().0) {
         *number = u64::from_le_bytes(*bytes);
     }
@@ -193,6 +196,7 @@ mod tests {
     const START: Start = Start {
         next_sequence: 7,
         discarded: 1 << 40,
+        events: 3000,
     };
     const LEFT: Left = Left {
         events: 1000,

@@ -50,6 +50,8 @@ pub(crate) struct Start {
     pub(crate) next_sequence: u64,
     /// Events that were discarded before, of which the stream does not tell.
     pub(crate) discarded: u64,
+    /// Events in the streams before it.
+    pub(crate) events: u64,
 }
 
 /// Where the events of a stream come from; its packets' headers end with it.
@@ -353,11 +355,12 @@ impl End {
         }
     }
 
-    /// Where a stream begins that goes on from here.
-    pub(crate) fn next_start(&self) -> Start {
+    /// Where a stream begins that goes on from here, with so many events behind this one's start.
+    pub(crate) fn next_start(&self, events: u64) -> Start {
         Start {
             next_sequence: self.next_sequence,
             discarded: self.discarded,
+            events: self.start.events + events,
         }
     }
 

@@ -342,14 +342,8 @@ impl Channel {
             self.for_each_ring(tools, |ring, desk| {
                 ring.move_on(most, now_ticks, until_ticks, chunks, desk).map(|()| true)
             })?;
-            self.count_archived(chunks);
         }
         Ok(())
-    }
-
-    /// All that it has recorded is in finished chunks.
-    pub(super) fn count_archived(&self, chunks: &mut Chunks) {
-        chunks.archived_of(self.spec.stream_id).events = self.rings.iter().map(CpuRing::events).sum();
     }
 
     /// A chunk of the trace ends: its rings' files were moved.

@@ -125,14 +125,10 @@ impl StateDump {
             // A consumer that is killed before it begins leaves this to the next one.
             self.mark();
         }
-        chunks.move_on(&mut self.stream, 0)?;
-        self.count_archived(chunks);
+        // The tally counts the events of all chunks.
+        let events = self.standing.events.saturating_sub(self.stream.end().start.events);
+        chunks.move_on(&mut self.stream, events)?;
         Ok(true)
-    }
-
-    /// All that it has is in finished chunks.
-    pub(super) fn count_archived(&self, chunks: &mut Chunks) {
-        chunks.archived_of(STREAM_ID).events = self.standing.events;
     }
 
     /// Writes what was gathered meanwhile. True when no dump is left to write.

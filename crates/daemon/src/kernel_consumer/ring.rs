@@ -44,8 +44,6 @@ pub(super) struct CpuRing {
     counts: Option<Counts>,
     /// It records since then, of which its stream does not tell yet.
     recorded_from: Option<u64>,
-    /// Events in finished chunks.
-    archived_events: u64,
 }
 
 /// Where a ring belongs.
@@ -125,7 +123,6 @@ impl CpuRing {
             standing,
             counts,
             recorded_from: None,
-            archived_events: 0,
         })
     }
 
@@ -206,15 +203,13 @@ impl CpuRing {
             self.stream.reach(until_ticks, self.stream.end().discarded)?;
             self.records_from(until_ticks.max(self.recorded_from.unwrap_or(0)));
         }
-        // The tally counts the events.
-        chunks.move_on(&mut self.stream, 0)?;
-        self.archived_events = self.standing.events;
-        Ok(())
+        let events = self.events_here();
+        chunks.move_on(&mut self.stream, events)
     }
 
-    /// Events that it has recorded.
-    pub(super) fn events(&self) -> u64 {
-        self.standing.events
+    /// Events in this chunk: the tally counts those of all.
+    fn events_here(&self) -> u64 {
+        self.standing.events.saturating_sub(self.stream.end().start.events)
     }
 
     /// Whether it has to move on.
@@ -267,12 +262,16 @@ impl CpuRing {
             Seen::Everything => None,
             Seen::IndexMended => Some(INDEX_GONE),
             Seen::Gone(_) => {
-                let events = self.standing.events.saturating_sub(self.archived_events);
-                self.standing.events -= events;
-                self.standing.damaged += events;
+                self.lose_events_here();
                 Some(FILES_GONE)
             }
         }
+    }
+
+    fn lose_events_here(&mut self) {
+        let events = self.events_here();
+        self.standing.events -= events;
+        self.standing.damaged += events;
     }
 
     /// The same before something is written.

@@ -10,7 +10,7 @@ use piste_control::CANNOT_WRITE;
 
 use super::channel::Tools;
 use super::session::{Session, Shared};
-use crate::consumer::chunks::Asked;
+use crate::consumer::chunks::{Asked, Moving};
 use crate::consumer::clock;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::StorageError;
@@ -155,25 +155,17 @@ impl Session {
 
     /// Ends the rotation once the rings and the state dump have moved on. While the kernel is recorded, the next chunk gets a dump too.
     fn end_rotation(&mut self, shared: &mut Shared<'_>) -> Result<(), StorageError> {
-        let Some(moving) = self.chunks.moving().filter(|moving| moving.is_asked()) else {
+        if !self.chunks.moving().is_some_and(Moving::is_asked) {
             return Ok(());
-        };
-        let (is_resumed, is_started) = (moving.is_resumed, self.stage.is_started());
+        }
+        let is_started = self.stage.is_started();
         if let Some(dump) = &mut self.dump {
             let was_behind = dump.is_behind(&self.chunks);
             if !dump.move_on(&mut self.chunks, is_started)? {
                 return Ok(());
             }
-            if is_resumed && !was_behind {
-                dump.count_archived(&mut self.chunks);
-            }
             if was_behind && is_started {
                 self.begin_dump();
-            }
-        }
-        if is_resumed {
-            for channel in self.channels.values() {
-                channel.count_archived(&mut self.chunks);
             }
         }
         self.metadata.end_chunk();

@@ -9,6 +9,7 @@
 //! Of Piste's, it also names streams that are gone altogether, and one that is damaged is told of. A trace without the whole folder is taken for a
 //! copy, which needs none.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -37,11 +38,11 @@ pub(super) fn missing_streams(folder: &Path, streams: &[StreamIndex], is_of_kern
     let Ok(entries) = fs::read_dir(folder.join("index")) else {
         return Vec::new();
     };
+    let known: HashSet<&Path> = streams.iter().map(|stream| &*stream.path).collect();
     let missing = |entry: io::Result<fs::DirEntry>| {
         let path = entry.ok()?.path();
         let stream_path = folder.join(path.file_name()?.to_str()?.strip_suffix(".idx")?);
-        let is_there = streams.iter().any(|stream| stream.path == stream_path);
-        if is_there || stream_path.exists() {
+        if known.contains(&*stream_path) || stream_path.exists() {
             return None;
         }
         Index::open(&path)

@@ -199,6 +199,7 @@ fn continued_stream_counts_on_and_its_files_count_from_0() {
     let start = Start {
         next_sequence: 5,
         discarded: 50,
+        events: 0,
     };
     let open = |folder: &Path| {
         Stream::open_continued(Paths::new(&Person::default(), folder, "default", 40), IDENTITY, start).unwrap()
