@@ -106,8 +106,8 @@ impl Unwritten {
         let is_full = ["no space left on device", "disk quota exceeded"].contains(&reason.as_str());
         let (why, remedy) = match is_full {
             true => (
-                "the disk of the trace was full",
-                "free space there, or record to another disk (-o)",
+                "the disk was full while the trace was recorded",
+                "free space on it, or record to another disk (-o)",
             ),
             false => ("the trace could not be written", "record to another disk (-o)"),
         };

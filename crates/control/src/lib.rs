@@ -35,11 +35,11 @@ pub const CANNOT_WRITE: &str = "cannot write the trace";
 
 /// The finding that files of a trace are gone, with what they had.
 pub const FILES_GONE: &str =
-    "files of the trace were removed, moved or cut while it was recorded, and their events are missing";
+    "files of the trace were removed, moved or truncated while it was recorded, and their events are missing";
 
 /// The finding that the metadata was gone, with which nothing is lost.
 pub const METADATA_GONE: &str = "the metadata of the trace was removed while it was recorded, and was written again";
 
 /// The same of an index.
 pub const INDEX_GONE: &str =
-    "index files of the trace were removed or cut while it was recorded, and were written again";
+    "index files of the trace were removed or truncated while it was recorded, and were written again";

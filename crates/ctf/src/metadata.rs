@@ -19,7 +19,7 @@ use names::{FieldNames, identifier, quoted};
 pub enum Form {
     /// Packets say which ring and process they are from; records start at multiples of eight bytes.
     Program,
-    /// Packets say which CPU they are from; records lie one behind the other.
+    /// Packets say which CPU they are from; records lie one behind the other, and most of them have the id of one of many classes.
     Kernel,
 }
 
@@ -29,6 +29,26 @@ impl Form {
         match self {
             Form::Program => "\tuint32_t ring_index;\n\tint32_t  vpid;\n\tint32_t  pid;\n\tuint32_t uid;\n",
             Form::Kernel => "\tuint32_t cpu_id;\n",
+        }
+    }
+
+    /// The forms of a record's header.
+    fn header_forms(self) -> &'static str {
+        match self {
+            Form::Program => "compact = 0 ... 30, extended = 31",
+            Form::Kernel => "compact = 0 ... 29, medium = 30, extended = 31",
+        }
+    }
+
+    /// One that has an id of its own and the time of the compact form.
+    fn medium_header(self) -> &'static str {
+        match self {
+            Form::Program => "",
+            // Numbers of other alignments would move the time to the next byte.
+            Form::Kernel => {
+                "\t\tstruct {\n\t\t\tuint27_clock_t timestamp;\n\
+                 \t\t\tinteger { size = 16; align = 1; signed = false; } id;\n\t\t} medium;\n"
+            }
         }
     }
 
@@ -115,12 +135,12 @@ struct packet_context {{
 {packet_place}}};
 
 struct event_header_compact {{
-	enum : uint5_t {{ compact = 0 ... 30, extended = 31 }} id;
+	enum : uint5_t {{ {header_forms} }} id;
 	variant <id> {{
 		struct {{
 			uint27_clock_t timestamp;
 		}} compact;
-		struct {{
+{medium_header}		struct {{
 			uint32_t id;
 			uint64_clock_t timestamp;
 		}} extended;
@@ -131,6 +151,8 @@ struct event_header_compact {{
         trace_uuid = uuid_text(&trace.uuid),
         clock_uuid = uuid_text(uuid),
         description = quoted(description),
+        header_forms = form.header_forms(),
+        medium_header = form.medium_header(),
         packet_place = form.packet_place(),
         record_bits = form.record_bits(),
     )

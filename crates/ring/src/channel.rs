@@ -8,11 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use piste_abi::{self as abi, FromZeros, IntoBytes};
+use piste_abi::{self as abi, ConsumedWord, FromZeros, IntoBytes, PositionWord};
 use piste_reason::reason;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 
-use crate::atomic::{Acquire, Release};
+use crate::atomic::{Acquire, Relaxed, Release};
 use crate::geometry::{ClockSource, Geometry, Key, LossMode};
 use crate::mapping::Mapping;
 use crate::reader::Reader;
@@ -148,5 +148,18 @@ impl ChannelMemory {
     /// When the channel has no such ring.
     pub fn reader(&self, ring_index: u32, next_sequence: u64) -> Reader {
         Reader::new(self.mapping.clone(), ring_index, next_sequence)
+    }
+
+    /// The number of the first sub-buffer of a ring that no reader, alive or dead, has given back to the program, by what the program's memory
+    /// says: those before it were taken, or overwritten.
+    ///
+    /// # Panics
+    /// When there is no such ring.
+    pub fn first_kept(&self, ring_index: u32) -> u64 {
+        let ring = self.mapping.ring(ring_index);
+        // Relaxed: both are checked before anything is read.
+        let consumed = ConsumedWord(ring.header.consumed.load(Relaxed)).sequence();
+        let position = ring.split(PositionWord(ring.header.position.load(Relaxed))).sequence;
+        consumed.min(position)
     }
 }

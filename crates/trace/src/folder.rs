@@ -263,7 +263,7 @@ impl Trace {
         };
         trace.name = trace.name_from(asked);
         if let Some(missing) = trace.missing_beside().filter(|_| trace.folder != asked) {
-            let what = "the trace that was recorded beside this one is missing";
+            let what = "this folder is missing: it had the other part of the recording (programs or kernel)";
             findings.about_file(Kind::MissingTrace, &missing, what.to_owned());
         }
         if let Some(why) = trace.write_error() {

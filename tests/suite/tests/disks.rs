@@ -277,7 +277,7 @@ fn a_kernel_trace_on_a_full_disk_says_of_every_cpu_what_is_missing() {
     assert_eq!(first["missing_events"], said.1, "{insights:#}");
     let what = first["what"].as_str().expect("a sentence");
     assert!(
-        what.starts_with("the disk of the trace was full (no space left on device)"),
+        what.starts_with("the disk was full while the trace was recorded (no space left on device)"),
         "{what}"
     );
     let by = first["missing_by"].as_str().expect("CPUs");
@@ -335,7 +335,9 @@ fn a_disk_that_was_full_for_a_while_is_named_as_the_reason_of_what_is_missing() 
     let first = &insights["insights"][0];
     assert_eq!(first["missing_events"], said.1, "{insights:#}");
     assert!(
-        first["what"].to_string().contains("the disk of the trace was full"),
+        first["what"]
+            .to_string()
+            .contains("the disk was full while the trace was recorded"),
         "{insights:#}"
     );
 }

@@ -327,7 +327,7 @@ fn what_somebody_took_from_a_trace_is_said_by_whoever_reads_it() {
     damage("its index is missing", 0, &|| {
         fs::remove_file(&index).expect("it is there")
     });
-    damage("its index is cut: it lists 1 of ", 0, &|| {
+    damage("its index is truncated: it lists 1 of ", 0, &|| {
         let bytes = fs::read(&index).expect("it is there");
         fs::write(&index, &bytes[..100]).expect("it can be written");
     });

@@ -6,14 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_suite::counts::{said, sum, told};
-use piste_suite::process::{Running, wait_until};
+use piste_suite::process::{Running, exists, send, wait_until};
 use piste_suite::report::text;
 use piste_suite::{Workplace, kernel};
+use rustix::process::Signal;
 use serde_json::Value;
 
-const GONE: &str = "files of the trace were removed, moved or cut while it was recorded";
-const INDEX_GONE: &str = "index files of the trace were removed or cut while it was recorded, and were written again";
-const DUMP_GONE: &str = "the state dump was removed while it was recorded, and was taken again";
+const GONE: &str = "files of the trace were removed, moved or truncated while it was recorded";
+const INDEX_GONE: &str =
+    "index files of the trace were removed or truncated while it was recorded, and were written again";
+const DUMP_GONE: &str = "the state dump was removed during the recording, and was written again";
 const METADATA_GONE: &str = "the metadata of the trace was removed while it was recorded, and was written again";
 
 /// A name, or what is said, and what somebody does to the folder of a trace.
@@ -174,8 +176,17 @@ fn kernel_events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_tra
     let stream = |output: &Path| fs::remove_file(output.join("kernel/kernel_0")).expect("it is there");
     let metadata = |output: &Path| fs::remove_file(output.join("kernel/metadata")).expect("it is there");
     let dump = |output: &Path| fs::remove_file(output.join("kernel/statedump_0")).expect("it is there");
-    let damages: [(&str, Damage<'_>); 4] = [
+    let folder_and_consumer = |output: &Path| {
+        let consumer = place.kernel_consumer();
+        send(consumer, Signal::STOP);
+        folder(output);
+        send(consumer, Signal::KILL);
+        wait_until("the kernel consumer is dead", || !exists(consumer));
+        place.kernel_consumer();
+    };
+    let damages: [(&str, Damage<'_>); 5] = [
         ("folder", (GONE, &folder)),
+        ("folder and consumer", (GONE, &folder_and_consumer)),
         ("stream", (GONE, &stream)),
         // The first event of another kind has it written again, too.
         ("metadata", ("", &metadata)),

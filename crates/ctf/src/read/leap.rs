@@ -110,17 +110,19 @@ impl<'p, 'b> Ground<'p, 'b> {
     #[inline(always)]
     fn leap<const BIG: bool>(&self, start: usize, clock: u64) -> Option<(Shape<'p>, Leapt)> {
         let header = self.header;
-        let id = self.number::<BIG>(start, &header.short.id)?;
-        let shape = if id != header.extended {
-            self.shape::<0>(&header.short, id | header.short.only_id)?
+        let [short, first, second] = &header.forms;
+        let id = self.number::<BIG>(start, &short.id)?;
+        let shape = if id == header.selectors[0] {
+            self.shape::<1>(first, self.number::<BIG>(start, &first.id)?)?
+        } else if id == header.selectors[1] {
+            self.shape::<2>(second, self.number::<BIG>(start, &second.id)?)?
         } else {
-            let id = self.number::<BIG>(start, &header.long.id)?;
-            self.shape::<1>(&header.long, id)?
+            self.shape::<0>(short, id | short.only_id)?
         };
         Some((shape, self.over::<BIG>(start, &shape, clock)?))
     }
 
-    /// `FORM` is 0 for the short form, 1 for the long one.
+    /// `FORM` is 0 for the short form.
     #[inline(always)]
     fn shape<const FORM: usize>(&self, form: &'p Form, id: u64) -> Option<Shape<'p>> {
         let row = self.stream.events.row(id)?;

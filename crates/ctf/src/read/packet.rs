@@ -7,7 +7,7 @@ use std::ptr;
 use super::cursor::Cursor;
 use super::leap::Ground;
 use super::leap::guess::{At, Guesses};
-use super::plan::{CompactHeader, CompactTime, EventPlan, Plan, StreamPlan, Structure};
+use super::plan::{CompactHeader, CompactNumber, EventPlan, Plan, StreamPlan, Structure};
 use super::schema::{ByteOrder, Role, Scope, Version};
 use super::walk::{Fault, SlotValue, State, Visitor, skip, visit};
 
@@ -474,23 +474,28 @@ fn event<'p>(stream: &'p StreamPlan, cursor: &mut Cursor<'_>, state: &mut State)
 #[inline]
 fn compact(header: &CompactHeader, cursor: &mut Cursor<'_>, state: &mut State) -> Result<Option<u64>, Fault> {
     let order = header.byte_order;
-    let number = |cursor: &mut Cursor<'_>, part: &CompactTime| -> Result<u64, Fault> {
+    let number = |cursor: &mut Cursor<'_>, part: &CompactNumber| -> Result<u64, Fault> {
         cursor.align(part.alignment)?;
         Ok(cursor.number(part.bits, order)?)
     };
     cursor.align(header.alignment)?;
     let id = cursor.number(header.id_bits, order)?;
     state.set_slot(header.id_slot, id);
-    if id != header.extended {
-        cursor.align(header.time.structure_alignment)?;
+    let mut long_forms = header.long_forms.iter().flatten();
+    let Some(form) = long_forms.find(|form| form.selector == id) else {
+        cursor.align(header.structure_alignment)?;
         let time = number(cursor, &header.time)?;
         state.update_clock(header.time.bits, time);
         return Ok(Some(id));
-    }
-    cursor.align(header.extended_id.structure_alignment)?;
-    let id = number(cursor, &header.extended_id)?;
-    let time = number(cursor, &header.extended_time)?;
-    state.update_clock(header.extended_time.bits, time);
+    };
+    cursor.align(form.structure_alignment)?;
+    let [first, second] = &form.numbers;
+    let (first_number, second_number) = (number(cursor, first)?, number(cursor, second)?);
+    let (id, time, bits) = match form.id_is_first {
+        true => (first_number, second_number, second.bits),
+        false => (second_number, first_number, first.bits),
+    };
+    state.update_clock(bits, time);
     Ok(Some(id))
 }
 

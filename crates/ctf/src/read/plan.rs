@@ -63,11 +63,14 @@ pub struct EventPlan {
     pub log_level: Option<i64>,
     pub(super) specific_context: Option<Structure>,
     pub(super) payload: Option<Structure>,
-    /// Over whole events, behind the short and the long form of the header.
-    pub(super) leaps: [Option<Leap>; 2],
+    /// Over whole events, behind the forms of the header, from the shortest.
+    pub(super) leaps: [Option<Leap>; FORMS_MAX],
 }
 
-/// `struct { enum : uintN { 0 ... most, extended } id; variant <id> { struct { time } ; struct { id; time } } }`
+/// Forms of a compact header: a short one, and up to two that have an id of their own.
+pub(super) const FORMS_MAX: usize = 3;
+
+/// `struct { enum : uintN { 0 ... most, long forms } id; variant <id> { struct { time }; struct { id and time, in any order } ... } }`
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompactHeader {
     pub(super) alignment: u32,
@@ -75,17 +78,34 @@ pub(super) struct CompactHeader {
     pub(super) id_bits: u32,
     /// Of the id: others than the header's variant may depend on it.
     pub(super) id_slot: Slot,
-    /// The id that says another one follows.
-    pub(super) extended: u64,
-    pub(super) time: CompactTime,
-    pub(super) extended_id: CompactTime,
-    pub(super) extended_time: CompactTime,
+    pub(super) structure_alignment: u32,
+    pub(super) time: CompactNumber,
+    /// There is one at least.
+    pub(super) long_forms: [Option<LongForm>; FORMS_MAX - 1],
+}
+
+/// A form of a compact header whose id says only that another one follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongForm {
+    /// That id.
+    pub(super) selector: u64,
+    pub(super) structure_alignment: u32,
+    pub(super) numbers: [CompactNumber; 2],
+    /// The first number is the id and the second one the time; otherwise, the other way round.
+    pub(super) id_is_first: bool,
+}
+
+impl CompactHeader {
+    /// The form that has all bits of the time.
+    pub(super) fn form_with_whole_time(&self) -> Option<&LongForm> {
+        let mut forms = self.long_forms.iter().flatten();
+        forms.find(|form| form.numbers[usize::from(form.id_is_first)].bits == 64)
+    }
 }
 
 /// A number of the header, aligned before it is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CompactTime {
-    pub(super) structure_alignment: u32,
+pub(super) struct CompactNumber {
     pub(super) alignment: u32,
     pub(super) bits: u32,
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use piste_ctf::index;
+use piste_ctf::index::{self, ENTRY_BYTES, FILE_HEADER_BYTES};
 use piste_ctf::packet::Header;
 use piste_ctf::{Layouts, packet::HEADER_BYTES};
 
@@ -29,13 +29,21 @@ pub(super) struct Earlier {
     streams: BTreeMap<u64, Known>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     /// Absent when it has no packet in this chunk.
     index: Option<PathBuf>,
+    /// What the index had when it was found.
+    found: Option<Found>,
     /// Of a stream that was begun in another chunk.
     continued: Option<(StreamKey, Start)>,
     counted: Option<Counted>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    stream: StreamKey,
+    packets: u64,
 }
 
 /// What a stream has.
@@ -44,6 +52,8 @@ pub(super) struct Counted {
     pub(super) stream: StreamKey,
     pub(super) events: u64,
     pub(super) end: End,
+    /// Somebody has removed it since it was found: its packets are missing.
+    pub(super) is_gone: bool,
 }
 
 impl Earlier {
@@ -55,9 +65,8 @@ impl Earlier {
         let mut streams = BTreeMap::new();
         for (stream, start) in continued.iter() {
             let known = Known {
-                index: None,
                 continued: Some((stream, start)),
-                counted: None,
+                ..Known::default()
             };
             streams.insert(stream.1, known);
         }
@@ -75,11 +84,8 @@ impl Earlier {
         for entry in entries {
             let path = entry.at(&folder)?.path();
             if let Some(id) = Paths::stream_instance_id(&path) {
-                let known = streams.entry(id).or_insert(Known {
-                    index: None,
-                    continued: None,
-                    counted: None,
-                });
+                let known = streams.entry(id).or_default();
+                known.found = Found::look(owner, &path);
                 known.index = Some(path);
             }
         }
@@ -103,10 +109,13 @@ impl Earlier {
         self.streams.remove(&stream_instance_id);
     }
 
-    /// The streams that were not claimed, counted. A stream that cannot be read is left out.
+    /// The streams that were not claimed, counted. A stream that cannot be read is left out, unless it is gone.
     pub(super) fn count<'a>(&mut self, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Vec<Counted> {
         let owner = &self.owner;
         let count = |known: &mut Known| {
+            if let Some(gone) = known.gone(owner) {
+                return Some(gone);
+            }
             if known.counted.is_none() {
                 known.counted = known.count(owner, &layouts);
             }
@@ -119,28 +128,66 @@ impl Earlier {
 impl Known {
     fn count<'a>(&self, owner: &Person, layouts: impl Fn(u32) -> Option<&'a Layouts>) -> Option<Counted> {
         let Some(index_path) = &self.index else {
-            let (stream, start) = self.continued?;
             return Some(Counted {
-                stream,
+                stream: self.continued?.0,
                 events: 0,
-                end: End::at(start),
+                end: End::at(self.start()),
+                is_gone: false,
             });
         };
+        let paths = self.paths(owner)?;
         let entries = index::decode(&owner.read(index_path).ok()?)?;
         let first = entries.first()?;
         let stream_id = u32::try_from(first.stream_id).ok()?;
-        let data = index_path.parent()?.parent()?.join(index_path.file_stem()?);
-        let paths = Paths {
-            owner: owner.clone(),
-            data,
-            index: index_path.clone(),
-        };
         let events = count_events(&paths, entries.len() as u64, layouts(stream_id)?).ok()?;
-        let start = self.continued.map_or(Start::default(), |(_, start)| start);
         Some(Counted {
             stream: (stream_id, first.stream_instance_id),
             events,
-            end: End::of(&entries, HEADER_BYTES, start)?,
+            end: End::of(&entries, HEADER_BYTES, self.start())?,
+            is_gone: false,
+        })
+    }
+
+    /// What is missing, if somebody has removed it.
+    fn gone(&self, owner: &Person) -> Option<Counted> {
+        let Found { stream, packets } = self.found?;
+        let is_gone = !self.paths(owner)?.are_there();
+        is_gone.then(|| Counted {
+            stream,
+            events: 0,
+            end: End {
+                lost_packets: packets,
+                ..End::at(self.start())
+            },
+            is_gone,
+        })
+    }
+
+    fn start(&self) -> Start {
+        self.continued.map_or(Start::default(), |(_, start)| start)
+    }
+
+    fn paths(&self, owner: &Person) -> Option<Paths> {
+        let index = self.index.clone()?;
+        Some(Paths {
+            owner: owner.clone(),
+            data: index.parent()?.parent()?.join(index.file_stem()?),
+            index,
+        })
+    }
+}
+
+impl Found {
+    /// `None` when it is no index, or has no packet.
+    fn look(owner: &Person, index: &Path) -> Option<Found> {
+        let file = owner.open(index, OpenOptions::new().read(true)).ok()?;
+        let mut begin = [0; FILE_HEADER_BYTES + ENTRY_BYTES];
+        file.read_exact_at(&mut begin, 0).ok()?;
+        let first = *index::decode(&begin)?.first()?;
+        let bytes = file.metadata().ok()?.len();
+        Some(Found {
+            stream: (u32::try_from(first.stream_id).ok()?, first.stream_instance_id),
+            packets: (bytes - FILE_HEADER_BYTES as u64) / ENTRY_BYTES as u64,
         })
     }
 }

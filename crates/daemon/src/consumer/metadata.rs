@@ -37,6 +37,8 @@ pub(super) struct Metadata {
     trace: Trace,
     streams: BTreeMap<u32, Described>,
     written: bool,
+    /// What the file has, once it is written.
+    file_bytes: usize,
     clock_error: ClockError,
     /// Why packets could not be written, the first time.
     write_error: Option<String>,
@@ -68,6 +70,7 @@ impl Metadata {
             trace,
             streams: BTreeMap::new(),
             written: false,
+            file_bytes: 0,
             write_error: None,
             beside: None,
             has_news: false,
@@ -115,6 +118,17 @@ impl Metadata {
         }
     }
 
+    /// Goes on saying what an earlier consumer said in the file that is there: it alone knew.
+    pub(super) fn recall(&mut self, owner: &Person, folder: &Path) {
+        let begin = format!("\t{WRITE_ERROR} = \"");
+        let text = owner.read(&folder.join("metadata")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let said = text
+            .lines()
+            .find_map(|line| line.strip_prefix(&*begin)?.strip_suffix("\";"));
+        self.write_error = said.map(str::to_owned);
+    }
+
     /// Packets could not be written. The file says so when the disk has space for it again, or in the end.
     pub(super) fn say_write_error(&mut self, reason: String) {
         if self.write_error.is_none() {
@@ -142,10 +156,17 @@ impl Metadata {
             if let Some(OldChunk { folder, trace_uuid }) = &self.old {
                 replace_metadata(owner, folder, &self.text(*trace_uuid))?;
             }
-            self.write_to(owner, folder)?;
+            let text = self.current_text();
+            replace_metadata(owner, folder, &text)?;
+            self.file_bytes = text.len();
             self.written = true;
         }
         Ok(())
+    }
+
+    /// Bytes of the file that was written last.
+    pub(super) fn file_bytes(&self) -> usize {
+        self.file_bytes
     }
 
     /// The trace's next chunk has another uuid. In the `old` folder, what a stream needs that has not moved on is still written.

@@ -131,8 +131,18 @@ impl Ring {
         let identity = desk
             .channel
             .identity(desk.trace.metadata.trace().uuid, source.instance(ring_index));
-        let stream = desk.trace.open_stream(&desk.channel.name, identity)?;
-        let next_sequence = stream.end().next_sequence;
+        let mut stream = desk.trace.open_stream(&desk.channel.name, identity)?;
+        let mut next_sequence = stream.end().next_sequence;
+        let earlier = memory.first_kept(ring_index).saturating_sub(next_sequence);
+        if earlier > 0 && !desk.channel.overwrites() {
+            // An earlier consumer wrote them, and the files are gone since. Behind other packets, the gap in the numbers tells.
+            next_sequence += earlier;
+            if stream.end().packets == 0 {
+                stream.begin_again(next_sequence);
+                stream.lose(earlier);
+            }
+            desk.find(FILES_GONE.to_owned());
+        }
         Ok(Ring {
             reader: memory.reader(ring_index, next_sequence),
             stream,

@@ -327,8 +327,8 @@ impl Recording for Session {
         let layouts = |stream_id| self.channels.get(&stream_id).map(|channel: &Channel| &channel.layouts);
         for counted in self.trace.count_earlier(layouts) {
             let stream_id = counted.stream.0;
-            if let Some(totals) = totals.get_mut(&stream_id) {
-                add_counted(totals, &counted, self.channels[&stream_id].overwrites());
+            if let (Some(totals), Some(channel)) = (totals.get_mut(&stream_id), self.channels.get_mut(&stream_id)) {
+                add_counted(totals, &counted, channel);
             }
         }
         for (stream_id, totals) in &mut totals {

@@ -132,13 +132,12 @@ impl StreamFiles {
         }
     }
 
-    /// Writes the index again, from packets with headers of so many bytes.
+    /// What the index is to have, from packets with headers of so many bytes.
     ///
     /// # Errors
-    /// The file that could not be read or written.
-    pub(crate) fn mend_index(&mut self, end: Position, header_bytes: usize) -> Result<(), StorageError> {
-        self.forget();
-        let Paths { owner, data, index } = &self.paths;
+    /// The file that could not be read.
+    pub(crate) fn index_of_packets(&self, end: Position, header_bytes: usize) -> Result<Vec<u8>, StorageError> {
+        let Paths { owner, data, .. } = &self.paths;
         let packets = owner.open(data, OpenOptions::new().read(true)).at(data)?;
         let (mut entries, mut offset_bytes) = (index::file_header().to_vec(), 0);
         for _ in 0..end.packets {
@@ -151,11 +150,17 @@ impl StreamFiles {
             entries.extend(entry.encode());
             offset_bytes += entry.packet_bits / 8;
         }
-        let folder = index.parent().expect("the index lies in a folder");
-        owner.make_folder(folder).at(folder)?;
-        let mut options = OpenOptions::new();
-        let written = owner.open(index, options.write(true).create(true).truncate(true));
-        written.and_then(|mut file| file.write_all(&entries)).at(index)
+        Ok(entries)
+    }
+
+    /// Replaces the index.
+    ///
+    /// # Errors
+    /// The file that could not be written. Everything is as before then.
+    pub(crate) fn replace_index(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        replace(&self.paths.owner, &self.paths.index, bytes)?;
+        self.forget();
+        Ok(())
     }
 
     /// Lets go of the files: the next packet makes new ones.
@@ -235,6 +240,11 @@ impl Paths {
         }
     }
 
+    /// Whether both are still there.
+    pub(crate) fn are_there(&self) -> bool {
+        !is_gone(&self.owner, &self.data) && !is_gone(&self.owner, &self.index)
+    }
+
     /// The stream that an index file belongs to.
     pub(crate) fn stream_instance_id(index: &Path) -> Option<u64> {
         let name = index.file_name()?.to_str()?.strip_suffix(".idx")?;
@@ -257,22 +267,28 @@ fn index_bytes(packets: u64) -> u64 {
     FILE_HEADER_BYTES as u64 + packets * ENTRY_BYTES as u64
 }
 
-/// Replaces the metadata of the trace in a folder. The text is written beside the old file and then renamed, so that a reader and a consumer
-/// that takes over find the old or the new one, never a part.
+/// Replaces the metadata of the trace in a folder.
 ///
 /// # Errors
 /// The file that could not be written.
 pub(crate) fn replace_metadata(owner: &Person, folder: &Path, text: &str) -> Result<(), StorageError> {
+    replace(owner, &folder.join("metadata"), text.as_bytes())
+}
+
+/// Replaces a file of a trace, or makes it and its folder. The bytes are written beside the old file, which they then replace, so that a reader and
+/// a consumer that takes over find the old or the new one, never a part.
+fn replace(owner: &Person, path: &Path, bytes: &[u8]) -> Result<(), StorageError> {
+    let folder = path.parent().expect("it lies in a folder");
     let _as_owner = owner.enter().at(folder)?;
     owner.make_folder(folder).at(folder)?;
-    let part = folder.join(".metadata.part");
+    let name = path.file_name().expect("it has a name").to_string_lossy();
+    let part = folder.join(format!(".{name}.part"));
     let mut options = OpenOptions::new();
     let mut file = owner
         .open(&part, options.write(true).create(true).truncate(true))
         .at(&part)?;
-    let path = folder.join("metadata");
-    let written = file.write_all(text.as_bytes()).at(&part);
-    let replaced = written.and_then(|()| fs::rename(&part, &path).at(&path));
+    let written = file.write_all(bytes).at(&part);
+    let replaced = written.and_then(|()| fs::rename(&part, path).at(path));
     if replaced.is_err() {
         // On a full disk, it would take the space that packets need.
         let _ = fs::remove_file(&part);

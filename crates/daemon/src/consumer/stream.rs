@@ -158,16 +158,20 @@ impl Stream {
         let header_bytes = self.identity.origin.header_bytes();
         match self.sink.intact(end) {
             Intact::Everything => return Seen::Everything,
-            Intact::Packets if self.sink.mend_index(end, header_bytes).is_ok() => return Seen::IndexMended,
-            Intact::Packets | Intact::Nothing => self.sink.forget(),
+            Intact::Packets => {
+                if let Ok(index) = self.sink.index_of_packets(end, header_bytes) {
+                    return match self.sink.replace_index(&index) {
+                        Ok(()) => Seen::IndexMended,
+                        // Nothing is missing so far. The next look tries again.
+                        Err(_) => Seen::Everything,
+                    };
+                }
+            }
+            Intact::Nothing => {}
         }
+        self.sink.forget();
         let gone = self.end;
-        self.end = End {
-            next_sequence: gone.next_sequence,
-            lost_packets: gone.lost_packets,
-            end_ticks: gone.end_ticks,
-            ..End::at(gone.start)
-        };
+        self.begin_again(gone.next_sequence);
         Seen::Gone(gone)
     }
 }
@@ -234,7 +238,18 @@ impl<Sink: StreamSink> Stream<Sink> {
         self.write(&mut vec![0; facts.content_bytes], &facts)
     }
 
-    /// Packets are missing that nobody knows the events of.
+    /// Begins the stream again with its ring's packet `next_sequence`: what it had before is gone.
+    pub(crate) fn begin_again(&mut self, next_sequence: u64) {
+        self.end = End {
+            next_sequence,
+            lost_packets: self.end.lost_packets,
+            end_ticks: self.end.end_ticks,
+            ..End::at(self.end.start)
+        };
+    }
+
+    /// Packets are missing, the last before the next one, that nobody knows the events of. In a stream that begins again, a gap behind its first
+    /// packet says so.
     pub(crate) fn lose(&mut self, packets: u64) {
         self.end.lost_packets += packets;
     }
@@ -249,11 +264,11 @@ impl<Sink: StreamSink> Stream<Sink> {
 
     fn write(&mut self, packet: &mut Vec<u8>, facts: &PacketFacts) -> Result<(), StorageError> {
         let start = self.end.start;
-        if self.end.packets == 0 && facts.discarded > start.discarded {
+        if self.end.packets == 0 && (facts.discarded > start.discarded || self.end.has_gap(facts)) {
             // Readers count from packet to packet, so that the first one has to say 0.
             let ticks = facts.begin_ticks;
             let first = PacketFacts {
-                sequence: self.end.last_sequence(),
+                sequence: self.end.first_sequence(),
                 begin_ticks: ticks,
                 end_ticks: ticks,
                 content_bytes: self.identity.origin.header_bytes(),
@@ -369,6 +384,17 @@ impl End {
         self.next_sequence.saturating_sub(1).max(self.start.next_sequence)
     }
 
+    /// The number of a first packet without records: the packets from there to the next one are missing.
+    fn first_sequence(&self) -> u64 {
+        let last = self.last_sequence();
+        last.saturating_sub(self.lost_packets).max(self.start.next_sequence)
+    }
+
+    /// Whether packets are missing before the first one, and it does not tell.
+    fn has_gap(&self, first: &PacketFacts) -> bool {
+        self.lost_packets > 0 && first.sequence > self.first_sequence()
+    }
+
     fn can_follow(&self, entry: &Entry) -> bool {
         let sequence = entry.packet_seq_num.saturating_add(self.start.next_sequence);
         let repeats = sequence.saturating_add(1) == self.next_sequence;
@@ -379,7 +405,10 @@ impl End {
         let sequence = entry.packet_seq_num.saturating_add(self.start.next_sequence);
         let has_records = entry.content_bits > 8 * header_bytes as u64;
         if has_records || entry.packet_seq_num > 0 {
-            self.lost_packets += sequence.saturating_sub(self.next_sequence);
+            // A stream that has begun again says where with a packet without records.
+            let begins_again = self.packets == 0 && !has_records;
+            let missing = sequence.saturating_sub(self.next_sequence);
+            self.lost_packets += if begins_again { 0 } else { missing };
             self.next_sequence = self.next_sequence.max(sequence.saturating_add(1));
         }
         self.data_bytes += entry.packet_bits / 8;

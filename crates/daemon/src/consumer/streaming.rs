@@ -50,6 +50,9 @@ impl Session {
         }
         let finished = match self.write_rings(shared) {
             Ok(finished) => {
+                if self.storage.is_failing() {
+                    self.trace.look_around();
+                }
                 self.storage.succeeded();
                 finished
             }
@@ -139,7 +142,7 @@ impl Session {
             }
         }
         if all_moved && self.trace.chunks.moving().is_some_and(Moving::is_asked) {
-            let requests = self.trace.end_rotation(&self.channels);
+            let requests = self.trace.end_rotation(&mut self.channels);
             self.answer_rotation(requests, shared);
         }
         for key in done {
@@ -191,7 +194,7 @@ impl Session {
     /// The session is closed, and what is left of the old chunk cannot be written.
     fn abandon_rotation(&mut self, shared: &mut Shared<'_>) {
         let what = "the chunk is incomplete: they could not be written when the session was closed";
-        for request in self.trace.end_rotation(&self.channels) {
+        for request in self.trace.end_rotation(&mut self.channels) {
             let outcome = Err(Failure::Other { what: what.into() });
             shared.outbox.send(&ToControl::Done { request, outcome });
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use piste_control::FILES_GONE;
 use piste_ctf::Layouts;
 
 use super::channel::{Channel, add_stream};
@@ -42,6 +43,7 @@ impl TraceFolder {
         rotation: Option<Rotation>,
     ) -> (Self, Option<StorageError>) {
         let (chunks, mut error) = Chunks::open(owner, user_folder(output), metadata.trace().uuid, archived, rotation);
+        metadata.recall(chunks.owner(), chunks.folder());
         let mut find = |folder, continued| {
             let found = Earlier::find(chunks.owner(), folder, continued);
             found.unwrap_or_else(|unreadable| {
@@ -109,7 +111,7 @@ impl TraceFolder {
             self.metadata.write(self.chunks.owner(), self.chunks.folder())?;
             self.chunks.set_aside(Needs {
                 stream_count: STREAMS_SET_ASIDE_FOR,
-                metadata_bytes: self.metadata.current_text().len(),
+                metadata_bytes: self.metadata.file_bytes(),
             });
         }
         Ok(())
@@ -166,12 +168,13 @@ impl TraceFolder {
     }
 
     /// All streams have moved on. Returns who waits for it.
-    pub(super) fn end_rotation(&mut self, channels: &BTreeMap<u32, Channel>) -> Vec<RequestId> {
+    pub(super) fn end_rotation(&mut self, channels: &mut BTreeMap<u32, Channel>) -> Vec<RequestId> {
         let layouts = |stream_id| channels.get(&stream_id).map(|channel| &channel.layouts);
         for counted in self.old_earlier.count(layouts) {
             let stream_id = counted.stream.0;
-            let overwrites = channels.get(&stream_id).is_some_and(Channel::overwrites);
-            add_counted(self.chunks.archived_of(stream_id), &counted, overwrites);
+            if let Some(channel) = channels.get_mut(&stream_id) {
+                add_counted(self.chunks.archived_of(stream_id), &counted, channel);
+            }
         }
         self.old_earlier = Earlier::default();
         self.metadata.end_chunk();
@@ -186,10 +189,13 @@ impl TraceFolder {
     }
 }
 
-/// Adds a stream that has no ring here. The stream tells the sum of the losses only.
-pub(super) fn add_counted(totals: &mut ChannelTotals, counted: &Counted, overwrites: bool) {
+/// Adds a stream of the channel that has no ring here, and notes whether it is gone. The stream tells the sum of the losses only.
+pub(super) fn add_counted(totals: &mut ChannelTotals, counted: &Counted, channel: &mut Channel) {
     add_stream(totals, &counted.end, counted.events);
-    let lost = if overwrites {
+    if counted.is_gone {
+        channel.findings.note(FILES_GONE);
+    }
+    let lost = if channel.overwrites() {
         &mut totals.overwritten_events
     } else {
         &mut totals.discarded_full

@@ -283,7 +283,7 @@ impl Daemon {
             .map(|(session, _)| session)
             .collect();
         let finding = match domain {
-            Domain::User => "the consumer ended unexpectedly and was replaced; nothing was lost",
+            Domain::User => "the consumer ended unexpectedly and was replaced; the programs continued to record",
             Domain::Kernel => "the kernel consumer ended unexpectedly and was replaced; the kernel continued to record",
         };
         for session in concerned {

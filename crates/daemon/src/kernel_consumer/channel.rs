@@ -144,7 +144,7 @@ impl Channel {
         let cpus = instance.cpus().map_err(refuse)?;
         let rings: Result<Vec<CpuRing>, String> = cpus
             .iter()
-            .map(|&cpu| CpuRing::open(&home, cpu, &mut converter))
+            .map(|&cpu| CpuRing::open(&home, cpu, &mut converter, &mut notes))
             .collect();
         let rings = rings.map_err(|why| format!("channel {}: {why}", spec.name))?;
         let mut channel = Channel {

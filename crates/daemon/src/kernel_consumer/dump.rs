@@ -51,13 +51,18 @@ impl StateDump {
     /// The file that cannot be opened.
     pub(super) fn open(stream: Stream, tally: &Path, marker: PathBuf) -> Result<StateDump, StorageError> {
         let tally = Tally::open(tally)?;
-        Ok(StateDump {
+        let mut dump = StateDump {
             standing: tally.standing(stream.end().next_sequence, false).clone(),
             stream,
             tally,
             marker,
             running: None,
-        })
+        };
+        if dump.tally.last().is_gone(dump.stream.end()) {
+            dump.standing.events = dump.stream.end().start.events;
+            dump.mark();
+        }
+        Ok(dump)
     }
 
     /// What its stream's packets say.
@@ -161,11 +166,13 @@ impl StateDump {
 
     /// Whether somebody has removed its stream, which begins again then.
     pub(super) fn is_gone(&mut self) -> bool {
-        let Seen::Gone(gone) = self.stream.look_at_files() else {
-            return false;
-        };
-        self.standing.events = self.standing.events.saturating_sub(gone.events);
-        true
+        let is_gone = matches!(self.stream.look_at_files(), Seen::Gone(_));
+        if is_gone {
+            // What it has still to write follows on what is gone.
+            self.running = None;
+            self.standing.events = self.stream.end().start.events;
+        }
+        is_gone
     }
 
     /// Gives up the dump that is being written.

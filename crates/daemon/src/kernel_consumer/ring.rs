@@ -75,7 +75,12 @@ impl CpuRing {
     ///
     /// # Errors
     /// What cannot be opened, as a sentence.
-    pub(super) fn open(home: &Home<'_>, cpu: u32, converter: &mut Converter) -> Result<CpuRing, String> {
+    pub(super) fn open(
+        home: &Home<'_>,
+        cpu: u32,
+        converter: &mut Converter,
+        notes: &mut Vec<String>,
+    ) -> Result<CpuRing, String> {
         let (place, channel) = (home.place, home.channel);
         let identity = Identity {
             trace_uuid: home.chunks.trace_uuid(),
@@ -84,7 +89,7 @@ impl CpuRing {
             origin: Origin::Cpu(cpu),
         };
         let sentence = |error: StorageError| error.to_string();
-        let stream = home.chunks.open_stream(&channel.name, identity).map_err(sentence)?;
+        let mut stream = home.chunks.open_stream(&channel.name, identity).map_err(sentence)?;
         let tally = Tally::open(&place.file(&channel.name, cpu, "tally")).map_err(sentence)?;
         let counts = if home.is_recorder {
             Some(Counts::open(&place.file(&channel.name, cpu, "counts")).map_err(sentence)?)
@@ -102,6 +107,11 @@ impl CpuRing {
         let mut ring = Ring::open(home.instance, home.pages, cpu, buffer).map_err(refuse)?;
 
         let last = tally.last();
+        let is_gone = counts.is_none() && last.is_gone(stream.end());
+        if is_gone {
+            stream.begin_again(last.packet.unwrap_or(stream.end().next_sequence));
+            notes.push(FILES_GONE.to_owned());
+        }
         let in_hand = ring.position().is_some_and(|position| position.step == last.number);
         let next_sequence = stream.end().next_sequence;
         if in_hand && last.packet.is_some_and(|packet| next_sequence > packet) {
@@ -113,7 +123,7 @@ impl CpuRing {
         }
         ring.set_told(standing.lost - standing.lost_earlier);
         converter.restore(cpu, &standing.kept);
-        Ok(CpuRing {
+        let mut ring = CpuRing {
             cpu,
             ring,
             stream,
@@ -123,7 +133,11 @@ impl CpuRing {
             standing,
             counts,
             recorded_from: None,
-        })
+        };
+        if is_gone {
+            ring.lose_events_here();
+        }
+        Ok(ring)
     }
 
     pub(super) fn cpu(&self) -> u32 {

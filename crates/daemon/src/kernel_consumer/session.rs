@@ -35,7 +35,7 @@ use crate::link::{ChannelTotals, Failure, Opening, RequestId, Rotation, SessionI
 use crate::person::{Output, Person};
 
 /// The finding that the state dump was gone.
-const DUMP_GONE: &str = "the state dump was removed while it was recorded, and was taken again";
+const DUMP_GONE: &str = "the state dump was removed during the recording, and was written again";
 /// The same when nothing is recorded any more.
 const DUMP_GONE_AT_END: &str = "the state dump was removed before the session ended";
 

@@ -41,6 +41,9 @@ impl Session {
         }
         let finished = match self.write(shared) {
             Ok(finished) => {
+                if self.storage.is_failing() {
+                    self.metadata.look_at_clock();
+                }
                 self.storage.succeeded();
                 self.set_aside();
                 finished

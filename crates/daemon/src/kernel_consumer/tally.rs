@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::consumer::storage::{At, StorageError};
+use crate::consumer::stream::End;
 
 /// Where the second slot begins; the file has holes.
 const SLOT_BYTES: u64 = 1 << 24;
@@ -50,6 +51,14 @@ pub(super) struct Step {
     pub(super) packet: Option<u64>,
     pub(super) before: Standing,
     pub(super) after: Standing,
+}
+
+impl Step {
+    /// Whether packets were written before it that a stream with this end does not have.
+    pub(super) fn is_gone(&self, end: &End) -> bool {
+        let has_fewer = self.packet.is_some_and(|packet| end.next_sequence < packet);
+        has_fewer || end.packets == 0 && self.before.events > end.start.events
+    }
 }
 
 #[derive(Debug)]

@@ -5,14 +5,15 @@
 //! another one needs nothing of it, and the metadata that is there stays true.
 //!
 //! ```text
-//!   0..30                      events of data/frequent.txt: their records have the compact header
-//!   32 + number in tracefs     other events
-//!   1 << 17 | number << 1 | 1 for the exit                system calls; all ones is a number that is in no table
-//!   1 << 18 | number << 1 | 1 for the exit                likewise, of 32-bit programs
-//!   a hash of the fields << 19 | one of those             an event of which not all fields, or stacks too, are recorded
+//!   0..29                                         events of data/frequent.txt: their records have the compact header
+//!   32 + number in tracefs                        other events, if that is less than 1 << 14
+//!   1 << 14 | number << 1 | 1 for the exit        system calls; all ones is a number that is in no table
+//!   3 << 13 | number << 1 | 1 for the exit        likewise, of 32-bit programs
+//!   1 << 16 | number in tracefs                   events with larger numbers: their records have the extended header, as have those below
+//!   a hash of the fields << 17 | one of those     an event of which not all fields, or stacks too, are recorded
 //! ```
 //!
-//! With a hash, two choices of fields for one event could have the same number, once in 8191 changes of mind within a session.
+//! With a hash, two choices of fields for one event could have the same number, once in 32767 changes of mind within a session.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -22,14 +23,17 @@ use piste_ctf::Field;
 use crate::syscalls::Table;
 
 /// Classes below this have the compact header.
-pub(crate) const COMPACT_COUNT: u32 = 31;
+pub(crate) const COMPACT_COUNT: u32 = 30;
+/// Classes below this have the compact or the medium header.
+pub(crate) const MEDIUM_COUNT: u32 = 1 << 16;
 
 const EVENT_BASE: u32 = 32;
-const NATIVE_BASE: u32 = 1 << 17;
-const COMPAT_BASE: u32 = 1 << 18;
-const NO_NUMBER: u32 = 0xffff;
-const HASH_SHIFT: u32 = 19;
-const HASH_COUNT: u64 = (1 << 13) - 1;
+const NATIVE_BASE: u32 = 1 << 14;
+const COMPAT_BASE: u32 = 3 << 13;
+const FAR_EVENT_BASE: u32 = MEDIUM_COUNT;
+const NO_NUMBER: u32 = 0xfff;
+const HASH_SHIFT: u32 = 17;
+const HASH_COUNT: u64 = (1 << 15) - 1;
 
 static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
     let names = include_str!("../../data/frequent.txt").lines();
@@ -46,7 +50,13 @@ pub(crate) fn of_event(trace_name: &str, number: u16) -> u32 {
 
 /// Of a probe, by its number; its name is free, and may be that of a frequent event.
 pub(crate) fn of_probe(number: u16) -> u32 {
-    EVENT_BASE + u32::from(number)
+    let number = u32::from(number);
+    let near = EVENT_BASE + number;
+    if near < NATIVE_BASE {
+        near
+    } else {
+        FAR_EVENT_BASE | number
+    }
 }
 
 /// Of a system call by its event's name in the trace and its number; `None` when it is in no table.
@@ -56,7 +66,8 @@ pub(crate) fn of_syscall(trace_name: &str, table: Table, number: Option<u32>, is
         Table::Compat => COMPAT_BASE,
     };
     let frequent = FREQUENT.get(trace_name).copied();
-    frequent.unwrap_or(base | number.unwrap_or(NO_NUMBER) << 1 | u32::from(is_exit))
+    let number = number.map_or(NO_NUMBER, |number| number.min(NO_NUMBER));
+    frequent.unwrap_or(base | number << 1 | u32::from(is_exit))
 }
 
 /// Of the event whose number is `id` when all of it is recorded, and of which `fields` are.
@@ -79,19 +90,21 @@ mod tests {
     fn ids_follow_from_the_event_alone() {
         assert_eq!(of_event("sched_switch", 372), 0);
         assert_eq!(of_event("sched_process_exec", 365), 397);
-        assert_eq!(of_probe(65535), 65567);
-        assert_eq!(of_syscall("syscall_entry_read", Table::Native, Some(0), false), 23);
+        assert_eq!(of_probe((1 << 14) - 33), (1 << 14) - 1);
+        assert_eq!(of_probe((1 << 14) - 32), (1 << 16) + (1 << 14) - 32);
+        assert_eq!(of_probe(u16::MAX), (1 << 17) - 1);
+        assert_eq!(of_syscall("syscall_entry_read", Table::Native, Some(0), false), 22);
         assert_eq!(
             of_syscall("syscall_exit_mmap", Table::Native, Some(9), true),
-            (1 << 17) + 19
+            (1 << 14) + 19
         );
         assert_eq!(
             of_syscall("compat_syscall_entry_open", Table::Compat, Some(5), false),
-            (1 << 18) + 10
+            (1 << 14) + (1 << 13) + 10
         );
         assert_eq!(
             of_syscall("syscall_exit_unknown", Table::Native, None, true),
-            (1 << 18) - 1
+            (1 << 14) + (1 << 13) - 1
         );
     }
 

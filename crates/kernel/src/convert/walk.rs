@@ -40,6 +40,7 @@ pub(super) enum Behind {
 
 /// The longest header: a byte, id and time.
 const HEADER_BYTES_MAX: usize = 13;
+const HEADER_MEDIUM: u32 = 30;
 const HEADER_EXTENDED: u8 = 31;
 const ID_BITS: u32 = 5;
 const TIME_BITS: u32 = 27;
@@ -264,9 +265,14 @@ fn keep<'r>(records: impl Iterator<Item = Record<'r>>) -> Vec<u8> {
 /// `ticks` is not before `last_ticks`.
 #[inline(always)]
 fn put_header(class_id: u32, ticks: u64, last_ticks: u64, at: &mut Cursor) -> Result<(), NoRoom> {
-    if class_id < class_id::COMPACT_COUNT && ticks - last_ticks < 1 << TIME_BITS {
-        // What does not fit of the time is shifted out.
-        at.put((class_id | (ticks as u32) << ID_BITS).to_le_bytes())
+    let is_near = ticks - last_ticks < 1 << TIME_BITS;
+    // What does not fit of the time is shifted out.
+    let word = |id: u32| id | (ticks as u32) << ID_BITS;
+    if is_near && class_id < class_id::COMPACT_COUNT {
+        at.put(word(class_id).to_le_bytes())
+    } else if is_near && class_id < class_id::MEDIUM_COUNT {
+        at.put(word(HEADER_MEDIUM).to_le_bytes())?;
+        at.put((class_id as u16).to_le_bytes())
     } else {
         let mut header = [HEADER_EXTENDED; HEADER_BYTES_MAX];
         header[1..5].copy_from_slice(&class_id.to_le_bytes());

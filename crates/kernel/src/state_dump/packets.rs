@@ -24,7 +24,7 @@ pub struct Packets {
     open: Option<Packet>,
 }
 
-/// The id that says that the full id and the full time follow.
+/// What stands in a compact header's id when the full id and the full time follow. Ids of these classes are less than 30.
 const EXTENDED: u32 = 31;
 /// Bits of a compact header's id.
 const ID_BITS: u32 = 5;

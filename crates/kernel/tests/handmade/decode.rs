@@ -59,7 +59,10 @@ pub(crate) fn events(
             id => {
                 let low = u64::from(word >> 5);
                 ticks += low.wrapping_sub(ticks) & ((1 << 27) - 1);
-                id
+                match id {
+                    30 => u16::from_le_bytes(take(&mut rest, 2)?.try_into().unwrap()).into(),
+                    id => id,
+                }
             }
         };
         let class = classes

@@ -69,7 +69,7 @@ pub(super) fn fault(folder: &Path, stream: &StreamIndex) -> Option<String> {
             Ok(true) if index.entries + 1 >= stream.packets.len() as u64 => return None,
             Ok(true) => {
                 let (entries, packets) = (index.entries, stream.packets.len());
-                format!("its index is cut: it lists {entries} of {packets} packets")
+                format!("its index is truncated: it lists {entries} of {packets} packets")
             }
             Ok(false) | Err(_) => "its index is damaged".to_owned(),
         },

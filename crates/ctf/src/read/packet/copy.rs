@@ -4,7 +4,7 @@
 
 use super::{Event, StreamReader};
 use crate::read::cursor::Cursor;
-use crate::read::plan::{CompactHeader, IntegerNode, Length, Node, Structure};
+use crate::read::plan::{CompactHeader, IntegerNode, Length, LongForm, Node, Structure};
 use crate::read::schema::{ByteOrder, Role, Width};
 use crate::read::walk::{Fault, State, is_in, is_there, skip};
 use crate::write::bits::BitWriter;
@@ -101,7 +101,10 @@ impl<'p> StreamReader<'p> {
             event.class.specific_context.as_ref(),
             event.class.payload.as_ref(),
         ];
-        let extended = stream.compact_header.filter(|header| header.extended_time.bits == 64);
+        let extended = stream
+            .compact_header
+            .as_ref()
+            .and_then(|header| Some((header, header.form_with_whole_time()?)));
         if form == HeaderForm::Same {
             // What begins alike goes on alike, whatever is in it.
             let first = parts.into_iter().flatten().next().map_or(1, |part| part.alignment);
@@ -125,9 +128,9 @@ impl<'p> StreamReader<'p> {
         self.quietly(bytes, base_bytes, event.position, |cursor, state| {
             let [header, others @ ..] = parts;
             match (header, extended.filter(|_| form == HeaderForm::Extended)) {
-                (Some(header), Some(extended)) => {
+                (Some(header), Some((compact, extended))) => {
                     skip(header, cursor, state)?;
-                    extended_header(&extended, event, out);
+                    extended_header(compact, extended, event, out);
                 }
                 (Some(header), None) => Copy::plain(state, out).structure(header, cursor)?,
                 (None, _) => {}
@@ -155,16 +158,19 @@ impl<'p> StreamReader<'p> {
     }
 }
 
-fn extended_header(header: &CompactHeader, event: &Event<'_>, out: &mut BitWriter) {
+fn extended_header(header: &CompactHeader, form: &LongForm, event: &Event<'_>, out: &mut BitWriter) {
     let order = header.byte_order;
-    let (id, time) = (&header.extended_id, &header.extended_time);
     out.align(header.alignment);
-    out.number(header.id_bits, order, header.extended);
-    out.align(id.structure_alignment);
-    out.align(id.alignment);
-    out.number(id.bits, order, event.class.id);
-    out.align(time.alignment);
-    out.number(time.bits, order, event.ticks);
+    out.number(header.id_bits, order, form.selector);
+    out.align(form.structure_alignment);
+    let values = match form.id_is_first {
+        true => [event.class.id, event.ticks],
+        false => [event.ticks, event.class.id],
+    };
+    for (number, value) in form.numbers.iter().zip(values) {
+        out.align(number.alignment);
+        out.number(number.bits, order, value);
+    }
 }
 
 /// Reads at one place and writes at another.

@@ -9,8 +9,8 @@ use super::leap;
 use super::references::{References, Root, Way, structure_of};
 use super::ways::{bare, ranges_of};
 use super::{
-    CompactHeader, CompactTime, EventPlan, IntegerNode, Length, Node, OptionNode, Plan, Selector, Slot, Step,
-    StreamPlan, Structure,
+    CompactHeader, CompactNumber, EventPlan, FORMS_MAX, IntegerNode, Length, LongForm, Node, OptionNode, Plan,
+    Selector, Slot, Step, StreamPlan, Structure,
 };
 use crate::read::roles;
 use crate::read::schema::{
@@ -93,7 +93,7 @@ impl Compiler<'_> {
         EventPlan {
             id: event.id,
             number,
-            leaps: [None, None],
+            leaps: [const { None }; FORMS_MAX],
             name: event.name.as_str().into(),
             log_level: event.log_level,
             specific_context: self.scope(root(Scope::SpecificContext), event.specific_context.as_deref()),
@@ -488,7 +488,7 @@ fn compact(header: &Structure) -> Option<CompactHeader> {
     let [(_, Node::Integer(id)), (_, Node::Variant { selector, options, .. })] = &header.fields[..] else {
         return None;
     };
-    let [small, large] = &options[..] else { return None };
+    let (short, long) = options.split_first()?;
     let (Width::Bits(id_bits), Some(slot)) = (id.width, id.slot) else {
         return None;
     };
@@ -497,40 +497,66 @@ fn compact(header: &Structure) -> Option<CompactHeader> {
         && !id.is_reversed
         && !id.updates_clock
         && id.meaning == Meaning::Number;
-    let [(extended, last)] = large.ranges[..] else {
+    if selector.slot != slot || !only_id || !(1..FORMS_MAX).contains(&long.len()) {
         return None;
-    };
-    let [(0, most)] = small.ranges[..] else { return None };
-    let time = |structure: &Structure, node: &Node, roles: &[Role], updates_clock| match node {
-        Node::Integer(integer) if integer.roles == roles && integer.updates_clock == updates_clock => {
-            let Width::Bits(bits) = integer.width else { return None };
-            let same_order = integer.byte_order == id.byte_order || bits == 8;
-            (same_order && !integer.is_signed && !integer.is_reversed && integer.slot.is_none()).then_some(
-                CompactTime {
-                    structure_alignment: structure.alignment,
-                    alignment: integer.alignment,
-                    bits,
-                },
-            )
+    }
+    let [(0, most)] = short.ranges[..] else { return None };
+    let mut long_forms = [None; FORMS_MAX - 1];
+    for ((form, option), selector) in long_forms.iter_mut().zip(long).zip(most + 1..) {
+        if option.ranges[..] != [(selector, selector)] {
+            return None;
         }
-        _ => None,
-    };
-    let (Node::Structure(small), Node::Structure(large)) = (&small.node, &large.node) else {
+        *form = Some(long_form(selector as u64, &option.node, id)?);
+    }
+    let is_whole = most as u128 + long.len() as u128 == (1_u128 << id_bits) - 1;
+    let Node::Structure(short) = &short.node else {
         return None;
     };
-    let ([(_, small_time)], [(_, large_id), (_, large_time)]) = (&small.fields[..], &large.fields[..]) else {
-        return None;
-    };
-    let has_shape = selector.slot == slot && only_id && extended == last && most + 1 == extended;
-    let is_whole = extended as u128 == (1_u128 << id_bits) - 1;
-    (has_shape && is_whole).then_some(CompactHeader {
+    let [(_, time)] = &short.fields[..] else { return None };
+    is_whole.then_some(CompactHeader {
         alignment: header.alignment,
         byte_order: id.byte_order,
         id_bits,
         id_slot: slot,
-        extended: extended as u64,
-        time: time(small, small_time, &[], true)?,
-        extended_id: time(large, large_id, &[Role::EventClassId], false)?,
-        extended_time: time(large, large_time, &[], true)?,
+        structure_alignment: short.alignment,
+        time: header_number(time, &[], id)?,
+        long_forms,
+    })
+}
+
+fn long_form(selector: u64, node: &Node, short_id: &IntegerNode) -> Option<LongForm> {
+    let Node::Structure(structure) = node else { return None };
+    let [(_, first), (_, second)] = &structure.fields[..] else {
+        return None;
+    };
+    let (is_id, is_time) = (&[Role::EventClassId][..], &[][..]);
+    let numbers = |first_is: &[Role], second_is: &[Role]| {
+        Some([
+            header_number(first, first_is, short_id)?,
+            header_number(second, second_is, short_id)?,
+        ])
+    };
+    let (numbers, id_is_first) = match numbers(is_id, is_time) {
+        Some(numbers) => (numbers, true),
+        None => (numbers(is_time, is_id)?, false),
+    };
+    Some(LongForm {
+        selector,
+        structure_alignment: structure.alignment,
+        numbers,
+        id_is_first,
+    })
+}
+
+/// An id, or, without a role, the time.
+fn header_number(node: &Node, roles: &[Role], short_id: &IntegerNode) -> Option<CompactNumber> {
+    let Node::Integer(integer) = node else { return None };
+    let Width::Bits(bits) = integer.width else { return None };
+    let same_order = integer.byte_order == short_id.byte_order || bits == 8;
+    let is_plain = !integer.is_signed && !integer.is_reversed && integer.slot.is_none();
+    let is_meant = integer.roles == roles && integer.updates_clock == roles.is_empty();
+    (same_order && is_plain && is_meant).then_some(CompactNumber {
+        alignment: integer.alignment,
+        bits,
     })
 }

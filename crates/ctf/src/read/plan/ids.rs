@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::EventPlan;
 use super::leap::Leap;
+use super::{EventPlan, FORMS_MAX};
 
 /// Plans of a stream's classes.
 #[derive(Debug, Default)]
@@ -23,14 +23,14 @@ pub(crate) struct EventPlans {
 pub(in crate::read) struct Row {
     /// Place in `all`; of no class.
     class: u32,
-    /// Bytes of an event with the short and with the long form of the header, when they are always the same; otherwise 0.
-    pub(in crate::read) bytes: [u32; 2],
+    /// Bytes of an event with each form of the header, when they are always the same; otherwise 0.
+    pub(in crate::read) bytes: [u32; FORMS_MAX],
 }
 
 const DENSE_IDS: u64 = 4096;
 const NONE: Row = Row {
     class: u32::MAX,
-    bytes: [0, 0],
+    bytes: [0; FORMS_MAX],
 };
 /// Slots for each class: one in nine then has to share.
 const ROOM: usize = 8;
@@ -48,7 +48,10 @@ impl EventPlans {
         for (index, plan) in all.iter().enumerate() {
             let row = Row {
                 class: index as u32,
-                bytes: [0, 1].map(|form| plan.leaps[form].as_ref().map_or(0, Leap::fixed_bytes)),
+                bytes: plan
+                    .leaps
+                    .each_ref()
+                    .map(|leap| leap.as_ref().map_or(0, Leap::fixed_bytes)),
             };
             plans.insert(plan.id, row);
         }
@@ -124,7 +127,7 @@ mod tests {
             log_level: None,
             specific_context: None,
             payload: None,
-            leaps: [None, None],
+            leaps: [const { None }; FORMS_MAX],
         }
     }
 

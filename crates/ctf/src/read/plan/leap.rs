@@ -5,20 +5,19 @@
 //! All places are in bytes from the event's aligned start. Alignments are known there up to the header's own.
 
 use super::compile::{depends_on, slots};
-use super::{CompactHeader, EventPlan, Node, Slot, Step, Structure};
+use super::{CompactHeader, CompactNumber, EventPlan, FORMS_MAX, LongForm, Node, Slot, Step, Structure};
 use crate::read::schema::{ByteOrder, Role, Width};
 
-/// How the header of a stream's events is read. A header has one form, or a short and a long one.
+/// How the header of a stream's events is read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::read) struct HeaderLeap {
     /// In bits; below 8: headers that begin within a byte have no leap.
     pub(in crate::read) alignment: u32,
     pub(in crate::read) byte_order: ByteOrder,
-    pub(in crate::read) short: Form,
-    /// What stands in the short form's id when the long form comes. No event has a leap behind the long form where there is none.
-    pub(in crate::read) extended: u64,
-    pub(in crate::read) long: Form,
-    has_long: bool,
+    /// From the shortest. No event has a leap behind a form that there is not.
+    pub(in crate::read) forms: [Form; FORMS_MAX],
+    /// What stands in the short form's id when one of the others comes.
+    pub(in crate::read) selectors: [u64; FORMS_MAX - 1],
 }
 
 /// A form of a header.
@@ -103,9 +102,12 @@ pub(super) fn prepare(ground: &Ground<'_>, classes: &mut [EventPlan]) -> Option<
         Some(header) => compact(header)?,
         None => plain(ground.event_header?, classes)?,
     };
-    let [short, long] = [&header.short.id, &header.long.id].map(|id| in_first_word(id, header.byte_order));
-    header.short.id_mask = short;
-    header.long.id_mask = short.zip(long).map(|(short, long)| short | long);
+    let [short, ..] = header.forms;
+    let short_mask = in_first_word(&short.id, header.byte_order);
+    for form in &mut header.forms {
+        let mask = in_first_word(&form.id, header.byte_order);
+        form.id_mask = short_mask.zip(mask).map(|(short, own)| short | own);
+    }
     let mut of_packet = vec![];
     for structure in ground.packet.into_iter().flatten() {
         let fields = structure.fields.iter();
@@ -121,31 +123,45 @@ fn compact(header: &CompactHeader) -> Option<HeaderLeap> {
     let known = header.alignment.max(8);
     let order = header.byte_order;
     let id = number(0, header.id_bits, order)?;
-    let behind = |place: u64, part: &super::CompactTime| {
+    let behind = |place: u64, part: &CompactNumber| {
         let place = aligned(place, part.alignment, known)?;
         Some((number(place, part.bits, order)?, place + u64::from(part.bits)))
     };
-    let start = |part: &super::CompactTime| aligned(header.id_bits.into(), part.structure_alignment, known);
-    let (time, short_end) = behind(start(&header.time)?, &header.time)?;
-    let (long_id, id_end) = behind(start(&header.extended_id)?, &header.extended_id)?;
-    let (long_time, long_end) = behind(id_end, &header.extended_time)?;
+    let start = |alignment: u32| aligned(header.id_bits.into(), alignment, known);
     let form = |id, time, end| {
         Some(Form {
             id,
             time,
-            only_id: 0,
-            id_mask: None,
             bytes: whole_bytes(end)?,
+            ..Form::default()
         })
     };
-    Some(HeaderLeap {
-        alignment: header.alignment,
-        byte_order: order,
-        short: form(id, time, short_end)?,
-        extended: header.extended,
-        long: form(long_id, long_time, long_end)?,
-        has_long: true,
-    })
+    let long = |long: &LongForm| {
+        let (first, end) = behind(start(long.structure_alignment)?, &long.numbers[0])?;
+        let (second, end) = behind(end, &long.numbers[1])?;
+        match long.id_is_first {
+            true => form(first, second, end),
+            false => form(second, first, end),
+        }
+    };
+    let (time, end) = behind(start(header.structure_alignment)?, &header.time)?;
+    let mut leap = HeaderLeap::of_one(header.alignment, order, form(id, time, end)?);
+    for (index, long_form) in header.long_forms.iter().flatten().enumerate() {
+        leap.forms[1 + index] = long(long_form)?;
+        leap.selectors[index] = long_form.selector;
+    }
+    Some(leap)
+}
+
+impl HeaderLeap {
+    fn of_one(alignment: u32, byte_order: ByteOrder, short: Form) -> HeaderLeap {
+        HeaderLeap {
+            alignment,
+            byte_order,
+            forms: [short, Form::default(), Form::default()],
+            selectors: [u64::MAX; FORMS_MAX - 1],
+        }
+    }
 }
 
 /// Numbers only: an id, a time, and others.
@@ -192,33 +208,30 @@ fn plain(header: &Structure, classes: &[EventPlan]) -> Option<HeaderLeap> {
         id_mask: None,
         bytes: whole_bytes(place)?,
     };
-    (short.bytes > 0).then_some(HeaderLeap {
-        alignment: header.alignment,
-        byte_order: byte_order?,
-        short,
-        extended: u64::MAX,
-        long: short,
-        has_long: false,
-    })
+    (short.bytes > 0).then_some(HeaderLeap::of_one(header.alignment, byte_order?, short))
 }
 
-/// Of an event, behind the short and the long form of the header.
+/// Of an event, behind each form of the header.
 fn leaps(
     header: &HeaderLeap,
     of_packet: &[Slot],
     event_context: Option<&Structure>,
     class: &EventPlan,
-) -> [Option<Leap>; 2] {
+) -> [Option<Leap>; FORMS_MAX] {
     let contexts = [event_context, class.specific_context.as_ref()];
     let payload = class.payload.as_ref();
     // What is passed over in a leap leaves no numbers for others.
     let mut scopes = contexts.iter().chain([&payload]);
     if !scopes.all(|scope| stands_alone(*scope, of_packet)) {
-        return [None, None];
+        return [const { None }; FORMS_MAX];
     }
     let known = header.alignment.max(8);
+    let is_there = |form: &&Form| form.bytes > 0;
     let behind = |form: &Form| leap(form.bytes, known, contexts, payload);
-    [behind(&header.short), behind(&header.long).filter(|_| header.has_long)]
+    header
+        .forms
+        .each_ref()
+        .map(|form| Some(form).filter(is_there).and_then(behind))
 }
 
 fn leap(header_bytes: u32, known: u32, contexts: [Option<&Structure>; 2], payload: Option<&Structure>) -> Option<Leap> {

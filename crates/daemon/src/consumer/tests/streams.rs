@@ -130,6 +130,39 @@ fn consumer_killed_between_any_two_looks_loses_nothing_and_writes_nothing_twice(
 }
 
 #[test]
+fn packets_that_a_killed_consumer_wrote_and_somebody_removed_are_missed() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.program(1);
+    rig.program(2);
+    for round in 0..6 {
+        rig.record(1, 300 * round..300 * (round + 1));
+        rig.record(2, 300 * round..300 * (round + 1));
+        rig.work();
+    }
+    rig.gone(2);
+    rig.work();
+    rig.forget(2);
+    let before = rig.stop();
+    assert_eq!(before.events, 6 * 600);
+    rig.start();
+    rig.kill();
+    fs::remove_dir_all(rig.output().join("user")).unwrap();
+    rig.record(1, 1800..1900);
+    let totals = rig.close();
+    assert_eq!((totals.events, totals.lost_packets), (100, before.packets));
+    assert!(
+        totals
+            .findings
+            .iter()
+            .any(|finding| finding.what == piste_control::FILES_GONE),
+        "{totals:?}"
+    );
+    let read = rig.read();
+    assert_eq!(read.numbers, (1800..1900).collect::<Vec<_>>());
+    assert!(read.lost_packets > 0, "the trace says it too");
+}
+
+#[test]
 fn consumer_killed_inside_a_write_loses_nothing_and_writes_nothing_twice() {
     let mut rig = Rig::new(Loss::Discard);
     rig.program(1);
