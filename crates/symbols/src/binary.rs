@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -202,21 +203,33 @@ impl<'a> ReadRef<'a> for &'a Cache {
     }
 }
 
-/// Opens a file, and nothing else: a pipe would wait for its writer, and opening is something to some devices.
+/// Opens a file, and nothing else. Strangers may choose the path.
 ///
 /// # Errors
 /// It cannot be opened, or is no file.
 pub fn open(path: &Path) -> io::Result<fs::File> {
-    let file_or_error = |metadata: fs::Metadata| match metadata.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
-    };
-    file_or_error(fs::metadata(path)?)?;
-    // It may be something else by now.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = fs::File::options().read(true).custom_flags(flags).open(path)?;
-    file_or_error(file.metadata()?)?;
-    Ok(file)
+    open_if(path, |_| true)
+}
+
+/// The same, if the file is one that is wanted.
+///
+/// # Errors
+/// It cannot be opened, or is no such file.
+pub fn open_if(path: &Path, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<fs::File> {
+    // Opening alone waits for the writer of a pipe, makes a terminal ours, and is something to many devices. This only finds what is there.
+    let found = open_with(path, OFlags::PATH)?;
+    let metadata = found.metadata()?;
+    if !metadata.is_file() || !is_wanted(&metadata) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    // The path may lead to something else by now. Nor do we wait for a program with a lease on the file.
+    let found = format!("/proc/self/fd/{}", found.as_raw_fd());
+    open_with(Path::new(&found), OFlags::NONBLOCK | OFlags::NOCTTY)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<fs::File> {
+    let flags = flags.bits().cast_signed();
+    fs::File::options().read(true).custom_flags(flags).open(path)
 }
 
 fn collect(file: &File<'_>, functions: &mut Vec<Function>) {

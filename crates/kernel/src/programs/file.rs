@@ -2,18 +2,20 @@
 //! Whether a file is a 32-bit program, or a script with a 32-bit interpreter.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use piste_symbols::binary;
 
 /// As much as the kernel reads to find a script's interpreter.
 const START_BYTES: u64 = 256;
 /// The kernel follows no more interpreters that are scripts themselves.
 const DEPTH_MAX: usize = 5;
+/// By anybody.
+const EXECUTABLE: u32 = 0o111;
 
 /// `None` if the file is not a program, or cannot be read.
 pub(super) fn is_compat_file(path: &Path) -> Option<bool> {
@@ -36,26 +38,39 @@ fn look(path: &Path, depth: usize) -> Option<bool> {
         .flatten()
 }
 
-/// The path may belong to something else by now: opening a pipe must not block.
+/// Programs choose the paths, and this process may be root's: it opens nothing but what could be executed. Reading some files takes something
+/// out of them, such as `/proc/kmsg`.
 fn open(path: &Path) -> Option<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    options.open(path).ok()
+    binary::open_if(path, |metadata| metadata.mode() & EXECUTABLE != 0).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use tempfile::TempDir;
+
     use super::*;
+
+    const NARROW: &[u8] = b"\x7fELF\x01\x01";
+
+    fn program(folder: &TempDir, name: &str, content: &[u8]) -> PathBuf {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path
+    }
 
     #[test]
     fn programs_and_scripts_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str, content: &[u8]| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content).unwrap();
-            path
-        };
-        let narrow = file("narrow", b"\x7fELF\x01\x01");
+        let file = |name: &str, content: &[u8]| program(&folder, name, content);
+        let narrow = file("narrow", NARROW);
         let script = file("script", format!("#! {} -x\nexit\n", narrow.display()).as_bytes());
         let wide = file("wide", b"\x7fELF\x02\x01");
         let circle = folder.path().join("circle");
@@ -63,5 +78,35 @@ mod tests {
         let text = file("text", b"hello");
         let found = [narrow, script, wide, circle, text, folder.path().join("none")].map(|path| is_compat_file(&path));
         assert_eq!(found, [Some(true), Some(true), Some(false), None, None, None]);
+    }
+
+    #[test]
+    fn terminal_in_the_place_of_a_program_or_its_interpreter_is_not_opened() {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink(&name, &link).unwrap();
+        let script = program(&folder, "script", format!("#!{name}\n").as_bytes());
+        for path in [Path::new(&name), &link, &script] {
+            assert_eq!(is_compat_file(path), None);
+        }
+        // Once somebody opened the other end and closed it, the terminal says that it was hung up.
+        let mut ends = [PollFd::new(&terminal, PollFlags::IN)];
+        poll(&mut ends, Some(&Timespec::default())).unwrap();
+        assert_eq!(ends[0].revents(), PollFlags::empty());
+    }
+
+    #[test]
+    fn only_what_can_be_executed_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = program(&folder, "program", NARROW);
+        assert_eq!(is_compat_file(&path), Some(true));
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let pipe = folder.path().join("pipe");
+        mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
+        assert_eq!([path.as_path(), &pipe, folder.path()].map(is_compat_file), [None; 3]);
     }
 }
