@@ -67,7 +67,9 @@ impl Instance {
         match fs::create_dir(&instance.folder) {
             Ok(()) => {
                 instance.is_new = true;
-                instance.set_on(false)?;
+                instance
+                    .set_on(false)
+                    .inspect_err(|_| drop(fs::remove_dir(&instance.folder)))?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(named(&error, format!("cannot create {}", instance.folder.display()))),
@@ -262,4 +264,19 @@ fn one_full_page_percent(subbuf_count: u64) -> u64 {
 /// Of what the kernel says in `4095`, in `7 (expanded: 1408)`; it says `X` where CPUs differ.
 fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instance_that_cannot_be_turned_off_is_not_left_behind() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(folder.path().join("instances")).unwrap();
+        let owner = Owner::claim(run.path()).unwrap();
+        // There is no file to turn it off in what only looks like the kernel's.
+        Instance::create_or_open(&Tracefs::at(folder.path()), &owner, 1, "test").unwrap_err();
+        assert_eq!(fs::read_dir(folder.path().join("instances")).unwrap().count(), 0);
+    }
 }

@@ -116,6 +116,15 @@ impl Programs {
         let formats =
             Formats::of(catalog).ok_or_else(|| io::Error::other("this kernel does not report fork and exec"))?;
         let instance = Instance::create_or_open(tracefs, owner, session, CHANNEL)?;
+        let opened = Programs::begin(instance.clone(), clock, pages, formats);
+        if opened.is_err() {
+            // Why it cannot be used is more than that it cannot be removed either.
+            let _ = instance.remove();
+        }
+        opened
+    }
+
+    fn begin(instance: Instance, clock: TraceClock, pages: PageLayout, formats: Formats) -> io::Result<Programs> {
         instance.set_clock(clock)?;
         instance.set_ring(Loss::Overwrite, SUBBUF_BYTES, SUBBUF_COUNT)?;
         if instance.has("buffer_percent") {
