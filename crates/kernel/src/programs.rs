@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads ran 32-bit programs, and when. 32-bit programs have their own system call numbers, and the record of a call contains only the
-//! number.
+//! Which threads ran 32-bit programs, and when. ARCHITECTURE.md says why a tracefs instance of its own records it ("32-bit programs").
 //!
-//! To tell the two apart, the consumer needs every fork and exec of the machine, including those that no rule of a channel records, and it needs
-//! them before it reads the calls that follow on other CPUs. A separate tracefs instance records them, and it is read to its end before a page
-//! of calls is converted (`catch_up`). `history.rs` keeps the result, which is empty on most machines.
+//! `catch_up` reads the instance, and `history.rs` keeps the result, which is empty on most machines.
 //!
 //! Not recognized:
 //! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
 //! - a program that has ended, and whose file was deleted, before its exec is read;
-//! - threads that had ended when a consumer took over from another one.
+//! - threads that had ended when a consumer took over from another one;
+//! - what was lost because too many programs were started at once: then `take_is_unsure` returns true.
 
 mod file;
 mod history;
@@ -30,7 +28,7 @@ use crate::catalog::Catalog;
 use crate::format::{EventFormat, Location};
 use crate::instance::{Instance, TraceClock};
 use crate::owner::Owner;
-use crate::page::{Page, PageLayout};
+use crate::page::{Lost, Page, PageLayout};
 use crate::plan;
 use crate::resolve::{self, ResolvedEvent};
 use crate::spec::{Loss, Rule};
@@ -44,7 +42,7 @@ pub const CHANNEL: &str = "programs";
 
 /// Exists if the kernel can run 32-bit programs of its architecture.
 const COMPAT_FILE: &str = "/proc/sys/abi/vsyscall32";
-/// Room for a few thousand programs on each CPU. A flight recorder reads only when a snapshot is taken: then the ring has the latest ones.
+/// Room for a few thousand programs on each CPU between two calls of `catch_up`.
 const SUBBUF_BYTES: u32 = 4096;
 const SUBBUF_COUNT: u32 = 32;
 /// Limits `Programs::parents`, which grows with threads that never execute a program.
@@ -61,6 +59,8 @@ pub struct Programs {
     /// The parents of threads that have executed nothing yet.
     parents: HashMap<i32, i32>,
     history: History,
+    /// Forks or execs were lost.
+    lost_any: bool,
 }
 
 /// Offsets of the fields in the records of fork and exec.
@@ -143,6 +143,7 @@ impl Programs {
             formats,
             parents: HashMap::new(),
             history: History::default(),
+            lost_any: false,
         };
         programs.history.note_living();
         Ok(programs)
@@ -164,8 +165,13 @@ impl Programs {
     }
 
     /// Whether a thread ran a 32-bit program at this time, which `catch_up` must have reached.
-    pub fn is_compat(&self, tid: i32, ticks: u64) -> bool {
+    pub fn is_compat(&mut self, tid: i32, ticks: u64) -> bool {
         self.history.is_compat(tid, ticks)
+    }
+
+    /// Whether calls of 32-bit programs may have been taken for those of 64-bit ones since the last call of this.
+    pub fn take_is_unsure(&mut self) -> bool {
+        std::mem::take(&mut self.lost_any) | self.history.take_was_asked_too_late()
     }
 
     /// Removes the instance.
@@ -198,6 +204,7 @@ impl Programs {
                 let Ok(page) = Page::parse(&self.pages, &self.page) else {
                     break;
                 };
+                self.lost_any |= page.lost() != Lost::None;
                 if page.record_bytes() == 0 {
                     break;
                 }

@@ -82,6 +82,26 @@ fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
     instance.remove().unwrap();
 }
 
+#[test]
+fn threads_that_were_started_too_fast_to_follow_are_noticed() {
+    let Some(place) = Place::new() else { return };
+    let catalog = Catalog::read(&place.tracefs).unwrap();
+    let pages = PageLayout::read(&place.tracefs).unwrap();
+    let clock = TraceClock::Monotonic;
+    let mut programs = Programs::open(&place.tracefs, &place.owner, 2, clock, &catalog, pages).unwrap();
+    programs.catch_up();
+    assert!(!programs.take_is_unsure());
+    // All of them on one CPU, whose ring has room for some 2,000.
+    real::run_on(0);
+    for _ in 0..5000 {
+        std::thread::spawn(|| ()).join().unwrap();
+    }
+    programs.catch_up();
+    assert!(programs.take_is_unsure());
+    assert!(!programs.take_is_unsure());
+    programs.remove().unwrap();
+}
+
 /// A program for Linux on i386: sched_setaffinity to CPU 1, getpid, then exit with 0.
 fn program_that_moves_and_asks_for_its_process() -> Vec<u8> {
     const BASE: u32 = 0x0804_8000;

@@ -42,7 +42,7 @@ impl Threads for LivingThreads {
     fn is_compat(&mut self, tid: i32, ticks: u64) -> bool {
         let programs = self.programs.as_ref();
         programs.is_some_and(|programs| {
-            let programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
             programs.is_compat(tid, ticks)
         })
     }
