@@ -10,13 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use kernel_support::{
-    Consumer, Numbers, Totals, channel, events, numbered, read, this_process, tracepoint, wait_until,
+    Consumer, Numbers, Totals, channel, events, numbered, read, stay_on_this_cpu, this_process, tracepoint, wait_until,
 };
 use piste_daemon::link::ToConsumer;
 use piste_daemon::person::Person;
 use piste_kernel::spec::{ChannelSpec, Loss, Tracked};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
-use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 /// What control says to a consumer that takes over.
 fn tell(consumer: &mut Consumer, tracked: &Tracked, channels: &[ChannelSpec]) {
@@ -218,13 +217,6 @@ fn session_that_cannot_be_written_ends_and_counts_what_is_not_in_the_trace() {
         drop(unmount);
         fs::remove_dir(&folder).unwrap();
     }
-}
-
-/// From now on this thread runs nowhere else.
-fn stay_on_this_cpu() {
-    let mut only = CpuSet::new();
-    only.set(sched_getcpu());
-    sched_setaffinity(None, &only).unwrap();
 }
 
 #[test]

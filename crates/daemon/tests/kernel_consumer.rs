@@ -6,10 +6,12 @@
 mod kernel_support;
 mod skipping;
 
+use std::path::Path;
 use std::time::Duration;
 
 use kernel_support::{
-    Consumer, Numbers, channel, events, events_of_state_dump, numbered, read, this_process, tracepoint,
+    Consumer, Numbers, channel, events, events_of_state_dump, numbered, read, stay_on_this_cpu, this_process,
+    tracepoint, wait_until,
 };
 use piste_kernel::spec::{Loss, Tracked};
 
@@ -280,6 +282,36 @@ fn trace_of_somebody_else_is_left_alone() {
         std::fs::read_to_string(folder.join("metadata")).unwrap(),
         "/* CTF 1.8 */ another"
     );
+}
+
+#[test]
+fn flight_recorder_follows_the_programs_that_are_started() {
+    let Some(mut consumer) = Consumer::start() else { return };
+    if !Path::new("/proc/sys/abi/vsyscall32").exists() {
+        return skipping::skipped("this kernel runs no 32-bit programs");
+    }
+    consumer.open("unused", true);
+    consumer.set_tracked(this_process());
+    consumer.set_channel(&channel("default", &[numbered()]));
+    consumer.start_session().unwrap();
+    let start_thread = || std::thread::spawn(|| ()).join().unwrap();
+    start_thread();
+    wait_until("it is read which programs were started", || {
+        consumer.stats("programs").read > 0
+    });
+    consumer.report();
+    assert!(consumer.findings.is_empty(), "{:?}", consumer.findings);
+
+    // More than the ring of a CPU has room for.
+    stay_on_this_cpu();
+    stop_process(consumer.pid());
+    (0..5000).for_each(|_| start_thread());
+    continue_process(consumer.pid());
+    wait_until("it is said that some were not read", || {
+        consumer.report();
+        consumer.findings.iter().any(|what| what.contains("32-bit programs"))
+    });
+    consumer.close();
 }
 
 fn stop_process(pid: i32) {

@@ -158,7 +158,12 @@ impl Domain for Kernels {
         }
         // A ring that is readable and gives nothing would wake us for ever.
         self.is_idle = fullest.taken_bytes == 0 && !std::mem::take(&mut self.was_woken);
-        if again == Again::Never {
+        let rests = match again {
+            Again::Never => true,
+            Again::After(pause) => pause > pace::KERNEL.idle_longest,
+            Again::AtPace | Again::Closed => false,
+        };
+        if rests {
             // Nothing to do for a while: the memory goes back.
             self.packet = Vec::new();
         }

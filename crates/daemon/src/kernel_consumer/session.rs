@@ -42,6 +42,13 @@ const DUMP_GONE_AT_END: &str = "the state dump was removed before the session en
 /// How soon to look again for processes that are meant.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How often to read which programs were started, at least: a ring has room for a few thousand of them.
+const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The finding that some of them were not read.
+const UNSURE: &str = "some system calls of 32-bit programs may have the names of 64-bit ones, because programs were started faster than pisted \
+                      could follow";
+
 /// How often to look whether the trace's files are still there.
 const LOOK_AT_FILES_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -73,6 +80,7 @@ pub(super) struct Session {
     /// Of the session, beside those of its channels.
     findings: Findings,
     pub(super) recorder: Option<Recorder>,
+    next_catch_up: Option<Instant>,
     next_refresh: Option<Instant>,
     next_look_at_files: Option<Instant>,
     /// Somebody follows: what is in pages that are not full is to be written too.
@@ -136,6 +144,7 @@ impl Session {
             was_started: false,
             findings: Findings::default(),
             recorder: snapshot.then(Recorder::default),
+            next_catch_up: None,
             next_refresh: None,
             next_look_at_files: None,
             wants_flush: false,
@@ -268,13 +277,14 @@ impl Session {
     /// Does what there is to do.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let refresh = self.refresh_tracked(shared.now);
+        let catch_up = self.catch_up_with_programs(shared.now);
         let again = if self.recorder.is_some() {
             self.record(shared)
         } else {
             self.stream(shared)
         };
         self.tell_notes(shared.outbox);
-        match (again, refresh) {
+        match (again, refresh.into_iter().chain(catch_up).min()) {
             (Again::Closed, _) | (_, None) => again,
             // The pace is shorter than that, or as good.
             (Again::AtPace, Some(_)) => again,
@@ -356,8 +366,12 @@ impl Session {
         }
     }
 
-    /// Tells control what channels noted and people were not told yet.
+    /// Tells control what was noted and people were not told yet.
     fn tell_notes(&mut self, outbox: &Outbox) {
+        let programs = self.programs.as_ref();
+        if programs.is_some_and(|programs| programs.lock().unwrap_or_else(PoisonError::into_inner).take_is_unsure()) {
+            self.find(UNSURE.to_owned(), outbox);
+        }
         for channel in self.channels.values_mut() {
             for what in channel.take_notes() {
                 if channel.findings.note(&what) {
@@ -416,6 +430,19 @@ impl Session {
         }
         self.next_refresh = Some(now + REFRESH_INTERVAL);
         Some(REFRESH_INTERVAL)
+    }
+
+    /// Pages of calls may be converted much later, or not at all: a flight recorder's, and those of a channel in which little happens. Returns
+    /// when to do so again.
+    fn catch_up_with_programs(&mut self, now: Instant) -> Option<Duration> {
+        let programs = self.programs.as_ref()?;
+        let next = *self.next_catch_up.get_or_insert(now);
+        if now < next {
+            return Some(next - now);
+        }
+        programs.lock().unwrap_or_else(PoisonError::into_inner).catch_up();
+        self.next_catch_up = Some(now + CATCH_UP_INTERVAL);
+        Some(CATCH_UP_INTERVAL)
     }
 
     /// Looks whether somebody has removed files of the trace, and notes it. What is gone begins again; the state is dumped once more.

@@ -22,6 +22,7 @@ use piste_kernel::state_dump;
 use piste_kernel::tracefs::Tracefs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use tempfile::TempDir;
 
 use crate::skipping;
@@ -275,6 +276,13 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// From now on this thread runs nowhere else.
+pub fn stay_on_this_cpu() {
+    let mut only = CpuSet::new();
+    only.set(sched_getcpu());
+    sched_setaffinity(None, &only).unwrap();
 }
 
 fn seqpacket(flags: SocketFlags) -> OwnedFd {
