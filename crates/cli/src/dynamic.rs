@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use piste_control::interface::{KernelEventKind, KernelRule};
 use piste_reason::reason;
+use piste_symbols::binary::open;
 use piste_symbols::parameters::fetch;
+use piste_terminal::printable;
 
 use crate::failure::Failure;
 use crate::kernel_rules::rule;
@@ -64,13 +66,22 @@ fn fetched(argument: String, binary: &Path, place: &str, kind: &KernelEventKind)
     if !expression.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
         return Ok(argument);
     }
-    let failed = |why: &str| Failure::new(format!("cannot record {expression:?} at {place}: {why}"));
+    // Names come from the file, which may be a stranger's.
+    let failed = |why: &str| Failure::new(format!("cannot record {expression:?} at {place}: {}", printable(why)));
     if *kind != KernelEventKind::uprobe || place.contains('+') || place.starts_with("0x") {
         return Err(failed(
-            "parameters are known by name only where a function begins; use registers: name=%di:s32",
+            "parameters can be named only at the beginning of a function, with --uprobe BINARY:FUNCTION; \
+             name a register instead: NAME=%di:s32",
         ));
     }
-    let fetched = fetch(binary, place, expression).map_err(|why| failed(&why))?;
+    let file = open(binary).map_err(|error| {
+        failed(&format!(
+            "cannot read {}, whose debug information has the names of parameters: {}; name a register instead: NAME=%di:s32",
+            binary.display(),
+            reason(&error)
+        ))
+    })?;
+    let fetched = fetch(file, binary, place, expression).map_err(|why| failed(&why))?;
     let last = expression.rsplit(['.', '>']).next().unwrap_or(expression);
     Ok(format!("{}={fetched}", if name.is_empty() { last } else { name }))
 }
@@ -208,6 +219,23 @@ mod tests {
                 Err(Failure::Told { sentence, .. }) => assert!(sentence.contains(said), "{sentence}"),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_files_say_does_not_control_the_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("\u{1b}[2J");
+        std::fs::write(&path, "no program").unwrap();
+        let text = format!("{}:main number", path.display());
+        match probe(KernelEventKind::uprobe, &text, None) {
+            Err(Failure::Told { sentence, .. }) => {
+                assert!(
+                    sentence.contains("not an ELF program") && !sentence.contains('\u{1b}'),
+                    "{sentence:?}"
+                );
+            }
+            other => panic!("{other:?}"),
         }
     }
 }

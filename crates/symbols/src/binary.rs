@@ -63,11 +63,11 @@ pub struct Binary {
     lines: Option<addr2line::Context<DwarfReader>>,
 }
 
-struct Function {
-    address: u64,
+pub(crate) struct Function {
+    pub(crate) address: u64,
     /// Behind it.
     end: u64,
-    name: Box<str>,
+    pub(crate) name: Box<str>,
 }
 
 impl Binary {
@@ -232,7 +232,8 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<fs::File> {
     fs::File::options().read(true).custom_flags(flags).open(path)
 }
 
-fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
+/// Adds the functions of a file that it has under a name; those with several names come several times.
+pub(crate) fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
             continue;

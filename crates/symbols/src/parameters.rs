@@ -2,44 +2,41 @@
 //! Parameters of functions, and members of what they point to, by their names in the source: as what a probe at the function's first
 //! instruction fetches, in the words of tracefs (`+16(%di):s32`). From DWARF; x86-64 only.
 //!
-//! Where a parameter is at the first instruction, its location says, if it is a register there. Code that was not optimized stores parameters
-//! in the frame only later: there they are where the calling convention has them.
+//! - here: which functions a name means, and what all of them have in the same place
+//! - [`registers`]: where a function's parameters are when it begins
+//! - [`types`]: types, and the members of structures
 
+mod registers;
+mod types;
+
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
-use gimli::{AttributeValue, DW_AT_abstract_origin, DW_AT_specification, Operation, UnitOffset, constants as dw};
+use gimli::{UnitOffset, constants as dw};
 use object::{Architecture, Object};
 
-use crate::binary::{Cache, DwarfReader, File, dwarf, open};
+use self::types::{Kind, Types};
+use crate::binary::{Cache, DwarfReader, File, collect, dwarf};
 use crate::debug_file;
-use crate::demangle::means;
+use crate::demangle::{demangle, means};
 
 type Dwarf = gimli::Dwarf<DwarfReader>;
 type Unit = gimli::Unit<DwarfReader>;
-type Entry = gimli::DebuggingInformationEntry<DwarfReader>;
 
-/// Registers of whole numbers and pointers, in the order of parameters.
-const OF_PARAMETERS: [&str; 6] = ["%di", "%si", "%dx", "%cx", "%r8", "%r9"];
-/// By their numbers in DWARF.
-const REGISTERS: [&str; 16] = [
-    "%ax", "%dx", "%cx", "%bx", "%si", "%di", "%bp", "%sp", "%r8", "%r9", "%r10", "%r11", "%r12", "%r13", "%r14",
-    "%r15",
-];
-/// Types of types, and members of members: more are damage.
-const DEPTH_MAX: u32 = 64;
-
-/// What a probe at the begin of `function` fetches for `expression`: `order->customer.name`.
+/// What a probe at the beginning of `function` fetches for `expression`: `order->customer.name`. The file lies at `path`.
 ///
 /// # Errors
-/// A sentence: the file has no debug information, no such function, parameter or member, or it is nothing that a probe can fetch.
-pub fn fetch(path: &Path, function: &str, expression: &str) -> Result<String, String> {
-    let names = parse(expression)
-        .ok_or_else(|| format!("{expression:?} is not of the form NAME, NAME->MEMBER or NAME.MEMBER"))?;
-    let unreadable = || format!("{} is not a program or library", path.display());
-    let cache = Cache::new(open(path).map_err(|_| unreadable())?, u64::MAX);
-    let file = File::parse(&cache).map_err(|_| unreadable())?;
+/// A part of a sentence: the file has no debug information, no such function, parameter or member, or it is nothing that a probe can fetch.
+pub fn fetch(file: fs::File, path: &Path, function: &str, expression: &str) -> Result<String, String> {
+    let path_told = path.display();
+    let names = parse(expression).ok_or("write it as NAME, NAME->MEMBER or NAME.MEMBER")?;
+    let cache = Cache::new(file, u64::MAX);
+    let file = File::parse(&cache).map_err(|_| format!("{path_told} is not an ELF program or library"))?;
     if file.architecture() != Architecture::X86_64 {
-        return Err("parameters are known by name only on x86-64".to_owned());
+        return Err(format!(
+            "{path_told} is not an x86-64 file, and parameters can be named only there; name a register instead: NAME=%REGISTER:TYPE"
+        ));
     }
     let has_types = |file: &File<'_>| file.section_by_name(".debug_info").is_some();
     let debug = (!has_types(&file))
@@ -48,23 +45,38 @@ pub fn fetch(path: &Path, function: &str, expression: &str) -> Result<String, St
     let debug = debug.as_ref().and_then(|cache| File::parse(cache).ok());
     let dwarf = dwarf(debug.as_ref().unwrap_or(&file)).ok_or_else(|| {
         format!(
-            "{} has no debug information, which has the names of parameters: compile it with -g, or install its debug file",
-            path.display()
+            "{path_told} has no debug information with the names of parameters; compile it with -g, install its debug package, \
+             or name a register: NAME=%di:s32"
         )
     })?;
-    let damaged = |error: gimli::Error| format!("the debug information of {} is damaged: {error}", path.display());
-    let found = find(&dwarf, function).map_err(damaged)?;
-    let (unit, offset) = found.ok_or_else(|| {
-        format!(
-            "the debug information of {} has no code of a function {function}",
-            path.display()
-        )
-    })?;
-    let types = Types {
-        dwarf: &dwarf,
-        unit: &unit,
-    };
-    types.fetch(offset, function, &names).map_err(damaged)?
+    let addresses = addresses(&file, debug.as_ref(), function);
+    if addresses.is_empty() {
+        return Err(format!(
+            "{path_told} has no function {function}; list its functions with `piste list --symbols {path_told}`"
+        ));
+    }
+    let found = look(&dwarf, &addresses, function, &names);
+    let found = found.map_err(|error| format!("the debug information of {path_told} is damaged ({error})"))?;
+    agree(found, addresses.len()).map_err(|disagreement| {
+        let count = addresses.len();
+        match disagreement {
+            Disagreement::Refused(why) => why,
+            Disagreement::Undescribed => format!(
+                "the debug information of {path_told} does not describe {function}; compile the source file that defines it with -g, \
+                 or name a register: NAME=%di:s32"
+            ),
+            Disagreement::SomeUndescribed { described } => format!(
+                "{path_told} has {count} functions named {function}, which are all probed, and debug information of only {described}; \
+                 name a register: NAME=%di:s32"
+            ),
+            Disagreement::Different(places) => format!(
+                "{path_told} has {count} functions named {function}, and {expression} is not in the same place in all of them ({}); \
+                 probe one of them by its offset in the file, 0xOFFSET, and write what to fetch: NAME={}",
+                places.join(", "),
+                places[0]
+            ),
+        }
+    })
 }
 
 /// The names of an expression: of a parameter, and of members.
@@ -79,51 +91,91 @@ fn parse(expression: &str) -> Option<Vec<&str>> {
     names.iter().all(is_name).then_some(names)
 }
 
-/// The entry of a function's code.
-fn find(dwarf: &Dwarf, function: &str) -> gimli::Result<Option<(Unit, UnitOffset)>> {
+/// Where the functions of a name begin, all of which are probed: the name is the linker's, or else the one of the source. There may be several:
+/// `static` functions of several source files.
+fn addresses(file: &File<'_>, debug: Option<&File<'_>>, name: &str) -> BTreeSet<u64> {
+    let mut functions = Vec::new();
+    for file in [Some(file), debug].into_iter().flatten() {
+        collect(file, &mut functions);
+    }
+    let begins = |is_meant: &dyn Fn(&str) -> bool| -> BTreeSet<u64> {
+        let meant = functions.iter().filter(|function| is_meant(&function.name));
+        meant.map(|function| function.address).collect()
+    };
+    let exact = begins(&|known| known == name);
+    match exact.is_empty() {
+        true => begins(&|known| demangle(known).is_some_and(|known| means(name, &known))),
+        false => exact,
+    }
+}
+
+/// A function that the debug information describes.
+struct Found {
+    address: u64,
+    /// What a probe at its beginning fetches, or why it cannot.
+    fetched: Result<String, String>,
+}
+
+/// Looks for the functions that begin at these addresses.
+fn look(dwarf: &Dwarf, addresses: &BTreeSet<u64>, called: &str, names: &[&str]) -> gimli::Result<Vec<Found>> {
+    let mut found = Vec::new();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
-        let mut found = None;
+        let types = Types { dwarf, unit: &unit };
+        if !types.may_have(addresses)? {
+            continue;
+        }
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            let is_code = entry.tag() == dw::DW_TAG_subprogram && entry.attr(dw::DW_AT_low_pc).is_some();
-            let types = Types { dwarf, unit: &unit };
-            if is_code && types.is_named(entry, function)? {
-                found = Some(entry.offset());
-                break;
+            if entry.tag() != dw::DW_TAG_subprogram {
+                continue;
+            }
+            let mut ranges = dwarf.die_ranges(&unit, entry)?;
+            while let Some(range) = ranges.next()? {
+                let address = range.begin;
+                if addresses.contains(&address) {
+                    let fetched = types.fetch(entry.offset(), address, called, names)?;
+                    found.push(Found { address, fetched });
+                }
             }
         }
-        if let Some(offset) = found {
-            return Ok(Some((unit, offset)));
+    }
+    Ok(found)
+}
+
+/// Why some functions have nothing in common that a probe could fetch.
+enum Disagreement {
+    /// None of them has it.
+    Refused(String),
+    Undescribed,
+    SomeUndescribed {
+        described: usize,
+    },
+    /// What it would be for the ones and the others.
+    Different(Vec<String>),
+}
+
+/// What a probe fetches at the beginning of so many functions.
+fn agree(found: Vec<Found>, count: usize) -> Result<String, Disagreement> {
+    let described = BTreeSet::from_iter(found.iter().map(|found| found.address)).len();
+    let (mut places, mut refused) = (BTreeSet::new(), Vec::new());
+    for found in found {
+        match found.fetched {
+            Ok(place) => {
+                places.insert(place);
+            }
+            Err(why) => refused.push(why),
         }
     }
-    Ok(None)
-}
-
-/// A parameter.
-struct Parameter {
-    name: String,
-    /// Absent for `void *` and the like.
-    kind: Kind,
-    register: Option<&'static str>,
-}
-
-/// What a type is, without its qualifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Number {
-        bytes: u64,
-        is_signed: bool,
-    },
-    Float,
-    /// To a character.
-    Text,
-    Pointer(Option<UnitOffset>),
-    Structure(UnitOffset),
-    /// Of characters.
-    TextArray,
-    Other,
+    let places = Vec::from_iter(places);
+    match (&places[..], refused.into_iter().next()) {
+        _ if described == 0 => Err(Disagreement::Undescribed),
+        _ if described < count => Err(Disagreement::SomeUndescribed { described }),
+        ([], Some(why)) => Err(Disagreement::Refused(why)),
+        ([place], None) => Ok(place.clone()),
+        _ => Err(Disagreement::Different(places)),
+    }
 }
 
 /// What was found so far: a value in a register, or something in memory.
@@ -161,14 +213,32 @@ impl Place {
     }
 }
 
-struct Types<'d> {
-    dwarf: &'d Dwarf,
-    unit: &'d Unit,
-}
-
 impl Types<'_> {
-    fn fetch(&self, function: UnitOffset, called: &str, names: &[&str]) -> gimli::Result<Result<String, String>> {
-        let parameters = self.parameters(function)?;
+    /// Whether functions that begin at these addresses may be in the unit.
+    fn may_have(&self, addresses: &BTreeSet<u64>) -> gimli::Result<bool> {
+        let mut ranges = self.dwarf.unit_ranges(self.unit)?;
+        let mut is_said = false;
+        while let Some(range) = ranges.next()? {
+            is_said = true;
+            if addresses
+                .iter()
+                .any(|address| (range.begin..range.end).contains(address))
+            {
+                return Ok(true);
+            }
+        }
+        Ok(!is_said)
+    }
+
+    /// What a probe at the first instruction of a function fetches, or why it cannot.
+    fn fetch(
+        &self,
+        function: UnitOffset,
+        address: u64,
+        called: &str,
+        names: &[&str],
+    ) -> gimli::Result<Result<String, String>> {
+        let parameters = self.parameters(function, address)?;
         let (first, members) = names.split_first().expect("an expression has a name");
         let Some(parameter) = parameters.iter().find(|parameter| parameter.name == *first) else {
             let known: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
@@ -181,285 +251,64 @@ impl Types<'_> {
         };
         let Some(register) = parameter.register else {
             return Ok(Err(format!(
-                "it is not known where {called} has its parameter {first} at the begin"
+                "{called} does not have its parameter {first} in a general register when it begins, and a probe can fetch it from nowhere else \
+                 (floating-point numbers, structures and what comes after them, and parameters after the sixth are elsewhere)"
             )));
         };
         let (mut place, mut kind, mut path) = (Place::Register(register), parameter.kind, (*first).to_owned());
         for name in members {
-            let (structure, base, from) = match (kind, &place) {
-                (Kind::Pointer(Some(target)), _) => match self.kind(Some(target), 0)? {
-                    Kind::Structure(structure) => (structure, place.value(), 0),
-                    _ => return Ok(Err(format!("{path} does not point to a structure"))),
-                },
-                (Kind::Structure(structure), Place::Memory { base, offset }) => (structure, base.clone(), *offset),
-                _ => {
-                    return Ok(Err(format!(
-                        "{path} is no structure in memory, and has no member {name}"
-                    )));
-                }
+            let (structure, base, from) = match self.structure(&place, kind)? {
+                Ok(structure) => structure,
+                Err(why) => return Ok(Err(format!("{path} {why}"))),
             };
-            let (offset, member) = match self.member(structure, name, 0)? {
-                Some(found) => found,
-                None => {
-                    let known = self.members(structure)?.join(", ");
-                    return Ok(Err(format!(
-                        "{path} has no member {name} that can be fetched; it has {known}"
-                    )));
-                }
+            let Some(member) = self.member(structure, name)? else {
+                let known = self.members(structure)?;
+                return Ok(Err(format!(
+                    "{path} has no member {name} that a probe can fetch; its members: {known}"
+                )));
             };
-            place = Place::Memory {
-                base,
-                offset: from + offset,
+            let Some(offset) = from.checked_add(member.offset) else {
+                return Ok(Err(format!(
+                    "the debug information is damaged: {path} would have {name} beyond the end of memory"
+                )));
             };
-            kind = self.kind(member, 0)?;
+            place = Place::Memory { base, offset };
+            kind = self.kind_of(&member)?;
             path = format!("{path}->{name}");
         }
-        let fetched = place.fetch(kind);
         let why = match kind {
-            Kind::Structure(structure) => format!(
-                "is a structure; choose one of its members: {}",
-                self.members(structure)?.join(", ")
+            Kind::Structure(structure) => {
+                format!("is a structure; name one of its members: {}", self.members(structure)?)
+            }
+            Kind::Float => "is a floating-point number, which a probe cannot fetch".to_owned(),
+            _ => "has a type that a probe cannot fetch".to_owned(),
+        };
+        Ok(place.fetch(kind).ok_or_else(|| format!("{path} {why}")))
+    }
+
+    /// The structure that something is or points to, the address that it is at, and its distance from there; or why there is none.
+    fn structure(&self, place: &Place, kind: Kind) -> gimli::Result<Result<(UnitOffset, String, u64), String>> {
+        let value = place.value();
+        let why = match (kind, place) {
+            (Kind::Pointer(Some(target)), _) => match self.kind(Some(target))? {
+                Kind::Structure(structure) => return Ok(Ok((structure, value, 0))),
+                _ => "does not point to a structure, so it has no members".to_owned(),
+            },
+            (Kind::Structure(structure), Place::Memory { base, offset }) => {
+                return Ok(Ok((structure, base.clone(), *offset)));
+            }
+            (Kind::Structure(_), Place::Register(_)) => {
+                format!(
+                    "is a structure in a register, from which a probe cannot fetch a member; fetch all of it: NAME={value}:x64"
+                )
+            }
+            (Kind::Pointer(None), _) => format!(
+                "points to something of unknown type (void *), so its members are unknown; write where the member is: NAME=+OFFSET({value}):TYPE"
             ),
-            _ => "is of a type that a probe cannot fetch".to_owned(),
+            (Kind::Number { .. } | Kind::Float, _) => "is a number and has no members".to_owned(),
+            (Kind::Text | Kind::TextArray, _) => "is a text and has no members".to_owned(),
+            (Kind::Other, _) => "is not a structure or a pointer to one, so it has no members".to_owned(),
         };
-        Ok(fetched.ok_or_else(|| format!("{path} {why}")))
-    }
-
-    /// In their order, each with where it is at the function's first instruction.
-    fn parameters(&self, function: UnitOffset) -> gimli::Result<Vec<Parameter>> {
-        let mut tree = self.unit.entries_tree(Some(function))?;
-        let root = tree.root()?;
-        let returned = self.attribute(root.entry(), dw::DW_AT_type)?.and_then(reference);
-        let begin = match root.entry().attr_value(dw::DW_AT_low_pc) {
-            Some(value) => self.dwarf.attr_address(self.unit, value)?,
-            None => None,
-        };
-        // The address of a structure that is returned may be the first parameter.
-        let mut free = match returned.map(|returned| self.kind(Some(returned), 0)).transpose()? {
-            Some(Kind::Structure(_) | Kind::Other | Kind::TextArray) => None,
-            _ => Some(OF_PARAMETERS.iter()),
-        };
-        let mut parameters = Vec::new();
-        let mut children = root.children();
-        while let Some(child) = children.next()? {
-            let entry = child.entry();
-            if entry.tag() != dw::DW_TAG_formal_parameter {
-                continue;
-            }
-            let kind = self.kind(self.attribute(entry, dw::DW_AT_type)?.and_then(reference), 0)?;
-            let by_convention = match kind {
-                Kind::Number { .. } | Kind::Text | Kind::Pointer(_) => free.as_mut().and_then(Iterator::next).copied(),
-                Kind::Float => None,
-                // Some are in registers, and some are not.
-                Kind::Structure(_) | Kind::TextArray | Kind::Other => {
-                    free = None;
-                    None
-                }
-            };
-            parameters.push(Parameter {
-                name: self.name(entry)?.unwrap_or_default(),
-                kind,
-                register: self.register(entry, begin, by_convention)?,
-            });
-        }
-        Ok(parameters)
-    }
-
-    /// The register that a parameter is in at the begin of the function.
-    fn register(
-        &self,
-        parameter: &Entry,
-        begin: Option<u64>,
-        by_convention: Option<&'static str>,
-    ) -> gimli::Result<Option<&'static str>> {
-        let Some(location) = parameter.attr_value(dw::DW_AT_location) else {
-            return Ok(None);
-        };
-        let mut expression = None;
-        if let AttributeValue::Exprloc(only) = location {
-            expression = Some(only);
-        } else if let Some(mut locations) = self.dwarf.attr_locations(self.unit, location)? {
-            while let Some(part) = locations.next()? {
-                if begin.is_some_and(|begin| (part.range.begin..part.range.end).contains(&begin)) {
-                    expression = Some(part.data);
-                    break;
-                }
-            }
-        }
-        let Some(expression) = expression else { return Ok(None) };
-        let mut operations = expression.operations(self.unit.encoding());
-        let first = operations.next()?;
-        let is_all = operations.next()?.is_none();
-        Ok(match first {
-            Some(Operation::Register { register }) if is_all => REGISTERS.get(usize::from(register.0)).copied(),
-            Some(Operation::FrameOffset { .. }) if is_all => by_convention,
-            _ => None,
-        })
-    }
-
-    /// What a type is.
-    fn kind(&self, offset: Option<UnitOffset>, depth: u32) -> gimli::Result<Kind> {
-        let Some(offset) = offset.filter(|_| depth < DEPTH_MAX) else {
-            return Ok(Kind::Other);
-        };
-        let entry = self.unit.entry(offset)?;
-        let inner = entry.attr_value(dw::DW_AT_type).and_then(reference);
-        let bytes = entry
-            .attr_value(dw::DW_AT_byte_size)
-            .and_then(|value| value.udata_value());
-        let is_character = |kind: Kind| matches!(kind, Kind::Number { bytes: 1, .. });
-        Ok(match entry.tag() {
-            dw::DW_TAG_base_type => {
-                let encoding = match entry.attr_value(dw::DW_AT_encoding) {
-                    Some(AttributeValue::Encoding(encoding)) => encoding,
-                    _ => return Ok(Kind::Other),
-                };
-                match (encoding, bytes) {
-                    (dw::DW_ATE_float | dw::DW_ATE_complex_float, _) => Kind::Float,
-                    (_, Some(bytes @ (1 | 2 | 4 | 8))) => Kind::Number {
-                        bytes,
-                        is_signed: matches!(encoding, dw::DW_ATE_signed | dw::DW_ATE_signed_char),
-                    },
-                    _ => Kind::Other,
-                }
-            }
-            dw::DW_TAG_enumeration_type => match bytes {
-                Some(bytes @ (1 | 2 | 4 | 8)) => Kind::Number {
-                    bytes,
-                    is_signed: false,
-                },
-                _ => Kind::Other,
-            },
-            dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => match inner {
-                Some(target) if is_character(self.kind(Some(target), depth + 1)?) => Kind::Text,
-                target => Kind::Pointer(target),
-            },
-            dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => Kind::Structure(offset),
-            dw::DW_TAG_array_type if is_character(self.kind(inner, depth + 1)?) => Kind::TextArray,
-            dw::DW_TAG_typedef
-            | dw::DW_TAG_const_type
-            | dw::DW_TAG_volatile_type
-            | dw::DW_TAG_restrict_type
-            | dw::DW_TAG_atomic_type => self.kind(inner, depth + 1)?,
-            _ => Kind::Other,
-        })
-    }
-
-    /// Where a member of a structure is, and its type; also one of a base class or of a structure without a name.
-    fn member(
-        &self,
-        structure: UnitOffset,
-        name: &str,
-        depth: u32,
-    ) -> gimli::Result<Option<(u64, Option<UnitOffset>)>> {
-        if depth >= DEPTH_MAX {
-            return Ok(None);
-        }
-        for (offset, known, target) in self.parts(structure)? {
-            if known.as_deref() == Some(name) {
-                return Ok(Some((offset, target)));
-            }
-            if known.is_none()
-                && let Kind::Structure(inner) = self.kind(target, 0)?
-                && let Some((inner_offset, target)) = self.member(inner, name, depth + 1)?
-            {
-                return Ok(Some((offset + inner_offset, target)));
-            }
-        }
-        Ok(None)
-    }
-
-    fn members(&self, structure: UnitOffset) -> gimli::Result<Vec<String>> {
-        let names: Vec<String> = self
-            .parts(structure)?
-            .into_iter()
-            .filter_map(|(_, name, _)| name)
-            .collect();
-        Ok(if names.is_empty() {
-            vec!["none that are known here".to_owned()]
-        } else {
-            names
-        })
-    }
-
-    /// Offset, name and type of each member and base class. Those of some bits are left out.
-    #[expect(clippy::type_complexity, reason = "the names are above")]
-    fn parts(&self, structure: UnitOffset) -> gimli::Result<Vec<(u64, Option<String>, Option<UnitOffset>)>> {
-        let mut tree = self.unit.entries_tree(Some(structure))?;
-        let mut children = tree.root()?.children();
-        let mut parts = Vec::new();
-        while let Some(child) = children.next()? {
-            let entry = child.entry();
-            let is_part = matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance);
-            // Static ones are no part of it.
-            let is_elsewhere = entry.attr(dw::DW_AT_external).is_some();
-            if !is_part || is_elsewhere || entry.attr(dw::DW_AT_bit_size).is_some() {
-                continue;
-            }
-            let offset = match entry.attr_value(dw::DW_AT_data_member_location) {
-                Some(value) => value.udata_value(),
-                // Of unions.
-                None => Some(0),
-            };
-            let target = entry.attr_value(dw::DW_AT_type).and_then(reference);
-            if let Some(offset) = offset {
-                parts.push((offset, self.name(entry)?, target));
-            }
-        }
-        Ok(parts)
-    }
-
-    /// Whether a function is meant by a name: of the source, or of the linker.
-    fn is_named(&self, entry: &Entry, wanted: &str) -> gimli::Result<bool> {
-        let linked = self.attribute(entry, dw::DW_AT_linkage_name)?;
-        let linked = linked.map(|value| self.text(value)).transpose()?;
-        if linked.is_some_and(|linked| {
-            linked == wanted || crate::demangle::demangle(&linked).is_some_and(|name| means(wanted, &name))
-        }) {
-            return Ok(true);
-        }
-        Ok(self.name(entry)?.is_some_and(|name| name == wanted))
-    }
-
-    fn name(&self, entry: &Entry) -> gimli::Result<Option<String>> {
-        let name = self.attribute(entry, dw::DW_AT_name)?;
-        name.map(|value| self.text(value)).transpose()
-    }
-
-    fn text(&self, value: AttributeValue<DwarfReader>) -> gimli::Result<String> {
-        let text = self.dwarf.attr_string(self.unit, value)?;
-        Ok(gimli::Reader::to_string_lossy(&text)?.into_owned())
-    }
-
-    /// Of the entry, or of those that it is made from.
-    fn attribute(&self, entry: &Entry, name: dw::DwAt) -> gimli::Result<Option<AttributeValue<DwarfReader>>> {
-        if let Some(value) = entry.attr_value(name) {
-            return Ok(Some(value));
-        }
-        let mut origin = origin(entry);
-        for _ in 0..DEPTH_MAX {
-            let Some(offset) = origin else { break };
-            let entry = self.unit.entry(offset)?;
-            if let Some(value) = entry.attr_value(name) {
-                return Ok(Some(value));
-            }
-            origin = self::origin(&entry);
-        }
-        Ok(None)
-    }
-}
-
-fn origin(entry: &Entry) -> Option<UnitOffset> {
-    let origin = entry
-        .attr_value(DW_AT_abstract_origin)
-        .or_else(|| entry.attr_value(DW_AT_specification));
-    origin.and_then(reference)
-}
-
-/// An entry of the same unit.
-fn reference(value: AttributeValue<DwarfReader>) -> Option<UnitOffset> {
-    match value {
-        AttributeValue::UnitRef(offset) => Some(offset),
-        _ => None,
+        Ok(Err(why))
     }
 }
