@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records which programs and libraries are mapped where while `piste record` records the kernel, so that addresses in the trace can be named
-//! later: the kernel's events have addresses only, and processes are gone when somebody looks. The file is that of
-//! crates/ground/src/mappings.rs.
-//!
-//! The kernel tells by perf events, one for each CPU: of a command, those that its process and everything it starts inherit, which anybody may
-//! open; of other processes, those of the whole system, which only root may. What was mapped before is read from /proc.
+//! Records which programs and libraries are mapped where while `piste record` records the kernel; why, ARCHITECTURE.md says. The file is that of
+//! crates/ground/src/mappings.rs. The kernel reports changes in perf events, which have a ring for each CPU; what was mapped before is read from
+//! /proc ([`present`]).
+
+mod present;
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::mem;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -19,6 +19,8 @@ use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use piste_ground::mappings::{Change, FILE_NAME, Line, Mapped};
 use piste_trace::privacy;
+
+use self::present::Present;
 
 /// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -48,6 +50,7 @@ impl MappingRecorder {
     /// Begins, in the folder of a recording. `None` when the kernel does not tell, or the folder cannot be written: the trace has everything
     /// else, and addresses in it have no names.
     pub(crate) fn begin(whose: &Whose, folder: &Path) -> Option<MappingRecorder> {
+        let begun_ns = now_ns();
         let rings = open_rings(whose);
         if rings.is_err() && matches!(whose, Whose::Command(_)) {
             return None;
@@ -63,12 +66,14 @@ impl MappingRecorder {
                 Whose::Processes(pids) => Some(pids.iter().map(|pid| pid.cast_signed()).collect()),
                 _ => None,
             },
+            held: Vec::new(),
+            emptied_ns: i64::MIN,
         };
         if rings.is_err() {
-            log.write(Change::Lost, now_ns()).ok()?;
+            log.write(Change::Lost, begun_ns).ok()?;
         }
-        let rings = rings.unwrap_or_default();
-        log.write_present(whose).ok()?;
+        let mut rings = rings.unwrap_or_default();
+        log.write_present(whose, begun_ns, &mut rings).ok()?;
         let (end, ended) = channel();
         let thread = thread::spawn(move || record(rings, log, &ended));
         Some(MappingRecorder { end, thread })
@@ -86,7 +91,7 @@ impl MappingRecorder {
 fn record(mut rings: Vec<Sampler>, mut log: Log, ended: &Receiver<()>) {
     loop {
         let is_last = ended.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
-        if log.empty(&mut rings).is_err() || is_last {
+        if log.empty(&mut rings, is_last).is_err() || is_last {
             return;
         }
     }
@@ -141,19 +146,23 @@ struct Log {
     file: BufWriter<File>,
     /// Only of these processes; what they start joins them.
     only: Option<HashSet<i32>>,
+    /// Lines that may have to come after others that are still to be read.
+    held: Vec<Line>,
+    /// When the rings began to be emptied for the last time.
+    emptied_ns: i64,
 }
 
 impl Log {
-    /// Writes everything that the rings have, in the order of time.
-    fn empty(&mut self, rings: &mut [Sampler]) -> io::Result<()> {
+    /// Writes what the rings have, in the order of time.
+    fn empty(&mut self, rings: &mut [Sampler], is_last: bool) -> io::Result<()> {
+        let begun_ns = now_ns();
         let mut lines = Vec::new();
         for ring in rings {
             while let Some(record) = ring.next_record() {
                 lines.extend(line(&record));
             }
         }
-        lines.sort_by_key(|line| line.time_ns);
-        for line in lines {
+        for line in self.ripe(lines, begun_ns, is_last) {
             if self.wants(&line.change) {
                 self.write(line.change, line.time_ns)?;
             }
@@ -161,11 +170,34 @@ impl Log {
         self.file.flush()
     }
 
+    /// The lines before which none can be missing, in the order of time. A process may start and map something while the rings are emptied one
+    /// after the other: what it maps is then found in one ring, and only the next time, in another one, that it has started. So lines wait
+    /// until the rings have been emptied once more.
+    fn ripe(&mut self, new: Vec<Line>, begun_ns: i64, is_last: bool) -> Vec<Line> {
+        let mut lines = mem::take(&mut self.held);
+        lines.extend(new);
+        lines.sort_by_key(|line| line.time_ns);
+        if !is_last {
+            let ripe = lines.partition_point(|line| line.time_ns < self.emptied_ns);
+            self.held = lines.split_off(ripe);
+        }
+        self.emptied_ns = begun_ns;
+        lines
+    }
+
     fn wants(&mut self, change: &Change) -> bool {
         let Some(only) = &mut self.only else { return true };
         match change {
             Change::Mapped(Mapped { pid, .. }) | Change::Executed { pid } => only.contains(pid),
-            Change::Forked { pid, parent_pid } => only.contains(parent_pid) && only.insert(*pid),
+            Change::Forked { pid, parent_pid } if only.contains(parent_pid) => {
+                only.insert(*pid);
+                true
+            }
+            // Of one that has ended, another process has the number now.
+            Change::Forked { pid, .. } => {
+                only.remove(pid);
+                false
+            }
             Change::Lost => true,
         }
     }
@@ -175,8 +207,9 @@ impl Log {
         self.file.write_all(b"\n")
     }
 
-    /// Writes what is mapped already.
-    fn write_present(&mut self, whose: &Whose) -> io::Result<()> {
+    /// Writes what is mapped already. What processes map, start or become while they are looked at is in the rings, and must come after it: so all
+    /// of it has a time before the rings were opened. There may be many processes, so the rings are emptied meanwhile.
+    fn write_present(&mut self, whose: &Whose, begun_ns: i64, rings: &mut [Sampler]) -> io::Result<()> {
         let pids: Vec<i32> = match whose {
             Whose::Command(_) => Vec::new(),
             Whose::Processes(pids) => pids.iter().map(|pid| pid.cast_signed()).collect(),
@@ -185,13 +218,12 @@ impl Log {
                 names.filter_map(|name| name.to_str()?.parse().ok()).collect()
             }
         };
+        let mut present = Present::default();
         for pid in pids {
-            // A process that has ended meanwhile has none.
-            let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-            let maps = String::from_utf8_lossy(&maps);
-            for mapped in maps.lines().filter_map(|line| present(pid, line)) {
-                self.write(Change::Mapped(mapped), now_ns())?;
+            for mapped in present.of(pid) {
+                self.write(Change::Mapped(mapped), begun_ns)?;
             }
+            self.empty(rings, false)?;
         }
         self.file.flush()
     }
@@ -224,25 +256,6 @@ fn line(record: &perf_event::Record<'_>) -> Option<Line> {
     Some(Line { time_ns, change })
 }
 
-/// A line of /proc/PID/maps about code: `BEGIN-END r-xp OFFSET DEVICE INODE PATH`.
-fn present(pid: i32, line: &str) -> Option<Mapped> {
-    let mut words = line.splitn(6, ' ');
-    let (begin, end) = words.next()?.split_once('-')?;
-    let is_code = words.next()?.as_bytes().get(2) == Some(&b'x');
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
-    let (begin, end, file_offset) = (number(begin)?, number(end)?, number(words.next()?)?);
-    let path = words.nth(2)?.trim_start();
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    (is_code && !path.is_empty()).then(|| Mapped {
-        pid,
-        path: path.to_owned(),
-        address: begin,
-        bytes: end.saturating_sub(begin),
-        file_offset,
-        build_id: String::new(),
-    })
-}
-
 fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -256,25 +269,58 @@ fn now_ns() -> i64 {
 mod tests {
     use super::*;
 
+    fn log(only: &[i32]) -> Log {
+        Log {
+            file: BufWriter::new(tempfile::tempfile().unwrap()),
+            only: Some(only.iter().copied().collect()),
+            held: Vec::new(),
+            emptied_ns: i64::MIN,
+        }
+    }
+
+    fn mapped(pid: i32) -> Change {
+        Change::Mapped(Mapped {
+            pid,
+            path: "/lib/a".to_owned(),
+            address: 0x1000,
+            bytes: 0x1000,
+            file_offset: 0,
+            build_id: String::new(),
+        })
+    }
+
     #[test]
-    fn lines_of_maps_about_code_are_read() {
-        let read =
-            |line| present(7, line).map(|mapped| (mapped.address, mapped.bytes, mapped.file_offset, mapped.path));
-        for (line, expected) in [
-            (
-                "0041f000-00420000 r-xp 0001f000 fe:00 12345                      /usr/bin/a b",
-                Some((0x41f000, 0x1000, 0x1f000, "/usr/bin/a b".to_owned())),
-            ),
-            (
-                "7f00-7f10 r-xp 00000000 00:00 0                          [vdso]",
-                Some((0x7f00, 0x10, 0, "[vdso]".to_owned())),
-            ),
-            ("7f00-7f10 r--p 00000000 fe:00 1 /usr/bin/a", None),
-            ("7f00-7f10 rwxp 00000000 00:00 0 ", None),
-            ("7f00-7f10 r-xp", None),
-            ("", None),
+    fn what_a_new_process_maps_waits_until_it_is_known_to_have_started() {
+        let mut log = log(&[1]);
+        let line = |time_ns, change| Line { time_ns, change };
+        let (fork, map) = (line(10, Change::Forked { pid: 2, parent_pid: 1 }), line(11, mapped(2)));
+        // The ring of the CPU of the fork was emptied just before it.
+        assert_eq!(log.ripe(vec![map.clone()], 9, false), []);
+        assert_eq!(log.ripe(vec![fork.clone()], 20, false), []);
+        let last = line(25, mapped(1));
+        assert_eq!(log.ripe(vec![last.clone()], 30, false), [fork, map]);
+        assert_eq!(log.ripe(vec![], 40, true), [last]);
+    }
+
+    #[test]
+    fn only_processes_that_were_chosen_and_what_they_start_are_wanted() {
+        let mut log = log(&[1]);
+        let forked = |pid, parent_pid| Change::Forked { pid, parent_pid };
+        for (change, expected) in [
+            (mapped(1), true),
+            (mapped(2), false),
+            (forked(2, 1), true),
+            (mapped(2), true),
+            (forked(3, 2), true),
+            (Change::Executed { pid: 3 }, true),
+            (forked(4, 9), false),
+            // The numbers come again.
+            (forked(3, 1), true),
+            (forked(2, 9), false),
+            (mapped(2), false),
+            (Change::Lost, true),
         ] {
-            assert_eq!(read(line), expected, "{line}");
+            assert_eq!(log.wants(&change), expected, "{change:?}");
         }
     }
 }

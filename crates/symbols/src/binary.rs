@@ -33,6 +33,8 @@ pub struct Cache {
 /// A file that is understood.
 pub type File<'a> = object::File<'a, &'a Cache>;
 
+/// Headers and notes of a file in one piece: more is damage.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// Segments lie at multiples of it.
 const PAGE_BYTES: u64 = 4096;
 
@@ -256,6 +258,13 @@ pub(crate) fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
 
 /// Reads what DWARF has.
 pub(crate) type DwarfReader = EndianRcSlice<RunTimeEndian>;
+
+/// The build id of a program or library that may be a stranger's; `None` where it has none, or is something else.
+pub fn build_id(file: fs::File) -> Option<Vec<u8>> {
+    let cache = Cache::new(file, HEADER_BYTES_MAX);
+    let file = File::parse(&cache).ok()?;
+    file.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
 
 fn lines(file: &File<'_>) -> Option<addr2line::Context<DwarfReader>> {
     addr2line::Context::from_dwarf(dwarf(file)?).ok()

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is mapped already when a recording begins, from /proc/PID/maps.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use piste_ground::mappings::Mapped;
+use piste_symbols::binary::{self, open};
+use rustix::fs::{major, minor};
+
+use super::digits;
+
+/// A file, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FileId {
+    major: u32,
+    minor: u32,
+    inode: u64,
+}
+
+/// Reads what is mapped in processes. Many have the same libraries, each of which is looked at once.
+#[derive(Default)]
+pub(super) struct Present {
+    build_ids: HashMap<FileId, String>,
+}
+
+impl Present {
+    /// What is mapped in a process; of one that has ended meanwhile, nothing.
+    pub(super) fn of(&mut self, pid: i32) -> Vec<Mapped> {
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let maps = String::from_utf8_lossy(&maps);
+        let mut parts = Vec::new();
+        for (mut mapped, file) in maps.lines().filter_map(|line| part(pid, line)) {
+            if file.inode != 0 {
+                let build_id = self.build_ids.entry(file);
+                mapped
+                    .build_id
+                    .clone_from(build_id.or_insert_with(|| build_id_of(&mapped, file)));
+            }
+            parts.push(mapped);
+        }
+        parts
+    }
+}
+
+/// In hex digits; empty where the file has none, or cannot be read.
+fn build_id_of(mapped: &Mapped, file: FileId) -> String {
+    let Mapped {
+        pid, address, bytes, ..
+    } = mapped;
+    // Root finds the very file here, also when another one has its name by now, or the process has another root.
+    let link = format!("/proc/{pid}/map_files/{address:x}-{:x}", address.saturating_add(*bytes));
+    let by_name = || open(Path::new(&mapped.path)).ok().filter(|found| is(found, file));
+    let found = open(Path::new(&link)).ok().or_else(by_name);
+    digits(&found.and_then(binary::build_id).unwrap_or_default())
+}
+
+fn is(found: &fs::File, file: FileId) -> bool {
+    found.metadata().is_ok_and(|metadata| {
+        let device = metadata.dev();
+        (major(device), minor(device), metadata.ino()) == (file.major, file.minor, file.inode)
+    })
+}
+
+/// A line about code: `BEGIN-END r-xp OFFSET MAJOR:MINOR INODE PATH`. The kernel marks paths whose file was removed, ` (deleted)`, here and in
+/// its events: nobody finds another file there that has the name by now.
+fn part(pid: i32, line: &str) -> Option<(Mapped, FileId)> {
+    let mut words = line.splitn(6, ' ');
+    let (begin, end) = words.next()?.split_once('-')?;
+    let is_code = words.next()?.as_bytes().get(2) == Some(&b'x');
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let (begin, end, file_offset) = (number(begin)?, number(end)?, number(words.next()?)?);
+    let (major, minor) = words.next()?.split_once(':')?;
+    let file = FileId {
+        major: u32::from_str_radix(major, 16).ok()?,
+        minor: u32::from_str_radix(minor, 16).ok()?,
+        inode: words.next()?.parse().ok()?,
+    };
+    let path = words.next()?.trim_start();
+    let mapped = || Mapped {
+        pid,
+        path: path.to_owned(),
+        address: begin,
+        bytes: end.saturating_sub(begin),
+        file_offset,
+        build_id: String::new(),
+    };
+    (is_code && !path.is_empty()).then(|| (mapped(), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_about_code_are_read() {
+        let read = |line| {
+            part(7, line).map(|(mapped, file)| {
+                let Mapped {
+                    address,
+                    bytes,
+                    file_offset,
+                    path,
+                    ..
+                } = mapped;
+                (address, bytes, file_offset, path, (file.major, file.minor, file.inode))
+            })
+        };
+        for (line, expected) in [
+            (
+                "0041f000-00420000 r-xp 0001f000 fe:10 12345                      /usr/bin/a b",
+                Some((
+                    0x41f000,
+                    0x1000,
+                    0x1f000,
+                    "/usr/bin/a b".to_owned(),
+                    (0xfe, 0x10, 12345),
+                )),
+            ),
+            (
+                "7f00-7f10 r-xp 00000000 00:00 0                          [vdso]",
+                Some((0x7f00, 0x10, 0, "[vdso]".to_owned(), (0, 0, 0))),
+            ),
+            (
+                "7f00-7f10 r-xp 00000000 00:1f 7                          /lib/old.so (deleted)",
+                Some((0x7f00, 0x10, 0, "/lib/old.so (deleted)".to_owned(), (0, 0x1f, 7))),
+            ),
+            ("7f00-7f10 r--p 00000000 fe:00 1 /usr/bin/a", None),
+            ("7f00-7f10 rwxp 00000000 00:00 0 ", None),
+            ("7f00-7f10 r-xp", None),
+            ("", None),
+        ] {
+            assert_eq!(read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_mapped_has_the_build_id_of_its_file() {
+        let pid = std::process::id().cast_signed();
+        let program = std::env::current_exe().unwrap();
+        let expected = digits(&binary::build_id(open(&program).unwrap()).unwrap_or_default());
+        let present = Present::default().of(pid);
+        let own = present.iter().find(|mapped| Path::new(&mapped.path) == program);
+        assert_eq!(own.expect("it runs").build_id, expected);
+        // The C library has one wherever there is one.
+        assert!(present.iter().any(|mapped| !mapped.build_id.is_empty()), "{present:?}");
+    }
+}
