@@ -184,10 +184,11 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
     drop(progress);
     let (begin_ns, end_ns) = system.told();
     let needs: Vec<Need> = possible.iter().flat_map(|analysis| analysis.needs).copied().collect();
+    let reports = analyses.reports(&system);
     notes.extend(ground.notes(Some(&system), &needs));
     Ok(Answered {
         names: possible.iter().map(|analysis| analysis.name).collect(),
-        reports: analyses.reports(&system),
+        reports,
         duration_ns: end_ns - begin_ns,
         is_partial: system.circumstances().is_partial,
         notes,

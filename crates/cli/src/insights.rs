@@ -80,8 +80,8 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
         command: command(&insight, &arguments.paths, Span::of(&traces)),
         insight,
     };
-    notes.extend(ground.notes(Some(&system), RECORDED_FOR_INSIGHTS));
     let mut insights = detectors.insights(&system);
+    notes.extend(ground.notes(Some(&system), RECORDED_FOR_INSIGHTS));
     if let Some(unwritten) = unwritten {
         unwritten.explain(&mut insights, &system);
     }

@@ -8,6 +8,7 @@ mod needs;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 use piste_analysis::analysis::Need;
 use piste_analysis::facts::Incoming;
@@ -20,6 +21,8 @@ use piste_trace::merge::Merged;
 use piste_trace::part::Part;
 use piste_trace::repeated::repeated;
 use piste_trace::{Findings, Merge, Span, Trace};
+
+use self::memory::Recorded;
 
 pub use self::lost::{StreamGap, StreamGaps};
 pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
@@ -83,6 +86,8 @@ pub struct Ground<'t> {
     cut: Vec<String>,
     /// A sentence where events come more than once.
     told_again: Option<String>,
+    /// What was where in the memory of processes, where that is recorded.
+    memory: Option<Arc<Recorded>>,
 }
 
 /// A sentence where some events are in more than one of the traces.
@@ -181,6 +186,7 @@ impl<'t> Ground<'t> {
             threads: survey.threads,
             cut,
             told_again: told_again(traces),
+            memory: Recorded::of(traces).map(Arc::new),
         })
     }
 
@@ -189,7 +195,8 @@ impl<'t> Ground<'t> {
         self.circumstances.is_partial
     }
 
-    /// Sentences about what cannot be known, for an answer that needs these events; of more, once the system is what it is at the end.
+    /// Sentences about what cannot be known, for an answer that needs these events; of more, once the system is what it is at the end, and the
+    /// answer has asked it for all names.
     pub fn notes(&self, system: Option<&System>, needs: &[Need]) -> Vec<String> {
         let mut notes = Vec::from_iter(self.told_again.clone());
         let part = [
@@ -232,6 +239,7 @@ impl<'t> Ground<'t> {
         }
         let unseen = self.unseen.iter();
         notes.extend(unseen.map(|cpu| format!("there are no events of CPU {cpu}: what threads did there is unknown")));
+        notes.extend(self.memory.iter().flat_map(|memory| memory.notes()).cloned());
         notes
     }
 
@@ -263,7 +271,8 @@ impl<'t> Ground<'t> {
         for (tid, (pid, name)) in &self.threads {
             pass.system.foretell(*tid, *pid, name);
         }
-        if let Some(memory) = memory::memory(self.traces) {
+        if let Some(memory) = &self.memory {
+            let memory = Arc::clone(memory);
             pass.system.set_memory(memory);
         }
         let mut last_ns = self.circumstances.begin_ns;

@@ -2,43 +2,57 @@
 //! Names what lies at addresses: of a recording that says which files were mapped where, and of the files that are still on this computer.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use piste_analysis::memory::{Memory, Object};
 use piste_symbols::data::{self, Data};
 use piste_trace::Trace;
 
-use crate::mappings::{Mapped, Mappings};
+use crate::mappings::{self, Mapped, Mappings};
+
+/// What perf events call code that a program made while it ran.
+const ANONYMOUS: &str = "//anon";
 
 /// By path and build id; absent when the file is gone or another one.
 type Files = HashMap<(String, String), Option<Arc<Data>>>;
 
 /// What was where in the memory of the processes of a recording.
 #[derive(Debug)]
-struct Recorded {
-    mappings: Mappings,
+pub(crate) struct Recorded {
+    paths: Vec<PathBuf>,
+    /// Read when something is asked for.
+    mappings: OnceLock<Mappings>,
     files: Mutex<Files>,
 }
 
-/// Of the recordings that these traces are of, where they have it.
-pub(crate) fn memory(traces: &[Trace]) -> Option<Arc<dyn Memory + Send + Sync>> {
-    let mappings = Mappings::of(traces)?;
-    Some(Arc::new(Recorded {
-        mappings,
-        files: Mutex::default(),
-    }))
+impl Recorded {
+    /// Of the recordings that these traces are of, where they have it.
+    pub(crate) fn of(traces: &[Trace]) -> Option<Recorded> {
+        let paths = mappings::paths(traces);
+        (!paths.is_empty()).then(|| Recorded {
+            paths,
+            mappings: OnceLock::new(),
+            files: Mutex::default(),
+        })
+    }
+
+    /// Sentences about what could not be known of what was asked for.
+    pub(crate) fn notes(&self) -> &[String] {
+        self.mappings.get().map_or(&[], |mappings| &mappings.notes)
+    }
 }
 
 impl Memory for Recorded {
     fn object(&self, pid: i32, ns: i64, address: u64) -> Option<Object> {
-        let mapped = self.mappings.at(pid, ns);
-        let mut is_sure = !mapped.is_empty() && !self.mappings.has_losses;
+        let mappings = self.mappings.get_or_init(|| Mappings::read(&self.paths));
+        let mapped = mappings.at(pid, ns);
+        let mut is_sure = !mapped.is_empty() && !mappings.has_losses;
         // Most often a file's variables lie behind its code, and nothing else lies between.
         let (behind, before) = (mapped.range(..=address).rev(), mapped.range(address..));
-        for part in behind.chain(before).map(|(_, part)| *part) {
+        for part in behind.chain(before).map(|(_, part)| part) {
             // What the kernel or a compiler at run time puts into memory has no variables.
-            if !part.path.starts_with('/') {
+            if !part.path.starts_with('/') || part.path == ANONYMOUS {
                 continue;
             }
             let Some(data) = self.data(part) else {
@@ -76,10 +90,17 @@ impl Recorded {
         let read = || {
             let build_id = bytes(&part.build_id)?;
             let build_id = (!build_id.is_empty()).then_some(&build_id[..]);
-            Data::open(Path::new(&part.path), build_id).map(Arc::new)
+            Data::open(path(part)?, build_id).map(Arc::new)
         };
         files.entry(key).or_insert_with(read).clone()
     }
+}
+
+/// Where the file is, if it is known and still there.
+fn path(part: &Mapped) -> Option<&Path> {
+    // The kernel writes `//toolong` and `//enomem` for paths that it cannot find out.
+    let is_known = !part.path.starts_with("//") && !part.path.ends_with(" (deleted)");
+    is_known.then(|| Path::new(&part.path))
 }
 
 /// Of hex digits.
