@@ -300,7 +300,7 @@ fn make(tracefs: &Tracefs, group: &str, event: &str, definition: &Definition) ->
     if command.len() > COMMAND_BYTES_MAX {
         let bytes = command.len();
         return Err(format!(
-            "its definition has {bytes} bytes; the kernel reads at most {COMMAND_BYTES_MAX}"
+            "its definition has {bytes} bytes; the kernel reads at most {COMMAND_BYTES_MAX}; record fewer arguments"
         ));
     }
     definition

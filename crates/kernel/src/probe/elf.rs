@@ -6,6 +6,7 @@
 //! ([`debug_file`]).
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,12 +73,18 @@ impl Elf {
         if !path.is_absolute() {
             return Err(refused("the path must be absolute (/...)".into()));
         }
-        let file = binary::open(path).map_err(|error| refused(reason(&error)))?;
+        let file = binary::open(path).map_err(|error| {
+            let mend = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; only users who can read a file can probe it",
+                _ => "",
+            };
+            refused(reason(&error) + mend)
+        })?;
         let metadata = file.metadata().map_err(|error| refused(reason(&error)))?;
         let cache = Cache::new(file, PIECE_BYTES_MAX);
         let (architecture, segments) = {
-            let file =
-                File::parse(&cache).map_err(|error| refused(format!("not an ELF program or library: {error}")))?;
+            let file = File::parse(&cache)
+                .map_err(|_| refused("it is not an ELF program or library, or it is damaged".into()))?;
             if !runs_here(file.architecture()) {
                 return Err(refused(format!(
                     "it is built for {:?}, but this machine is {}",

@@ -142,7 +142,8 @@ fn check_fetch(fetch: &str, probed: Probed) -> Result<(), String> {
             check_fetch(inner, probed)
         }
         _ => Err(format!(
-            "\"{fetch}\" does not begin with % $ @ \\ + or -; write for example %di, $retval, +8(%si) or \\5"
+            "\"{fetch}\" does not begin with % $ @ \\ + or -; write for example %di, $retval, +8(%si) or \\5 \
+             (only `--uprobe BINARY:FUNCTION` takes names of parameters)"
         )),
     }
 }

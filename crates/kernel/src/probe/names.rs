@@ -72,7 +72,7 @@ pub(super) fn check(trace_name: &str) -> Result<(), ProbeError> {
     }
     if trace_name.len() > TRACE_NAME_BYTES_MAX {
         return refused(format!(
-            "has {} bytes; {TRACE_NAME_BYTES_MAX} are allowed",
+            "it has {} bytes; at most {TRACE_NAME_BYTES_MAX} are allowed",
             trace_name.len()
         ));
     }

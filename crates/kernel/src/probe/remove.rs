@@ -55,7 +55,9 @@ pub(super) fn groups(tracefs: &Tracefs, is_meant: impl Fn(&str) -> bool) -> Vec<
 fn remove(tracefs: &Tracefs, list: List, group: &str, event: &str, places: usize) -> Result<(), String> {
     // Not one of ours, which have one place each. Kernels are known that fail when such an event goes.
     if places != 1 {
-        return Err(format!("it has {places} places"));
+        return Err(format!(
+            "it has {places} places, so Piste did not make it; whoever made it must remove it"
+        ));
     }
     let enable: PathBuf = ["events", group, event, "enable"].iter().collect();
     disable_in_instances(tracefs, &enable)?;
