@@ -34,6 +34,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
         checks.extend([uprobes(files), kprobes(files), user_stacks(files)]);
     }
     checks.push(counters(facts));
+    checks.push(names_of_locks(facts));
     checks
 }
 
@@ -273,11 +274,29 @@ fn counters(facts: &Facts) -> Check {
         (false, _) => Check::note(NAME, "not available, as in most virtual machines")
             .cost("benchmarks report times, but no cycles or misses; recording is not affected")
             .mend("give the virtual machine the counters of its CPU (QEMU: `-cpu host,pmu=on`)"),
-        (true, Some(paranoid)) if paranoid > 2 && !facts.is_root => {
+        (true, Some(paranoid)) if is_refused(paranoid, facts) => {
             Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
                 .cost("benchmarks report times, but no cycles or misses; recording is not affected")
                 .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
         }
         (true, _) => Check::ok(NAME, "available"),
     }
+}
+
+/// `piste record` learns from perf events which programs and libraries are mapped where.
+fn names_of_locks(facts: &Facts) -> Check {
+    const NAME: &str = "names of locks";
+    match facts.perf_paranoid {
+        Some(paranoid) if is_refused(paranoid, facts) => {
+            Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
+                .cost("analyses of what you record show the addresses of locks, but not their names")
+                .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
+        }
+        _ => Check::ok(NAME, "available"),
+    }
+}
+
+/// Kernels of distributions refuse all perf events above this to those who have no right to more.
+fn is_refused(paranoid: i32, facts: &Facts) -> bool {
+    paranoid > 2 && !facts.is_root
 }
