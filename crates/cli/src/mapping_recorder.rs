@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use perf_event::data::Record;
 use perf_event::events::Software;
-use perf_event::{Builder, Clock, SampleFlag, Sampler};
+use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
 use piste_ground::mappings::{Change, FILE_NAME, Line, Mapped};
 use piste_trace::privacy;
 
@@ -101,8 +101,10 @@ fn record(mut rings: Vec<Sampler>, mut log: Log, ended: &Receiver<()>) {
 fn open_rings(whose: &Whose) -> io::Result<Vec<Sampler>> {
     let mut rings = Vec::new();
     for cpu in 0..cpu_count() {
-        // Kernels before 5.12 cannot tell build ids.
-        let ring = open_ring(whose, cpu, true).or_else(|_| open_ring(whose, cpu, false));
+        let mut ring = Err(io::ErrorKind::Unsupported.into());
+        for offered in OFFERED {
+            ring = ring.or_else(|_| open_ring(whose, cpu, offered));
+        }
         match ring {
             Ok(ring) => rings.push(ring),
             // It is offline.
@@ -113,7 +115,32 @@ fn open_rings(whose: &Whose) -> io::Result<Vec<Sampler>> {
     Ok(rings)
 }
 
-fn open_ring(whose: &Whose, cpu: usize, with_build_ids: bool) -> io::Result<Sampler> {
+/// What only newer kernels offer.
+#[derive(Clone, Copy)]
+struct Offer {
+    /// Since 5.12.
+    build_ids: bool,
+    /// Since 6.0: how many records did not fit into the ring. Records of loss say so as well, but come with the next record that fits.
+    lost: bool,
+}
+
+/// The newest first.
+const OFFERED: [Offer; 3] = [
+    Offer {
+        build_ids: true,
+        lost: true,
+    },
+    Offer {
+        build_ids: true,
+        lost: false,
+    },
+    Offer {
+        build_ids: false,
+        lost: false,
+    },
+];
+
+fn open_ring(whose: &Whose, cpu: usize, offered: Offer) -> io::Result<Sampler> {
     let mut builder = Builder::new(Software::DUMMY);
     match whose {
         Whose::Command(pid) => builder.observe_pid(pid.cast_signed()).inherit(true),
@@ -123,7 +150,7 @@ fn open_ring(whose: &Whose, cpu: usize, with_build_ids: bool) -> io::Result<Samp
         .one_cpu(cpu)
         .mmap(true)
         .mmap2(true)
-        .build_id(with_build_ids)
+        .build_id(offered.build_ids)
         .comm(true)
         .comm_exec(true)
         .task(true)
@@ -131,6 +158,9 @@ fn open_ring(whose: &Whose, cpu: usize, with_build_ids: bool) -> io::Result<Samp
         .sample(SampleFlag::TIME)
         .clockid(Clock::REALTIME)
         .enabled(true);
+    if offered.lost {
+        builder.read_format(ReadFormat::LOST);
+    }
     builder.build()?.sampled(RING_BYTES)
 }
 
@@ -157,10 +187,16 @@ impl Log {
     fn empty(&mut self, rings: &mut [Sampler], is_last: bool) -> io::Result<()> {
         let begun_ns = now_ns();
         let mut lines = Vec::new();
-        for ring in rings {
+        for ring in &mut *rings {
             while let Some(record) = ring.next_record() {
                 lines.extend(line(&record));
             }
+        }
+        if is_last && rings.iter_mut().any(has_lost) {
+            lines.push(Line {
+                time_ns: now_ns(),
+                change: Change::Lost,
+            });
         }
         for line in self.ripe(lines, begun_ns, is_last) {
             if self.wants(&line.change) {
@@ -227,6 +263,11 @@ impl Log {
         }
         self.file.flush()
     }
+}
+
+fn has_lost(ring: &mut Sampler) -> bool {
+    let read = ring.as_counter_mut().read_full();
+    read.is_ok_and(|read| read.lost().is_some_and(|lost| lost > 0))
 }
 
 /// What a record of the kernel says, if it matters here.
