@@ -2,7 +2,7 @@
 //! What an analysis is: it listens to the model and says at the end what it has found out. Each is a file in analyses/; the list of all is
 //! there, too.
 
-use piste_names::matches;
+use piste_patterns::matches;
 
 use crate::model::{Listen, ProcessId, System, ThreadId};
 use crate::report::Report;

@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use piste_ctf::read::schema::Version;
 use piste_export::{ExportError, Exported};
-use piste_progress::Progress;
+use piste_terminal::progress::Progress;
 use piste_trace::select::Selection;
 use piste_trace::{Finding, Findings, Trace};
 use serde::Serialize;

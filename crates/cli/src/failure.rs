@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io;
 
 use piste_control::interface::{self, ErrorKind};
-use piste_ground::GroundError;
+use piste_modelling::GroundError;
 use piste_reason::reason;
 use unicode_width::UnicodeWidthStr;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use piste_ctf::read::plan::{EventPlan, Node, Structure};
 use piste_ctf::read::schema::{Clock, EnvironmentValue, Scope, Version};
-use piste_names::{matches, nearest};
+use piste_patterns::{matches, nearest};
 use piste_trace::index::StreamIndex;
 use piste_trace::type_name::type_name;
 use piste_trace::{Finding, Findings, Trace};

@@ -9,7 +9,7 @@ use crate::call_stack;
 use crate::failure::Failure;
 use crate::preset::{self, Preset};
 use crate::screen::{STRONG, printable, styled};
-use piste_names::matches;
+use piste_patterns::matches;
 
 /// A rule without any condition.
 pub(crate) fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {

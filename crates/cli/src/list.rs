@@ -18,7 +18,7 @@ use crate::screen::{BAD, FAINT, STRONG, printable, styled};
 use crate::session::connect;
 use crate::status;
 use crate::summary::{Total, finding_text};
-use piste_names::matches;
+use piste_patterns::matches;
 
 /// Programs that waited for a pisted register as soon as one appears. They are given this long before they are listed.
 const REGISTRATION_TIME: Duration = Duration::from_millis(300);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records which programs and libraries are mapped where while `piste record` records the kernel; why, ARCHITECTURE.md says. The file is that of
-//! crates/ground/src/mappings.rs. The kernel reports changes in perf events, which have a ring for each CPU; what was mapped before is read from
+//! crates/modelling/src/mappings.rs. The kernel reports changes in perf events, which have a ring for each CPU; what was mapped before is read from
 //! /proc ([`present`]).
 
 mod present;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use perf_event::data::Record;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
-use piste_ground::mappings::{Change, FILE_NAME, Line, Mapped};
+use piste_modelling::mappings::{Change, FILE_NAME, Line, Mapped};
 use piste_trace::privacy;
 
 use self::present::Present;

@@ -5,7 +5,7 @@ use piste_control::interface::{Domain, SessionStatus};
 
 use crate::screen::printable;
 use crate::summary::Total;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 /// What the user asked to record.
 pub(crate) struct Wanted<'a> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use piste_reason::reason;
 
 use crate::failure::Failure;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 pub(crate) const HELPERS: [&str; 5] = ["libc", "libc-callers", "pthread", "dl", "functions"];
 /// They record the same calls.

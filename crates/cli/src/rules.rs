@@ -10,8 +10,8 @@ use crate::failure::Failure;
 use crate::kernel_rules;
 use crate::screen::{self, STRONG, printable, show, show_json, styled};
 use crate::session::connect;
-use piste_names::matches;
-use piste_names::nearest;
+use piste_patterns::matches;
+use piste_patterns::nearest;
 
 const DEFAULT_CHANNEL: &str = "default";
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use jiff::tz::TimeZone;
-use piste_ground::is_of_kernel;
-use piste_progress::Progress;
+use piste_modelling::is_of_kernel;
 use piste_reason::reason;
+use piste_terminal::progress::Progress;
 use piste_trace::blind::find_unrecorded;
 use piste_trace::count::{StreamCounts, count as count_events};
 use piste_trace::index::StreamIndex;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use piste_ground::{GroundError, kernel_traces};
-use piste_progress::Progress;
+use piste_modelling::{GroundError, kernel_traces};
+use piste_terminal::progress::Progress;
 use piste_trace::{Finding, Findings, Kind, Trace, open_all};
 use serde_json::json;
 

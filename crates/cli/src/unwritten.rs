@@ -8,7 +8,7 @@ use piste_analysis::analyses::named;
 use piste_analysis::insights::{Closer, Insight, Level};
 use piste_analysis::model::System;
 use piste_analysis::report::{Column, Unit, Value, column};
-use piste_ground::is_of_kernel;
+use piste_modelling::is_of_kernel;
 use piste_trace::Trace;
 use piste_trace::index::StreamIndex;
 use piste_trace::process::process;

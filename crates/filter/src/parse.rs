@@ -2,7 +2,7 @@
 //! Tokens to an expression. `||` binds less than `&&`, that less than `!`, and `!` is about the whole comparison behind it.
 
 use piste_ctf::read::schema::Scope;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 use crate::expression::{ANYWHERE, Comparison, Expression, Field, Operand, SCOPES, Step, Term, Test};
 use crate::token::{Token, tokens, unescaped};

@@ -11,7 +11,7 @@ use crate::help;
 use crate::layout::Layout;
 use crate::pattern::matches_event;
 use crate::syscalls::{Architecture, Table};
-use piste_names::matches;
+use piste_patterns::matches;
 
 /// An event that can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! `*` stands for any text, also none, and may be anywhere. A pattern of events with a colon is of the group and the name, `sched:*`;
 //! one without is of the name alone, `sched_*`. `*` alone is everything.
 
-use piste_names::matches;
+use piste_patterns::matches;
 
 /// Longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 512;

@@ -12,7 +12,7 @@ use crate::pattern::{self, InvalidPattern};
 use crate::spec::{EventSource, Rule};
 use crate::syscalls::{Architecture, Syscall, Table};
 use piste_filter::{Filter, FilterError};
-use piste_names::{matches, nearest};
+use piste_patterns::{matches, nearest};
 
 pub use fields::{NoField, check_fields};
 

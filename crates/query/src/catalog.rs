@@ -186,7 +186,7 @@ impl Schema {
 
     fn no_table(&self, name: &str) -> String {
         let known = self.names.keys().map(String::as_str).chain(tables());
-        let near: Vec<String> = piste_names::nearest(name, known, 3)
+        let near: Vec<String> = piste_patterns::nearest(name, known, 3)
             .into_iter()
             .map(|name| quoted(&name))
             .collect();

@@ -24,8 +24,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use piste_progress::Progress;
 use piste_reason::reason;
+use piste_terminal::progress::Progress;
 use piste_trace::select::{Filter, Selection};
 use piste_trace::{Findings, Span, durable};
 

@@ -94,7 +94,7 @@ fn of_schema(error: &SchemaError) -> String {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let known = valid_fields.iter().map(|column| column.name.as_str());
-            let near = piste_names::nearest(&field.name, known, 3);
+            let near = piste_patterns::nearest(&field.name, known, 3);
             let hint = match near.is_empty() {
                 true => "; `DESCRIBE events` lists all".to_owned(),
                 false => format!("; did you mean {}?", near.join(", ")),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use piste_ctf::read::plan::{EventPlan, Node};
 use piste_ctf::read::schema::Scope;
-use piste_ground::is_of_kernel;
+use piste_modelling::is_of_kernel;
 use piste_trace::Trace;
 
 use crate::kind::{self, Kind};

@@ -45,8 +45,8 @@ mod spans;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use piste_progress::Progress;
 use piste_reason::reason;
+use piste_terminal::progress::Progress;
 use piste_trace::{Findings, Trace, open_all};
 
 use crate::export::Exported;

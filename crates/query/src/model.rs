@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::error::{DataFusionError, Result};
 use piste_analysis::pass::Listeners;
 use piste_analysis::tables::{Heading, Rows, Table};
-use piste_ground::{Ground, GroundError, expect_one_kernel, missing};
+use piste_modelling::{Ground, GroundError, expect_one_kernel, missing};
 use piste_trace::progress::bytes_of;
 use piste_trace::{Findings, Span};
 

@@ -16,8 +16,8 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::StreamExt;
 use futures::future::{Either, select};
-use piste_progress::{Progress, stdout_is_file};
 use piste_reason::reason;
+use piste_terminal::progress::{Progress, stdout_is_file};
 use piste_trace::Findings;
 use tokio::runtime::{Builder, Runtime};
 

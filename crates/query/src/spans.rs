@@ -11,7 +11,7 @@ use piste_analysis::process_gaps::Lost;
 use piste_analysis::report::Unit;
 use piste_analysis::spans::{OPEN_MAX, SpanGaps, Track};
 use piste_analysis::tables::{Cell, Heading, Sink};
-use piste_ground::{GroundError, StreamGap, StreamGaps};
+use piste_modelling::{GroundError, StreamGap, StreamGaps};
 use piste_trace::phases::{Phase, Phases};
 use piste_trace::progress::bytes_of;
 use piste_trace::select::{Comm, Threads};

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output as people see it:
+//! The terminal as people see it:
 //!
 //! - here: how large the terminal is, and text of traced programs that must not control it;
 //! - [`fit`]: text and columns that fit into a width;
-//! - [`Output`]: a pager for what is longer than the screen.
+//! - [`Output`]: a pager for what is longer than the screen;
+//! - [`progress`]: a bar for what takes long.
 
 pub mod fit;
 mod output;
+pub mod progress;
 
 use std::borrow::Cow;
 use std::env;

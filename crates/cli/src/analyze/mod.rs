@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste analyze`: answers from traces. What it reads is prepared by `piste_ground`, what it has found out is shown by tables.rs.
+//! `piste analyze`: answers from traces. What it reads is prepared by `piste_modelling`, what it has found out is shown by tables.rs.
 
 mod code;
 mod periods;
@@ -12,9 +12,9 @@ use piste_analysis::analysis::{Description, Options};
 use piste_analysis::pass::Listeners;
 use piste_analysis::periods::Periods;
 use piste_analysis::report::Report;
-use piste_ground::{Ground, is_of_kernel, missing, span_read};
-use piste_names::nearest;
-use piste_progress::Progress;
+use piste_modelling::{Ground, is_of_kernel, missing, span_read};
+use piste_patterns::nearest;
+use piste_terminal::progress::Progress;
 use piste_trace::{Finding, Findings, Span, Trace};
 use serde::Serialize;
 use serde_json::json;

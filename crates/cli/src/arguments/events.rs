@@ -8,7 +8,7 @@ use piste_control::level::LEVELS;
 use crate::arguments::{ProbeOptions, SessionOption};
 use crate::call_stack::{self, AddressRange, StackChoice};
 use crate::preset::{self, Preset};
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 /// Record matching events of programs, or of the kernel
 ///

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use piste_ground::mappings::Mapped;
+use piste_modelling::mappings::Mapped;
 use piste_symbols::binary::{self, open};
 use rustix::fs::{major, minor};
 

@@ -120,5 +120,5 @@ impl From<InvalidPattern> for Refusal {
 
 /// The names that look like `name`, the most alike first.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
-    piste_names::nearest(name, known, 3)
+    piste_patterns::nearest(name, known, 3)
 }

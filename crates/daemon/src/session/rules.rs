@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// Whether a name is like a pattern, in which each `*` stands for any text.
-pub use piste_names::matches;
+pub use piste_patterns::matches;
 use serde::{Deserialize, Serialize};
 
 /// Longest pattern in bytes: that of the longest event name, with room for stars.

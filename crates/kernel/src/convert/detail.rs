@@ -78,8 +78,9 @@ impl Subject<'_> {
                 meant(pattern) && !is_excluded(&meant)
             }
             (Subject::Syscall { name, program_name }, EventSource::Syscall { pattern }) => {
-                let meant =
-                    |pattern: &str| piste_names::matches(pattern, name) || piste_names::matches(pattern, program_name);
+                let meant = |pattern: &str| {
+                    piste_patterns::matches(pattern, name) || piste_patterns::matches(pattern, program_name)
+                };
                 meant(pattern) && !is_excluded(&meant)
             }
             (Subject::Probe { rule }, _) => rule == index,

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use piste_ctf::{Element, Label};
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 use crate::format::{EventFormat, FieldFormat, FieldKind};
 use crate::layout::{Change, Layout};

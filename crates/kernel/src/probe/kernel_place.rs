@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::ProbeError;
 use super::place::split;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 const SYMBOLS: &str = "/proc/kallsyms";
 

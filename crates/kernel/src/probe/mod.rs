@@ -45,7 +45,7 @@ use plan::Definition;
 use usdt::Note;
 
 use crate::spec::EventSource;
-use piste_names::matches;
+use piste_patterns::matches;
 use piste_symbols::demangle::demangle;
 
 /// What kind of place to list.

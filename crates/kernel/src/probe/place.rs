@@ -8,7 +8,7 @@ use super::asker::Asker;
 use super::boundary::{self, Doubt};
 use super::elf::{Elf, Symbol, SymbolKind};
 use super::error::ProbeError;
-use piste_names::nearest;
+use piste_patterns::nearest;
 use piste_symbols::demangle::{demangle, means};
 
 /// The offsets in the file that `place` names, lowest first. With `is_return` only beginnings of functions are accepted: there, and

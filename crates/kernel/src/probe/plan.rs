@@ -14,7 +14,7 @@ use super::kernel_place;
 use super::usdt::{self, Note};
 use super::{names, place};
 use crate::spec::EventSource;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 /// What one source takes.
 #[derive(Debug, Default)]

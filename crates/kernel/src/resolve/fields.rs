@@ -9,7 +9,7 @@ use crate::convert::field_names;
 use crate::layout::Layout;
 use crate::spec::Rule;
 use crate::stacks;
-use piste_names::nearest;
+use piste_patterns::nearest;
 
 /// No event of a rule has a field that it chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]

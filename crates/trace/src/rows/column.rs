@@ -5,7 +5,7 @@ use piste_ctf::read::plan::{EventPlan, Node};
 use piste_ctf::read::schema::Scope;
 use piste_filter::expression::ANYWHERE;
 use piste_filter::{Field, FilterError, Term};
-use piste_names::matches;
+use piste_patterns::matches;
 
 use crate::folder::Trace;
 use crate::select::Selection;

@@ -2,7 +2,7 @@
 //! What people ask for and no event can have: a name that is written wrong means nothing, and nothing looks like an answer.
 
 use piste_filter::{Expression, Field, Pattern, Term, Test};
-use piste_names::{matches, nearest};
+use piste_patterns::{matches, nearest};
 
 use super::Selection;
 use super::values::Wanted;

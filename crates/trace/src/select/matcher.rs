@@ -2,7 +2,7 @@
 //! Tells whether an event is wanted. What can be said of its class is said once; what costs most is asked last.
 
 use piste_filter::{Condition, Term};
-use piste_names::matches;
+use piste_patterns::matches;
 
 use super::condition::{self, About, Class, ClassTest};
 use super::per_class::PerClass;
@@ -101,7 +101,7 @@ impl<'t> Matcher<'t> {
                 let like = |name: &[u8]| {
                     comms
                         .iter()
-                        .any(|pattern| piste_names::matches_bytes(pattern.as_bytes(), name))
+                        .any(|pattern| piste_patterns::matches_bytes(pattern.as_bytes(), name))
                 };
                 comms.is_empty() || who.comm.is_some_and(|comm| like(comm.as_bytes()))
             };

@@ -4,7 +4,7 @@
 /// Whether `name` is like `pattern`, in which each `*` stands for any text, also none.
 ///
 /// ```
-/// assert!(piste_names::matches("shop:*", "shop:order"));
+/// assert!(piste_patterns::matches("shop:*", "shop:order"));
 /// ```
 pub fn matches(pattern: &str, name: &str) -> bool {
     matches_bytes(pattern.as_bytes(), name.as_bytes())

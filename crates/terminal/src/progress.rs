@@ -2,7 +2,7 @@
 //! A bar with the time left, for whatever reads traces for more than a second: drawn on stderr, where that is a terminal.
 //!
 //! ```no_run
-//! use piste_progress::Progress;
+//! use piste_terminal::progress::Progress;
 //! use piste_trace::{Findings, Span, open};
 //!
 //! let opening = Progress::opening(true);
