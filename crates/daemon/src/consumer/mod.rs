@@ -32,6 +32,7 @@ mod earlier;
 pub(crate) mod findings;
 mod gone;
 mod held;
+pub(crate) mod ladder;
 pub(crate) mod metadata;
 pub(crate) mod outbox;
 pub(crate) mod pace;

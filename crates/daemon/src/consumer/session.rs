@@ -14,6 +14,7 @@ use piste_ring::{ChannelMemory, Key};
 
 use super::attention::Attention;
 use super::channel::Channel;
+use super::ladder::stream;
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
@@ -170,7 +171,7 @@ impl Session {
     /// Does what there is to do with the rings.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let Mode::Recorder(recorder) = &mut self.mode else {
-            return self.stream(shared);
+            return stream(self, shared);
         };
         if recorder.write_snapshot(&self.trace.metadata, &mut self.channels, &self.ring_sets, shared) {
             return Again::After(Duration::ZERO);
@@ -179,12 +180,12 @@ impl Session {
         match self.stage {
             Stage::Started if has_programs => Again::After(recorder.look(&self.ring_sets, shared)),
             Stage::Started | Stage::Stopped => Again::Never,
-            Stage::Ending(_) => self.ended(shared),
+            Stage::Ending(_) => self.finish_ending(shared),
         }
     }
 
     /// Nothing more is written: answers, and is stopped or closed.
-    pub(super) fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
+    pub(super) fn finish_ending(&mut self, shared: &mut Shared<'_>) -> Again {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };

@@ -2,85 +2,24 @@
 //! The work of a session that streams: every packet is written as soon as it is complete, and a session that ends, or a program
 //! that died, is emptied.
 //!
-//! A rotation lets each ring go on in the next chunk of the trace as soon as it is emptied; the others wait for no one.
-//!
-//! A trace that cannot be written now is tried again ever more rarely (storage.rs); the packets stay in their rings. A session
-//! that ends waits for that, but not for long.
+//! A rotation lets each ring go on in the next chunk of the trace as soon as it is emptied; the others wait for no one. The steps are ladder.rs's.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use piste_control::CANNOT_WRITE;
 
 use super::attention::LOOK_AT_ALL;
-use super::chunks::{Asked, Moving};
+use super::chunks::{Chunks, Moving};
+use super::ladder::{SOON, Streaming, Surroundings, end_rotation};
+use super::outbox::Outbox;
 use super::ring::{Desk, GIVE_UP_AFTER};
 use super::ring_set::Life;
 use super::session::{Session, Shared};
 use super::stage::{Again, Stage};
-use super::storage::StorageError;
-use crate::link::{ChannelTotals, Failure, RequestId, ToControl};
-
-/// How long a session that ends tries to write to a disk that is full.
-const WRITE_FOR: Duration = Duration::from_secs(2);
-
-/// How soon to look again at rings that are being emptied.
-const ENDING_INTERVAL: Duration = Duration::from_millis(1);
+use super::storage::{Storage, StorageError};
+use crate::link::{ChannelTotals, RequestId, Rotation};
 
 impl Session {
-    /// One look at all rings.
-    pub(super) fn stream(&mut self, shared: &mut Shared<'_>) -> Again {
-        self.begin_rotation(shared);
-        let is_moving = self.trace.chunks.moving().is_some();
-        if matches!(self.stage, Stage::Stopped)
-            && !is_moving
-            && self.ring_sets.values().all(|set| set.life == Life::Current)
-        {
-            return Again::Never;
-        }
-        let deadline = match &self.stage {
-            Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
-            _ => None,
-        };
-        let overdue = deadline.is_some_and(|deadline| shared.now >= deadline);
-        if let Some(pause) = self.storage.pause(shared.now)
-            && !overdue
-        {
-            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(shared.now));
-            return Again::After(pause.min(left));
-        }
-        let finished = match self.write_rings(shared) {
-            Ok(finished) => {
-                if self.storage.is_failing() {
-                    self.trace.look_around();
-                }
-                self.storage.succeeded();
-                finished
-            }
-            Err((stream_id, error)) => {
-                self.storage.failed(shared.now);
-                self.trace.metadata.say_write_error(error.reason());
-                let what = format!("{CANNOT_WRITE}, and programs discard events once their rings are full: {error}");
-                self.find(stream_id, what, shared.outbox);
-                false
-            }
-        };
-        match &self.stage {
-            Stage::Ending(_) if finished || overdue => {
-                if !finished && self.stage.is_closing() {
-                    self.abandon(shared);
-                    self.abandon_rotation(shared);
-                }
-                self.ended(shared)
-            }
-            Stage::Ending(_) => Again::After(ENDING_INTERVAL),
-            _ if self.trace.chunks.moving().is_some() => Again::After(ENDING_INTERVAL),
-            _ if self.ring_sets.is_empty() => Again::Never,
-            Stage::Started if self.attention.is_at_rest() => Again::After(LOOK_AT_ALL),
-            Stage::Started => Again::AtPace,
-            Stage::Stopped => Again::After(ENDING_INTERVAL),
-        }
-    }
-
     /// Writes what the rings have. True when the rings that are being emptied are empty. After a failed write the other rings
     /// are still looked at, and the first failure is returned.
     fn write_rings(&mut self, shared: &mut Shared<'_>) -> Result<bool, (u32, StorageError)> {
@@ -142,8 +81,7 @@ impl Session {
             }
         }
         if all_moved && self.trace.chunks.moving().is_some_and(Moving::is_asked) {
-            let requests = self.trace.end_rotation(&mut self.channels);
-            self.answer_rotation(requests, shared);
+            end_rotation(self, shared);
         }
         for key in done {
             self.drop_ring_set(key, shared.outbox);
@@ -153,55 +91,86 @@ impl Session {
             Some(failed) => Err(failed),
         }
     }
+}
 
-    /// Begins the rotation that somebody asked for, once everything that there is can be written. One that cannot begin is refused.
-    fn begin_rotation(&mut self, shared: &mut Shared<'_>) {
-        while let Some(asked) = self.trace.next_rotation() {
-            let (request, rotation) = match asked {
-                Asked::Over(request) => {
-                    self.answer_rotation(vec![request], shared);
-                    continue;
-                }
-                Asked::Begin(request, rotation) => (request, rotation),
-            };
-            self.look_at_past_files();
-            let written = self.write_rings(shared).map_err(|(_, error)| error);
-            let begun = written.and_then(|_: bool| self.trace.begin_rotation(request, rotation, shared.now));
-            if let Err(error) = begun {
-                let outcome = Err(error.failure());
-                shared.outbox.send(&ToControl::Done { request, outcome });
-                continue;
-            }
-            self.ring_sets
-                .values_mut()
-                .for_each(|ring_set| ring_set.moved(&self.trace));
-            // What is done is done in the chunk that ends.
-            for channel in self.channels.values_mut() {
-                channel.past_streams.clear();
-                let past = std::mem::replace(&mut channel.past, ChannelTotals::of(channel.stream_id));
-                self.trace.chunks.archived_of(channel.stream_id).add(&past);
-            }
+impl Surroundings for Shared<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn outbox(&self) -> &Outbox {
+        self.outbox
+    }
+}
+
+impl Streaming for Session {
+    type Surroundings<'a> = Shared<'a>;
+    /// In which stream class.
+    type Failed = (u32, StorageError);
+
+    fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    fn storage(&mut self) -> &mut Storage {
+        &mut self.storage
+    }
+
+    fn chunks(&mut self) -> &mut Chunks {
+        &mut self.trace.chunks
+    }
+
+    fn is_at_rest(&mut self, _: Instant) -> bool {
+        matches!(self.stage, Stage::Stopped)
+            && self.trace.chunks.moving().is_none()
+            && self.ring_sets.values().all(|set| set.life == Life::Current)
+    }
+
+    fn write(&mut self, shared: &mut Shared<'_>) -> Result<bool, Self::Failed> {
+        self.write_rings(shared)
+    }
+
+    fn cannot_write(&mut self, (stream_id, error): Self::Failed, shared: &mut Shared<'_>) {
+        self.trace.metadata.say_write_error(error.reason());
+        let what = format!("{CANNOT_WRITE}, and programs discard events once their rings are full: {error}");
+        self.find(stream_id, what, shared.outbox);
+    }
+
+    fn has_written(&mut self, again: bool) {
+        if again {
+            self.trace.look_around();
         }
     }
 
-    fn answer_rotation(&mut self, requests: Vec<RequestId>, shared: &mut Shared<'_>) {
-        for request in requests {
-            let outcome = Ok(self.trace.chunks.archived());
-            shared.outbox.send(&ToControl::Done { request, outcome });
+    fn begin_chunk(
+        &mut self,
+        request: RequestId,
+        rotation: Rotation,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), StorageError> {
+        self.look_at_past_files();
+        self.write_rings(shared).map_err(|(_, error)| error)?;
+        self.trace.begin_rotation(request, rotation, shared.now)?;
+        self.ring_sets
+            .values_mut()
+            .for_each(|ring_set| ring_set.moved(&self.trace));
+        // What is done is done in the chunk that ends.
+        for channel in self.channels.values_mut() {
+            channel.past_streams.clear();
+            let past = std::mem::replace(&mut channel.past, ChannelTotals::of(channel.stream_id));
+            self.trace.chunks.archived_of(channel.stream_id).add(&past);
         }
+        Ok(())
     }
 
-    /// The session is closed, and what is left of the old chunk cannot be written.
-    fn abandon_rotation(&mut self, shared: &mut Shared<'_>) {
-        let what = "the chunk is incomplete: they could not be written when the session was closed";
-        for request in self.trace.end_rotation(&mut self.channels) {
-            let outcome = Err(Failure::Other { what: what.into() });
-            shared.outbox.send(&ToControl::Done { request, outcome });
-        }
+    fn end_chunk(&mut self) -> Vec<RequestId> {
+        self.trace.end_rotation(&mut self.channels)
     }
 
-    /// Gives up what the rings still have.
     fn abandon(&mut self, shared: &mut Shared<'_>) {
+        if !self.stage.is_closing() {
+            return;
+        }
         let mut given_up = Vec::new();
         self.trace.use_what_was_set_aside();
         for ring_set in self.ring_sets.values_mut() {
@@ -225,6 +194,19 @@ impl Session {
         }
         for (stream_id, what) in given_up {
             self.find(stream_id, what, shared.outbox);
+        }
+    }
+
+    fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
+        self.finish_ending(shared)
+    }
+
+    fn next_look(&self) -> Again {
+        match self.stage {
+            _ if self.ring_sets.is_empty() => Again::Never,
+            Stage::Started if self.attention.is_at_rest() => Again::After(LOOK_AT_ALL),
+            Stage::Started => Again::AtPace,
+            Stage::Stopped | Stage::Ending(_) => Again::After(SOON),
         }
     }
 }

@@ -11,7 +11,7 @@ use piste_control::FILES_GONE;
 use piste_ctf::Layouts;
 
 use super::channel::{Channel, add_stream};
-use super::chunks::{Asked, Chunks};
+use super::chunks::Chunks;
 use super::earlier::{Counted, Earlier};
 use super::metadata::Metadata;
 use super::sink::{Needs, is_gone};
@@ -136,11 +136,6 @@ impl TraceFolder {
     /// The trace was begun, by this consumer or an earlier one.
     pub(super) fn exists(&self) -> bool {
         self.chunks.owner().sees(&self.chunks.folder().join("metadata"))
-    }
-
-    /// The rotation that is to begin; `Over` is answered with what finished chunks have.
-    pub(super) fn next_rotation(&mut self) -> Option<Asked> {
-        self.chunks.next_asked()
     }
 
     /// Begins a rotation. The streams that are open are to be told that they moved.

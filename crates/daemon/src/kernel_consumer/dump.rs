@@ -58,7 +58,10 @@ impl StateDump {
             marker,
             running: None,
         };
-        if dump.tally.last().is_gone(dump.stream.end()) {
+        let (last, end) = (dump.tally.last(), dump.stream.end());
+        // A dump that has come to its end is all written.
+        let lacks_last = !dump.marker.exists() && last.packet.is_some_and(|packet| end.next_sequence <= packet);
+        if lacks_last || last.is_gone(end) {
             dump.standing.events = dump.stream.end().start.events;
             dump.mark();
         }

@@ -54,7 +54,7 @@ impl Session {
         let Some(mut job) = job else {
             return match self.stage {
                 Stage::Started | Stage::Stopped => Again::Never,
-                Stage::Ending(_) => self.ended(shared),
+                Stage::Ending(_) => self.finish_ending(shared),
             };
         };
         let outcome = job.step(self, shared);

@@ -26,6 +26,7 @@ use super::recorder::Recorder;
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
+use crate::consumer::ladder::stream;
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::sink::Needs;
@@ -281,7 +282,7 @@ impl Session {
         let again = if self.recorder.is_some() {
             self.record(shared)
         } else {
-            self.stream(shared)
+            stream(self, shared)
         };
         self.tell_notes(shared.outbox);
         match (again, refresh.into_iter().chain(catch_up).min()) {
@@ -300,7 +301,7 @@ impl Session {
     }
 
     /// Nothing more is written: answers, and is stopped or closed.
-    pub(super) fn ended(&mut self, shared: &mut Shared<'_>) -> Again {
+    pub(super) fn finish_ending(&mut self, shared: &mut Shared<'_>) -> Again {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
