@@ -4,6 +4,8 @@
 //! Names are listed at once, formats are read when they are first asked for. Two groups are left out: `syscalls`, which
 //! [`syscalls`](crate::syscalls) knows and the raw tracepoints record, and the groups of probes that Piste itself defined, which come
 //! and go; [`Catalog::read_format`] reads the format of one of those.
+//!
+//! The events of another kernel, of which somebody kept the formats, are a catalog too: [`Catalog::of_texts`]. It leaves nothing out.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,11 +19,10 @@ use crate::format::{EventFormat, NoFormat};
 use crate::syscalls::Architecture;
 use crate::tracefs::Tracefs;
 
-/// The events of the running kernel.
+/// The events of the running kernel, or of another one.
 #[derive(Debug)]
 pub struct Catalog {
-    /// The folder `events`.
-    folder: PathBuf,
+    origin: Origin,
     /// In the order of group and name.
     entries: Vec<Entry>,
     architecture: Architecture,
@@ -29,10 +30,21 @@ pub struct Catalog {
     ids: OnceLock<HashMap<u16, usize>>,
 }
 
+/// Where formats come from.
+#[derive(Debug)]
+enum Origin {
+    /// The folder `events`.
+    Folder(PathBuf),
+    /// Texts that entries have, and the text of `printk_formats`.
+    Texts { constants: String },
+}
+
 #[derive(Debug)]
 struct Entry {
     system: String,
     name: String,
+    /// Of the file `format`, unless it is in the folder.
+    text: Option<Box<str>>,
     /// A channel can have it. Some formats are only of records that the kernel adds to others, such as stacks.
     is_recordable: bool,
     format: OnceLock<EventFormat>,
@@ -100,16 +112,41 @@ impl Catalog {
                     is_recordable: group.join(&name).join("enable").exists(),
                     system: system.clone(),
                     name,
+                    text: None,
                     format: OnceLock::new(),
                 });
             }
         }
         Ok(Catalog {
-            folder: events.to_owned(),
+            origin: Origin::Folder(events.to_owned()),
             entries,
             architecture: Architecture::HERE,
             ids: OnceLock::new(),
         })
+    }
+
+    /// The events of a kernel that is not here: the group of each and the text of its file `format`, and the text of `printk_formats`. A text
+    /// without a name is left out; of two events with the same name the first counts.
+    pub fn of_texts(formats: impl IntoIterator<Item = (String, String)>, constants: String) -> Catalog {
+        let entry = |(system, text): (String, String)| {
+            let name = text.lines().find_map(|line| line.trim_start().strip_prefix("name:"))?;
+            Some(Entry {
+                name: name.trim().to_owned(),
+                is_recordable: system != "ftrace",
+                system,
+                text: Some(text.into()),
+                format: OnceLock::new(),
+            })
+        };
+        let mut entries: Vec<Entry> = formats.into_iter().filter_map(entry).collect();
+        entries.sort_by(|one, other| (&one.system, &one.name).cmp(&(&other.system, &other.name)));
+        entries.dedup_by(|later, first| (&later.system, &later.name) == (&first.system, &first.name));
+        Catalog {
+            origin: Origin::Texts { constants },
+            entries,
+            architecture: Architecture::HERE,
+            ids: OnceLock::new(),
+        }
     }
 
     /// The same events, of a kernel on another processor.
@@ -152,10 +189,9 @@ impl Catalog {
     /// # Errors
     /// When the kernel did not have it when the catalog was read, or says of it what is not understood.
     pub fn by_name(&self, system: &str, name: &str) -> Result<&EventFormat, NoEvent> {
-        let compared = |entry: &Entry| (entry.system.as_str(), entry.name.as_str()).cmp(&(system, name));
-        match self.entries.binary_search_by(compared) {
-            Ok(index) => self.format(&self.entries[index]),
-            Err(_) => Err(NoEvent::Unknown {
+        match self.entry(system, name) {
+            Some(entry) => self.format(entry),
+            None => Err(NoEvent::Unknown {
                 system: system.to_owned(),
                 name: name.to_owned(),
             }),
@@ -168,33 +204,31 @@ impl Catalog {
     /// As [`Catalog::by_name`].
     pub fn read_format(&self, system: &str, name: &str) -> Result<EventFormat, NoEvent> {
         let (system_name, event_name) = (system.to_owned(), name.to_owned());
-        let text = match fs::read_to_string(self.folder.join(system).join(name).join("format")) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(NoEvent::Unknown {
-                    system: system_name,
-                    name: event_name,
-                });
-            }
-            Err(error) => {
-                return Err(NoEvent::Unreadable {
-                    system: system_name,
-                    name: event_name,
-                    error,
-                });
+        let unknown = |system, name| NoEvent::Unknown { system, name };
+        let folder = match &self.origin {
+            Origin::Folder(folder) => folder.join(system).join(name),
+            Origin::Texts { .. } => {
+                let entry = self.entry(system, name);
+                return self.parse_entry(entry.ok_or_else(|| unknown(system_name, event_name))?);
             }
         };
-        EventFormat::parse(system, &text).map_err(|fault| NoEvent::NotUnderstood {
-            system: system_name,
-            name: event_name,
-            fault,
-        })
+        match fs::read_to_string(folder.join("format")) {
+            Ok(text) => parse(system, name, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unknown(system_name, event_name)),
+            Err(error) => Err(NoEvent::Unreadable {
+                system: system_name,
+                name: event_name,
+                error,
+            }),
+        }
     }
 
     /// Texts that events tell by their address: those that the kernel keeps for tracing. Empty where it does not say them.
     pub(crate) fn constant_texts(&self) -> Vec<Label> {
-        let file = self.folder.with_file_name("printk_formats");
-        let listed = fs::read_to_string(file).unwrap_or_default();
+        let listed = match &self.origin {
+            Origin::Folder(folder) => fs::read_to_string(folder.with_file_name("printk_formats")).unwrap_or_default(),
+            Origin::Texts { constants } => constants.clone(),
+        };
         let mut labels: Vec<_> = listed.lines().filter_map(constant_text).collect();
         labels.sort_by(|one, other| (one.value, &one.name).cmp(&(other.value, &other.name)));
         labels.dedup();
@@ -206,18 +240,48 @@ impl Catalog {
         if let Some(format) = entry.format.get() {
             return Ok(format);
         }
-        let format = self.read_format(&entry.system, &entry.name)?;
+        let format = self.parse_entry(entry)?;
         Ok(entry.format.get_or_init(|| format))
     }
 
+    fn parse_entry(&self, entry: &Entry) -> Result<EventFormat, NoEvent> {
+        match &entry.text {
+            Some(text) => parse(&entry.system, &entry.name, text),
+            None => self.read_format(&entry.system, &entry.name),
+        }
+    }
+
+    fn entry(&self, system: &str, name: &str) -> Option<&Entry> {
+        let compared = |entry: &Entry| (entry.system.as_str(), entry.name.as_str()).cmp(&(system, name));
+        let index = self.entries.binary_search_by(compared).ok()?;
+        Some(&self.entries[index])
+    }
+
     fn read_id(&self, entry: &Entry) -> Option<u16> {
-        let folder = self.folder.join(&entry.system).join(&entry.name);
+        let folder = match &self.origin {
+            Origin::Folder(folder) => folder.join(&entry.system).join(&entry.name),
+            Origin::Texts { .. } => return entry.text.as_deref().and_then(id_line),
+        };
         match fs::read_to_string(folder.join("id")) {
             Ok(text) => text.trim().parse().ok(),
             // The formats of stacks and the like have no such file.
             Err(_) => self.format(entry).ok().map(|format| format.id),
         }
     }
+}
+
+fn parse(system: &str, name: &str, text: &str) -> Result<EventFormat, NoEvent> {
+    EventFormat::parse(system, text).map_err(|fault| NoEvent::NotUnderstood {
+        system: system.to_owned(),
+        name: name.to_owned(),
+        fault,
+    })
+}
+
+/// The number in the text of a format.
+fn id_line(text: &str) -> Option<u16> {
+    let number = text.lines().find_map(|line| line.trim_start().strip_prefix("ID:"))?;
+    number.trim().parse().ok()
 }
 
 /// `0xffffffff8281a5a4 : "End context switch"`
@@ -281,6 +345,30 @@ mod tests {
         assert_eq!(name(6), None);
         let error = catalog.by_name("sched", "gone").unwrap_err().to_string();
         assert_eq!(error, "this kernel has no event sched:gone");
+    }
+
+    #[test]
+    fn texts_are_a_catalog_too() {
+        let format = |name: &str, id| format!("name: {name}\nID: {id}\nformat:\n\nprint fmt: \"\"\n");
+        let texts = [
+            ("syscalls", "b", 7),
+            ("ftrace", "kernel_stack", 4),
+            ("syscalls", "b", 8),
+            ("a", "z", 5),
+        ];
+        let texts = texts.map(|(system, name, id)| (system.to_owned(), format(name, id)));
+        let nameless = ("a".to_owned(), "ID: 6\n".to_owned());
+        let catalog = Catalog::of_texts(texts.into_iter().chain([nameless]), "0x10 : \"thaw\"\n".to_owned());
+        assert_eq!(catalog.names().collect::<Vec<_>>(), [("a", "z"), ("syscalls", "b")]);
+        assert_eq!(catalog.by_name("syscalls", "b").unwrap().id, 7);
+        assert_eq!(catalog.read_format("ftrace", "kernel_stack").unwrap().id, 4);
+        let name = |id| catalog.by_id(id).map(|format| format.name.as_str());
+        assert_eq!(
+            [name(4), name(5), name(6), name(8)],
+            [Some("kernel_stack"), Some("z"), None, None]
+        );
+        assert!(matches!(catalog.read_format("a", "gone"), Err(NoEvent::Unknown { .. })));
+        assert_eq!(catalog.constant_texts()[0].value, 0x10);
     }
 
     #[test]

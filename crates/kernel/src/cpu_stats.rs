@@ -27,7 +27,7 @@ impl CpuStats {
     }
 
     /// From the text of the file; what it does not say is 0.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut stats = Self::default();
         for line in text.lines() {
             let Some((name, value)) = line.split_once(':') else {

@@ -14,6 +14,8 @@ pub struct Layout {
     fields: HashMap<(&'static str, &'static str), Vec<FieldRule>>,
     /// Names in the trace that several events of the kernel would have.
     shared: HashSet<String>,
+    /// Events of the group `syscalls` are the system calls.
+    has_calls: bool,
 }
 
 /// What becomes of a field.
@@ -49,6 +51,8 @@ const FIELDS: &str = include_str!("../data/fields.tsv");
 
 /// Stands for every event of a group, and in a name for the kernel's name of the event.
 const ANY: &str = "*";
+/// The group that has two events for each system call.
+pub(crate) const CALLS: &str = "syscalls";
 
 impl Layout {
     /// The layout for a kernel with these events, given by group and name. Two that would have the same name in the trace are told apart
@@ -60,6 +64,7 @@ impl Layout {
                 .collect(),
             fields: HashMap::new(),
             shared: HashSet::new(),
+            has_calls: false,
         };
         for [system, event, field, trace_name, change] in columns(FIELDS) {
             layout.fields.entry((system, event)).or_default().push(FieldRule {
@@ -76,6 +81,15 @@ impl Layout {
             }
         }
         layout
+    }
+
+    /// The same, where system calls were recorded as events of the group `syscalls`, and not as those of `raw_syscalls`: `sys_enter_read`
+    /// is what readers know as `syscall_entry_read`.
+    pub fn with_calls(self) -> Layout {
+        Layout {
+            has_calls: true,
+            ..self
+        }
     }
 
     /// The name in the trace of a kernel's event.
@@ -97,6 +111,15 @@ impl Layout {
     }
 
     fn bare_name(&self, system: &str, event: &str) -> String {
+        if self.has_calls && system == CALLS {
+            let call = [("sys_enter_", "syscall_entry_"), ("sys_exit_", "syscall_exit_")];
+            let mut call = call
+                .iter()
+                .filter_map(|(kernel, trace)| Some((trace, event.strip_prefix(kernel)?)));
+            if let Some((side, name)) = call.next() {
+                return format!("{side}{name}");
+            }
+        }
         let own = self.names.get(&(system, event)).copied();
         let name = own.or_else(|| self.names.get(&(system, ANY)).copied());
         name.map_or_else(|| event.to_owned(), |name| name.replace(ANY, event))
@@ -147,6 +170,16 @@ mod tests {
         ] {
             assert_eq!(layout.event_name(system, event), name);
         }
+    }
+
+    #[test]
+    fn events_of_calls_have_the_names_of_calls_where_they_are_the_calls() {
+        let layout = Layout::new([]);
+        assert_eq!(layout.event_name("syscalls", "sys_enter_read"), "sys_enter_read");
+        let layout = layout.with_calls();
+        assert_eq!(layout.event_name("syscalls", "sys_enter_read"), "syscall_entry_read");
+        assert_eq!(layout.event_name("syscalls", "sys_exit_read"), "syscall_exit_read");
+        assert_eq!(layout.event_name("mine", "sys_exit_read"), "sys_exit_read");
     }
 
     #[test]

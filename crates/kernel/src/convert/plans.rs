@@ -13,7 +13,7 @@ use super::syscall::{self, CallFormat, Side};
 use super::{Finding, class_id};
 use crate::catalog::Catalog;
 use crate::format::EventFormat;
-use crate::layout::Layout;
+use crate::layout::{CALLS, Layout};
 use crate::plan::{Plan, TooFar};
 use crate::probe::ProbeEvent;
 use crate::shapes;
@@ -190,7 +190,11 @@ impl Plans {
             trace_name: &trace_name,
         };
         let detail = Detail::of(&self.rules, subject);
-        let class_id = class_id::of_event(&trace_name, id);
+        let class_id = match system.as_str() {
+            // The numbers of frequent calls are those of calls whose fields the table tells.
+            CALLS => class_id::of_probe(id),
+            _ => class_id::of_event(&trace_name, id),
+        };
         let plan = self.new_plan(format, trace_name, class_id, detail);
         match Watched::of(format) {
             Some(watched) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the words of a page's header are, asked of the running kernel.
+//! Where the words of a page's header are, asked of the running kernel, or said in a file by another one.
 
 use std::io;
 
@@ -47,6 +47,16 @@ impl PageLayout {
             return Err(strange(RECORD, &text));
         }
         Ok(layout)
+    }
+
+    /// From the texts of `events/header_page` and `events/header_event` of any kernel. `None` where they describe what no kernel has so far.
+    pub fn of_texts(header_page: &str, header_event: &str) -> Option<Self> {
+        Self::parse(header_page).filter(|_| records_are_as_usual(header_event))
+    }
+
+    /// The kernel is one of a 64-bit machine.
+    pub fn is_64_bit(&self) -> bool {
+        self.commit_bytes == 8
     }
 
     /// From the text of `events/header_page`.
@@ -142,6 +152,9 @@ mod tests {
         let narrow = PageLayout::parse(&narrow.replace("offset:16;\tsize:4080", "offset:12;\tsize:4084")).unwrap();
         assert_eq!((narrow.commit_bytes, narrow.data_offset), (4, 12));
         assert!(records_are_as_usual(RECORD));
+        let said = PageLayout::of_texts(HEADER, RECORD);
+        assert!(said.is_some_and(|layout| layout.is_64_bit()) && !narrow.is_64_bit());
+        assert_eq!(PageLayout::of_texts(HEADER, ""), None);
     }
 
     #[test]
