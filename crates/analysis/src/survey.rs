@@ -57,6 +57,7 @@ impl Survey {
             Fact::DumpBegin
                 | Fact::DumpEnd
                 | Fact::DumpedThread(_)
+                | Fact::DumpedName { .. }
                 | Fact::DumpedProcess { .. }
                 | Fact::DumpedFile { .. }
                 | Fact::DumpedDevice { .. }

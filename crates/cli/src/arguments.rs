@@ -6,7 +6,7 @@
 //! - [`analysis`]: those of `insights`, `analyze` and `diff`
 //! - [`view`]: those of `view`
 //! - [`reading`]: those of `stats` and `info`
-//! - [`writing`]: those of `trim` and `export`
+//! - [`writing`]: those of `trim`, `import` and `export`
 //! - [`selection`]: which events are meant, for all commands that read events
 //! - [`groups`]: the groups in which `piste --help` lists the commands
 //! - here: all others
@@ -35,7 +35,7 @@ pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
-pub(crate) use self::writing::{Export, Format, Trim};
+pub(crate) use self::writing::{Export, Format, Import, Trim};
 use crate::channel_options::ChannelOptions;
 use crate::completion;
 use crate::gate::GateArguments;
@@ -116,6 +116,7 @@ pub(crate) enum Command {
     Stats(Stats),
     Info(Info),
     Trim(Trim),
+    Import(Import),
     Export(Export),
     Insights(Insights),
     Analyze(Analyze),

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::arguments::{Export, Format, tell_absent};
 use crate::failure::{Failure, USAGE};
+use crate::imported;
 use crate::quantity::counted;
 use crate::query;
 use crate::screen::{printable, show_json, tell_sentence};
@@ -64,9 +65,10 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         false => Progress::of("exporting", &traces, selection.span, arguments.progress.wanted),
     };
     let (traces, output) = (&traces[..], arguments.output.as_path());
+    let asked = imported::place(&arguments.paths[0], arguments.progress.wanted)?;
     let work = Work {
         traces,
-        asked: &arguments.paths[0],
+        asked: &asked,
         output,
         selection: &selection,
     };

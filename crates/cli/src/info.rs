@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::arguments::Info;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
+use crate::imported;
 use crate::json::known_time;
 use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, size};
@@ -188,7 +189,8 @@ impl<'t> TraceInfo<'t> {
     }
 
     fn text(&self, with_fields: bool, width: Width) -> String {
-        let mut text = format!("{}\n", styled(STRONG, printable(&self.trace.to_string_lossy())));
+        let name = imported::shown(self.trace);
+        let mut text = format!("{}\n", styled(STRONG, printable(&name.to_string_lossy())));
         let mut line = |label: &str, what: String| {
             text += &format!("  {}  {}\n", styled(FAINT, format!("{label:<8}")), printable(&what));
         };

@@ -21,6 +21,7 @@ mod filtered;
 mod folder;
 mod gate;
 mod ids;
+mod imported;
 mod info;
 mod insights;
 mod json;
@@ -72,7 +73,9 @@ fn main() -> ExitCode {
     if arguments.json {
         screen::speak_json();
     }
-    match run(arguments) {
+    let result = run(arguments);
+    imported::remove_temporary();
+    match result {
         Ok(status) => status.into(),
         Err(Failure::ReaderGone) => ExitCode::SUCCESS,
         Err(Failure::Told { sentence, status }) => {
@@ -104,6 +107,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Info(info) => info::info(&info, json),
         Command::Stats(stats) => stats::stats(&stats, json),
         Command::Trim(trim) => trim::trim(&trim, json),
+        Command::Import(import) => imported::import(&import, json),
         Command::Export(export) => export::export(&export, json),
         Command::Analyze(analyze) => analyze::analyze(&analyze, json),
         Command::Insights(arguments) => insights::insights(&arguments, json),

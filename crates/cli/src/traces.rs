@@ -9,22 +9,35 @@ use piste_trace::{Finding, Findings, Kind, Trace, open_all};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::imported;
 use crate::quantity::count;
 use crate::screen::{printable, speaks_json, tell, tell_json, tell_sentence};
 
 /// Opens every trace in the paths. Those that cannot be opened are told of; that is a failure only when there is no other. Where it takes
 /// long and that is wanted, progress is shown.
 pub(crate) fn open(paths: &[PathBuf], shows_progress: bool, findings: &mut Findings) -> Result<Vec<Trace>, Failure> {
+    let (paths, failures) = places(paths, shows_progress);
     let progress = Progress::opening(shows_progress);
-    let (traces, errors) = open_all(paths, findings);
+    let (traces, errors) = open_all(&paths, findings);
     drop(progress);
-    let mut sentences: Vec<String> = errors
-        .iter()
-        .map(|error| printable(&error.to_string()).into_owned())
-        .collect();
+    let errors = errors.iter().map(|error| printable(&error.to_string()).into_owned());
+    let mut sentences: Vec<String> = failures.into_iter().chain(errors).collect();
     let failure = sentences.pop_if(|_| traces.is_empty());
     sentences.iter().for_each(|sentence| tell_sentence(sentence));
     failure.map_or(Ok(traces), |sentence| Err(Failure::new(sentence)))
+}
+
+/// Where the traces of paths are, and why some cannot be had.
+fn places(paths: &[PathBuf], shows_progress: bool) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut places, mut failures) = (Vec::new(), Vec::new());
+    for path in paths {
+        match imported::place(path, shows_progress) {
+            Ok(place) => places.push(place),
+            Err(Failure::Told { sentence, .. }) => failures.push(sentence),
+            Err(Failure::ReaderGone) => {}
+        }
+    }
+    (places, failures)
 }
 
 /// Those of a kernel. Where there is none that can be read, what is damaged is told.
@@ -59,7 +72,8 @@ fn is_loss(finding: &Finding) -> bool {
 
 /// `piste: trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
 fn line(finding: &Finding) -> String {
-    let file = finding.file.to_string_lossy();
+    let file = imported::shown(&finding.file);
+    let file = file.to_string_lossy();
     let place = finding.place(|times| count(times.cast_signed()));
     format!("piste: {}: {}{place}\n", printable(&file), printable(&finding.what))
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::arguments::{Trim, tell_absent};
 use crate::failure::Failure;
+use crate::imported;
 use crate::quantity::{counted, size};
 use crate::screen::{printable, show_json, tell_sentence};
 use crate::traces::{open, tell_findings};
@@ -42,9 +43,10 @@ pub(crate) fn trim(arguments: &Trim, json: bool) -> Result<(), Failure> {
     )?;
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     tell_absent(&traces, &selection, &[]);
+    let asked = imported::place(&arguments.path, arguments.progress.wanted)?;
     let work = Work {
         traces: &traces,
-        asked: &arguments.path,
+        asked: &asked,
         output: &arguments.output,
         selection: &selection,
     };

@@ -12,6 +12,7 @@ mod paint;
 mod shower;
 
 use std::io;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -25,7 +26,8 @@ use piste_trace::rows::Column;
 use self::output::Output;
 use self::shower::Shower;
 use crate::arguments::{Clock, View, ViewFormat, tell_absent};
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
+use crate::imported;
 use crate::screen::{printable, speaks_json, tell, tell_sentence};
 use crate::traces::{open, tell_findings};
 
@@ -36,6 +38,7 @@ const OUT_BYTES: usize = 256 << 10;
 pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     let format = if json { ViewFormat::Ndjson } else { arguments.format };
     if arguments.follow {
+        refuse_files(&arguments.paths)?;
         return follow::follow(arguments, format);
     }
     let mut findings = Findings::default();
@@ -60,6 +63,19 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     tell_losses(&losses);
     tell_findings(&findings);
     Ok(())
+}
+
+/// A file of another tracer is read once.
+fn refuse_files(paths: &[PathBuf]) -> Result<(), Failure> {
+    let is_foreign = |path: &&PathBuf| matches!(imported::source(path), Ok(Some(_)));
+    paths.iter().find(is_foreign).map_or(Ok(()), |path| {
+        let file = path.to_string_lossy();
+        let sentence = format!(
+            "cannot follow {}: only traces of Piste and LTTng grow; leave out --follow",
+            printable(&file)
+        );
+        Err(Failure::with_status(sentence, USAGE))
+    })
 }
 
 /// Writes all events that there are, behind what `out` has; at most as many as are left.

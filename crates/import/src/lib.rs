@@ -20,7 +20,7 @@ mod trace_dat;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use piste_reason::reason;
 
@@ -53,7 +53,7 @@ impl Source {
         }
     }
 
-    /// Makes traces of a file, in a folder that is there and empty. `watch` tells others how far it is, and lets them stop it.
+    /// Makes traces of a file, in a folder that is there and empty. `watch` tells others how far it is.
     ///
     /// # Errors
     /// The file is damaged where all of it depends on, or of a form that is not supported; a file that cannot be read or written; somebody
@@ -74,25 +74,28 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// How far an import is. Others look at it meanwhile.
-#[derive(Debug, Default)]
+/// How far an import is, for those who look at it meanwhile, and whether it is to go on.
 pub struct Watch {
     done_bytes: AtomicU64,
     total_bytes: AtomicU64,
-    is_stopped: AtomicBool,
+    is_stopped: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-// Relaxed, all of them: the numbers are only shown, and nothing else is told by the flag.
+// Relaxed, all of them: the numbers are only shown.
 impl Watch {
+    /// `is_stopped` is asked now and then whether the import is to end.
+    pub fn new(is_stopped: impl Fn() -> bool + Send + Sync + 'static) -> Watch {
+        Watch {
+            done_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(0),
+            is_stopped: Box::new(is_stopped),
+        }
+    }
+
     /// Bytes of the file that were read, of how many. Data is read twice.
     pub fn way(&self) -> (u64, u64) {
         let done_bytes = self.done_bytes.load(Ordering::Relaxed);
         (done_bytes, self.total_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Lets the import end with [`ImportError::Stopped`] soon.
-    pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
     }
 
     fn expect(&self, bytes: u64) {
@@ -102,7 +105,7 @@ impl Watch {
     /// Some more was read.
     fn read(&self, bytes: u64) -> Result<(), ImportError> {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-        match self.is_stopped.load(Ordering::Relaxed) {
+        match (self.is_stopped)() {
             true => Err(ImportError::Stopped),
             false => Ok(()),
         }
@@ -136,7 +139,7 @@ pub enum ImportError {
         /// The system's reason.
         error: io::Error,
     },
-    /// [`Watch::stop`] was called.
+    /// Its [`Watch`] was to stop it.
     #[error("the import was interrupted")]
     Stopped,
 }

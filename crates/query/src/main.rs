@@ -27,6 +27,7 @@ mod events;
 mod export;
 mod failure;
 mod fill;
+mod imports;
 mod interrupt;
 mod json_text;
 mod kind;
@@ -51,6 +52,7 @@ use piste_trace::{Findings, Trace, open_all};
 
 use crate::export::Exported;
 use crate::failure::{Failure, speak_json, tell, tell_failure, tell_findings};
+use crate::imports::Imports;
 use crate::interrupt::Interrupt;
 use crate::layout::Layout;
 use crate::request::{Arguments, Task};
@@ -90,8 +92,9 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, interrupt: &Interrupt) -> Result<(), Failure> {
     let Arguments { request, output, paths } = arguments;
     let mut opened = Findings::default();
+    let imports = Imports::of(&paths, request.task.progress(), interrupt)?;
     let progress = Progress::opening(request.task.progress());
-    let traces = open(&paths, &mut opened)?;
+    let traces = open(imports.places(), &mut opened)?;
     drop(progress);
     match request.task {
         Task::Query(query) => {

@@ -194,6 +194,11 @@ fn read(place: &Workplace, printed: &Printed, trace: &str) {
         "trimmed",
         &["export", &kernel, "--format", "ctf2", "-o", text(&place.path("ctf2"))],
     );
+    let sample = repository().join("crates/import/tests/samples/v7.dat");
+    run(
+        "imported",
+        &["import", text(&sample), "-o", text(&place.path("imported"))],
+    );
     for format in ["perfetto", "chrome", "json", "parquet"] {
         let output = place.path(&format!("exported.{format}"));
         run("exported", &["export", trace, "--format", format, "-o", text(&output)]);

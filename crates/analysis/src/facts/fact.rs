@@ -91,6 +91,13 @@ pub enum Fact<'f> {
     },
     /// A thread that is there, at the time of the state dump.
     DumpedThread(DumpedThread<'f>),
+    /// The name of a thread, if it is in the trace. Nothing else is known of it, not even that it is there.
+    DumpedName {
+        /// It.
+        tid: i32,
+        /// Its name, unless the trace tells another one.
+        name: &'f [u8],
+    },
     /// A process that is there.
     DumpedProcess {
         /// Its id.

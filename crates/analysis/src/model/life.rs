@@ -182,6 +182,15 @@ impl System {
         self.call_thread(id, name);
     }
 
+    /// The name of a thread that may come. An id that another thread has later has no name of it.
+    pub(super) fn dumped_name(&mut self, tid: i32, name: &[u8]) {
+        match self.by_tid.get(&tid).copied() {
+            None => _ = self.told_names.insert(tid, self.names.keep(name)),
+            Some(id) if self.names.text(self.threads[id.index()].name).is_empty() => self.call_thread(id, name),
+            Some(_) => {}
+        }
+    }
+
     /// What a process has open, says the state dump.
     pub(super) fn dumped_file(&mut self, owner: FileOwner, opened: (i32, Option<i64>), name: &[u8], now_ns: i64) {
         let pid = match owner {

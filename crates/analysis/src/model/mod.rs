@@ -128,6 +128,8 @@ pub struct System {
     turns: FxHashMap<i32, u32>,
     /// Threads whose `task_newtask` was seen and whose fork was not yet: whether they join the process of their creator.
     new_tasks: FxHashMap<i32, bool>,
+    /// Names of threads that are not in the trace so far.
+    told_names: FxHashMap<i32, Name>,
     /// The first thread of processes whose ids others have now.
     leaders: FxHashMap<ProcessId, ThreadId>,
     cpus: Vec<Option<Cpu>>,
@@ -159,6 +161,7 @@ impl System {
             processes: FxHashMap::default(),
             turns: FxHashMap::default(),
             new_tasks: FxHashMap::default(),
+            told_names: FxHashMap::default(),
             leaders: FxHashMap::default(),
             cpus: Vec::new(),
             sched_yield,
@@ -208,6 +211,7 @@ impl System {
                 let id = self.thread_of(tid);
                 self.threads[id.index()].priority = Some(priority);
             }
+            Fact::DumpedName { tid, name } => self.dumped_name(tid, name),
             Fact::DumpedThread(ref thread) => self.dumped(thread, &at, to),
             Fact::DumpedProcess {
                 pid,
@@ -464,6 +468,9 @@ impl System {
         let mut thread = Thread::new(tid, self.circumstances.begin_ns);
         thread.is_followed = !self.circumstances.is_partial;
         thread.turn = self.latest(tid).turn;
+        if let Some(name) = self.told_names.remove(&tid) {
+            thread.name = name;
+        }
         self.threads.push(thread);
         id
     }

@@ -15,6 +15,7 @@
 //! | `call NAME`, `return RESULT` | any system call |
 //! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address; `lock`: a wait for what is a lock for sure; `post`: for what is none |
 //! | `rename 1 NAME` | |
+//! | `named 1 NAME` | a name that the trace tells, whether the thread is in it or not |
 //! | `setprio 1 -50` | it gets that priority by inheritance |
 //! | `irq 3`, `irqend 3` | a soft interrupt |
 //! | `device 36`, `deviceend 36` | an interrupt of `disk` |
@@ -107,6 +108,10 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
                 }),
                 ..Arguments::default()
             },
+        },
+        "named" => Fact::DumpedName {
+            tid: tid(),
+            name: words[2].as_bytes(),
         },
         "rename" => Fact::Rename {
             tid: tid(),

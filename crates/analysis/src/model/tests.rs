@@ -286,6 +286,26 @@ fn of_the_tracers_own_threads_only_when_they_have_a_cpu_is_known() {
 }
 
 #[test]
+fn a_name_that_was_told_is_that_of_a_thread_once_it_does_something() {
+    let run = whole().lines(
+        "0 cpu0 named 1 shell
+         0 cpu0 named 2 dd
+         0 cpu0 named 3 gone
+         5 cpu0 switch 1 waits 2
+         6 cpu0 named 1 late
+         7 cpu0 named 2 late",
+        10,
+    );
+    let names: Vec<_> = run
+        .system
+        .threads()
+        .map(|(_, thread)| (thread.tid, run.system.names.text(thread.name)))
+        .collect();
+    assert!(names.contains(&(1, "shell")) && names.contains(&(2, "dd")), "{names:?}");
+    assert!(names.iter().all(|(tid, _)| *tid != 3), "{names:?}");
+}
+
+#[test]
 fn what_contradicts_itself_is_unknown() {
     let run = whole().lines(
         "5 cpu0 switch 9 waits 1

@@ -18,8 +18,8 @@ use crate::moment;
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 if no kernel trace can be read."))]
 pub(crate) struct Insights {
-    /// Folders that contain traces of one machine, at any depth
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces of one machine, at any depth, or trace.dat files
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) range: RangeOptions,
@@ -37,8 +37,8 @@ pub(crate) struct Insights {
 pub(crate) struct Analyze {
     /// Name of the analysis; `piste analyze` lists the names
     pub(crate) name: Option<String>,
-    /// Folders that contain traces of one machine, at any depth
-    #[arg(value_name = "TRACE", requires = "name", value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces of one machine, at any depth, or trace.dat files
+    #[arg(value_name = "TRACE", requires = "name", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Print the tables as CSV, separated by empty lines
     #[arg(long, conflicts_with = "json")]
@@ -80,10 +80,10 @@ pub(crate) struct Analyze {
 #[command(after_help = "Exit status: 0, or 1 if a trace cannot be read or lacks the events that the analysis needs.")]
 pub(crate) struct Diff {
     /// Folder that contains the trace from before the change
-    #[arg(value_name = "BEFORE", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
     pub(crate) before: PathBuf,
     /// Folder that contains the trace from after the change
-    #[arg(value_name = "AFTER", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
     pub(crate) after: PathBuf,
     /// Name of the analysis [default: all]
     pub(crate) name: Option<String>,

@@ -24,8 +24,8 @@ Example: piste query trace \"SELECT name, count(*) FROM events GROUP BY name ORD
 Exit status: 0; 1 if no trace can be read or the query fails; 2 if the SQL is wrong."
 )]
 pub(crate) struct Query {
-    /// Folders that contain traces, at any depth, followed by the SQL
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces, at any depth, or trace.dat files, followed by the SQL
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) arguments: Vec<OsString>,
     /// Write rows in this format [default: table, or json with --json]
     #[arg(long, value_enum)]

@@ -15,8 +15,8 @@ use crate::ids::parse_thread_count;
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong."))]
 pub(crate) struct Stats {
-    /// Folders that contain traces, at any depth
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces, at any depth, or trace.dat files
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,
@@ -37,8 +37,8 @@ pub(crate) struct Stats {
 /// Exit status: 0, or 1 if no trace can be read.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// Folders that contain traces, at any depth
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces, at any depth, or trace.dat files
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Show matching events with all their fields, instead of the streams; `*` matches any text
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]

@@ -15,8 +15,8 @@ use super::selection::{SelectionOptions, TIMES_HELP};
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong; 130 if Ctrl-C ended --follow."))]
 pub(crate) struct View {
-    /// Folders that contain traces, at any depth; with --follow, also the name of a session
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces, at any depth, or trace.dat files; with --follow, also the name of a session
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,

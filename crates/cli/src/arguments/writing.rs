@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `trim` and `export`, which write traces and what other tools read.
+//! The options of `trim`, `import` and `export`, which write traces and what other tools read.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use super::selection::{SelectionOptions, TIMES_HELP};
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Trim {
-    /// Folder that contains traces, at any depth
-    #[arg(value_name = "TRACE", value_hint = ValueHint::DirPath)]
+    /// Folder that contains traces, at any depth, or a trace.dat file
+    #[arg(value_name = "TRACE", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
     /// Write the new trace to DIR, which must be new or empty
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -26,12 +26,32 @@ pub(crate) struct Trim {
     pub(crate) progress: ProgressOption,
 }
 
+/// Write the trace of another tracer's file to a folder
+///
+/// Reads trace.dat files of trace-cmd, versions 6 and 7. Commands that read traces also read such files directly: they import them into a
+/// temporary folder, in $TMPDIR or /tmp, and remove it when they end. Import a file that you want to read more than once.
+#[derive(Args)]
+#[command(after_help = "\
+Example: piste import trace.dat -o trace && piste insights trace
+
+Exit status: 0; 1 if the file cannot be read or the trace cannot be written; 130 if Ctrl-C ended it, in which case nothing is written.")]
+pub(crate) struct Import {
+    /// File of another tracer
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Write the trace to DIR, which must be new or empty
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) progress: ProgressOption,
+}
+
 /// Write traces in a format that other tools read
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Export {
-    /// Folders that contain traces, at any depth
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::DirPath)]
+    /// Folders that contain traces, at any depth, or trace.dat files
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Format to write
     #[arg(long, value_name = "FORMAT")]

@@ -4,6 +4,7 @@
 //! A CPU whose ring is known to be there from its begin on has a first packet with the number 0, and one that is known to be there to its end has a
 //! last packet, without events, that reaches to the end of the trace: nothing happened there. All CPUs of a recording start and stop at once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use piste_ctf::StreamClass;
@@ -69,7 +70,15 @@ impl<'a, 'w> Channel<'a, 'w> {
     /// Writes the streams of all CPUs.
     pub(super) fn write(mut self, parts: &[(CpuPart, Seen)], trace: &mut TraceFolder) -> Result<(), ImportError> {
         trace.add_channel(self.class.clone());
+        let mut written = HashSet::new();
         for (part, seen) in parts {
+            if !written.insert(part.cpu) {
+                let cpu = part.cpu;
+                self.work.notes.say(format!(
+                    "CPU {cpu} is there more than once, of which only the first is read"
+                ));
+                continue;
+            }
             let stats = self
                 .work
                 .contents

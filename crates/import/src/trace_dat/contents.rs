@@ -51,8 +51,15 @@ const FTRACE_EVENTS: u16 = 17;
 const EVENT_FORMATS: u16 = 18;
 const PRINTK: u16 = 20;
 const CMDLINES: u16 = 21;
-/// A chain of more sections goes in a circle.
-const OPTION_SECTIONS_MAX: usize = 4096;
+/// A chain of more sections, or of longer ones, goes in a circle.
+const OPTION_SECTIONS_MAX: usize = 256;
+const OPTION_BYTES_MAX: usize = 64 << 20;
+/// Texts of the kernel about one event have some kilobytes.
+const FORMAT_BYTES_MAX: u64 = 1 << 20;
+/// Events have numbers of 16 bits.
+const FORMATS_MAX: usize = 1 << u16::BITS;
+/// The kernel keeps the names of some hundred threads, and of some hundred thousand at most.
+const NAMES_BYTES_MAX: u64 = 16 << 20;
 
 impl Contents {
     /// Reads what is in a file.
@@ -174,7 +181,7 @@ impl Texts {
                 return Err(format!("its {name} is missing").into());
             }
             let count = from.u64()?;
-            *place = from.long_text(count, SECTION_BYTES_MAX)?;
+            *place = from.long_text(count, FORMAT_BYTES_MAX)?;
         }
         Ok(())
     }
@@ -195,8 +202,11 @@ impl Texts {
 
     fn read_formats(&mut self, system: &str, from: &mut Bytes<impl Read>) -> Result<(), Unread> {
         for _ in 0..from.u32()? {
+            if self.formats.len() == FORMATS_MAX {
+                return Err(format!("it claims to have more than {FORMATS_MAX} events").into());
+            }
             let count = from.u64()?;
-            let text = from.long_text(count, SECTION_BYTES_MAX)?;
+            let text = from.long_text(count, FORMAT_BYTES_MAX)?;
             self.formats.push((system.to_owned(), text));
         }
         Ok(())
@@ -212,7 +222,7 @@ impl Texts {
     fn read_command_lines(&mut self, from: &mut Bytes<impl Read>) -> Result<(), Unread> {
         from.what = "its names of threads";
         let count = from.u64()?;
-        self.command_lines = from.long_text(count, SECTION_BYTES_MAX)?;
+        self.command_lines = from.long_text(count, NAMES_BYTES_MAX)?;
         Ok(())
     }
 
@@ -311,12 +321,17 @@ impl Sections<'_> {
     /// All options, from the first section of them on.
     fn options(&self, mut offset: u64, options: &mut Options) -> Result<(), Unread> {
         const WHAT: &str = "its options";
+        let mut left_bytes = OPTION_BYTES_MAX;
         for _ in 0..OPTION_SECTIONS_MAX {
             let section = Section::at(self.file, offset, WHAT)?;
             if section.id != 0 {
                 return Err(format!("its options are not at byte {offset}").into());
             }
             let data = section.read(self.file, self.compression, WHAT)?;
+            match left_bytes.checked_sub(data.len()) {
+                Some(left) => left_bytes = left,
+                None => break,
+            }
             offset = options.read(&mut Bytes::new(&data[..], WHAT), true)?;
             if offset == 0 {
                 return Ok(());

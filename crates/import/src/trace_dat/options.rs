@@ -67,8 +67,10 @@ pub(crate) struct CpuPart {
     pub(crate) bytes: u64,
 }
 
-/// No machine has more.
-pub(crate) const CPUS_MAX: u32 = 1 << 16;
+/// Linux supports no more.
+pub(crate) const CPUS_MAX: u32 = 8192;
+/// A file with more instances is none.
+const BUFFERS_MAX: usize = 256;
 const OPTION_BYTES_MAX: u64 = 16 << 20;
 /// A file with more options is none.
 const OPTIONS_MAX: usize = 1 << 17;
@@ -119,6 +121,9 @@ impl Options {
                     let (buffer, stats) = (self.stats_of.clone(), CpuStats::parse(&text));
                     self.stats.insert((buffer, cpu), stats);
                 }
+            }
+            BUFFER if self.buffers.len() == BUFFERS_MAX => {
+                return Err(format!("it claims to have more than {BUFFERS_MAX} buffers").into());
             }
             BUFFER => self.buffers.push(buffer(data, has_sections)?),
             TRACECLOCK => self.clock = Some(chosen(&rest(data))),

@@ -7,9 +7,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use super::options::CpuPart;
+use super::sections::read_at;
 use super::unpack::Compression;
 
 /// Walks over the pages of a CPU.
@@ -45,7 +45,7 @@ const CHUNK_BYTES_MAX: u32 = 16 << 20;
 impl<'f> Pages<'f> {
     pub(crate) fn new(file: &'f File, part: &CpuPart, page_bytes: u32, compression: Option<Compression>) -> Pages<'f> {
         // The size of compressed data is told without the count of chunks.
-        let count_bytes = if compression.is_some() { 4 } else { 0 };
+        let count_bytes = if compression.is_some() && part.bytes > 0 { 4 } else { 0 };
         Pages {
             file,
             page_bytes: page_bytes as usize,
@@ -145,7 +145,7 @@ impl<'f> Pages<'f> {
         while bytes.len() < count {
             let from = bytes.len();
             bytes.resize(count.min(from + STEP), 0);
-            let read = self.file.read_at(&mut bytes[from..], self.offset)?;
+            let read = read_at(self.file, &mut bytes[from..], self.offset)?;
             bytes.truncate(from + read);
             self.offset += read as u64;
             self.read_bytes += read as u64;

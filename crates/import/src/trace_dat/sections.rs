@@ -33,9 +33,17 @@ pub(crate) struct FilePart<'f> {
 
 impl Read for FilePart<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.offset)?;
+        let read = read_at(self.file, buffer, self.offset)?;
         self.offset = self.offset.saturating_add(read as u64);
         Ok(read)
+    }
+}
+
+/// Reads what is in the file from `offset` on: nothing behind any place that a file can have.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    match i64::try_from(offset) {
+        Ok(_) => file.read_at(buffer, offset),
+        Err(_) => Ok(0),
     }
 }
 

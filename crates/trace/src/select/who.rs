@@ -412,6 +412,10 @@ impl ClassView {
                 comm: field(&["next_comm"]),
                 previous_comm: field(&["prev_comm"]),
             },
+            "piste_statedump_thread_name" => News::Rename {
+                tid: field(&["tid"]),
+                comm: field(&["name"]),
+            },
             "lttng_statedump_process_state" => News::Thread {
                 tid: field(&["tid"]),
                 pid: field(&["pid"]),

@@ -6,7 +6,7 @@ use crate::facts::fact::{DumpedThread, Fact, FileOwner};
 use crate::facts::values::Values;
 use crate::names::{Name, Names};
 
-pub(super) static CLASSES: [Class; 6] = [
+pub(super) static CLASSES: [Class; 7] = [
     class!(
         "lttng_statedump_process_state",
         [
@@ -35,6 +35,10 @@ pub(super) static CLASSES: [Class; 6] = [
             file_table: values.number(file_table).map(i64::cast_unsigned),
         })
     ),
+    class!("piste_statedump_thread_name", [tid: "tid", name: "name"], |values| Fact::DumpedName {
+        tid: values.id(tid)?,
+        name: values.text(name),
+    }),
     class!(
         "lttng_statedump_process",
         [pid: "pid", command_line: "cmdline", cgroup: "cgroup"],
