@@ -78,6 +78,8 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         Format::Json => piste_export::json,
         Format::Parquet => {
             drop(progress);
+            // The other program imports files by itself.
+            imported::remove_temporary();
             return query::export_parquet(&arguments.paths, output, &selection, arguments.progress.wanted, json);
         }
         Format::Ctf1 | Format::Ctf2 => {

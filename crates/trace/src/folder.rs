@@ -181,6 +181,8 @@ impl Search {
             Ok(metadata) if !metadata.is_dir() => Err(regular::no_file()),
             // Its names may be listed, but nobody can tell what they are.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+            // A file, in which nobody looks for folders.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory && folder.is_file() => Ok(Vec::new()),
             _ => folders_in(folder),
         };
         match listed {

@@ -36,6 +36,8 @@ impl Processes {
                 self.thread(tid, pid, name);
                 true
             }
+            // Switches tell names, too.
+            "piste_statedump_thread_name" => true,
             // All of the command line, where the state of a thread has its name.
             "lttng_statedump_process" => {
                 if let (Some(pid), Some(line)) = (event.number("pid"), event.text("cmdline"))

@@ -33,7 +33,7 @@ pub(crate) fn clock(name: &str, options: &Options, first_ticks: u64, notes: &mut
     }
     if options.date_ns.is_none() {
         notes.say(
-            "times count from the start of the trace clock, not from 1970: the file does not contain the time of day (record with trace-cmd's option --date)",
+            "times do not count from 1970: the file does not contain the time of day (trace-cmd record --date adds it)",
         );
     }
     let added_ns = i128::from(options.date_ns.unwrap_or(0)) + i128::from(options.offset_ns);
@@ -47,7 +47,8 @@ pub(crate) fn clock(name: &str, options: &Options, first_ticks: u64, notes: &mut
         uuid: [0; 16],
         frequency_hz,
         offset_seconds: i64::try_from(offset_seconds).unwrap_or(0),
-        offset_ticks: (rest_ns * i128::from(frequency_hz) / i128::from(NS)) as u64,
+        // Rounded up, as readers round down.
+        offset_ticks: (rest_ns as u128 * u128::from(frequency_hz)).div_ceil(NS.into()) as u64,
         description: format!("Trace clock {name} of the kernel"),
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! - `options.rs`: what options say, in both versions
-//! - `contents.rs`: what is in a file, all but the pages
+//! - `contents.rs`: what is in a file, all but the pages; `texts.rs`: what it tells of the kernel
 //! - `sections.rs`: sections of version 7; `unpack.rs`: compressed ones
 //! - `pages.rs`: the pages of a CPU
 //! - `survey.rs`: a first look at all pages: when they begin and end, and which events they have
@@ -29,6 +29,7 @@ mod options;
 mod pages;
 mod sections;
 mod survey;
+mod texts;
 mod unpack;
 
 use std::fs::File;
