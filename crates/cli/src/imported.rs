@@ -99,6 +99,14 @@ pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
     found.map_or(Cow::Borrowed(path), |(known, way)| Cow::Owned(known.file.join(way)))
 }
 
+/// The same of all paths in a text.
+pub(crate) fn shown_in(text: &str) -> String {
+    let imported = temporary();
+    let with_file =
+        |text: String, known: &Temporary| text.replace(&*known.place.to_string_lossy(), &known.file.to_string_lossy());
+    imported.iter().fold(text.to_owned(), with_file)
+}
+
 /// Removes what was imported for this command.
 pub(crate) fn remove_temporary() {
     let imported = std::mem::take(&mut *temporary());

@@ -134,7 +134,7 @@ fn wall(zone: &TimeZone, seconds: i64) -> Option<WallTime> {
 
 /// Sentences about losses, one a line.
 fn tell_losses(sentences: &[u8]) {
-    for line in String::from_utf8_lossy(sentences).lines() {
+    for line in imported::shown_in(&String::from_utf8_lossy(sentences)).lines() {
         match speaks_json() {
             true => tell_sentence(line),
             false => tell(&format!("{}\n", printable(line))),

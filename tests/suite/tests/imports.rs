@@ -213,6 +213,8 @@ fn losses_are_those_that_trace_cmd_counts() {
         .sum();
     // `CPU 1: 8232 events lost`, trace-cmd said when it had recorded.
     assert_eq!(lost, 8232, "{stats:#}");
+    let shown = place.piste(&["view", text(&file)]);
+    assert!(shown.stderr.contains("lost.dat/kernel/channel0_1"), "{}", shown.stderr);
 }
 
 #[test]
