@@ -14,6 +14,7 @@ use piste_reason::reason;
 use piste_trace::progress::Way;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::arguments::Import;
 use crate::failure::Failure;
@@ -101,10 +102,20 @@ pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
 
 /// The same of all paths in a text.
 pub(crate) fn shown_in(text: &str) -> String {
-    let imported = temporary();
-    let with_file =
-        |text: String, known: &Temporary| text.replace(&*known.place.to_string_lossy(), &known.file.to_string_lossy());
-    imported.iter().fold(text.to_owned(), with_file)
+    with_files(text.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+/// The same of all paths in JSON.
+pub(crate) fn shown_in_json(text: String) -> String {
+    with_files(text, |path| {
+        let quoted = Value::from(path.to_string_lossy()).to_string();
+        quoted.trim_matches('"').to_owned()
+    })
+}
+
+fn with_files(text: String, written: impl Fn(&Path) -> String) -> String {
+    let with_file = |text: String, known: &Temporary| text.replace(&written(&known.place), &written(&known.file));
+    temporary().iter().fold(text, with_file)
 }
 
 /// Removes what was imported for this command.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::imported;
 
 /// Loss, failures.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -44,7 +45,8 @@ pub(crate) fn show_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// `value` as JSON, in lines.
 pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
-    Ok(serde_json::to_string_pretty(value).map_err(io::Error::from)? + "\n")
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    Ok(imported::shown_in_json(text) + "\n")
 }
 
 /// Writes `text` to stderr. Whether anybody can read it there (a terminal may be gone) does not change what piste does.
@@ -93,7 +95,7 @@ pub(crate) fn tell_failure(sentence: &str, exit_status: u8) {
 
 /// Tells a message as a line of JSON.
 pub(crate) fn tell_json(message: &Value) {
-    tell(&format!("{message}\n"));
+    tell(&(imported::shown_in_json(message.to_string()) + "\n"));
 }
 
 fn plain(sentence: &str) -> String {

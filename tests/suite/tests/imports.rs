@@ -211,6 +211,15 @@ fn losses_are_those_that_trace_cmd_counts() {
         .filter(|finding| finding["kind"] == "discarded_events")
         .filter_map(|finding| finding["count"].as_u64())
         .sum();
+    let is_named = |finding: &Value| {
+        finding["file"]
+            .as_str()
+            .is_some_and(|name| name.ends_with("lost.dat/kernel/channel0_1"))
+    };
+    assert!(
+        stats["findings"].as_array().expect("findings").iter().all(is_named),
+        "{stats:#}"
+    );
     // `CPU 1: 8232 events lost`, trace-cmd said when it had recorded.
     assert_eq!(lost, 8232, "{stats:#}");
     let shown = place.piste(&["view", text(&file)]);

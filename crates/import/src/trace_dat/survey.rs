@@ -126,10 +126,11 @@ pub(crate) enum Stop {
 impl Seen {
     /// What is known of a CPU by what its ring counted. Without that, a ring that lost nothing at first may still not have been kept whole.
     pub(crate) fn known(self, stats: Option<&CpuStats>) -> Known {
-        let is_all_read = stats.is_some_and(|stats| stats.entries == 0 && stats.read <= self.records);
+        // trace-cmd may ask for the counts before it has read everything.
+        let is_all_there = stats.is_some_and(|stats| stats.read.saturating_add(stats.entries) <= self.records);
         Known {
-            has_begin: is_all_read && !self.is_late,
-            has_end: is_all_read && !self.is_damaged,
+            has_begin: is_all_there && !self.is_late,
+            has_end: is_all_there && !self.is_damaged,
         }
     }
 
@@ -144,5 +145,34 @@ impl Buffer {
     pub(crate) fn pages<'f>(&self, contents: &Contents, part: &CpuPart, file: &'f File) -> Pages<'f> {
         let compression = self.is_compressed.then_some(contents.compression);
         Pages::new(file, part, self.page_bytes.unwrap_or(0), compression)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_known_from_begin_to_end_if_its_ring_counted_no_more_than_is_there() {
+        let known = |records, counted: Option<(u64, u64)>, is_late, is_damaged| {
+            let seen = Seen {
+                records,
+                is_late,
+                is_damaged,
+            };
+            let stats = counted.map(|(read, entries)| CpuStats {
+                read,
+                entries,
+                ..CpuStats::default()
+            });
+            let Known { has_begin, has_end } = seen.known(stats.as_ref());
+            (has_begin, has_end)
+        };
+        assert_eq!(known(136, Some((85, 51)), false, false), (true, true));
+        assert_eq!(known(0, Some((0, 0)), false, false), (true, true));
+        assert_eq!(known(100, Some((85, 51)), false, false), (false, false));
+        assert_eq!(known(100, None, false, false), (false, false));
+        assert_eq!(known(100, Some((100, 0)), true, false), (false, true));
+        assert_eq!(known(100, Some((100, 0)), false, true), (true, false));
     }
 }
