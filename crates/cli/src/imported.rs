@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use piste_import::{Imported, Source, Watch};
-use piste_terminal::progress::Progress;
 use piste_reason::reason;
+use piste_terminal::progress::Progress;
 use piste_trace::progress::Way;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use piste_import::{ImportError, Source, Watch};
-use piste_terminal::progress::Progress;
 use piste_reason::reason;
 use piste_terminal::printable;
+use piste_terminal::progress::Progress;
 use piste_trace::progress::Way;
 use tempfile::TempDir;
 

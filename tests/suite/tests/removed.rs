@@ -39,6 +39,11 @@ fn index_of(stream: &Path) -> PathBuf {
     stream.with_file_name("index").join(format!("{name}.idx"))
 }
 
+/// The consumer may make a file meanwhile.
+fn remove_all(folder: &Path) {
+    wait_until("it is removed", || fs::remove_dir_all(folder).is_ok());
+}
+
 fn cut(path: &Path) {
     let file = fs::File::options().write(true).open(path);
     file.and_then(|file| file.set_len(50)).expect("it can be cut");
@@ -75,8 +80,8 @@ fn after(place: &Workplace, output: &Path, damage: impl FnOnce(&Path)) -> (Value
 
 #[test]
 fn events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_trace() {
-    let folder = |output: &Path| fs::remove_dir_all(output).expect("it is there");
-    let domain = |output: &Path| fs::remove_dir_all(output.join("user")).expect("it is there");
+    let folder = |output: &Path| remove_all(output);
+    let domain = |output: &Path| remove_all(&output.join("user"));
     let moved = |output: &Path| fs::rename(output, output.with_extension("old")).expect("it is there");
     let all = |output: &Path| {
         let streams = streams(output, "user").into_iter();
@@ -172,7 +177,7 @@ fn kernel_events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_tra
             place.run("taskset", &copy).expect_success();
         }
     };
-    let folder = |output: &Path| fs::remove_dir_all(output).expect("it is there");
+    let folder = |output: &Path| remove_all(output);
     let stream = |output: &Path| fs::remove_file(output.join("kernel/kernel_0")).expect("it is there");
     let metadata = |output: &Path| fs::remove_file(output.join("kernel/metadata")).expect("it is there");
     let dump = |output: &Path| fs::remove_file(output.join("kernel/statedump_0")).expect("it is there");
