@@ -184,6 +184,8 @@ mod tests {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/analyses/device_tests.rs"]
 mod device_tests;
 #[cfg(test)]
+#[path = "../../tests/unit/analyses/process_tests.rs"]
 mod process_tests;

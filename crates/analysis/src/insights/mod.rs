@@ -12,6 +12,7 @@ mod interrupts;
 mod inversions;
 mod losses;
 #[cfg(test)]
+#[path = "../../tests/unit/insights/made.rs"]
 mod made;
 mod occurrences;
 mod slow_calls;
@@ -175,4 +176,5 @@ fn process_named(system: &System, process: ProcessId) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/insights/tests.rs"]
 mod tests;

@@ -27,6 +27,7 @@ mod occurrence;
 mod requests;
 mod scheduling;
 #[cfg(test)]
+#[path = "../../tests/unit/model/script.rs"]
 pub(crate) mod script;
 mod state;
 mod thread;
@@ -561,14 +562,20 @@ pub struct At {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/model/device_script.rs"]
 pub(crate) mod device_script;
 #[cfg(test)]
+#[path = "../../tests/unit/model/device_tests.rs"]
 mod device_tests;
 #[cfg(test)]
+#[path = "../../tests/unit/model/machine.rs"]
 mod machine;
 #[cfg(test)]
+#[path = "../../tests/unit/model/request_tests.rs"]
 mod request_tests;
 #[cfg(test)]
+#[path = "../../tests/unit/model/tests.rs"]
 mod tests;
 #[cfg(test)]
+#[path = "../../tests/unit/model/truth.rs"]
 mod truth;

@@ -14,6 +14,7 @@ mod heap;
 pub mod images;
 pub mod paths;
 #[cfg(test)]
+#[path = "../../tests/unit/programs/script.rs"]
 mod script;
 
 use crate::analysis::{Need, Options};

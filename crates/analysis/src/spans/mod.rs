@@ -176,4 +176,5 @@ impl<W: Copy, S: FnMut(Span<'_, W>)> Spans<W, S> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/spans/tests.rs"]
 mod tests;

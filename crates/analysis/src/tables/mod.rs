@@ -84,4 +84,5 @@ fn headings<R>(columns: &[Column<R>]) -> Vec<Heading> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/tables/tests.rs"]
 mod tests;

@@ -4,6 +4,7 @@
 
 mod graph;
 #[cfg(test)]
+#[path = "../../../tests/unit/analyses/critical_path/tests.rs"]
 mod tests;
 mod walk;
 

@@ -497,4 +497,5 @@ fn is_tracers(function: &str) -> bool {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/programs/flame/tests.rs"]
 mod tests;

@@ -347,4 +347,5 @@ impl Heap {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/programs/heap/tests.rs"]
 mod tests;

@@ -437,19 +437,19 @@ fn what_is_missing_comes_first() {
 #[test]
 fn every_closer_is_an_analysis() {
     let source = [
-        include_str!("losses.rs"),
-        include_str!("deadlines.rs"),
-        include_str!("inversions.rs"),
-        include_str!("interrupts.rs"),
-        include_str!("streaks.rs"),
-        include_str!("uninterruptible.rs"),
-        include_str!("throttled.rs"),
-        include_str!("competition.rs"),
-        include_str!("convoys.rs"),
-        include_str!("slow_calls.rs"),
-        include_str!("slow_files.rs"),
-        include_str!("slow_requests.rs"),
-        include_str!("faults.rs"),
+        include_str!("../../../src/insights/losses.rs"),
+        include_str!("../../../src/insights/deadlines.rs"),
+        include_str!("../../../src/insights/inversions.rs"),
+        include_str!("../../../src/insights/interrupts.rs"),
+        include_str!("../../../src/insights/streaks.rs"),
+        include_str!("../../../src/insights/uninterruptible.rs"),
+        include_str!("../../../src/insights/throttled.rs"),
+        include_str!("../../../src/insights/competition.rs"),
+        include_str!("../../../src/insights/convoys.rs"),
+        include_str!("../../../src/insights/slow_calls.rs"),
+        include_str!("../../../src/insights/slow_files.rs"),
+        include_str!("../../../src/insights/slow_requests.rs"),
+        include_str!("../../../src/insights/faults.rs"),
     ]
     .concat();
     let named: Vec<&str> = source
