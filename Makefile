@@ -166,6 +166,12 @@ test-kernels: ## Tests Piste on five kernels of Debian, in QEMU; KERNELS='6.1 6.
 	@$(MAKE) --silent library tracer
 	@tests/kernels/run --kernels '$(KERNELS)' --checks '$(CHECKS)'
 
+.PHONY: lab-lttng
+lab-lttng: ## Records one load with LTTng's kernel modules and with Piste, in QEMU, and compares counts and sizes
+	@tools/install-packages lab-lttng
+	@$(MAKE) --silent library tracer
+	@tests/kernels/beside-lttng
+
 .PHONY: check
 check: packages ## Formats, lints and checks the architecture, without changing anything
 	@tools/check

@@ -71,13 +71,8 @@ class Store:
 
     def download(self, kernel: Kernel, home: pathlib.Path) -> None:
         packages = self.packages(kernel)
-        print(f"downloading {' '.join(packages)}", flush=True)
         unpacked = home / "unpacked"
-        unpacked.mkdir(parents=True)
-        self.apt("apt-get", "download", *packages, folder=home)
-        for package in home.glob("*.deb"):
-            run("dpkg-deb", "-x", str(package), str(unpacked))
-            package.unlink()
+        self.unpack(packages, unpacked)
         image = next(iter([*unpacked.glob("boot/vmlinuz-*"), *unpacked.glob("usr/lib/modules/*/vmlinuz")]), None)
         if image is None:
             raise Failed(f"{packages[0]} has no vmlinuz")
@@ -85,6 +80,16 @@ class Store:
         (home / "release").write_text(packages[0].removeprefix("linux-image-"))
         keep_modules(unpacked, home / "modules")
         shutil.rmtree(unpacked)
+
+    def unpack(self, packages: list[str], folder: pathlib.Path, of_this_machine: bool = False) -> None:
+        """Downloads packages and unpacks them to a folder. Those of this machine's own release fit what is installed here."""
+        print(f"downloading {' '.join(packages)}", flush=True)
+        folder.mkdir(parents=True)
+        download = run if of_this_machine else self.apt
+        download("apt-get", "download", *packages, folder=folder)
+        for package in folder.glob("*.deb"):
+            run("dpkg-deb", "-x", str(package), str(folder))
+            package.unlink()
 
     def packages(self, kernel: Kernel) -> list[str]:
         """The packages of the newest release of a kernel. Since Debian 14, the image and the modules are in separate packages."""
