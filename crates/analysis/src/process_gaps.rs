@@ -36,7 +36,8 @@ impl ProcessGaps {
         self.0.entry(lost.pid).or_default().add(Gap {
             cpu: None,
             begin_ns: lost.begin_ns,
-            end_ns: lost.end_ns,
+            // What a stream has lost at its end, it may tell at the time of its last event, behind which that is missing.
+            end_ns: lost.end_ns.max(lost.begin_ns.saturating_add(1)),
         });
     }
 
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn a_process_misses_its_own_events_and_those_of_nobody_knows_whom() {
         let mut gaps = ProcessGaps::default();
-        for (pid, begin_ns, end_ns) in [(Some(7), 10, 20), (None, 40, 50)] {
+        for (pid, begin_ns, end_ns) in [(Some(7), 10, 20), (None, 40, 50), (Some(7), 60, 60)] {
             gaps.add(&Lost {
                 classes: &[],
                 pid,
@@ -76,6 +77,7 @@ mod tests {
         let seen =
             |pid| [(0, 10), (0, 11), (19, 30), (20, 40), (45, 46)].map(|(begin, end)| gaps.lie_within(begin, end, pid));
         assert_eq!(seen(Some(7)), [false, true, true, false, true]);
+        assert!(gaps.lie_within(60, 70, Some(7)) && !gaps.lie_within(50, 60, Some(7)));
         assert_eq!(seen(Some(8)), [false, false, false, false, true]);
         assert_eq!(seen(None), [false, true, true, false, true]);
     }
