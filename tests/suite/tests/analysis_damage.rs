@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste analyze`, `insights` and `diff` on a recorded trace that is damaged in one way after the other: all of them answer and say what is
-//! missing. That they claim nothing untrue is tested where the truth is known, on machines that are simulated (crates/analysis/src/model/truth.rs).
+//! missing. That they claim nothing untrue is tested where the truth is known, on machines that are simulated (crates/analysis/tests/unit/model/truth.rs).
 
 use std::fs;
 use std::path::{Path, PathBuf};
