@@ -110,6 +110,9 @@ pub enum ToConsumer {
         uid: u32,
         /// Where its program rings, if it has a bell. Its board was sent before.
         bell: Option<BellPlace>,
+        /// An earlier consumer had it and may have taken packets from it.
+        #[serde(default)]
+        inherited: bool,
     },
     /// A kernel channel of the session as it is to be: new, or changed. Takes effect at once when the session is started.
     SetKernelChannel {

@@ -147,6 +147,7 @@ impl Domain for Programs {
                 pid,
                 uid,
                 bell,
+                inherited,
                 ..
             } => {
                 let program = Program::new(ProcessIds { vpid, pid, uid });
@@ -155,6 +156,7 @@ impl Domain for Programs {
                     stream_id,
                     program,
                     stream_instance_base,
+                    inherited,
                 };
                 let memory = descriptor.ok_or_else(|| "the message contains no memory".to_owned());
                 let ears = bell.and_then(|place| self.ears(place));

@@ -134,7 +134,8 @@ impl Ring {
         let mut stream = desk.trace.open_stream(&desk.channel.name, identity)?;
         let mut next_sequence = stream.end().next_sequence;
         let earlier = memory.first_kept(ring_index).saturating_sub(next_sequence);
-        if earlier > 0 && !desk.channel.overwrites() {
+        // Of a ring that no other consumer read, only a program that wrote nonsense into its memory says this: reading it finds that out.
+        if earlier > 0 && source.inherited && !desk.channel.overwrites() {
             // An earlier consumer wrote them, and the files are gone since. Behind other packets, the gap in the numbers tells.
             next_sequence += earlier;
             if stream.end().packets == 0 {

@@ -44,6 +44,8 @@ pub(super) struct Source {
     pub(super) stream_id: u32,
     pub(super) program: Program,
     pub(super) stream_instance_base: u64,
+    /// An earlier consumer had it and may have taken packets from it.
+    pub(super) inherited: bool,
 }
 
 /// What becomes of a ring set.

@@ -38,6 +38,30 @@ const TURNS_TIME_MAX: Duration = Duration::from_millis(1);
 /// What to do when a wait is over.
 pub type Then = Box<dyn FnOnce(&mut Daemon, Ended)>;
 
+/// The memory of a ring set.
+pub(super) struct Rings {
+    pub(super) memory: Arc<OwnedFd>,
+    /// A consumer knows of it, or did when it died.
+    pub(super) announced: bool,
+}
+
+impl Rings {
+    fn new(memory: OwnedFd) -> Rings {
+        Rings {
+            memory: Arc::new(memory),
+            announced: false,
+        }
+    }
+
+    /// Those of a consumer that runs already.
+    pub(super) fn adopted(memory: Arc<OwnedFd>) -> Rings {
+        Rings {
+            memory,
+            announced: true,
+        }
+    }
+}
+
 /// The control process.
 pub struct Daemon {
     /// Where everything is.
@@ -58,7 +82,7 @@ pub struct Daemon {
     journal: Journal,
     pub(super) connections: Connections,
     pub(super) keepers: Keepers,
-    pub(super) rings: BTreeMap<RingSetKey, Arc<OwnedFd>>,
+    pub(super) rings: BTreeMap<RingSetKey, Rings>,
     pub(super) boards: Boards,
     pub(super) waiting: Waiting<Then>,
     pub(super) desk: KernelDesk,
@@ -275,7 +299,7 @@ impl Daemon {
                         recording,
                     } => match rings::make(&name, &geometry, key, recording) {
                         Ok(memory) => {
-                            self.rings.insert(key, Arc::new(memory));
+                            self.rings.insert(key, Rings::new(memory));
                             let user = self.machine.sessions().ring_set(key).map(|ring_set| ring_set.user);
                             user.into_iter().for_each(|user| self.boards.give(key, user));
                         }
@@ -330,13 +354,13 @@ impl Daemon {
     fn tell(&mut self, program: ProgramId, message: &ToProgram) {
         let memory = match message {
             ToProgram::Channel { key, .. } => match self.rings.get(key) {
-                Some(memory) => {
+                Some(rings) => {
                     if let Some(Bell { place, board }) = self.boards.of(*key) {
                         let (bell, board) = (ToProgram::Bell { index: place.index }, Some(board.clone()));
                         self.connections
                             .tell(program, &bell, board, &self.poll, &mut self.machine);
                     }
-                    Some(memory.clone())
+                    Some(rings.memory.clone())
                 }
                 // It could not be made; the machine knows by now.
                 None => return,

@@ -12,7 +12,7 @@ use piste_reason::reason;
 
 use super::boards::Bell;
 use super::consumer::{Belongings, Consumer, Found};
-use super::daemon::{Daemon, WRITE_TIMEOUT};
+use super::daemon::{Daemon, Rings, WRITE_TIMEOUT};
 use super::host;
 use super::poll::Source;
 use super::waiting::Ended;
@@ -46,7 +46,8 @@ impl Daemon {
                 Belongings::default()
             }
         };
-        self.rings = belongings.ring_sets;
+        let adopted = belongings.ring_sets.into_iter();
+        self.rings = adopted.map(|(key, memory)| (key, Rings::adopted(memory))).collect();
         let has: BTreeSet<RingSetKey> = self.rings.keys().copied().collect();
         let known: Vec<_> = self
             .machine
@@ -160,9 +161,13 @@ impl Daemon {
             self.try_to_start(domain);
         }
         let mut memory = None;
-        if let ToConsumer::AddRingSet { key, bell, .. } = &mut message {
+        if let ToConsumer::AddRingSet {
+            key, bell, inherited, ..
+        } = &mut message
+        {
             let Some(rings) = self.rings.get(key) else { return };
-            memory = Some(rings.clone());
+            memory = Some(rings.memory.clone());
+            *inherited = rings.announced;
             *bell = self.tell_board(*key);
         }
         // A new consumer is told everything.
@@ -170,7 +175,13 @@ impl Daemon {
             return;
         };
         match consumer.send(&message, memory) {
-            Ok(()) => {}
+            Ok(()) => {
+                if let ToConsumer::AddRingSet { key, .. } = message
+                    && let Some(rings) = self.rings.get_mut(&key)
+                {
+                    rings.announced = true;
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
             Err(_) => self.lose_consumer(domain),
         }

@@ -355,6 +355,7 @@ impl RingSet {
             pid: self.program.pid,
             uid: self.user,
             bell: None,
+            inherited: false,
         }
     }
 }

@@ -115,6 +115,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
         vpid: 1,
         uid: 0,
         bell: None,
+        inherited: false,
         pid: std::process::id() as i32,
     };
     link.send(&add, Some(std::sync::Arc::new(memory.try_clone().unwrap())))

@@ -126,14 +126,14 @@ impl Rig {
         self.describe();
         self.work();
         for (key, memory) in &self.memories {
-            self.session.add_ring_set(source(*key), memory, None).unwrap();
+            self.session.add_ring_set(source(*key, true), memory, None).unwrap();
         }
     }
 
     /// A program starts; its key is also its process id.
     pub(super) fn program(&mut self, key: u32) {
         let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
-        self.session.add_ring_set(source(key), &memory, None).unwrap();
+        self.session.add_ring_set(source(key, false), &memory, None).unwrap();
         self.memories.insert(key, memory);
     }
 
@@ -147,7 +147,9 @@ impl Rig {
             rung: Arc::new(Rung::new().unwrap()),
             place: BellPlace { board: 0, index: 0 },
         };
-        self.session.add_ring_set(source(key), &memory, Some(ears)).unwrap();
+        self.session
+            .add_ring_set(source(key, false), &memory, Some(ears))
+            .unwrap();
         self.memories.insert(key, memory);
     }
 
@@ -461,7 +463,7 @@ pub(super) fn number_class() -> EventClass {
     }
 }
 
-fn source(key: u32) -> Source {
+fn source(key: u32, inherited: bool) -> Source {
     // No process has this id: the name of the program does not depend on the machine.
     let program = Program::new(ProcessIds {
         vpid: key as i32,
@@ -474,6 +476,7 @@ fn source(key: u32) -> Source {
         stream_id: STREAM_ID,
         program,
         stream_instance_base,
+        inherited,
     }
 }
 

@@ -89,6 +89,21 @@ fn corrupt_ring_is_closed_and_others_go_on() {
 }
 
 #[test]
+fn program_that_gives_back_its_own_packets_is_not_believed_that_files_were_removed() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.program(1);
+    rig.record(1, 0..300);
+    rig.writer(1, 0).set_consumed(2);
+    rig.work();
+    let totals = rig.close();
+    assert_eq!(totals.lost_packets, 0);
+    let [finding] = &totals.findings[..] else {
+        panic!("{:?}", totals.findings);
+    };
+    assert!(finding.what.contains("its memory is corrupt"), "{finding:?}");
+}
+
+#[test]
 fn program_with_random_memory_does_not_disturb_another() {
     let mut state = 1_u64;
     for _ in 0..30 {

@@ -97,6 +97,12 @@ impl<'a> Writer<'a> {
         );
     }
 
+    /// Gives back sub-buffers that nobody has taken, as only a program gone wild does.
+    pub(super) fn set_consumed(&self, sequence: u64) {
+        let consumed_offset = self.ring_bytes + offset_of!(piste_ring_header, consumed) as u64;
+        self.set(consumed_offset, sequence << abi::PISTE_CONSUMED_SHIFT);
+    }
+
     fn enter_next(&self, ticks: u64) -> bool {
         let position = self.position();
         let sequence = position.div_ceil(self.subbuf_units);
