@@ -144,8 +144,10 @@ impl System {
 
     fn arrive(&mut self, id: ThreadId, priority: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
         if let Some(wake) = self.threads[id.index()].woken.take() {
-            self.make_runnable(id, wake, wake.ns, to);
-            self.begin_queue(id, None, wake.ns);
+            // It may have been woken just before it left its last CPU.
+            let ns = wake.ns.max(self.threads[id.index()].since_ns);
+            self.make_runnable(id, wake, ns, to);
+            self.begin_queue(id, None, ns);
         }
         let is_idle_end_untold = self.cpu(cpu).idle_ends.are_untold;
         let thread = &self.threads[id.index()];

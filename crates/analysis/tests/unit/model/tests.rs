@@ -286,6 +286,24 @@ fn of_the_tracers_own_threads_only_when_they_have_a_cpu_is_known() {
 }
 
 #[test]
+fn a_thread_of_the_tracer_that_was_woken_before_it_left_its_cpu_does_one_thing_at_a_time() {
+    let circumstances = Circumstances {
+        hidden: Some("tracer"),
+        ..Circumstances::whole(0)
+    };
+    let run = Run::new(circumstances).lines(
+        "1 cpu0 rename 2 tracer
+         5 cpu0 switch 1 waits 2
+         10 cpu1 waking 2
+         12 cpu0 switch 2 waits 1
+         14 cpu1 wakeup 2
+         20 cpu0 switch 1 waits 2",
+        30,
+    );
+    assert_eq!(run.did(2), "0-5 ?, 5-12 runs, 12-20 ?, 20-30 runs");
+}
+
+#[test]
 fn a_name_that_was_told_is_that_of_a_thread_once_it_does_something() {
     let run = whole().lines(
         "0 cpu0 named 1 shell
