@@ -46,6 +46,20 @@ kprobe() { probes kprobe --kprobe 'do_sys_openat2 file=+0(%si):ustring' --name o
 # shellcheck disable=SC2016 # The dollar is for the probe.
 kretprobe() { probes kretprobe --kretprobe 'do_sys_openat2 fd=$retval:s32' --name opened_ret; }
 
+# An event of tracefs whose field is the text that a system call's argument points to.
+# shellcheck disable=SC2016
+eprobe() {
+	if ! grep -q attached-event $tracing/README; then
+		echo "skipped: this kernel has no event probes"
+		return $skipped
+	fi
+	echo 'e:lab/opened syscalls/sys_enter_openat file=+0($filename):ustring' >>$tracing/dynamic_events || return
+	piste record --no-user -k lab:opened -o $traces/eprobe -- cat /etc/hostname
+	local status=$?
+	echo '-:lab/opened' >>$tracing/dynamic_events
+	return $status
+}
+
 # shellcheck disable=SC2016
 uprobe() {
 	probes uprobe --uprobe "$programs/greet:greet name=+0(%di):string times=%si:s32" --name greet &&
@@ -104,6 +118,22 @@ inversion() {
 softirq() {
 	piste record -a --no-user --preset sched,irq -o $traces/softirq -- bash -c \
 		'for i in {1..200}; do echo x >/dev/udp/127.0.0.1/9; done; dd if=/dev/zero of=/mnt/file bs=64k count=64 conv=fsync 2>/dev/null; sleep 0.3'
+}
+
+# The kernel measures its own latency, and piste records what delayed it.
+timerlat() {
+	local own=$tracing/instances/timerlat
+	if ! grep -qw timerlat $tracing/available_tracers; then
+		echo "skipped: this kernel has no timerlat tracer"
+		return $skipped
+	fi
+	mkdir $own && echo timerlat >$own/current_tracer || return
+	piste record -a --no-user -k 'osnoise:*' -d 1s -o $traces/timerlat
+	local status=$?
+	cat $own/trace >$out/timerlat
+	echo nop >$own/current_tracer
+	rmdir $own
+	return $status
 }
 
 # Records the same events with piste and, in a separate instance, as tracefs's text.

@@ -118,6 +118,13 @@ def kretprobe(lab: Recordings) -> str:
     return f"{len(opened)} results"
 
 
+def eprobe(lab: Recordings) -> str:
+    lab.whole("eprobe")
+    opened = [event["payload"]["file"] for event in lab.events("eprobe") if event["name"] == "lab:opened"]
+    expect_at_least("opens of /etc/hostname", opened.count("/etc/hostname"), 1)
+    return f"{len(opened)} files opened"
+
+
 def uprobe(lab: Recordings) -> str:
     lab.whole("uprobe")
     calls = [event["payload"] for event in lab.events("uprobe") if event["name"] == "greet"]
@@ -219,6 +226,15 @@ def softirq(lab: Recordings) -> str:
     return f"{counted} soft interrupts, as their entries and exits say"
 
 
+def timerlat(lab: Recordings) -> str:
+    samples = re.findall(r"context +(irq|thread) timer_latency +\d+ ns", lab.file("timerlat"))
+    for context in ("irq", "thread"):
+        expect_at_least(f"samples of the kernel in context {context}", samples.count(context), 1)
+    noise = lab.whole("timerlat")
+    expect_at_least("interrupts and threads that delayed it", noise["irq_noise"] + noise["thread_noise"], 1)
+    return f"{len(samples)} samples, {noise.total()} events of what delayed it"
+
+
 def same_text(lab: Recordings) -> str:
     lab.whole("text")
     overruns = sum(map(int, re.findall(r"^(?:overrun|dropped events): (\d+)", lab.file("text-stats"), re.MULTILINE)))
@@ -251,6 +267,7 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "stacks": stacks,
     "kprobe": kprobe,
     "kretprobe": kretprobe,
+    "eprobe": eprobe,
     "uprobe": uprobe,
     "usdt": usdt,
     "snapshot": snapshot,
@@ -259,6 +276,7 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "compat": compat,
     "inversion": inversion,
     "softirq": softirq,
+    "timerlat": timerlat,
     "text": same_text,
     "hotplug": hotplug,
     "clean": clean,
