@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use piste_import::{Imported, Source, Watch};
+use piste_import::{Imported, Tracer, Watch};
 use piste_reason::reason;
 use piste_terminal::progress::Progress;
 use piste_trace::progress::Way;
@@ -45,19 +45,19 @@ struct Summary<'a> {
 
 /// `piste import`
 pub(crate) fn import(arguments: &Import, json: bool) -> Result<(), Failure> {
-    let Some(source) = source(&arguments.file)? else {
+    let Some(tracer) = tracer(&arguments.file)? else {
         let file = arguments.file.to_string_lossy();
         return Err(Failure::new(printable(&format!(
             "{file} is not a file of a tracer that can be imported; these are trace.dat files of trace-cmd"
         ))));
     };
     let unfinished = Unfinished::folder(&arguments.output)?;
-    let imported = convert(source, &arguments.file, unfinished.path(), arguments.progress.wanted)?;
+    let imported = convert(tracer, &arguments.file, unfinished.path(), arguments.progress.wanted)?;
     unfinished.finish()?;
     if json {
         return show_json(&Summary {
             trace: &arguments.output,
-            tracer: source.tracer(),
+            tracer: tracer.name(),
             events: imported.events,
             notes: &imported.notes,
         });
@@ -75,13 +75,13 @@ pub(crate) fn place(path: &Path, shows_progress: bool) -> Result<PathBuf, Failur
         return Ok(known.place.clone());
     }
     // What cannot be read is said by those who look for traces there.
-    let Some(source) = source(path).unwrap_or(None) else {
+    let Some(tracer) = tracer(path).unwrap_or(None) else {
         return Ok(path.to_owned());
     };
     let folder = Unfinished::folder(&temporary_folder()?)?;
     let place = folder.path().join(path.file_name().unwrap_or(OsStr::new("trace")));
     folder.make_folders(Path::new(path.file_name().unwrap_or(OsStr::new("trace"))))?;
-    let imported = convert(source, path, &place, shows_progress)?;
+    let imported = convert(tracer, path, &place, shows_progress)?;
     tell_notes(path, &imported);
     temporary().push(Temporary {
         file: path.to_owned(),
@@ -125,15 +125,15 @@ pub(crate) fn remove_temporary() {
 }
 
 /// The tracer that a path is a file of.
-pub(crate) fn source(path: &Path) -> Result<Option<Source>, Failure> {
+pub(crate) fn tracer(path: &Path) -> Result<Option<Tracer>, Failure> {
     let unreadable = |error| {
         let file = path.to_string_lossy();
         Failure::new(printable(&format!("cannot read {file}: {}", reason(&error))))
     };
-    Source::of(path).map_err(unreadable)
+    Tracer::of(path).map_err(unreadable)
 }
 
-fn convert(source: Source, file: &Path, folder: &Path, shows_progress: bool) -> Result<Imported, Failure> {
+fn convert(tracer: Tracer, file: &Path, folder: &Path, shows_progress: bool) -> Result<Imported, Failure> {
     // A signal removes the folder and ends this process.
     let watch = Arc::new(Watch::new(|| false));
     let watched = Arc::clone(&watch);
@@ -145,7 +145,7 @@ fn convert(source: Source, file: &Path, folder: &Path, shows_progress: bool) -> 
         }
     };
     let progress = Progress::on_the_way("importing", way, shows_progress);
-    let imported = source.import(file, folder, &watch);
+    let imported = tracer.import(file, folder, &watch);
     drop(progress);
     imported.map_err(|error| Failure::new(printable(&error.to_string())))
 }

@@ -67,7 +67,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
 
 /// A file of another tracer is read once.
 fn refuse_files(paths: &[PathBuf]) -> Result<(), Failure> {
-    let is_foreign = |path: &&PathBuf| matches!(imported::source(path), Ok(Some(_)));
+    let is_foreign = |path: &&PathBuf| matches!(imported::tracer(path), Ok(Some(_)));
     paths.iter().find(is_foreign).map_or(Ok(()), |path| {
         let file = path.to_string_lossy();
         let sentence = format!(

@@ -2,11 +2,11 @@
 //! Files of other tracers, made into traces that everything else reads.
 //!
 //! ```text
-//!   file  --Source::of: by its first bytes-->  Source  --Source::import-->  folder with CTF traces  -->  crates/trace
+//!   file  --Tracer::of: by its first bytes-->  Tracer  --Tracer::import-->  folder with CTF traces  -->  crates/trace
 //! ```
 //!
-//! The seam is below the reader of traces: what a source writes is a trace like those that Piste records, so no command knows where its
-//! events come from. A source is a module with its format, a line in [`Source`], and nothing else. There is one so far: [`trace_dat`].
+//! The seam is below the reader of traces: what is written is a trace like those that Piste records, so no command knows where its
+//! events come from. A tracer is a module with its format, a line in [`Tracer`], and nothing else. There is one so far: [`trace_dat`].
 //!
 //! - `bytes.rs`: numbers and texts of a file of which nothing is believed
 //! - `trace_dat/`: what trace-cmd writes
@@ -26,30 +26,30 @@ use piste_reason::reason;
 
 /// A tracer whose files can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum Tracer {
     /// trace-cmd's `trace.dat`.
-    TraceDat,
+    TraceCmd,
 }
 
-impl Source {
+impl Tracer {
     /// Whose file this is, as its first bytes tell; `None` for folders and for all other files.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn of(path: &Path) -> io::Result<Option<Source>> {
+    pub fn of(path: &Path) -> io::Result<Option<Tracer>> {
         if !path.metadata()?.is_file() {
             return Ok(None);
         }
         let mut begin = Vec::new();
         let longest = trace_dat::MAGIC.len() as u64;
         File::open(path)?.take(longest).read_to_end(&mut begin)?;
-        Ok((begin == trace_dat::MAGIC).then_some(Source::TraceDat))
+        Ok((begin == trace_dat::MAGIC).then_some(Tracer::TraceCmd))
     }
 
     /// The program that writes such files.
-    pub fn tracer(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Source::TraceDat => "trace-cmd",
+            Tracer::TraceCmd => "trace-cmd",
         }
     }
 
@@ -60,7 +60,7 @@ impl Source {
     /// has stopped it. What was written until then stays.
     pub fn import(self, file: &Path, folder: &Path, watch: &Watch) -> Result<Imported, ImportError> {
         match self {
-            Source::TraceDat => trace_dat::import(file, folder, watch),
+            Tracer::TraceCmd => trace_dat::import(file, folder, watch),
         }
     }
 }

@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use piste_ctf::index;
 use piste_ctf::packet::KernelHeader;
 use piste_ctf::read::metadata;
-use piste_import::{ImportError, Imported, Source, Watch};
+use piste_import::{ImportError, Imported, Tracer, Watch};
 
 fn sample(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
@@ -42,7 +42,7 @@ fn import(bytes: &[u8]) -> Result<Imported, ImportError> {
     let (file, folder) = (place.path().join("trace.dat"), place.path().join("trace"));
     fs::write(&file, bytes).unwrap();
     fs::create_dir(&folder).unwrap();
-    let imported = Source::TraceDat.import(&file, &folder, &Watch::new(|| false));
+    let imported = Tracer::TraceCmd.import(&file, &folder, &Watch::new(|| false));
     if imported.is_ok() {
         for trace in fs::read_dir(&folder).unwrap() {
             check(&trace.unwrap().path());
@@ -88,16 +88,16 @@ fn whole_files_become_traces_with_all_their_events() {
 fn a_file_is_recognized_by_its_begin() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file");
-    assert!(Source::of(&path).is_err());
-    assert_eq!(Source::of(place.path()).unwrap(), None);
+    assert!(Tracer::of(&path).is_err());
+    assert_eq!(Tracer::of(place.path()).unwrap(), None);
     for (bytes, source) in [
-        (&b"\x17\x08\x44tracing6"[..], Some(Source::TraceDat)),
+        (&b"\x17\x08\x44tracing6"[..], Some(Tracer::TraceCmd)),
         (b"\x17\x08\x44tracin", None),
         (b"PERFILE2", None),
         (b"", None),
     ] {
         fs::write(&path, bytes).unwrap();
-        assert_eq!(Source::of(&path).unwrap(), source, "{bytes:?}");
+        assert_eq!(Tracer::of(&path).unwrap(), source, "{bytes:?}");
     }
 }
 
@@ -204,7 +204,7 @@ fn an_import_ends_when_it_is_to() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("trace.dat");
     fs::write(&file, sample("v7.dat")).unwrap();
-    let stopped = Source::TraceDat.import(&file, place.path(), &Watch::new(|| true));
+    let stopped = Tracer::TraceCmd.import(&file, place.path(), &Watch::new(|| true));
     assert!(matches!(stopped, Err(ImportError::Stopped)));
 }
 
@@ -214,7 +214,7 @@ fn the_same_file_is_the_same_trace() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("trace.dat");
         fs::write(&file, bytes).unwrap();
-        Source::TraceDat
+        Tracer::TraceCmd
             .import(&file, place.path(), &Watch::new(|| false))
             .unwrap();
         fs::read_to_string(place.path().join("kernel/metadata"))

@@ -90,7 +90,7 @@ impl StackFormats {
     /// Looks for the stacks of the event that `record` is about in the records behind it.
     pub(crate) fn look<'a>(&self, record: &[u8], behind: impl Iterator<Item = Record<'a>>, stack: &Stack) -> Look<'a> {
         let mut found = Stacks::default();
-        let Some(place) = Place::of(record) else {
+        let Some(place) = ThreadLevel::of(record) else {
             return Look::Whole(found);
         };
         let kernel = self.kernel.filter(|_| stack.kernel);
@@ -99,7 +99,7 @@ impl StackFormats {
             if found.kernel.is_some() >= kernel.is_some() && found.user.is_some() >= user.is_some() {
                 return Look::Whole(found);
             }
-            let (Some(here), Some(id)) = (Place::of(data), data.first_chunk()) else {
+            let (Some(here), Some(id)) = (ThreadLevel::of(data), data.first_chunk()) else {
                 return Look::Whole(found);
             };
             if here.is_within(place) {
@@ -145,20 +145,20 @@ impl StackFormat {
 
 /// Thread and level that a record is from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct ThreadLevel {
     tid: [u8; 4],
     level: u8,
 }
 
-impl Place {
-    fn of(record: &[u8]) -> Option<Place> {
+impl ThreadLevel {
+    fn of(record: &[u8]) -> Option<ThreadLevel> {
         let [_, _, flags, _, tid @ ..] = *record.first_chunk::<8>()?;
         let level = flags & LEVEL_FLAGS;
-        Some(Place { tid, level })
+        Some(ThreadLevel { tid, level })
     }
 
     /// Whether this interrupted the other one.
-    fn is_within(self, other: Place) -> bool {
+    fn is_within(self, other: ThreadLevel) -> bool {
         self.tid == other.tid && self.level != other.level && self.level & other.level == other.level
     }
 }

@@ -19,11 +19,11 @@ use piste_kernel::layout::Layout;
 use piste_kernel::page::PageLayout;
 use piste_kernel::programs::Programs;
 use piste_kernel::spec::{Context, Loss};
-use real::Place;
+use real::Fixture;
 
 #[test]
 fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let program = place.run.path().join("program");
     fs::write(&program, program_that_moves_and_asks_for_its_process()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -84,7 +84,7 @@ fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
 
 #[test]
 fn threads_that_were_started_too_fast_to_follow_are_noticed() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let catalog = Catalog::read(&place.tracefs).unwrap();
     let pages = PageLayout::read(&place.tracefs).unwrap();
     let clock = TraceClock::Monotonic;

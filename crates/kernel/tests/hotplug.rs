@@ -12,13 +12,13 @@ use std::thread;
 use piste_kernel::instance::Instance;
 use piste_kernel::page::PageLayout;
 use piste_kernel::spec::Loss;
-use real::{Marker, Place, drain, numbers, run_on};
+use real::{Fixture, Marker, drain, numbers, run_on};
 
 const CPU: u32 = 1;
 
 #[test]
 fn a_cpu_that_goes_keeps_its_records_and_one_that_comes_is_read() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let Some(switch) = Switch::find() else {
         return real::skipped(&format!("CPU {CPU} cannot be taken offline here"));
     };

@@ -21,7 +21,7 @@ use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::Position;
 use piste_kernel::spec::Loss;
-use real::{Marker, Place, numbers, open_ring, run_on};
+use real::{Fixture, Marker, numbers, open_ring, run_on};
 use rustix::process::{Pid, Signal, kill_process};
 
 const KILLS: u64 = 80;
@@ -33,7 +33,7 @@ const READER_DEATH: &str = "PISTE_TEST_READER_DEATH";
 
 #[test]
 fn whenever_the_reader_is_killed_each_event_is_read_once() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     for subbuf_bytes in [4096, 65536] {
         let instance = place.instance(Loss::Discard, subbuf_bytes, (16 << 20) / subbuf_bytes);
         let cpus = instance.cpus().unwrap();
@@ -102,7 +102,7 @@ fn write_numbers(instance: &Instance, cpu: u32, next: &AtomicU64, is_over: &Atom
     }
 }
 
-fn start_reader(place: &Place, folder: &Path, death: &str) -> Child {
+fn start_reader(place: &Fixture, folder: &Path, death: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "reader", "--ignored", "--nocapture"])
         .env(READER_FOLDER, folder)

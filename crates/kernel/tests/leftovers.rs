@@ -15,7 +15,7 @@ use piste_kernel::instance::Instance;
 use piste_kernel::owner::{DeadOwner, Owner, leftovers};
 use piste_kernel::spec::Loss;
 use piste_kernel::tracefs::Tracefs;
-use real::Place;
+use real::Fixture;
 use rustix::process::{Pid, Signal, kill_process};
 
 const RUN_OF_THE_DYING: &str = "PISTE_TEST_RUN_OF_THE_DYING";
@@ -23,7 +23,7 @@ const TRACED: &str = "events/sched/sched_process_exec";
 
 #[test]
 fn instances_of_a_dead_owner_are_removed_and_no_others() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let living = place.instance(Loss::Discard, 4096, 4);
     let foreign = Foreign::make(&place.tracefs, &format!("test-of-others-{}", id()));
     // As of an owner whose locks are elsewhere, in a container.
@@ -82,7 +82,7 @@ fn dying_daemon() {
 
 #[test]
 fn an_instance_that_somebody_reads_is_off_and_goes_when_it_can() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let instance = place.instance(Loss::Discard, 4096, 4);
     instance.write(format!("{TRACED}/enable"), "1").unwrap();
     let triggers = ["stacktrace if common_pid > 1", "traceoff:5"];

@@ -7,14 +7,14 @@ use std::fs;
 use std::process::id;
 
 use piste_kernel::spec::Loss;
-use real::Place;
+use real::Fixture;
 
 /// With some hundred events.
 const GROUPS: [&str; 6] = ["block", "irq", "kmem", "sched", "timer", "writeback"];
 
 #[test]
 fn the_first_of_two_instances_goes_and_the_other_keeps_its_events() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let first = place.instance(Loss::Discard, 4096, 4);
     let other = place.tracefs.path(format!("instances/test-of-others-{}", id()));
     fs::create_dir(&other).unwrap();

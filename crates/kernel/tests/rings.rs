@@ -12,7 +12,7 @@ use piste_kernel::page::{Lost, Page, PageLayout};
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
 use piste_kernel::spec::Loss;
-use real::{Marker, Place, drain, numbers, run_on};
+use real::{Fixture, Marker, drain, numbers, run_on};
 
 const CPU: u32 = 0;
 /// A record with a number takes 40 bytes, with its head; one that is much later than the last takes more.
@@ -24,13 +24,13 @@ struct Rig {
     ring: Ring,
     layout: PageLayout,
     instance: Instance,
-    place: Place,
+    place: Fixture,
 }
 
 impl Rig {
     /// `None`, once said why, where there is no ring.
     fn new(loss: Loss, subbuf_bytes: u32, subbuf_count: u32) -> Option<Self> {
-        let place = Place::new()?;
+        let place = Fixture::new()?;
         run_on(CPU);
         let instance = place.instance(loss, subbuf_bytes, subbuf_count);
         Some(Self {
@@ -45,7 +45,7 @@ impl Rig {
 
 #[test]
 fn what_is_written_is_read_in_order() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     run_on(CPU);
     for subbuf_bytes in [4096, 65536] {
         let instance = place.instance(Loss::Discard, subbuf_bytes, 16);
@@ -253,7 +253,7 @@ fn losses_that_no_page_counts_add_up_too() {
 
 #[test]
 fn the_same_settings_again_change_nothing() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     run_on(CPU);
     let instance = place.instance(Loss::Overwrite, 65536, 5);
     assert!(instance.is_new());
@@ -276,7 +276,7 @@ fn the_same_settings_again_change_nothing() {
 
 #[test]
 fn a_ring_has_as_many_sub_buffers_as_asked() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     run_on(CPU);
     for (subbuf_bytes, subbuf_count) in [
         (4096, 2),
@@ -305,7 +305,7 @@ fn a_ring_has_as_many_sub_buffers_as_asked() {
 
 #[test]
 fn a_size_that_the_kernel_does_not_have_is_a_finding() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     run_on(CPU);
     let instance = place.instance(Loss::Discard, 4096, 4);
     let findings = instance.set_ring(Loss::Discard, 1 << 20, 2).unwrap();
@@ -322,7 +322,7 @@ fn a_size_that_the_kernel_does_not_have_is_a_finding() {
 #[test]
 fn the_readable_poll_means_a_full_page() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     run_on(CPU);
     let instance = place.instance(Loss::Discard, 4096, 64);
     let ring = place.ring(&instance, CPU);
@@ -340,7 +340,7 @@ fn the_readable_poll_means_a_full_page() {
 
 #[test]
 fn a_buffer_of_another_size_is_refused() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let instance = place.instance(Loss::Discard, 4096, 4);
     let key = RingKey {
         session: 1,
@@ -357,7 +357,7 @@ fn a_buffer_of_another_size_is_refused() {
 
 #[test]
 fn two_readers_do_not_share_a_buffer() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let instance = place.instance(Loss::Discard, 4096, 4);
     let _ring = place.ring(&instance, CPU);
     let key = RingKey {

@@ -15,7 +15,7 @@ use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::layout::Layout;
 use piste_kernel::page::PageLayout;
 use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Stack};
-use real::Place;
+use real::Fixture;
 
 const CPU: u32 = 0;
 /// How often a thread calls and sleeps. A sleep that a busy host makes late may be over before it has begun: without a switch.
@@ -136,7 +136,7 @@ struct Trace {
 
 impl Trace {
     fn record() -> Option<Trace> {
-        let place = Place::new()?;
+        let place = Fixture::new()?;
         let catalog = Arc::new(Catalog::read(&place.tracefs).unwrap());
         let instance = place.instance(Loss::Discard, 4096, 2048);
         instance.set_on(false).unwrap();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use piste_import::{ImportError, Source, Watch};
+use piste_import::{ImportError, Tracer, Watch};
 use piste_reason::reason;
 use piste_terminal::printable;
 use piste_terminal::progress::Progress;
@@ -27,14 +27,14 @@ impl Imports {
         let (mut places, mut folders) = (Vec::new(), Vec::new());
         for path in paths {
             // What cannot be read is said by those who look for traces there.
-            let Some(source) = Source::of(path).unwrap_or(None) else {
+            let Some(tracer) = Tracer::of(path).unwrap_or(None) else {
                 places.push(path.clone());
                 continue;
             };
             let folder = tempfile::Builder::new().prefix("piste-import-").tempdir();
             let folder = folder
                 .map_err(|error| Failure::Failed(format!("cannot make a temporary folder: {}", reason(&error))))?;
-            import(source, path, folder.path(), shows_progress, interrupt)?;
+            import(tracer, path, folder.path(), shows_progress, interrupt)?;
             places.push(folder.path().to_owned());
             folders.push(folder);
         }
@@ -51,7 +51,7 @@ impl Imports {
 }
 
 fn import(
-    source: Source,
+    tracer: Tracer,
     file: &Path,
     folder: &Path,
     shows_progress: bool,
@@ -68,7 +68,7 @@ fn import(
         }
     };
     let progress = Progress::on_the_way("importing", way, shows_progress);
-    let imported = source.import(file, folder, &watch);
+    let imported = tracer.import(file, folder, &watch);
     drop(progress);
     match imported {
         Ok(imported) => {

@@ -12,7 +12,7 @@ use piste_trace::{Findings, Span};
 
 use crate::batches::Batches;
 use crate::layout::Layout;
-use crate::one_pass::Source;
+use crate::one_pass::RowSource;
 use crate::scan::Found;
 
 /// A table of the model.
@@ -22,7 +22,7 @@ pub(crate) struct Model {
     pub(crate) found: Found,
 }
 
-impl Source for Model {
+impl RowSource for Model {
     fn name(&self) -> &'static str {
         self.table.name
     }

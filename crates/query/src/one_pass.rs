@@ -22,7 +22,7 @@ use crate::batches::{Asked, Batches, schema};
 const BATCHES_WAITING: usize = 2;
 
 /// Where the rows of a table come from.
-pub(crate) trait Source: Send + Sync + 'static {
+pub(crate) trait RowSource: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     fn headings(&self) -> Vec<Heading>;
@@ -40,7 +40,7 @@ pub(crate) struct OnePass<S> {
     schema: SchemaRef,
 }
 
-impl<S: Source> OnePass<S> {
+impl<S: RowSource> OnePass<S> {
     pub(crate) fn new(source: S) -> OnePass<S> {
         OnePass {
             schema: schema(&source.headings()),
@@ -49,14 +49,14 @@ impl<S: Source> OnePass<S> {
     }
 }
 
-impl<S: Source> fmt::Debug for OnePass<S> {
+impl<S: RowSource> fmt::Debug for OnePass<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("OnePass").field(&self.source.name()).finish()
     }
 }
 
 #[async_trait]
-impl<S: Source> TableProvider for OnePass<S> {
+impl<S: RowSource> TableProvider for OnePass<S> {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -98,14 +98,14 @@ struct ReadOnce<S> {
     properties: Arc<PlanProperties>,
 }
 
-impl<S: Source> fmt::Debug for ReadOnce<S> {
+impl<S: RowSource> fmt::Debug for ReadOnce<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("ReadOnce").field(&self.source.name()).finish()
     }
 }
 
 /// What `EXPLAIN` says.
-impl<S: Source> DisplayAs for ReadOnce<S> {
+impl<S: RowSource> DisplayAs for ReadOnce<S> {
     fn fmt_as(&self, _: DisplayFormatType, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = self.asked.schema.fields();
         let columns: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
@@ -122,7 +122,7 @@ impl<S: Source> DisplayAs for ReadOnce<S> {
     }
 }
 
-impl<S: Source> ExecutionPlan for ReadOnce<S> {
+impl<S: RowSource> ExecutionPlan for ReadOnce<S> {
     fn name(&self) -> &str {
         "ReadOnce"
     }

@@ -51,7 +51,7 @@ pub(crate) fn schema(columns: &[(String, Kind)]) -> SchemaRef {
 pub(crate) struct Rows {
     layout: Arc<Layout>,
     schema: SchemaRef,
-    sources: Vec<Source>,
+    sources: Vec<ColumnSource>,
     columns: Columns,
     /// By the layout's classes; `None` for those without rows.
     classes: Vec<Option<ClassSinks>>,
@@ -70,7 +70,7 @@ pub(crate) struct Rows {
 }
 
 /// Where a column of the batch comes from.
-enum Source {
+enum ColumnSource {
     Common(Common),
     Column(ColumnId),
 }
@@ -114,14 +114,14 @@ impl Rows {
                 Some((common @ (Common::Cpu | Common::Pid | Common::Tid | Common::Comm), _)) => {
                     let id = arena.add(&common.kind().expect("it is no time"));
                     by_common.push((*common, id));
-                    Source::Column(id)
+                    ColumnSource::Column(id)
                 }
-                Some((common, _)) => Source::Common(*common),
+                Some((common, _)) => ColumnSource::Common(*common),
                 None => {
                     let (name, kind) = &columns[index - Common::ALL.len()];
                     let id = arena.add(kind);
                     by_name.insert(name, id);
-                    Source::Column(id)
+                    ColumnSource::Column(id)
                 }
             });
         }
@@ -245,16 +245,16 @@ impl Rows {
         let streams = Int64Array::from(self.streams.as_mut().map(std::mem::take).unwrap_or_default());
         for source in &self.sources {
             arrays.push(match source {
-                Source::Common(Common::Time) => Arc::new(
+                ColumnSource::Common(Common::Time) => Arc::new(
                     times
                         .reinterpret_cast::<arrow::datatypes::TimestampNanosecondType>()
                         .with_timezone(ZONE),
                 ),
-                Source::Common(Common::TimeNs) => Arc::new(times.clone()),
-                Source::Common(Common::Name) => take(&self.name_texts, &names, None)?,
-                Source::Common(Common::Trace) => take(&self.trace_texts, &traces, None)?,
-                Source::Common(_) => Arc::new(streams.clone()),
-                Source::Column(id) => self.columns.finish(*id, rows)?,
+                ColumnSource::Common(Common::TimeNs) => Arc::new(times.clone()),
+                ColumnSource::Common(Common::Name) => take(&self.name_texts, &names, None)?,
+                ColumnSource::Common(Common::Trace) => take(&self.trace_texts, &traces, None)?,
+                ColumnSource::Common(_) => Arc::new(streams.clone()),
+                ColumnSource::Column(id) => self.columns.finish(*id, rows)?,
             });
         }
         self.columns.weight = 0;

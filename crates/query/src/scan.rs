@@ -96,13 +96,13 @@ pub(crate) struct Found(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    findings: BTreeMap<Place, Finding>,
+    findings: BTreeMap<FindingKey, Finding>,
     /// Sentences about what rows cannot say.
     notes: BTreeSet<String>,
 }
 
 /// File, what it is, byte of the file.
-type Place = (PathBuf, Kind, u64);
+type FindingKey = (PathBuf, Kind, u64);
 
 impl Found {
     pub(crate) fn add(&self, findings: &Findings) {

@@ -19,7 +19,7 @@ use piste_trace::{Merge, Span, Trace};
 
 use crate::batches::Batches;
 use crate::layout::Layout;
-use crate::one_pass::Source;
+use crate::one_pass::RowSource;
 use crate::scan::Found;
 
 pub(crate) const SPANS: &str = "spans";
@@ -72,7 +72,7 @@ static COLUMNS: [Column; 9] = [
     }),
 ];
 
-impl Source for Spans {
+impl RowSource for Spans {
     fn name(&self) -> &'static str {
         SPANS
     }

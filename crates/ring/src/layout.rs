@@ -92,10 +92,10 @@ impl<'a> Ring<'a> {
     }
 
     /// The sub-buffer that holds `sequence`. Any number is a sequence.
-    pub(crate) fn place(&self, sequence: u64) -> Place<'a> {
+    pub(crate) fn place(&self, sequence: u64) -> SubbufView<'a> {
         let index = (sequence % self.subbuf_count()) as usize;
         let units = self.subbuf_units() as usize;
-        Place {
+        SubbufView {
             sequence,
             tag: tag_of_lap(sequence / self.subbuf_count()),
             subbuf: &self.subbufs[index],
@@ -130,9 +130,9 @@ pub(crate) struct Position {
     pub(crate) offset_units: u64,
 }
 
-/// A sub-buffer as the place of one sequence.
+/// A sub-buffer while it holds one sequence.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SubbufView<'a> {
     pub(crate) sequence: u64,
     /// The mark of every committed unit, but for the head of a record.
     pub(crate) tag: u8,
@@ -141,7 +141,7 @@ pub(crate) struct Place<'a> {
     pub(crate) data: &'a [AtomicU64],
 }
 
-impl Place<'_> {
+impl SubbufView<'_> {
     /// Appends the units of `range` to `packet`. Each is read once. Relaxed: the marks, read before, order the copy (ring.mark).
     pub(crate) fn copy_data(&self, range: Range<usize>, packet: &mut Vec<u8>) {
         let start = packet.len();
@@ -203,7 +203,7 @@ impl Place<'_> {
     }
 
     /// Stores how many records the ring has discarded so far. Whoever leaves a sub-buffer does this: before entering the next one if it is
-    /// full to its last byte, else as a part of [`Place::end`].
+    /// full to its last byte, else as a part of [`SubbufView::end`].
     pub(crate) fn settle(&self, discarded: u64) {
         self.subbuf.discarded.store(discarded, Relaxed);
     }

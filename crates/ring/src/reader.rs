@@ -42,7 +42,7 @@ use crate::atomic::{AcqRel, Acquire, Relaxed};
 use crate::consumed::Consumed;
 use crate::corruption::Corruption;
 use crate::geometry::LossMode;
-use crate::layout::{HEADER_UNITS, Place, Position, Ring, UNIT_BYTES, begin_ticks};
+use crate::layout::{HEADER_UNITS, Position, Ring, SubbufView, UNIT_BYTES, begin_ticks};
 use crate::mapping::Mapping;
 use crate::packet::{Losses, Next, Packet};
 
@@ -257,7 +257,7 @@ impl Reader {
 }
 
 /// Copies the complete sub-buffer at `place` to `buffer`.
-pub(crate) fn copy_packet(place: Place<'_>, records: u32, buffer: &mut Vec<u8>) -> Result<Packet, Corruption> {
+pub(crate) fn copy_packet(place: SubbufView<'_>, records: u32, buffer: &mut Vec<u8>) -> Result<Packet, Corruption> {
     let (content_units, discarded) = content(place)?;
     buffer.clear();
     place.copy_data(0..content_units, buffer);
@@ -272,7 +272,7 @@ pub(crate) fn copy_packet(place: Place<'_>, records: u32, buffer: &mut Vec<u8>) 
 
 /// Units of content in the ended sub-buffer at `place`, and the number of records that were discarded when it ended. In a sub-buffer that is
 /// full to its last byte, the number can be smaller: it may be left over from the previous lap.
-pub(crate) fn content(place: Place<'_>) -> Result<(usize, u64), Corruption> {
+pub(crate) fn content(place: SubbufView<'_>) -> Result<(usize, u64), Corruption> {
     let subbuf_units = place.data.len();
     // ORDER ring.ended (acquire): `discarded` is visible. Pairs with runtime/ring.c. Stored before the padding's marks, so that who saw
     // all marks sees it. If records fill the sub-buffer to its end, nobody stores `ended`; `discarded` was stored before the position that

@@ -16,7 +16,7 @@
 use piste_abi::HEAD;
 
 use crate::corruption::Corruption;
-use crate::layout::{HEADER_UNITS, Place, Ring, begin_ticks};
+use crate::layout::{HEADER_UNITS, Ring, SubbufView, begin_ticks};
 use crate::packet::Salvage;
 use crate::reader::{Reader, content};
 
@@ -47,7 +47,7 @@ impl Reader {
 /// Copies the packet header and the whole records of the ended sub-buffer at `place` to `packet`.
 pub(crate) fn copy_whole_records(
     ring: Ring<'_>,
-    place: Place<'_>,
+    place: SubbufView<'_>,
     packet: &mut Vec<u8>,
 ) -> Result<Salvage, Corruption> {
     let (content_units, _) = content(place)?;

@@ -17,12 +17,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::file_reader::are_too_many;
 use crate::finding::{Finding, Findings, Kind};
 use crate::folder::Trace;
 use crate::merge::Span;
 use crate::privacy;
 use crate::select::Selection;
-use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
 use piste_reason::reason;
 use stream::{Form, StreamCopy};

@@ -32,6 +32,7 @@ pub mod blind;
 pub mod copy;
 pub mod count;
 pub mod durable;
+mod file_reader;
 pub mod finding;
 pub mod folder;
 #[cfg(feature = "fuzzing")]
@@ -52,7 +53,6 @@ mod regular;
 pub mod repeated;
 pub mod rows;
 pub mod select;
-mod source;
 pub mod stream;
 mod text;
 pub mod type_name;

@@ -16,10 +16,10 @@ use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::packet::Event;
 
 use crate::blind::Blind;
+use crate::file_reader::are_too_many;
 use crate::finding::Findings;
 use crate::folder::Trace;
 use crate::index::StreamIndex;
-use crate::source::are_too_many;
 use crate::stream::{Stream, StreamFile};
 
 /// All windows together.

@@ -12,11 +12,11 @@ use piste_ctf::read::schema::Scope;
 use piste_ctf::read::walk::{Fault, Visitor};
 use piste_reason::reason;
 
+use crate::file_reader::FileReader;
 use crate::finding::{Finding, Findings, Kind};
 use crate::index::{Packet, StreamIndex};
 use crate::merge::Span;
 use crate::progress;
-use crate::source::Source;
 
 /// An event, or a packet's head, that does not fit into this is damage.
 pub(crate) const EVENT_BYTES_MAX: usize = 64 << 20;
@@ -37,7 +37,7 @@ pub struct Stream<'t> {
     pub index: &'t StreamIndex,
     /// Its clock; its events have no times without.
     pub scale: Option<ClockScale>,
-    source: Source<'t>,
+    source: FileReader<'t>,
     reader: StreamReader<'t>,
     /// Those that are still to be read.
     packets: Range<usize>,
@@ -69,8 +69,8 @@ impl<'t> Stream<'t> {
             scale: clock.map(ClockScale::new),
             // A file without packets may not even be there.
             source: match index.packets.is_empty() {
-                true => Source::unopened(&index.path),
-                false => Source::open(&index.path)?,
+                true => FileReader::unopened(&index.path),
+                false => FileReader::open(&index.path)?,
             },
             reader: StreamReader::new(plan),
             packets,

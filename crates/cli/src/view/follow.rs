@@ -34,10 +34,10 @@ const WINDOW_BYTES: usize = 256 << 10;
 
 /// `piste view --follow`
 pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure> {
-    let sources: Vec<Source> = arguments
+    let sources: Vec<Followed> = arguments
         .paths
         .iter()
-        .map(|path| Source::new(path))
+        .map(|path| Followed::new(path))
         .collect::<Result<_, _>>()?;
     let mut output = Output::open(arguments, format);
     let mut times_shown = times(&arguments.clock);
@@ -51,7 +51,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
     let mut pisted = Pisted::default();
     loop {
         if Instant::now() >= next_flush {
-            sources.iter().for_each(Source::flush);
+            sources.iter().for_each(Followed::flush);
             next_flush = Instant::now() + FLUSH_PAUSE;
         }
         // Asked before the files are looked at: what is written until then is seen.
@@ -103,21 +103,21 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
 }
 
 /// A trace that is followed.
-struct Source {
+struct Followed {
     folder: PathBuf,
     /// The session that writes it; absent: nobody knows when it ends.
     session: Option<String>,
 }
 
-impl Source {
+impl Followed {
     /// A session by its name, or a folder.
-    fn new(path: &Path) -> Result<Source, Failure> {
+    fn new(path: &Path) -> Result<Followed, Failure> {
         // Without a pisted, there is no session to follow, but there may be a trace.
         let sessions = sessions().unwrap_or_default();
         let name = path.to_string_lossy();
         if !path.exists() {
             return match sessions.into_iter().find(|session| session.name == name) {
-                Some(session) => Ok(Source {
+                Some(session) => Ok(Followed {
                     folder: session.output.into(),
                     session: Some(session.id),
                 }),
@@ -133,7 +133,7 @@ impl Source {
             full.starts_with(output) || output.starts_with(&full)
         };
         let session = sessions.into_iter().find(writes_it).map(|session| session.id);
-        Ok(Source {
+        Ok(Followed {
             folder: path.to_owned(),
             session,
         })
@@ -169,7 +169,7 @@ struct Pisted {
 
 impl Pisted {
     /// Nothing more will be written to any of them. While pisted cannot be reached nobody knows, and that is told once.
-    fn have_ended(&mut self, sources: &[Source]) -> bool {
+    fn have_ended(&mut self, sources: &[Followed]) -> bool {
         if sources.iter().all(|source| source.session.is_none()) {
             return false;
         }
@@ -198,7 +198,7 @@ fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
 }
 
 /// What tells that there is something new.
-fn sizes(sources: &[Source]) -> HashMap<PathBuf, u64> {
+fn sizes(sources: &[Followed]) -> HashMap<PathBuf, u64> {
     let mut sizes = HashMap::new();
     for folder in sources
         .iter()
@@ -218,7 +218,7 @@ fn sizes(sources: &[Source]) -> HashMap<PathBuf, u64> {
 }
 
 /// The traces that can be read so far. At the end, one that cannot be is a failure.
-fn open(sources: &[Source], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
+fn open(sources: &[Followed], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
     let mut traces = Vec::new();
     for source in sources {
         let folders = match folders(&source.folder, findings) {

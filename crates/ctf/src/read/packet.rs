@@ -13,7 +13,7 @@ use super::walk::{Fault, SlotValue, State, Visitor, skip, visit};
 
 mod copy;
 
-pub use copy::{HeaderForm, PacketNumbers, Place};
+pub use copy::{HeaderForm, PacketNumbers, PacketPosition};
 
 /// First number of every packet that has one.
 pub const MAGIC: u64 = 0xc1fc_1fc1;

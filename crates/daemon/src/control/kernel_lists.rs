@@ -6,7 +6,7 @@ use std::path::Path;
 use piste_control::interface as shown;
 use piste_kernel::layout::Layout;
 use piste_kernel::list::{self, ListedEvent, ListedField, ListedSyscall};
-use piste_kernel::probe::{self, Place, PlaceKind};
+use piste_kernel::probe::{self, ProbePlace, ProbePlaceKind};
 use piste_kernel::syscalls::Architecture;
 use piste_kernel::{doctor, pattern};
 
@@ -86,13 +86,13 @@ pub fn probe_places(
         });
     }
     let kind = match kind {
-        shown::ProbePlaceKind::symbol => PlaceKind::Symbol,
-        shown::ProbePlaceKind::usdt => PlaceKind::Usdt,
+        shown::ProbePlaceKind::symbol => ProbePlaceKind::Symbol,
+        shown::ProbePlaceKind::usdt => ProbePlaceKind::Usdt,
     };
     let _as_asking = asking.enter().map_err(not_entered)?;
     let places =
         probe::places(Path::new(binary), kind, pattern).map_err(|error| refused_probe(binary.to_owned(), error))?;
-    let place = |place: Place| shown::ProbePlace {
+    let place = |place: ProbePlace| shown::ProbePlace {
         name: place.name,
         demangled: place.demangled,
         offset: count(place.offset),

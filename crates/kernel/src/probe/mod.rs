@@ -50,7 +50,7 @@ use piste_symbols::demangle::demangle;
 
 /// What kind of place to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlaceKind {
+pub enum ProbePlaceKind {
     /// Functions.
     Symbol,
     /// Static probes.
@@ -59,7 +59,7 @@ pub enum PlaceKind {
 
 /// A place at which a file can be probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProbePlace {
     /// Name of the function as the linker knows it, or `PROVIDER:NAME` of a static probe. Not unique: several functions have one
     /// name, and a static probe is wherever the compiler copied it.
     pub name: String,
@@ -78,16 +78,16 @@ pub struct Place {
 ///
 /// # Errors
 /// The file cannot be read or is not one that Linux runs.
-pub fn places(binary: &Path, kind: PlaceKind, pattern: Option<&str>) -> Result<Vec<Place>, ProbeError> {
+pub fn places(binary: &Path, kind: ProbePlaceKind, pattern: Option<&str>) -> Result<Vec<ProbePlace>, ProbeError> {
     let elf = Elf::open(binary)?;
     let is_meant = |name: &str| pattern.is_none_or(|pattern| matches(pattern, name));
-    let mut places: Vec<Place> = match kind {
-        PlaceKind::Symbol => elf
+    let mut places: Vec<ProbePlace> = match kind {
+        ProbePlaceKind::Symbol => elf
             .symbols(Asker::Root)
             .into_iter()
             .filter_map(|symbol| function(&elf, symbol))
             .collect(),
-        PlaceKind::Usdt => usdt::notes(&elf)
+        ProbePlaceKind::Usdt => usdt::notes(&elf)
             .iter()
             .filter_map(|note| static_probe(&elf, note))
             .collect(),
@@ -109,11 +109,11 @@ pub fn check(source: &EventSource, asker: Asker) -> Result<Vec<String>, ProbeErr
 }
 
 /// Functions that are chosen among when the program starts are left out: they cannot be probed.
-fn function(elf: &Elf, symbol: Symbol) -> Option<Place> {
+fn function(elf: &Elf, symbol: Symbol) -> Option<ProbePlace> {
     if symbol.kind != SymbolKind::Function {
         return None;
     }
-    Some(Place {
+    Some(ProbePlace {
         offset: elf.code_offset(symbol.address)?,
         demangled: demangle(&symbol.name),
         name: symbol.name,
@@ -122,9 +122,9 @@ fn function(elf: &Elf, symbol: Symbol) -> Option<Place> {
     })
 }
 
-fn static_probe(elf: &Elf, note: &Note) -> Option<Place> {
+fn static_probe(elf: &Elf, note: &Note) -> Option<ProbePlace> {
     let offset = elf.code_offset(note.address)?;
-    Some(Place {
+    Some(ProbePlace {
         name: format!("{}:{}", note.provider, note.probe),
         demangled: None,
         offset,

@@ -24,7 +24,7 @@ use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::pattern;
 use piste_kernel::spec::{Context, Loss};
 use piste_kernel::syscalls::{Architecture, Table};
-use real::Place;
+use real::Fixture;
 
 /// Groups that would leave no room for others, or that record what the converter does not.
 const LEFT_OUT: [&str; 4] = ["ftrace", "syscalls", "preemptirq", "initcall"];
@@ -54,7 +54,7 @@ const FLOODS: [&str; 20] = [
 
 #[test]
 fn every_field_is_what_the_kernel_says_it_is() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Fixture::new() else { return };
     let catalog = Arc::new(Catalog::read(&place.tracefs).unwrap());
     let layout = Arc::new(Layout::new(catalog.names()));
     let instance = place.instance(Loss::Discard, 65536, 192);

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use piste_kernel::probe::{PlaceKind, places};
+use piste_kernel::probe::{ProbePlaceKind, places};
 
 use crate::programs::{compile, run};
 
 fn names(binary: &Path, pattern: &str) -> Vec<String> {
-    places(binary, PlaceKind::Symbol, Some(pattern))
+    places(binary, ProbePlaceKind::Symbol, Some(pattern))
         .unwrap()
         .into_iter()
         .map(|place| place.name)
@@ -52,7 +52,7 @@ fn offsets_are_those_of_binutils_in_every_kind_of_file() {
         ("stripped.so", "library.c", "weigh", &["-shared", "-fPIC", "-s"]),
     ] {
         let binary = compile(folder.path(), source, name, options);
-        let places = places(&binary, PlaceKind::Symbol, Some(symbol)).unwrap();
+        let places = places(&binary, ProbePlaceKind::Symbol, Some(symbol)).unwrap();
         let offsets: Vec<u64> = places.iter().map(|place| place.offset).collect();
         assert_eq!(offsets, [expected_offset(&binary, symbol)], "{name}");
     }
@@ -70,7 +70,7 @@ fn aliases_are_listed_and_choosers_are_not() {
 fn names_of_cpp_are_found_as_they_were_written() {
     let folder = tempfile::tempdir().unwrap();
     let binary = compile(folder.path(), "names.cpp", "names", &[]);
-    let places = places(&binary, PlaceKind::Symbol, Some("shop::*")).unwrap();
+    let places = places(&binary, ProbePlaceKind::Symbol, Some("shop::*")).unwrap();
     let names: Vec<(&str, Option<&str>)> = places
         .iter()
         .map(|place| (place.name.as_str(), place.demangled.as_deref()))
@@ -99,7 +99,7 @@ fn a_debug_file_names_the_functions_of_a_stripped_program() {
             .arg("--add-gnu-debuglink")
             .args([&debug, &binary]));
         assert_eq!(names(&binary, "*"), whole);
-        assert_eq!(places(&binary, PlaceKind::Symbol, Some("work")).unwrap().len(), 1);
+        assert_eq!(places(&binary, ProbePlaceKind::Symbol, Some("work")).unwrap().len(), 1);
 
         // A debug file of another program is not believed.
         let other = compile(folder.path(), "calls.c", "other", &["-O0", "-Wl,--build-id=none"]);
@@ -112,7 +112,7 @@ fn a_debug_file_names_the_functions_of_a_stripped_program() {
 fn static_probes_are_listed_with_their_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let binary = compile(folder.path(), "static_probes.c", "static_probes", &[]);
-    let places = places(&binary, PlaceKind::Usdt, None).unwrap();
+    let places = places(&binary, ProbePlaceKind::Usdt, None).unwrap();
     let names: Vec<(&str, usize)> = places
         .iter()
         .map(|place| (place.name.as_str(), place.arguments.len()))
@@ -137,6 +137,6 @@ fn static_probes_are_listed_with_their_arguments() {
     assert!(places.iter().all(|place| !place.has_semaphore));
 
     let binary = compile(folder.path(), "semaphore.c", "semaphore", &[]);
-    let places = piste_kernel::probe::places(&binary, PlaceKind::Usdt, Some("shop:*")).unwrap();
+    let places = piste_kernel::probe::places(&binary, ProbePlaceKind::Usdt, Some("shop:*")).unwrap();
     assert!(places.len() == 1 && places[0].has_semaphore, "{places:?}");
 }

@@ -48,7 +48,7 @@ fn a_program_at_a_fixed_address_is_probed() {
 fn a_stripped_program_is_probed_by_offset() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "calls.c", "calls", &[]);
-    let kind = piste_kernel::probe::PlaceKind::Symbol;
+    let kind = piste_kernel::probe::ProbePlaceKind::Symbol;
     let offset = piste_kernel::probe::places(&program, kind, Some("work")).unwrap()[0].offset;
     check_calls(&format!("{offset:#x}"), &["-s"]);
 }

@@ -69,7 +69,7 @@ fn what_changes_programs_or_reads_memory_is_for_root() {
     run(Command::new("objcopy")
         .args(["--add-symbol", "mark=.text:0x4,global"])
         .arg(&program));
-    let kind = piste_kernel::probe::PlaceKind::Symbol;
+    let kind = piste_kernel::probe::ProbePlaceKind::Symbol;
     let offset = piste_kernel::probe::places(&program, kind, Some("work")).unwrap()[0].offset;
     for source in [
         uprobe(&program, &format!("{offset:#x}"), &[]),

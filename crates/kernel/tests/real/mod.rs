@@ -31,13 +31,13 @@ pub(crate) fn skipped(reason: &(impl Display + ?Sized)) {
 }
 
 /// An owner with a run folder, and its instances; all gone with it.
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) tracefs: Tracefs,
     pub(crate) run: TempDir,
     pub(crate) owner: Owner,
 }
 
-impl Place {
+impl Fixture {
     /// None where the kernel cannot be traced.
     pub(crate) fn new() -> Option<Self> {
         let tracefs = tracefs()?;
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Fixture {
     fn drop(&mut self) {
         for (session, channel) in self.owner.instances(&self.tracefs).unwrap() {
             let instance = Instance::create_or_open(&self.tracefs, &self.owner, session, &channel).unwrap();

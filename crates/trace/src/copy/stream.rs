@@ -13,12 +13,12 @@ use super::output::Output;
 use super::packet::PacketWriter;
 use super::{Copied, CopyError, INDEX, Target, WINDOW_BYTES, unreadable};
 use crate::blind::recorded_cycles;
+use crate::file_reader::FileReader;
 use crate::finding::Findings;
 use crate::folder::Trace;
 use crate::index::StreamIndex;
 use crate::merge::Span;
 use crate::progress;
-use crate::source::Source;
 use crate::stream::{EVENT_BYTES_MAX, Stream};
 
 /// The header of every tracer that is known fits into this.
@@ -37,7 +37,7 @@ pub(super) struct Form {
 #[derive(Debug)]
 pub(super) struct StreamCopy<'t> {
     index: &'t StreamIndex,
-    source: Source<'t>,
+    source: FileReader<'t>,
     /// Cycles that are wanted.
     ticks: (u64, u64),
     /// Those that may hold wanted events.
@@ -79,7 +79,7 @@ impl<'t> StreamCopy<'t> {
         let mut index_name = name.to_owned();
         index_name.push(".idx");
         let of_index = |folder: &Path| folder.join(INDEX).join(&index_name);
-        let mut source = Source::open(&index.path).map_err(|error| unreadable(&index.path, error))?;
+        let mut source = FileReader::open(&index.path).map_err(|error| unreadable(&index.path, error))?;
         if !form.keeps_open {
             source.open_for_each_read();
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 use piste_trace::{Finding, Findings, Kind, Merge, Span, count, open};
 
 use crate::notation::Trace;
-use crate::place::{Place, lines};
+use crate::test_trace::{TestTrace, lines};
 
-pub fn each(check: impl Fn(&str, &Place, &str)) {
+pub fn each(check: impl Fn(&str, &TestTrace, &str)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ctf/tests/conformance");
     let mut count = 0;
     for entry in fs::read_dir(folder.join("cases")).expect("there are cases") {
@@ -20,7 +20,7 @@ pub fn each(check: impl Fn(&str, &Place, &str)) {
             let expected = fs::read_to_string(path.with_extension("text")).expect("its text");
             check(
                 &path.file_stem().expect("a name").to_string_lossy(),
-                &Place::of(&trace),
+                &TestTrace::of(&trace),
                 &expected,
             );
             count += 1;

@@ -10,8 +10,8 @@ use piste_trace::count::{StreamCounts, count};
 use piste_trace::{Findings, Merge, Span, open};
 
 use crate::notation::Trace;
-use crate::place::Place;
 use crate::random::one_of;
+use crate::test_trace::TestTrace;
 
 /// A form of events' headers: as metadata has it, and how one is written.
 struct Header {
@@ -95,7 +95,7 @@ const CLASSES: [Class; 9] = [
 ];
 
 /// A trace with one file, and what is in it.
-fn trace(header: &Header, order: &str, random: &mut Rng) -> (Place, StreamCounts) {
+fn trace(header: &Header, order: &str, random: &mut Rng) -> (TestTrace, StreamCounts) {
     let classes: Vec<&Class> = CLASSES.iter().filter(|class| class.1 <= header.id_max).collect();
     let word = "integer { size = 32; align = 8; }";
     let mut text = format!(
@@ -146,7 +146,7 @@ fn trace(header: &Header, order: &str, random: &mut Rng) -> (Place, StreamCounts
     }
     expected.by_event = by_event;
     (
-        Place::of(&Trace::parse(&text, Path::new("")).expect("a trace")),
+        TestTrace::of(&Trace::parse(&text, Path::new("")).expect("a trace")),
         expected,
     )
 }

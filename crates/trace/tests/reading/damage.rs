@@ -11,19 +11,19 @@ use piste_ctf::index::{Entry, file_header};
 use piste_trace::Span;
 use piste_trace::blind::blind;
 
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 /// Bytes of a packet's header and context, and of an event.
 const HEAD_BYTES: usize = 44;
 const EVENT_BYTES: usize = 12;
 
-fn place() -> Place {
+fn place() -> TestTrace {
     let packet = |number, discarded, events| Packet {
         number,
         discarded,
         events,
     };
-    Place::new(&[(
+    TestTrace::new(&[(
         "a",
         &[
             packet(0, 0, &[(10, 1), (20, 2)]),
@@ -40,7 +40,7 @@ fn discarded_events_and_lost_packets_are_counted() {
         discarded,
         events,
     };
-    let place = Place::new(&[(
+    let place = TestTrace::new(&[(
         "a",
         &[
             packet(0, 2, &[(10, 1)]),
@@ -62,7 +62,7 @@ fn discarded_events_may_be_missing_up_to_the_next_packet() {
         discarded,
         events,
     };
-    let place = Place::new(&[
+    let place = TestTrace::new(&[
         (
             "a",
             &[
@@ -109,7 +109,7 @@ fn behind_a_damaged_packet_the_next_is_read() {
 }
 
 /// The index that a tracer writes beside the only stream of a place.
-fn write_index(place: &Place, change: impl FnOnce(&mut Vec<Entry>)) -> PathBuf {
+fn write_index(place: &TestTrace, change: impl FnOnce(&mut Vec<Entry>)) -> PathBuf {
     let packet_bytes = (HEAD_BYTES + 2 * EVENT_BYTES) as u64;
     let entry = |number: u64| Entry {
         offset_bytes: number * packet_bytes,
@@ -244,7 +244,7 @@ fn places_that_look_like_packets_cost_little() {
         "\n--- metadata\ntrace {{ major = 1; minor = 8; byte_order = le; {header} }};\n\
          stream {{ }};\nevent {{ name = e; fields := struct {{ string s; }}; }};\n--- stream a\n\"x\"\n"
     );
-    let place = Place::of(&crate::notation::Trace::parse(&text, std::path::Path::new("")).expect("a trace"));
+    let place = TestTrace::of(&crate::notation::Trace::parse(&text, std::path::Path::new("")).expect("a trace"));
     // Each is a start, of a text that does not end.
     place.damage("a", |bytes| bytes.extend([0xc1, 0x1f, 0xfc, 0xc1].repeat(100_000)));
     let began = Instant::now();
@@ -263,8 +263,8 @@ fn two_classes(events: &str) -> String {
     )
 }
 
-fn place_of(text: &str) -> Place {
-    Place::of(&crate::notation::Trace::parse(text, std::path::Path::new("")).expect("a trace"))
+fn place_of(text: &str) -> TestTrace {
+    TestTrace::of(&crate::notation::Trace::parse(text, std::path::Path::new("")).expect("a trace"))
 }
 
 #[test]

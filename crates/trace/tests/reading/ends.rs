@@ -9,7 +9,7 @@ use piste_trace::select::{Filter, Selection};
 use piste_trace::{Findings, Span};
 
 use crate::notation;
-use crate::place::Place;
+use crate::test_trace::TestTrace;
 
 /// Milliseconds, with numbers of packets or without; two channels of events on CPUs, and a state dump beside them.
 fn metadata(number: &str) -> String {
@@ -34,7 +34,7 @@ typealias integer { size = 32; align = 8; } := uint32_t;
 }
 
 /// `CHANNEL CPU BEGIN-END[:EVENTS] ...` a line for each stream; packets are numbered from `first`, if at all.
-fn place(streams: &str, first: Option<u32>) -> Place {
+fn place(streams: &str, first: Option<u32>) -> TestTrace {
     let number = first.map_or("", |_| "uint32_t packet_seq_num;");
     let mut text = format!("\n--- metadata\n{}", metadata(number));
     for (file, line) in streams.lines().enumerate() {
@@ -53,11 +53,11 @@ fn place(streams: &str, first: Option<u32>) -> Place {
         let packets: Vec<String> = packets.collect();
         text += &format!("\n--- stream s{file}\n{}", packets.join("packet\n"));
     }
-    Place::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"))
+    TestTrace::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"))
 }
 
 /// The blind parts of places, as `CPU BEGIN-END`, of what is not recorded, and what is told of it.
-fn check(places: &[Place], parts: &str, told: &[&str]) {
+fn check(places: &[TestTrace], parts: &str, told: &[&str]) {
     let mut traces = Vec::new();
     places.iter().for_each(|place| traces.extend(place.open().0));
     let span = recorded_span(&traces).expect("it has times");

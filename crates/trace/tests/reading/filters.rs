@@ -7,9 +7,9 @@ use fastrand::Rng;
 use piste_trace::select::{Filter, Selection};
 
 use crate::notation;
-use crate::place::Place;
 use crate::random::one_of;
 use crate::selection::times;
+use crate::test_trace::TestTrace;
 
 /// Events with a time, a number and a text; those of `f` have no text.
 const METADATA: &str = "
@@ -182,7 +182,7 @@ fn filters_let_through_what_a_model_says() {
             None => format!("u8:{time} u8:1 i8:{a}\n"),
         };
     }
-    let place = Place::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"));
+    let place = TestTrace::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"));
     let mut chosen = [0_u32; 3];
     for _ in 0..3000 {
         let model = Model::any(&mut random, 4);

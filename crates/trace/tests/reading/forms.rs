@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::conformance::each;
 use crate::notation;
-use crate::place::{Place, times};
+use crate::test_trace::{TestTrace, times};
 
 fn all(mut next: impl FnMut(&mut Vec<u8>) -> bool) -> String {
     let mut out = vec![];
@@ -89,8 +89,8 @@ u32:0xc1fc1fc1
 u64:5 u8:3 u64:18446744073709551615 i64:-9223372036854775808 u8:255 f64:0.1 f32:0.1 00 00 c0 7f 73 61 79 20 22 61 2c 20 62 22 00 u8:1 u8:9 u8:1 u8:2 u8:3 u8:2 \"p\\0\" \"q\\0\" u8:7
 ";
 
-fn values() -> Place {
-    Place::of(&notation::Trace::parse(VALUES, Path::new("")).expect("a trace"))
+fn values() -> TestTrace {
+    TestTrace::of(&notation::Trace::parse(VALUES, Path::new("")).expect("a trace"))
 }
 
 #[test]

@@ -13,10 +13,10 @@ use piste_trace::growth::Growth;
 use piste_trace::merge::Merge;
 
 use crate::notation;
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 /// Numbers of the events of a round.
-fn round(place: &Place, growth: &mut Growth, sizes: Option<&HashMap<PathBuf, u64>>, now: Instant) -> String {
+fn round(place: &TestTrace, growth: &mut Growth, sizes: Option<&HashMap<PathBuf, u64>>, now: Instant) -> String {
     let (traces, findings) = place.open();
     let round = growth.round(&traces, &findings, sizes, now);
     let mut merge =
@@ -46,7 +46,7 @@ fn whole_packets_are_shown_in_the_order_of_time_as_they_come() {
         ],
         [packet(0, &[(15, 0), (40, 0)]), packet(1, &[(50, 0), (80, 0)])],
     );
-    let place = Place::new(&[("quick", &quick), ("slow", &slow)]);
+    let place = TestTrace::new(&[("quick", &quick), ("slow", &slow)]);
     let names = ["quick", "slow"].map(|name| place.folder.join(name));
     let whole = names.each_ref().map(|name| fs::read(name).expect("a stream"));
     let (mut growth, begin) = (Growth::default(), Instant::now());
@@ -74,7 +74,7 @@ fn whole_packets_are_shown_in_the_order_of_time_as_they_come() {
 
 #[test]
 fn packets_are_not_read_with_metadata_that_may_be_older() {
-    let place = Place::new(&[("s", &[packet(0, &[(10, 0)]), packet(1, &[(20, 0)])])]);
+    let place = TestTrace::new(&[("s", &[packet(0, &[(10, 0)]), packet(1, &[(20, 0)])])]);
     let (name, mut growth, now) = (place.folder.join("s"), Growth::default(), Instant::now());
     let bytes = fs::metadata(&name).expect("a stream").len();
     let sizes = |bytes| HashMap::from([(name.clone(), bytes)]);
@@ -101,7 +101,7 @@ stream { packet.context := struct { uint32_t content_size; uint32_t packet_size;
         "\n--- metadata\n{begin}{classes}\n--- stream s\n{}",
         packets.join("packet\n")
     );
-    let place = Place::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"));
+    let place = TestTrace::of(&notation::Trace::parse(&text, Path::new("")).expect("a trace"));
     let paths = ["metadata", "s"].map(|name| place.folder.join(name));
     let [metadata, stream] = paths.each_ref().map(|path| fs::read(path).expect("it is there"));
     let head = metadata.len() - classes.len();

@@ -6,11 +6,11 @@ use std::fs;
 use piste_trace::Span;
 use piste_trace::progress::indexing;
 
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 const NAME: &str = ".piste-index";
 
-fn place() -> (Place, String) {
+fn place() -> (TestTrace, String) {
     let events: Vec<[(u64, u32); 1]> = (0..1200).map(|number| [(10 * u64::from(number), number)]).collect();
     let packets: Vec<Packet<'_>> = events
         .iter()
@@ -21,7 +21,7 @@ fn place() -> (Place, String) {
         })
         .collect();
     let values: Vec<String> = (0..1200).map(|number: u32| number.to_string()).collect();
-    (Place::new(&[("a", &packets)]), values.join(" "))
+    (TestTrace::new(&[("a", &packets)]), values.join(" "))
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn small_traces_keep_none() {
         discarded: 0,
         events: &[(1, 1)],
     };
-    let place = Place::new(&[("a", &[packet])]);
+    let place = TestTrace::new(&[("a", &[packet])]);
     place.open();
     assert!(!place.folder.join(NAME).exists());
 }

@@ -15,7 +15,7 @@ mod keeping;
 #[path = "../../../ctf/tests/conformance/notation.rs"]
 mod notation;
 mod order;
-mod place;
 mod random;
 mod repeated;
 mod selection;
+mod test_trace;

@@ -3,7 +3,7 @@
 
 use piste_trace::Span;
 
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 fn packet(number: u32, events: &[(u64, u32)]) -> Packet<'_> {
     Packet {
@@ -13,8 +13,8 @@ fn packet(number: u32, events: &[(u64, u32)]) -> Packet<'_> {
     }
 }
 
-fn place() -> Place {
-    Place::new(&[
+fn place() -> TestTrace {
+    TestTrace::new(&[
         ("b", &[packet(0, &[(10, 1), (30, 3)]), packet(1, &[(50, 6), (70, 8)])]),
         ("a", &[packet(0, &[(20, 2), (30, 4), (40, 5)]), packet(1, &[(60, 7)])]),
     ])
@@ -43,7 +43,7 @@ fn a_part_of_time_reads_its_packets_only() {
 
 #[test]
 fn time_that_goes_back_is_found_and_loses_nothing() {
-    let place = Place::new(&[("a", &[packet(0, &[(10, 1), (9, 2), (11, 3)])])]);
+    let place = TestTrace::new(&[("a", &[packet(0, &[(10, 1), (9, 2), (11, 3)])])]);
     let (values, findings) = place.read(Span::ALL);
     assert_eq!(values, "1 2 3");
     assert_eq!(findings, ["TimeGoesBack 1 at 56"]);

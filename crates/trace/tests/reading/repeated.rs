@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use piste_trace::{Findings, Kind, open, open_all};
 
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 /// Packets of one event each, at those times.
-fn place(streams: &[(&str, &[u64])]) -> Place {
+fn place(streams: &[(&str, &[u64])]) -> TestTrace {
     let events: Vec<Vec<[(u64, u32); 1]>> = streams
         .iter()
         .map(|(_, times)| times.iter().map(|time| [(*time, 1)]).collect())
@@ -26,11 +26,11 @@ fn place(streams: &[(&str, &[u64])]) -> Place {
     let packets: Vec<Vec<Packet<'_>>> = packets.collect();
     let names = streams.iter().map(|(name, _)| *name);
     let streams: Vec<(&str, &[Packet<'_>])> = names.zip(packets.iter().map(|packets| &packets[..])).collect();
-    Place::new(&streams)
+    TestTrace::new(&streams)
 }
 
 /// What is found in traces that are read together: the number of the trace, packets, and the numbers of the others.
-fn found(places: &[&Place]) -> Vec<String> {
+fn found(places: &[&TestTrace]) -> Vec<String> {
     let folders: Vec<PathBuf> = places.iter().map(|place| place.folder.clone()).collect();
     let mut findings = Findings::default();
     let (traces, errors) = open_all(&folders, &mut findings);
@@ -74,7 +74,7 @@ fn parts_that_follow_each_other_have_nothing_in_common() {
 #[test]
 fn packets_of_one_time_are_the_same_only_where_both_ends_are() {
     let first = place(&[("a", &[10, 20])]);
-    let longer = Place::new(&[(
+    let longer = TestTrace::new(&[(
         "a",
         &[Packet {
             number: 0,

@@ -8,7 +8,7 @@ use piste_trace::rows::Column;
 use piste_trace::select::{Filter, Selection, absent};
 
 use crate::notation;
-use crate::place::{Packet, Place};
+use crate::test_trace::{Packet, TestTrace};
 
 /// Fields of each kind. The time of an event is its number.
 const FIELDS: &str = "
@@ -44,12 +44,12 @@ u64:3 u8:1 i32:101  f64:2.5 u32:11 u32:100
 u64:4 u8:0 i32:102  i32:5 \"\\0\" u8:1 u32:0 u8:0 u8:0 u8:0 u8:0 i32:6
 ";
 
-fn place(text: &str) -> Place {
-    Place::of(&notation::Trace::parse(text, Path::new("")).expect("a trace"))
+fn place(text: &str) -> TestTrace {
+    TestTrace::of(&notation::Trace::parse(text, Path::new("")).expect("a trace"))
 }
 
 /// The times of the wanted events, in nanoseconds.
-pub fn times(place: &Place, selection: &Selection) -> Vec<i64> {
+pub fn times(place: &TestTrace, selection: &Selection) -> Vec<i64> {
     let (traces, _) = place.open();
     let mut merge = selection.merge(&traces).expect("its files are there");
     let mut matcher = selection.matcher(&traces);
@@ -264,7 +264,7 @@ fn names_that_no_event_has_are_said() {
         discarded: 0,
         events: &[(10, 1)],
     };
-    let place = Place::new(&[("s", &[packet])]);
+    let place = TestTrace::new(&[("s", &[packet])]);
     let (traces, _) = place.open();
     let said = |events: &[&str], filter: &str, fields: &[&str]| {
         let selection = Selection {

@@ -8,7 +8,7 @@ mod compound;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::object::{Built, Object, Place};
+use super::object::{Built, JsonPath, Object};
 use super::value::Value;
 use crate::read::roles;
 use crate::read::schema::{
@@ -44,7 +44,7 @@ impl FieldClasses {
     }
 
     /// The type of a field class, or of the alias of one.
-    pub(super) fn build(&self, value: &Value, place: &Place<'_>) -> Built<Class> {
+    pub(super) fn build(&self, value: &Value, place: &JsonPath<'_>) -> Built<Class> {
         match value {
             Value::Text(alias) => {
                 let found = self.aliases.get(alias).cloned();
@@ -201,14 +201,14 @@ fn labels(object: &Object<'_>, name: &str, least: i128, most: i128) -> Built<Opt
     let labels = names.properties().map(|(name, value)| {
         Ok(Label {
             name: name.to_owned(),
-            ranges: ranges(value, &Place::Property(&place, name), least, most)?,
+            ranges: ranges(value, &JsonPath::Property(&place, name), least, most)?,
         })
     });
     labels.collect::<Built<Vec<Label>>>().map(Some)
 }
 
 /// An integer range set.
-fn ranges(value: &Value, place: &Place<'_>, least: i128, most: i128) -> Built<Vec<(i128, i128)>> {
+fn ranges(value: &Value, place: &JsonPath<'_>, least: i128, most: i128) -> Built<Vec<(i128, i128)>> {
     let Value::Array(elements) = value else {
         return place.wants("an array of ranges", value);
     };
@@ -216,7 +216,7 @@ fn ranges(value: &Value, place: &Place<'_>, least: i128, most: i128) -> Built<Ve
         return Err(place.error("at least one range is needed"));
     }
     let pairs = elements.iter().enumerate().map(|(index, element)| {
-        let place = Place::Element(place, index);
+        let place = JsonPath::Element(place, index);
         let pair = match element {
             Value::Array(pair) => &pair[..],
             _ => &[],
@@ -242,7 +242,7 @@ fn roles(object: &Object<'_>, fits: impl Fn(Role) -> bool) -> Built<Vec<Role>> {
     let at = object.at("roles");
     let mut found: Vec<Role> = vec![];
     for (index, element) in elements.iter().enumerate() {
-        let place = Place::Element(&at, index);
+        let place = JsonPath::Element(&at, index);
         let Value::Text(name) = element else {
             return place.wants("the name of a role", element);
         };
@@ -316,7 +316,7 @@ fn location(object: &Object<'_>, name: &str) -> Built<Reference> {
     let path = elements.iter().enumerate().map(|(index, element)| match element {
         Value::Text(name) => Ok(Some(name.clone())),
         Value::Null => Ok(None),
-        other => Place::Element(&at, index).wants("a name or null", other),
+        other => JsonPath::Element(&at, index).wants("a name or null", other),
     });
     let path = path.collect::<Built<Vec<Option<String>>>>()?;
     match path.last() {

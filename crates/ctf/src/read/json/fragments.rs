@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::field_classes::FieldClasses;
-use super::object::{Built, Object, Place};
+use super::object::{Built, JsonPath, Object};
 use super::scope::{self, Clocked};
 use super::value::Value;
 use crate::read::schema::{Clock, EnvironmentValue, EventClass, Identity, Schema, Scope, StreamClass, Type, Version};
@@ -44,7 +44,7 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    pub(super) fn add(&mut self, value: &Value, place: &Place<'_>) -> Built<()> {
+    pub(super) fn add(&mut self, value: &Value, place: &JsonPath<'_>) -> Built<()> {
         let object = Object::open(value, place)?;
         let kind = object.need("type", object.text("type")?)?;
         if (kind == "preamble") != self.schema.is_none() {
@@ -77,10 +77,10 @@ impl Fragments {
     }
 
     /// `last`: the last fragment.
-    pub(super) fn finish(self, last: Place<'_>) -> Built<Schema> {
+    pub(super) fn finish(self, last: JsonPath<'_>) -> Built<Schema> {
         let schema = self
             .schema
-            .ok_or_else(|| Place::Fragment(1).error("there is no fragment, not even the preamble"))?;
+            .ok_or_else(|| JsonPath::Fragment(1).error("there is no fragment, not even the preamble"))?;
         match schema.streams.is_empty() {
             true => Err(last.error("no fragment is a data-stream-class, so the contents of streams are not described")),
             false => Ok(schema),
@@ -290,7 +290,7 @@ fn environment(object: &Object<'_>) -> Built<Vec<(String, EnvironmentValue)>> {
                 Ok(number) => EnvironmentValue::Integer(number),
                 Err(_) => EnvironmentValue::Text(number.to_string()),
             },
-            other => return Place::Property(&place, key).wants("a text or a whole number", other),
+            other => return JsonPath::Property(&place, key).wants("a text or a whole number", other),
         };
         Ok((key.to_owned(), value))
     });

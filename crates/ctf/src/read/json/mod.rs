@@ -17,7 +17,7 @@ pub(crate) mod value;
 
 pub(crate) use field_classes::ORIGINS;
 pub(crate) use fragments::LOG_LEVELS;
-use object::Place;
+use object::JsonPath;
 use value::Value;
 
 use super::schema::Schema;
@@ -64,7 +64,7 @@ pub(super) fn salvage(metadata: &[u8]) -> Result<(Schema, Vec<FragmentError>), F
     let before = texts.next().unwrap_or_default();
     if !before.trim_ascii().is_empty() {
         return Err(
-            Place::Fragment(1).error("expected a record separator, the byte 0x1E, with which each fragment begins")
+            JsonPath::Fragment(1).error("expected a record separator, the byte 0x1E, with which each fragment begins")
         );
     }
     for text in texts {
@@ -73,7 +73,7 @@ pub(super) fn salvage(metadata: &[u8]) -> Result<(Schema, Vec<FragmentError>), F
             continue;
         }
         number += 1;
-        let place = Place::Fragment(number);
+        let place = JsonPath::Fragment(number);
         let value: Result<Value, _> = serde_json::from_slice(text);
         let added = match value {
             Ok(value) => fragments.add(&value, &place),
@@ -84,5 +84,5 @@ pub(super) fn salvage(metadata: &[u8]) -> Result<(Schema, Vec<FragmentError>), F
             added => faults.extend(added.err()),
         }
     }
-    Ok((fragments.finish(Place::Fragment(number))?, faults))
+    Ok((fragments.finish(JsonPath::Fragment(number))?, faults))
 }

@@ -9,14 +9,14 @@ pub(super) type Built<T> = Result<T, FragmentError>;
 
 /// Where a value stands: a list of the steps to it, outermost last.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum JsonPath<'a> {
     /// Number of the fragment, from 1.
     Fragment(u32),
-    Property(&'a Place<'a>, &'a str),
-    Element(&'a Place<'a>, usize),
+    Property(&'a JsonPath<'a>, &'a str),
+    Element(&'a JsonPath<'a>, usize),
 }
 
-impl Place<'_> {
+impl JsonPath<'_> {
     pub(super) fn error(&self, what: impl Into<String>) -> FragmentError {
         let mut path = String::new();
         let fragment = self.describe(&mut path);
@@ -34,8 +34,8 @@ impl Place<'_> {
 
     fn describe(&self, path: &mut String) -> u32 {
         match self {
-            Place::Fragment(number) => *number,
-            Place::Property(outer, name) => {
+            JsonPath::Fragment(number) => *number,
+            JsonPath::Property(outer, name) => {
                 let fragment = outer.describe(path);
                 if !path.is_empty() {
                     path.push('.');
@@ -43,7 +43,7 @@ impl Place<'_> {
                 path.push_str(name);
                 fragment
             }
-            Place::Element(outer, index) => {
+            JsonPath::Element(outer, index) => {
                 let fragment = outer.describe(path);
                 path.push_str(&format!("[{index}]"));
                 fragment
@@ -55,18 +55,18 @@ impl Place<'_> {
 /// An object all of whose properties are known.
 pub(super) struct Object<'a> {
     properties: &'a [(String, Value)],
-    pub(super) place: &'a Place<'a>,
+    pub(super) place: &'a JsonPath<'a>,
 }
 
 impl<'a> Object<'a> {
     /// An object with properties of any name, none twice.
-    pub(super) fn open(value: &'a Value, place: &'a Place<'a>) -> Built<Object<'a>> {
+    pub(super) fn open(value: &'a Value, place: &'a JsonPath<'a>) -> Built<Object<'a>> {
         let Value::Object(properties) = value else {
             return place.wants("an object", value);
         };
         for (index, (name, _)) in properties.iter().enumerate() {
             if properties[..index].iter().any(|(known, _)| known == name) {
-                return Err(Place::Property(place, name).error("this property occurs twice"));
+                return Err(JsonPath::Property(place, name).error("this property occurs twice"));
             }
         }
         Ok(Object { properties, place })
@@ -78,7 +78,7 @@ impl<'a> Object<'a> {
             if !allowed.iter().any(|names| names.contains(&name.as_str())) {
                 let mut known: Vec<&str> = allowed.concat();
                 known.sort_unstable();
-                return Err(Place::Property(self.place, name).error(format!(
+                return Err(JsonPath::Property(self.place, name).error(format!(
                     "there is no such property here, only {}; anything else belongs in `attributes`",
                     known.join(", ")
                 )));
@@ -97,8 +97,8 @@ impl<'a> Object<'a> {
             .map(|(_, value)| value)
     }
 
-    pub(super) fn at<'s>(&'s self, name: &'s str) -> Place<'s> {
-        Place::Property(self.place, name)
+    pub(super) fn at<'s>(&'s self, name: &'s str) -> JsonPath<'s> {
+        JsonPath::Property(self.place, name)
     }
 
     /// A property that must be there.
@@ -198,9 +198,9 @@ impl<'a> Object<'a> {
         };
         let place = self.at("extensions");
         for (namespace, names) in Object::open(extensions, &place)?.properties() {
-            let place = Place::Property(&place, namespace);
+            let place = JsonPath::Property(&place, namespace);
             if let Some((name, _)) = Object::open(names, &place)?.properties().next() {
-                return Err(Place::Property(&place, name)
+                return Err(JsonPath::Property(&place, name)
                     .error("unknown extension: it may change where fields are, so the trace cannot be read"));
             }
         }

@@ -51,7 +51,7 @@ pub enum HeaderForm {
 
 /// Where a reader stands in a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct PacketPosition {
     position: u64,
     clock: u64,
 }
@@ -144,15 +144,15 @@ impl<'p> StreamReader<'p> {
     }
 
     /// Where it stands.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> PacketPosition {
+        PacketPosition {
             position: self.position,
             clock: self.state.clock,
         }
     }
 
     /// Goes back to where it stood in this packet.
-    pub fn go_back(&mut self, place: Place) {
+    pub fn go_back(&mut self, place: PacketPosition) {
         self.position = place.position;
         self.state.clock = place.clock;
     }

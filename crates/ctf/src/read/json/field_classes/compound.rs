@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{ADDITIONS, Class, DEPTH_MAX, FieldClasses, location, ranges};
-use crate::read::json::object::{Built, Object, Place};
+use crate::read::json::object::{Built, JsonPath, Object};
 use crate::read::json::value::Value;
 use crate::read::schema::{Array, Count, Optional, Structure, Type, Variant, VariantOption};
 
@@ -62,7 +62,7 @@ impl FieldClasses {
         };
         let (mut names, mut depth) = (HashSet::new(), 0);
         for (index, member) in members.iter().enumerate() {
-            let place = Place::Element(&at, index);
+            let place = JsonPath::Element(&at, index);
             let member = Object::open(member, &place)?;
             member.only(&[&["name", "field-class", "attributes", "extensions"]])?;
             member.additions()?;
@@ -119,7 +119,7 @@ impl FieldClasses {
         let mut taken: Vec<(i128, i128, usize)> = vec![];
         let mut options = Vec::with_capacity(members.len());
         for (index, member) in members.iter().enumerate() {
-            let place = Place::Element(&at, index);
+            let place = JsonPath::Element(&at, index);
             let member = Object::open(member, &place)?;
             member.only(&[&[
                 "name",

@@ -33,7 +33,7 @@ event { stream_id = 0; name = e; fields := struct { uint32_t a; }; };
 ";
 
 /// A folder with a trace.
-pub struct Place {
+pub struct TestTrace {
     pub folder: PathBuf,
     _temporary: tempfile::TempDir,
 }
@@ -45,8 +45,8 @@ pub struct Packet<'a> {
     pub events: &'a [(u64, u32)],
 }
 
-impl Place {
-    pub fn new(streams: &[(&str, &[Packet<'_>])]) -> Place {
+impl TestTrace {
+    pub fn new(streams: &[(&str, &[Packet<'_>])]) -> TestTrace {
         let mut text = format!("\n--- metadata\n{METADATA}");
         for (id, (name, packets)) in streams.iter().enumerate() {
             text += &format!("\n--- stream {name}\n");
@@ -64,10 +64,10 @@ impl Place {
             }
         }
         let trace = notation::Trace::parse(&text, Path::new("")).expect("a trace");
-        Place::of(&trace)
+        TestTrace::of(&trace)
     }
 
-    pub fn of(trace: &notation::Trace) -> Place {
+    pub fn of(trace: &notation::Trace) -> TestTrace {
         let temporary = tempfile::tempdir().expect("a temporary folder");
         let folder = temporary.path().join("trace");
         fs::create_dir(&folder).expect("a folder is made");
@@ -75,7 +75,7 @@ impl Place {
         for (name, bytes) in &trace.streams {
             fs::write(folder.join(name), bytes).expect("a stream is written");
         }
-        Place {
+        TestTrace {
             folder,
             _temporary: temporary,
         }
@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// A part of it, as a trace of its own.
-    pub fn trimmed(&self, selection: &Selection) -> Place {
+    pub fn trimmed(&self, selection: &Selection) -> TestTrace {
         let temporary = tempfile::tempdir().expect("a temporary folder");
         let (traces, mut findings) = self.open();
         let target = Target {
@@ -97,7 +97,7 @@ impl Place {
         };
         fs::create_dir(&target.folder).expect("a folder is made");
         copy(&traces, std::slice::from_ref(&target), selection, &mut findings).expect("it can be written");
-        Place {
+        TestTrace {
             folder: target.folder,
             _temporary: temporary,
         }

@@ -15,18 +15,18 @@ pub(crate) fn are_too_many(files: usize) -> bool {
     files > OPEN_FILES_MAX
 }
 
-/// It.
+/// The file; with `open_for_each_read`, it is not kept open.
 #[derive(Debug)]
-pub(crate) struct Source<'t> {
+pub(crate) struct FileReader<'t> {
     path: &'t Path,
     /// Absent between reads when it is not kept open.
     file: Option<File>,
     keeps_open: bool,
 }
 
-impl<'t> Source<'t> {
-    pub(crate) fn open(path: &'t Path) -> io::Result<Source<'t>> {
-        Ok(Source {
+impl<'t> FileReader<'t> {
+    pub(crate) fn open(path: &'t Path) -> io::Result<FileReader<'t>> {
+        Ok(FileReader {
             path,
             file: Some(regular::open(path)?),
             keeps_open: true,
@@ -34,8 +34,8 @@ impl<'t> Source<'t> {
     }
 
     /// One of which nothing may ever be read.
-    pub(crate) fn unopened(path: &'t Path) -> Source<'t> {
-        Source {
+    pub(crate) fn unopened(path: &'t Path) -> FileReader<'t> {
+        FileReader {
             path,
             file: None,
             keeps_open: true,
