@@ -13,7 +13,7 @@ use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
 use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::thread::futex;
 
-use super::idle;
+use super::idle::{self, IdleEnds};
 use crate::answer::answers;
 use crate::catalog::Catalog;
 use crate::shapes;
@@ -74,8 +74,7 @@ pub(super) struct TracefsFacts {
     pub(super) files: BTreeSet<&'static str>,
     /// What analyses need and events do not have, a sentence for each event.
     pub(super) strange_events: Vec<String>,
-    /// CPUs whose turns from idling to a thread are not told, as far as that could be tried.
-    pub(super) idle_ends_untold: Vec<u32>,
+    pub(super) idle_ends: IdleEnds,
 }
 
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
@@ -140,7 +139,7 @@ fn tracefs(run_folder: &Path) -> Result<TracefsFacts, Lack> {
     let read = |file: &str| tracefs.read(file).unwrap_or_default();
     let cpus: Vec<u32> = cpus(&text("/sys/devices/system/cpu/online")).collect();
     Ok(TracefsFacts {
-        idle_ends_untold: idle::untold(&tracefs, run_folder, &cpus).unwrap_or_default(),
+        idle_ends: idle::look(&tracefs, run_folder, &cpus).unwrap_or_else(|_| IdleEnds::unknown(&cpus)),
         strange_events: Catalog::read(&tracefs).map_or_else(|_| Vec::new(), |catalog| shapes::strange_events(&catalog)),
         root: tracefs.root().to_owned(),
         groups: fs::read_dir(tracefs.path("events")).map_or(0, |entries| {

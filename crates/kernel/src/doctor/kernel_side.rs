@@ -3,6 +3,7 @@
 
 use super::Check;
 use super::facts::{Facts, TracefsFacts};
+use super::idle::IdleEnds;
 use crate::syscalls::Architecture;
 
 /// Bytes of the default rings of a channel, for each CPU: 256 sub-buffers of 64 KiB.
@@ -123,11 +124,21 @@ fn events(files: &TracefsFacts) -> Check {
 
 fn idle_cpus(files: &TracefsFacts) -> Check {
     const NAME: &str = "idle CPUs";
-    if files.idle_ends_untold.is_empty() {
-        return Check::ok(NAME, "switches from idle to a thread are recorded");
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let IdleEnds { untold, unknown } = &files.idle_ends;
+    match (&untold[..], &unknown[..]) {
+        ([], []) => return Check::ok(NAME, "switches from idle to a thread are recorded"),
+        ([], cpus) => {
+            return Check::note(
+                NAME,
+                format!("unknown for CPU {}, which had no idle moment", list(cpus)),
+            )
+            .cost("whether switches from idle to a thread are recorded there is known only after a recording")
+            .mend("run `piste doctor` while the machine is idle");
+        }
+        _ => {}
     }
-    let cpus: Vec<String> = files.idle_ends_untold.iter().map(u32::to_string).collect();
-    Check::note(NAME, format!("switches from idle to a thread are not recorded on CPU {}", cpus.join(", ")))
+    Check::note(NAME, format!("switches from idle to a thread are not recorded on CPU {}", list(untold)))
         .cost("a thread is known to run there only from its first event on, and how long it waited for the CPU is unknown")
         .mend("restart the machine, and take no CPU offline; virtual machines that start in this state need a kernel other than Linux 6.18")
 }

@@ -2,6 +2,7 @@
 //! Judgements of machines that lack things.
 
 use super::facts::TracefsFacts;
+use super::idle::IdleEnds;
 use super::*;
 use crate::syscalls::Architecture;
 use crate::tracefs::Lack;
@@ -44,7 +45,7 @@ fn files() -> TracefsFacts {
         root: "/sys/kernel/tracing".into(),
         groups: 90,
         strange_events: Vec::new(),
-        idle_ends_untold: Vec::new(),
+        idle_ends: IdleEnds::default(),
         clocks: words("local mono x86-tsc"),
         files: [
             "events/raw_syscalls/sys_enter",
@@ -197,16 +198,30 @@ fn rings_that_do_not_fit_are_told_before_they_fail() {
 }
 
 #[test]
-fn cpus_that_do_not_tell_the_end_of_idling_are_a_note() {
-    let files = TracefsFacts {
-        idle_ends_untold: vec![1, 3],
-        ..files()
-    };
-    let facts = Facts {
-        tracefs: Ok(files),
-        ..complete()
-    };
-    check(facts, &[("idle CPUs", Level::Note)]);
+fn cpus_that_do_not_tell_the_end_of_idling_are_a_note_and_so_are_those_that_were_never_idle() {
+    for (untold, unknown, said) in [
+        (
+            vec![1, 3],
+            vec![2],
+            "switches from idle to a thread are not recorded on CPU 1, 3",
+        ),
+        (vec![], vec![2], "unknown for CPU 2, which had no idle moment"),
+    ] {
+        let files = TracefsFacts {
+            idle_ends: IdleEnds { untold, unknown },
+            ..files()
+        };
+        let facts = Facts {
+            tracefs: Ok(files),
+            ..complete()
+        };
+        let checks = judge(&facts);
+        let check = checks
+            .iter()
+            .find(|check| check.name == "idle CPUs")
+            .expect("it is checked");
+        assert_eq!((check.level, &*check.value), (Level::Note, said));
+    }
 }
 
 #[test]
