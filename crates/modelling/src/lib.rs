@@ -264,6 +264,23 @@ impl<'t> Ground<'t> {
     ) -> Result<Option<(System, L)>, GroundError> {
         let span = span_read(self.span, &listener);
         let mut merge = Merge::new(self.traces, span)?;
+        let mut run = self.begin(listener);
+        let mut events = 0_u64;
+        while let Some(merged) = merge.next() {
+            run.event(&mut merge, &merged);
+            events += 1;
+            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !goes_on() {
+                return Ok(None);
+            }
+        }
+        run.end(&mut merge);
+        let Pass { system, listener, .. } = run.pass;
+        findings.extend(std::mem::take(&mut merge.findings));
+        Ok(Some((system, listener)))
+    }
+
+    /// The model before the first event, for callers that read the events themselves.
+    pub fn begin<L: Listen>(&self, listener: L) -> Run<'_, 't, L> {
         let mut pass = Pass::new(self.circumstances.clone(), listener);
         for (device, name) in &self.devices {
             pass.system.name_device(*device, name);
@@ -275,25 +292,65 @@ impl<'t> Ground<'t> {
             let memory = Arc::clone(memory);
             pass.system.set_memory(memory);
         }
-        let mut last_ns = self.circumstances.begin_ns;
-        let mut events = 0_u64;
-        while let Some(merged) = merge.next() {
-            merge.blind.drain(..).for_each(|blind| pass.system.add_gap(gap(blind)));
-            last_ns = hand_on(&mut merge, &merged, self.whole, |incoming| pass.event(incoming));
-            events += 1;
-            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !goes_on() {
-                return Ok(None);
-            }
+        Run {
+            ground: self,
+            pass,
+            last_ns: self.circumstances.begin_ns,
         }
-        merge.blind.drain(..).for_each(|blind| pass.system.add_gap(gap(blind)));
-        findings.extend(std::mem::take(&mut merge.findings));
-        let end_ns = if self.whole == Span::ALL {
-            last_ns
+    }
+}
+
+/// A model at work. It takes the events of its ground's traces in time order, from their beginning ([`span_read`]).
+pub struct Run<'g, 't, L> {
+    ground: &'g Ground<'t>,
+    pass: Pass<L>,
+    last_ns: i64,
+}
+
+impl<'t, L: Listen> Run<'_, 't, L> {
+    /// The next event, which `merge` has just given. The merge may also read other traces; their events are not for the model.
+    #[inline]
+    pub fn event(&mut self, merge: &mut Merge<'t>, merged: &Merged<'t>) {
+        if !merge.blind.is_empty() {
+            self.lose(merge);
+        }
+        let pass = &mut self.pass;
+        self.last_ns = hand_on(merge, merged, self.ground.whole, |incoming| pass.event(incoming));
+    }
+
+    /// The system so far.
+    #[inline]
+    pub fn system(&self) -> &System {
+        &self.pass.system
+    }
+
+    /// Who listens.
+    #[inline]
+    pub fn listener(&mut self) -> &mut L {
+        &mut self.pass.listener
+    }
+
+    /// The traces are over.
+    pub fn end(&mut self, merge: &mut Merge<'t>) {
+        self.lose(merge);
+        let Ground { whole, span, .. } = self.ground;
+        let end_ns = if *whole == Span::ALL {
+            self.last_ns
         } else {
-            self.whole.end_ns
+            whole.end_ns
         };
-        pass.finish(end_ns.min(self.span.end_ns).max(last_ns));
-        Ok(Some((pass.system, pass.listener)))
+        self.pass.finish(end_ns.min(span.end_ns).max(self.last_ns));
+    }
+
+    /// Events could not be read. Those of other traces are not missed.
+    #[cold]
+    fn lose(&mut self, merge: &mut Merge<'t>) {
+        let is_own = |blind: &Blind<'_>| {
+            let mut streams = self.ground.traces.iter().flat_map(|trace| &trace.streams);
+            streams.any(|stream| std::ptr::eq(stream, blind.stream))
+        };
+        let own: Vec<Blind<'_>> = merge.blind.drain(..).filter(is_own).collect();
+        own.into_iter().for_each(|blind| self.pass.system.add_gap(gap(blind)));
     }
 }
 

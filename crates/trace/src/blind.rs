@@ -166,7 +166,7 @@ impl Unrecorded<'_> {
 }
 
 /// A state dump says how things stand, and no more of what happens on the CPU that wrote it.
-fn tells_of_cpu(trace: &Trace, stream: &StreamIndex) -> bool {
+pub fn tells_of_cpu(trace: &Trace, stream: &StreamIndex) -> bool {
     let class = trace.schema().streams.get(&stream.class_id);
     class.is_some_and(|class| {
         let mut names = class.events.values().map(|event| &event.name);

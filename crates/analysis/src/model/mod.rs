@@ -190,6 +190,16 @@ impl System {
             return;
         }
         to.fact(self, fact, at.cpu, at.ns);
+        // They tell of some thread, not of a CPU; but they happened on the one that has it. An exec has another id than its thread had.
+        if let Fact::NewTask { .. }
+        | Fact::Fork(_)
+        | Fact::Exit { .. }
+        | Fact::Free { .. }
+        | Fact::Rename { .. }
+        | Fact::Priority { .. } = *fact
+        {
+            self.see(&at, to);
+        }
         match *fact {
             Fact::NewTask { tid, is_thread } => _ = self.new_tasks.insert(tid, is_thread),
             Fact::DumpBegin => {
@@ -233,7 +243,7 @@ impl System {
                 let Some(cpu) = at.cpu.filter(|cpu| *cpu < CPUS_MAX) else {
                     return;
                 };
-                self.enter_cpu(cpu, at.ns);
+                self.enter_cpu(cpu, at.ns, to);
                 if let Some(tid) = at.tid {
                     if !self.has_cpu(tid, cpu) {
                         self.current(cpu, &at, to);
@@ -265,7 +275,7 @@ impl System {
         let (Some(cpu), Some(tid)) = (at.cpu.filter(|cpu| *cpu < CPUS_MAX), at.tid) else {
             return;
         };
-        self.enter_cpu(cpu, at.ns);
+        self.enter_cpu(cpu, at.ns, to);
         if self.has_cpu(tid, cpu) {
             self.cpu(cpu).switched_from = None;
         } else if self.cpu(cpu).switched_from == Some(tid) {
@@ -334,6 +344,15 @@ impl System {
     #[inline]
     pub fn current_on(&self, cpu: u32) -> Option<ThreadId> {
         self.cpus.get(cpu as usize)?.as_ref()?.current
+    }
+
+    /// The thread that is known to have a CPU since the CPU's latest event, and from when on that will be told at least.
+    #[inline]
+    pub fn running_on(&self, cpu: u32) -> Option<(ThreadId, i64)> {
+        let id = self.current_on(cpu)?;
+        let thread = &self.threads[id.index()];
+        let is_running = matches!(thread.state, State::Running { cpu: same, .. } if same == cpu);
+        (is_running && self.circumstances.has_switches).then_some((id, thread.since_ns))
     }
 
     /// Behind whom a thread waits for a CPU: who had the CPU in whose queue it was, and for how long at a time, in a part of that wait. Absent
@@ -508,7 +527,7 @@ impl System {
 
     /// An event of this CPU comes.
     #[inline]
-    fn enter_cpu(&mut self, cpu: u32, ns: i64) {
+    fn enter_cpu(&mut self, cpu: u32, ns: i64, to: &mut dyn Listen) {
         let place = cpu as usize;
         if self.cpus.len() <= place || self.cpus[place].is_none() {
             self.add_cpu(cpu, ns);
@@ -524,7 +543,8 @@ impl System {
             .within(known.last_ns.max(begin_ns), ns + 1, Some(cpu));
         if let Some((_, end_ns)) = blind {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
-            if let before @ Some(_) = known.current.take() {
+            let before = known.current.take();
+            if before.is_some() {
                 known.occupancy.add(known.last_ns, before);
             }
             let since_ns = if known.idle_ends.are_untold { ns } else { end_ns.min(ns) };
@@ -532,6 +552,10 @@ impl System {
             known.raised = [None; SOFT_VECTORS];
             let torn = known.lose_interrupts();
             self.tear_interrupts(cpu, torn);
+            // What it had begun is told before anything that comes after the gap.
+            if let Some(before) = before {
+                self.settle(before, ns, to);
+            }
         }
     }
 

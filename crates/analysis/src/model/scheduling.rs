@@ -462,7 +462,7 @@ impl System {
         }
         self.follow(id, at, to);
         if let Some(cpu) = at.cpu.filter(|cpu| *cpu < CPUS_MAX) {
-            self.enter_cpu(cpu, at.ns);
+            self.enter_cpu(cpu, at.ns, to);
             self.evict(cpu, id, to);
             self.leave_other_cpu(id, cpu);
             let turn = Turn {

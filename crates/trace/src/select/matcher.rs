@@ -2,7 +2,6 @@
 //! Tells whether an event is wanted. What can be said of its class is said once; what costs most is asked last.
 
 use piste_filter::{Condition, Term};
-use piste_patterns::matches;
 
 use super::condition::{self, About, Class, ClassTest};
 use super::per_class::PerClass;
@@ -64,14 +63,7 @@ impl<'t> Matcher<'t> {
         let seen = self.threads.as_mut().map(|threads| threads.see(merge, merged));
         let plan = &self.traces[merge.trace_of(merged.stream)].plan;
         let stream = merge.stream(merged.stream);
-        let Selection {
-            span,
-            pids,
-            tids,
-            comms,
-            cpus,
-            ..
-        } = &self.selection;
+        let Selection { span, cpus, .. } = &self.selection;
         let event = merged.event;
         let class = self.classes.get(event.class, || {
             let class = Class {
@@ -95,17 +87,7 @@ impl<'t> Matcher<'t> {
         };
         if let Some((cpu, who)) = seen {
             (about.cpu, about.who) = (cpu, who);
-            let has_pid = pids.is_empty() || who.pid.is_some_and(|pid| pids.contains(&pid));
-            let has_tid = tids.is_empty() || who.tid.is_some_and(|tid| tids.contains(&tid));
-            let has_comm = || {
-                let like = |name: &[u8]| {
-                    comms
-                        .iter()
-                        .any(|pattern| piste_patterns::matches_bytes(pattern.as_bytes(), name))
-                };
-                comms.is_empty() || who.comm.is_some_and(|comm| like(comm.as_bytes()))
-            };
-            if !has_pid || !has_tid || !has_comm() {
+            if !self.selection.is_of(&who) {
                 return false;
             }
         }
@@ -130,8 +112,7 @@ impl ClassMatcher {
             None => Condition::Always(true),
             Some(filter) => condition::of_class(filter.expression(), class, &mut wanted),
         };
-        let Selection { events, .. } = selection;
-        let is_named = events.is_empty() || events.iter().any(|pattern| matches(pattern, &class.event.name));
+        let is_named = selection.names(&class.event.name);
         let asks_cpu = !selection.cpus.is_empty() || selection.asks(&Term::Cpu);
         let mut cpu = || wanted.add_named(class.plan, class.stream_class_id, class.event, cpu::SCOPES, "cpu_id");
         let cpu = asks_cpu.then(&mut cpu).flatten();

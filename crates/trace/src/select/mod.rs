@@ -99,6 +99,29 @@ impl Selection {
         looks
     }
 
+    /// Events of that name may be wanted.
+    pub fn names(&self, event: &str) -> bool {
+        self.events.is_empty()
+            || self
+                .events
+                .iter()
+                .any(|pattern| piste_patterns::matches(pattern, event))
+    }
+
+    /// What is of that process and thread may be wanted.
+    pub fn is_of(&self, who: &Who) -> bool {
+        let Selection { pids, tids, comms, .. } = self;
+        let is_like = |comm: Comm| {
+            let name = comm.as_bytes();
+            comms
+                .iter()
+                .any(|pattern| piste_patterns::matches_bytes(pattern.as_bytes(), name))
+        };
+        (pids.is_empty() || who.pid.is_some_and(|pid| pids.contains(&pid)))
+            && (tids.is_empty() || who.tid.is_some_and(|tid| tids.contains(&tid)))
+            && (comms.is_empty() || who.comm.is_some_and(is_like))
+    }
+
     fn asks(&self, wanted: &Term) -> bool {
         let mut is_asked = false;
         if let Some(filter) = &self.filter {

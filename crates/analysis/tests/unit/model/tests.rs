@@ -337,6 +337,17 @@ fn what_contradicts_itself_is_unknown() {
 }
 
 #[test]
+fn a_thread_that_forks_has_its_cpu() {
+    let run = whole().lines(
+        "5 cpu0 switch 9 waits 1
+         20 cpu0:1 fork 1 3
+         30 cpu0:2 read",
+        40,
+    );
+    assert_eq!(run.did(1), "0-5 runnable, 5-20 runs, 20-40 ?");
+}
+
+#[test]
 fn who_an_event_happened_to_is_what_the_event_says() {
     // Switches from 1 to 2 and back are missing.
     let run = whole().lines(
