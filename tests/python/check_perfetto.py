@@ -150,13 +150,13 @@ def main():
         of_kernel = event["trace"] in kernel_names
         if of_kernel and event["name"] in IN_TREE:
             tree += 1
-        elif of_kernel and not event["name"].startswith("syscall_"):
+        elif of_kernel and not event["name"].startswith("syscall_") and not event["stream"].startswith("statedump"):
             on_cpus[event["cpu"]].append(event)
         else:
             on_threads.append(event)
 
     sequences, tracks, open_slices = defaultdict(Sequence), {}, defaultdict(list)
-    told, counts, last, running = set(), Counter(), defaultdict(int), {}
+    told, counts, last, running, since = set(), Counter(), defaultdict(int), {}, {}
     has_new_tasks = any(event["name"] == "task_newtask" for event in document["events"])
     for packet in trace.packet:
         expect(packet.trusted_packet_sequence_id != 0, "a packet without a sequence")
@@ -175,13 +175,18 @@ def main():
                     switch, was = event.sched_switch, running.get(bundle.cpu)
                     running[bundle.cpu] = switch.next_pid
                     expect(was is None or was == switch.prev_pid, f"{event} after {was}")
+                    if was:
+                        counts[f"ns of thread {was}"] += event.timestamp - since[bundle.cpu]
+                    since[bundle.cpu] = event.timestamp
                     if not switch.HasField("prev_prio"):
-                        # The trace has no such switch, but an event of another thread than the one that had the CPU.
+                        # The trace has no such switch: another thread than the one before has the CPU, or nobody knows which.
                         expect(switch.prev_pid != switch.next_pid, f"{event}")
                         counts["arrivals that were not told"] += 1
                         continue
                 elif on_cpus[bundle.cpu][0]["name"].startswith(("irq_", "sched_")):
-                    expect(running.get(bundle.cpu, event.pid) == event.pid, f"{event} on a CPU that {running.get(bundle.cpu)} has")
+                    # Where nobody knows which thread runs, Perfetto is told that the CPU is idle.
+                    expect(running.get(bundle.cpu, 0) in (0, event.pid), f"{event} on a CPU that {running.get(bundle.cpu)} has")
+                    counts["events of threads that are not known to run"] += running.get(bundle.cpu, 0) != event.pid
                 expected = on_cpus[bundle.cpu].popleft()
                 expect(event.timestamp + base == int(expected["time_ns"]), f"{event} for {expected}")
                 tid = expected.get("event_context", {}).get("tid")

@@ -9,6 +9,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use piste_ctf::read::schema::Version;
 use piste_export::{ExportError, Exported};
+use piste_modelling::is_of_kernel;
 use piste_terminal::progress::Progress;
 use piste_trace::select::Selection;
 use piste_trace::{Finding, Findings, Trace};
@@ -57,7 +58,8 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(why, USAGE));
     }
     let mut findings = Findings::default();
-    let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
+    let mut traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
+    traces.sort_by_key(|trace| !is_of_kernel(trace));
     let selection = arguments.selection.selection(&traces, TimeZone::system)?;
     tell_absent(&traces, &selection, &[]);
     let progress = match is_stdout {

@@ -2,7 +2,7 @@
 //! Trace events in JSON, as chrome://tracing began it: slices that nest, instants, counters, and the names of processes and threads.
 //!
 //! Programs' events and system calls are on the tracks of their threads; a process "CPUs" has a track for each CPU, with the threads
-//! that run there, interrupts within them, and the kernel's other events.
+//! that run there (runs.rs), interrupts within them, and the kernel's other events.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use piste_trace::phases::{Phase, Phases};
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
 
-use crate::cpus::{Cpus, Current};
 use crate::fields::{Child, Children, Fields, Value};
-use crate::reader::{Seen, Writer, read};
+use crate::reader::{Seen, Switched, Writer, read};
+use crate::runs::{Change, Holder};
 use crate::{ExportError, Exported};
 
-/// Writes the wanted events of traces as trace events in JSON.
+/// Writes the wanted events of traces, the kernel's of which come first, as trace events in JSON.
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more, or the output cannot be written.
@@ -27,15 +27,12 @@ pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> R
         line: Vec::new(),
         phases: Phases::new(traces),
         stacks: Stacks::default(),
-        cpus: Cpus::default(),
         known: HashMap::new(),
         base_ns: Span::of(traces).map(|span| span.begin_ns.max(selection.span.begin_ns)),
         last_ns: 0,
     };
     chrome.head(traces).map_err(ExportError::Write)?;
-    let exported = read(traces, selection, &mut chrome)?;
-    chrome.end().map_err(ExportError::Write)?;
-    Ok(exported)
+    read(traces, selection, &mut chrome)
 }
 
 /// Process and thread, by which viewers tell tracks apart.
@@ -47,6 +44,8 @@ struct Track {
 
 /// The process of the CPUs' tracks. No process has the number, and threads 0 are those of CPUs that are idle.
 const CPUS: i64 = 0;
+/// What a CPU has where nobody knows which thread it has.
+const UNKNOWN: &str = "unknown";
 /// That of streams whose events are of no known thread.
 const STREAMS: i64 = -1;
 
@@ -55,7 +54,6 @@ struct Chrome<'t, 'o> {
     line: Vec<u8>,
     phases: Phases<'t>,
     stacks: Stacks<Track, ()>,
-    cpus: Cpus,
     /// What tracks are called, as far as it was said.
     known: HashMap<Track, Vec<u8>>,
     /// Times are counted from here: as numbers of JSON they would lose their nanoseconds.
@@ -90,20 +88,6 @@ impl Chrome<'_, '_> {
             self.line,
             "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{CPUS},\"tid\":0,\"args\":{{\"name\":\"CPUs\"}}}}"
         )?;
-        self.flush()
-    }
-
-    /// What is still open ends with the trace.
-    fn end(&mut self) -> io::Result<()> {
-        let mut open: Vec<(Track, usize)> = self.stacks.tracks().map(|(track, open)| (*track, open.len())).collect();
-        open.sort();
-        for (track, count) in open {
-            for _ in 0..count {
-                self.begin_event(&Does::End, "", track, self.last_ns)?;
-                self.line.push(b'}');
-            }
-        }
-        self.line.extend_from_slice(b"\n]}\n");
         self.flush()
     }
 
@@ -176,49 +160,58 @@ impl Chrome<'_, '_> {
         Ok(())
     }
 
-    /// The next thread of a CPU: whatever is on its track ends.
-    fn switch(&mut self, track: Track, event: &Seen<'_>) -> io::Result<()> {
+    /// Whatever is on a track ends.
+    fn end_all(&mut self, track: Track, ns: i64) -> io::Result<()> {
         let open = self.stacks.end_all(track).len();
-        let next = event.number("next_tid").or_else(|| event.number("next_pid"));
-        let is_idle = next == Some(0);
-        for index in 0..open {
-            if is_idle && index + 1 == open {
-                // No other slice of this CPU could say what the event says.
-                self.write(&Does::End, track, event)?;
-            } else {
-                self.begin_event(&Does::End, "", track, event.ns)?;
-                self.line.push(b'}');
-            }
-        }
-        match is_idle {
-            false => {
-                let name = String::from_utf8_lossy(event.text("next_comm").unwrap_or_default()).into_owned();
-                self.write(&Does::Begin(&name), track, event)?;
-                self.stacks.begin(track, &name, ());
-            }
-            true if open == 0 => self.write(&Does::Instant, track, event)?,
-            true => {}
-        }
+        (0..open).try_for_each(|_| self.end_one(track, ns))
+    }
+
+    fn end_one(&mut self, track: Track, ns: i64) -> io::Result<()> {
+        self.begin_event(&Does::End, "", track, ns)?;
+        self.line.push(b'}');
         Ok(())
     }
 
-    /// A thread that no switch brought: whatever is on the track of its CPU ends.
-    fn arrive(&mut self, cpu: u64, now: &Current, ns: i64) -> io::Result<()> {
-        let track = self.cpu_track(cpu)?;
+    /// A switch, which is shown by what begins or ends with it.
+    fn switch(&mut self, track: Track, event: &Seen<'_>) -> io::Result<()> {
+        let Some(Switched { to, is_change: true }) = &event.switched else {
+            return self.write(&Does::Instant, track, event);
+        };
+        if let Holder::Thread(runner) = to
+            && runner.tid != 0
+        {
+            self.end_all(track, event.ns)?;
+            self.write(&Does::Begin(runner.name), track, event)?;
+            self.stacks.begin(track, runner.name, ());
+            return Ok(());
+        }
         let open = self.stacks.end_all(track).len();
-        for _ in 0..open {
-            self.begin_event(&Does::End, "", track, ns)?;
-            self.line.push(b'}');
+        match open {
+            0 => self.write(&Does::Instant, track, event)?,
+            open => {
+                (1..open).try_for_each(|_| self.end_one(track, event.ns))?;
+                self.write(&Does::End, track, event)?;
+            }
         }
-        if now.tid != 0 {
-            let comm = now
-                .comm
-                .map(|comm| String::from_utf8_lossy(comm.as_bytes()).into_owned());
-            let name = comm.unwrap_or_else(|| now.tid.to_string());
-            self.begin_event(&Does::Begin(&name), "kernel", track, ns)?;
-            write!(self.line, ",\"args\":{{\"tid\":{},\"begin\":\"not told\"}}}}", now.tid)?;
-            self.stacks.begin(track, &name, ());
+        self.hold(track, *to, event.ns)
+    }
+
+    /// A CPU has this thread from now on, which no event on the track says.
+    fn hold(&mut self, track: Track, holder: Holder<'_>, ns: i64) -> io::Result<()> {
+        let (name, tid) = match holder {
+            Holder::Thread(runner) if runner.tid != 0 => match runner.name {
+                "" => (&*runner.tid.to_string(), Some(runner.tid)),
+                name => (name, Some(runner.tid)),
+            },
+            Holder::Unknown => (UNKNOWN, None),
+            Holder::Thread(_) | Holder::Other => return Ok(()),
+        };
+        self.begin_event(&Does::Begin(name), "kernel", track, ns)?;
+        match tid {
+            Some(tid) => write!(self.line, ",\"args\":{{\"tid\":{tid}}}}}")?,
+            None => self.line.push(b'}'),
         }
+        self.stacks.begin(track, name, ());
         Ok(())
     }
 
@@ -281,11 +274,6 @@ impl Chrome<'_, '_> {
 impl Writer for Chrome<'_, '_> {
     fn event(&mut self, event: &Seen<'_>) -> io::Result<()> {
         self.last_ns = self.last_ns.max(event.ns);
-        if let (true, Some(cpu)) = (event.is_kernel, event.cpu)
-            && let Some(arrival) = self.cpus.see(event, cpu)
-        {
-            self.arrive(cpu, &arrival.now, event.ns)?;
-        }
         let track = self.track(event)?;
         let name = &*event.class.name;
         if event.is_kernel && name == "sched_switch" {
@@ -315,16 +303,33 @@ impl Writer for Chrome<'_, '_> {
                 match count {
                     0 => self.write(&Does::Instant, track, event)?,
                     count => {
-                        for _ in 1..count {
-                            self.begin_event(&Does::End, "", track, event.ns)?;
-                            self.line.push(b'}');
-                        }
+                        (1..count).try_for_each(|_| self.end_one(track, event.ns))?;
                         self.write(&Does::End, track, event)?;
                     }
                 }
             }
             Phase::Instant => self.write(&Does::Instant, track, event)?,
         }
+        self.flush()
+    }
+
+    fn change(&mut self, change: &Change, to: Holder<'_>) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(change.ns);
+        let track = self.cpu_track(change.cpu)?;
+        self.end_all(track, change.ns)?;
+        self.hold(track, to, change.ns)?;
+        self.flush()
+    }
+
+    /// What is still open ends with the trace.
+    fn end(&mut self, until_ns: Option<i64>) -> io::Result<()> {
+        let end_ns = until_ns.map_or(self.last_ns, |until_ns| until_ns.max(self.last_ns));
+        let mut open: Vec<(Track, usize)> = self.stacks.tracks().map(|(track, open)| (*track, open.len())).collect();
+        open.sort();
+        for (track, count) in open {
+            (0..count).try_for_each(|_| self.end_one(track, end_ns))?;
+        }
+        self.line.extend_from_slice(b"\n]}\n");
         self.flush()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   reader    traces -> events in the order of time, with whoever they are of
-//!   cpus      which thread has each CPU
+//!   runs      which thread has each CPU, from the model of piste-analysis
 //!   fields    an event's contexts and fields, as plain values
 //!   perfetto  events -> a trace of Perfetto      protobuf: its wire format
 //!   chrome    events -> trace events in JSON
@@ -13,13 +13,13 @@
 //! Everything is written while it is read: memory does not grow with the trace.
 
 mod chrome;
-mod cpus;
 mod fields;
 mod json;
 mod perfetto;
 mod places;
 mod protobuf;
 mod reader;
+mod runs;
 
 use std::io;
 

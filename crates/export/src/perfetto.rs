@@ -8,35 +8,33 @@ mod ftrace;
 mod processes;
 mod tracks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::ptr;
 
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::schema::Version;
 use piste_trace::phases::Phases;
-use piste_trace::select::Selection;
+use piste_trace::select::{Comm, Selection};
 use piste_trace::{Span, Trace};
 
-use crate::cpus::{Arrival, Cpus, Current};
 use crate::places::ByPlace;
 use crate::protobuf::Message;
-use crate::reader::{Seen, Writer, read};
+use crate::reader::{Seen, Switched, Writer, read};
+use crate::runs::{Change, Holder};
 use crate::{ExportError, Exported};
 use ftrace::Row;
 use processes::Processes;
 use tracks::Tracks;
 
-/// Writes the wanted events of traces as a trace of Perfetto.
+/// Writes the wanted events of traces, the kernel's of which come first, as a trace of Perfetto.
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more, or the output cannot be written.
 pub fn perfetto(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> Result<Exported, ExportError> {
     let mut perfetto = Perfetto::new(traces, out);
     perfetto.head(traces).map_err(ExportError::Write)?;
-    let exported = read(traces, selection, &mut perfetto)?;
-    perfetto.end().map_err(ExportError::Write)?;
-    Ok(exported)
+    read(traces, selection, &mut perfetto)
 }
 
 /// Builtin clocks, and the flags of sequences.
@@ -67,7 +65,8 @@ struct Perfetto<'t, 'o> {
     rows: ByPlace<Option<&'static Row>>,
     /// Forks are told by events of their own too.
     has_new_tasks: bool,
-    cpus: Cpus,
+    /// The threads that the switches so far have brought to CPUs.
+    current: HashMap<u64, Current>,
     processes: Processes,
     tracks: Tracks<'t>,
     last: u64,
@@ -79,6 +78,32 @@ struct Bundle {
     events: Message,
     count: u32,
     is_after_loss: bool,
+}
+
+/// The thread that Perfetto takes to have a CPU; 0 is the CPU's idle thread, which stands for what nobody knows too.
+#[derive(Clone, Copy)]
+struct Current {
+    tid: i64,
+    comm: Comm,
+}
+
+impl Current {
+    fn new(tid: i64, comm: &[u8]) -> Current {
+        let comm = Comm::new(comm);
+        Current { tid, comm }
+    }
+
+    fn idle(cpu: u64) -> Current {
+        Current::new(0, format!("swapper/{cpu}").as_bytes())
+    }
+
+    /// Who has a CPU, and how urgent it is.
+    fn of(cpu: u64, holder: Holder<'_>) -> (Current, Option<i64>) {
+        match holder {
+            Holder::Thread(runner) => (Current::new(runner.tid, runner.name.as_bytes()), runner.priority),
+            Holder::Unknown | Holder::Other => (Current::idle(cpu), None),
+        }
+    }
 }
 
 impl<'t, 'o> Perfetto<'t, 'o> {
@@ -100,7 +125,7 @@ impl<'t, 'o> Perfetto<'t, 'o> {
             has_new_tasks: streams
                 .flat_map(|stream| stream.events.values())
                 .any(|class| class.name == "task_newtask"),
-            cpus: Cpus::default(),
+            current: HashMap::new(),
             processes: Processes::default(),
             tracks: Tracks::new(Phases::new(traces)),
             last: 0,
@@ -165,12 +190,6 @@ impl<'t, 'o> Perfetto<'t, 'o> {
         Ok(())
     }
 
-    fn end(&mut self) -> io::Result<()> {
-        self.write_processes()?;
-        let cpus: Vec<u64> = self.bundles.keys().copied().collect();
-        cpus.into_iter().try_for_each(|cpu| self.write_bundle(cpu))
-    }
-
     fn timestamp(&self, ns: i64) -> u64 {
         // Events of other clocks may be before the origin of the first.
         u64::try_from(ns.saturating_sub(self.base_ns)).unwrap_or(0)
@@ -216,13 +235,39 @@ impl<'t, 'o> Perfetto<'t, 'o> {
         Ok(())
     }
 
-    /// A thread has a CPU, and no switch told of it: Perfetto, which goes by switches, would go on with the thread before.
-    fn arrive(&mut self, cpu: u64, before: &Current, arrival: &Arrival, timestamp: u64) {
+    /// A switch of the trace, between the threads that Perfetto knows of and those that the model does: each switch must be from the thread
+    /// to which the one before it was.
+    fn switch(&mut self, cpu: u64, event: &Seen<'_>, switched: &Switched<'_>, timestamp: u64) -> io::Result<()> {
+        let thread = |names: [&str; 2], comm: &str| {
+            let tid = names.into_iter().find_map(|name| event.number(name));
+            tid.map(|tid| Current::new(tid, event.text(comm).unwrap_or_default()))
+        };
+        if self.current.contains_key(&cpu)
+            && let Some(previous) = thread(["prev_tid", "prev_pid"], "prev_comm")
+        {
+            self.turn_to(cpu, previous, None, timestamp);
+        }
+        self.kernel(cpu, event, timestamp)?;
+        if let Some(next) = thread(["next_tid", "next_pid"], "next_comm") {
+            self.current.insert(cpu, next);
+        }
+        let (to, priority) = Current::of(cpu, switched.to);
+        self.turn_to(cpu, to, priority, timestamp);
+        Ok(())
+    }
+
+    /// A CPU has this thread. Perfetto goes by switches, so it needs one where the trace has none.
+    fn turn_to(&mut self, cpu: u64, to: Current, priority: Option<i64>, timestamp: u64) {
+        // Before its first switch, a CPU is as good as idle.
+        let before = self.current.insert(cpu, to).unwrap_or_else(|| Current::idle(cpu));
+        if before.tid == to.tid {
+            return;
+        }
         let bundle = self.bundles.entry(cpu).or_default();
         bundle.events.message(2, |message| {
             message.number(1, timestamp);
             message.signed(2, before.tid);
-            ftrace::write_arrival(message, cpu, before, arrival);
+            ftrace::write_turn(message, &before, &to, priority);
         });
         bundle.count += 1;
     }
@@ -287,15 +332,12 @@ impl Writer for Perfetto<'_, '_> {
             if is_all {
                 return Ok(());
             }
-            if let Some(cpu) = event.cpu
-                && let Some(arrival) = self.cpus.see(event, cpu)
-                && let Some(before) = &arrival.before
-            {
-                self.arrive(cpu, before, &arrival, timestamp);
-            }
             let is_call = event.class.name.starts_with("syscall_");
             if let Some(cpu) = event.cpu.filter(|_| !is_call) {
-                return self.kernel(cpu, event, timestamp);
+                return match &event.switched {
+                    Some(switched) => self.switch(cpu, event, switched, timestamp),
+                    None => self.kernel(cpu, event, timestamp),
+                };
             }
         }
         let begun = &mut self.begun[Sequence::Tracks as usize - 1];
@@ -304,5 +346,18 @@ impl Writer for Perfetto<'_, '_> {
             write_packet(self.out, Sequence::Tracks, was_begun, &packet)?;
         }
         Ok(())
+    }
+
+    fn change(&mut self, change: &Change, to: Holder<'_>) -> io::Result<()> {
+        let timestamp = self.timestamp(change.ns);
+        let (to, priority) = Current::of(change.cpu, to);
+        self.turn_to(change.cpu, to, priority, timestamp);
+        Ok(())
+    }
+
+    fn end(&mut self, _: Option<i64>) -> io::Result<()> {
+        self.write_processes()?;
+        let cpus: Vec<u64> = self.bundles.keys().copied().collect();
+        cpus.into_iter().try_for_each(|cpu| self.write_bundle(cpu))
     }
 }

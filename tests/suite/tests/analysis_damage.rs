@@ -2,10 +2,12 @@
 //! `piste analyze`, `insights` and `diff` on a recorded trace that is damaged in one way after the other: all of them answer and say what is
 //! missing. That they claim nothing untrue is tested where the truth is known, on machines that are simulated (crates/analysis/tests/unit/model/truth.rs).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_suite::Workplace;
+use piste_suite::build_tree::repository;
 use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
 use piste_suite::process::allowed_cpu;
 use piste_suite::report::{analyze, number, record_whole, rows, text, time_is_filled};
@@ -97,6 +99,7 @@ fn damaged(place: &Workplace, whole: &Path, damage: &str) -> Option<PathBuf> {
     match damage {
         "no stream" if files.len() > 1 => fs::remove_file(first).expect("it is removed"),
         "cut" => change(first, |bytes| bytes.truncate(bytes.len() * 2 / 3)),
+        "late begin" if starts.len() > 2 => change(first, |bytes| _ = bytes.drain(..later_half(bytes, &starts))),
         "early end" if starts.len() > 1 => change(first, |bytes| bytes.truncate(later_half(bytes, &starts))),
         "lost packet" if starts.len() > 4 => {
             change(first, |bytes| _ = bytes.drain(starts[2]..starts[3]));
@@ -150,6 +153,119 @@ fn what_is_missing_is_said() {
             all_answer(&place, whole, copy);
         }
         time_is_filled(&analyze(&place, "ltt", copy, &ALL_THREADS));
+    }
+}
+
+/// How long each thread has CPUs, and how long nobody knows who has each CPU, as the tracks of an export in Chrome's form show it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Shown {
+    threads: BTreeMap<i64, i64>,
+    unknown: BTreeMap<i64, i64>,
+}
+
+fn shown_by_chrome(place: &Workplace, trace: &str) -> Shown {
+    let document = place.piste_succeeds(&["export", trace, "--format", "chrome", "-o", "-"]);
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let mut shown = Shown::default();
+    let mut open: BTreeMap<i64, Vec<(&Value, i64)>> = BTreeMap::new();
+    let events = document["traceEvents"].as_array().expect("a list").iter();
+    for event in events.filter(|event| event["pid"] == 0 && matches!(event["ph"].as_str(), Some("B" | "E"))) {
+        let cpu = number(&event["tid"]);
+        let ns = (event["ts"].as_f64().expect("a time") * 1000.0).round() as i64;
+        let open = open.entry(cpu).or_default();
+        if event["ph"] == "B" {
+            open.push((event, ns));
+            continue;
+        }
+        let (begin, begin_ns) = open.pop().expect("it has begun");
+        // Others are in it.
+        if !open.is_empty() || ns == begin_ns {
+            continue;
+        }
+        let args = &begin["args"];
+        match args["tid"].as_i64().or(args["next_tid"].as_i64()) {
+            Some(tid) => *shown.threads.entry(tid).or_default() += ns - begin_ns,
+            None if begin["name"] == "unknown" => *shown.unknown.entry(cpu).or_default() += ns - begin_ns,
+            // An interrupt of an idle CPU.
+            None => assert!(
+                begin["name"].as_str().is_some_and(|name| name.contains("irq_")),
+                "{begin}"
+            ),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "all has ended");
+    shown
+}
+
+fn shown_by_analysis(place: &Workplace, trace: &str) -> Shown {
+    let report = analyze(place, "cputop", trace, &["--limit", "1000000"]);
+    let sums = |table: &str, key: &str, ns: &str| {
+        let mut sums: BTreeMap<i64, i64> = BTreeMap::new();
+        let rows = rows(&report, table)
+            .iter()
+            .map(|row| (number(&row[key]), number(&row[ns])));
+        rows.filter(|(_, ns)| *ns > 0)
+            .for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
+        sums
+    };
+    Shown {
+        threads: sums("threads", "tid", "on_cpu_ns"),
+        unknown: sums("cpus", "cpu", "unknown_ns"),
+    }
+}
+
+/// What Perfetto is told of each thread's time on CPUs, which ends at the last switch of a CPU.
+fn shown_by_perfetto(place: &Workplace, trace: &str) -> BTreeMap<i64, i64> {
+    for (format, output) in [("perfetto", "out.perfetto"), ("json", "out.json")] {
+        place.piste_succeeds(&["export", trace, "--format", format, "-o", output]);
+    }
+    let python = place.run(text(&repository().join("tools/python-packages")), &[]);
+    let script = repository().join("tests/python/check_perfetto.py");
+    let checked = place.run(
+        python.expect_success().stdout.trim(),
+        &[text(&script), "out.perfetto", "out.json"],
+    );
+    let counts: BTreeMap<String, i64> = serde_json::from_str(&checked.expect_success().stdout).expect("counts");
+    let of_thread = |(what, ns): (&String, &i64)| Some((what.strip_prefix("ns of thread ")?.parse().ok()?, *ns));
+    counts.iter().filter_map(of_thread).collect()
+}
+
+#[test]
+fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
+    let Some(place) = kernel_workplace() else { return };
+    let whole = record(&place);
+    let known = shown_by_analysis(&place, text(&whole));
+    for damage in [
+        "nothing",
+        "late begin",
+        "early end",
+        "lost packet",
+        "no packet",
+        "no event",
+    ] {
+        let copy = match damage {
+            "nothing" => Some(whole.clone()),
+            damage => damaged(&place, &whole, damage),
+        };
+        let Some(copy) = copy else {
+            println!("skipped: the trace is too small for: {damage}");
+            continue;
+        };
+        let copy = text(&copy);
+        let expected = shown_by_analysis(&place, copy);
+        assert_eq!(shown_by_chrome(&place, copy), expected, "{damage}");
+        let unknown_ns = |shown: &Shown| shown.unknown.values().sum::<i64>();
+        assert!(
+            damage == "nothing" || unknown_ns(&expected) > unknown_ns(&known),
+            "{damage}"
+        );
+        let told = shown_by_perfetto(&place, copy);
+        for (tid, ns) in &told {
+            let known_ns = expected.threads.get(tid).copied().unwrap_or(0);
+            assert!(*ns <= known_ns, "{damage}: {tid} {ns}");
+        }
+        let (told, expected) = (told.values().sum::<i64>(), expected.threads.values().sum::<i64>());
+        assert!(told > expected / 2, "{damage}: {told} of {expected}");
     }
 }
 

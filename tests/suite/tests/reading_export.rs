@@ -358,10 +358,20 @@ fn check_chrome(events: &[Value]) -> usize {
     deepest
 }
 
-/// How often the program `nested` had a CPU.
+/// How often the program `nested` had a CPU for some time.
 fn runs(events: &[Value]) -> usize {
-    let is_run = |event: &&Value| event["ph"] == "B" && event["pid"] == 0 && event["name"] == "nested";
-    events.iter().filter(is_run).count()
+    let mut open: BTreeMap<i64, Vec<&Value>> = BTreeMap::new();
+    let mut count = 0;
+    for event in events.iter().filter(|event| event["pid"] == 0) {
+        let open = open.entry(event["tid"].as_i64().expect("a CPU")).or_default();
+        if event["ph"] == "B" {
+            open.push(event);
+        } else if event["ph"] == "E" {
+            let begin = open.pop().expect("it has begun");
+            count += usize::from(begin["name"] == "nested" && begin["ts"] != event["ts"]);
+        }
+    }
+    count
 }
 
 #[test]
@@ -374,23 +384,50 @@ fn threads_run_also_where_no_switch_away_from_idling_is_told() {
     assert!(told >= 40, "{told}");
     let is_idle_end = "name == \"sched_switch\" && prev_tid == 0";
     let others = format!("!({is_idle_end})");
-    place.piste_succeeds(&["trim", text(trace.path()), "--filter", &others, "-o", "untold"]);
-    let events = chrome(&place, "untold");
+    place.piste_succeeds(&["trim", text(trace.path()), "--filter", &others, "-o", "selected"]);
+    let events = chrome(&place, "selected");
+    check_chrome(&events);
+    assert_eq!(
+        runs(&events),
+        0,
+        "anything may have happened between events that a filter has selected"
+    );
+    check_perfetto(&place, "selected");
+    // A kernel that tells none of these switches does not say so.
+    unmark(&place, "selected");
+    let events = chrome(&place, "selected");
     check_chrome(&events);
     // What ran under another name when it came, before it executed the program, may have that name only then.
     assert!((40..=told + 2).contains(&runs(&events)), "{} of {told}", runs(&events));
-    let checked = check_perfetto(&place, "untold");
+    let checked = check_perfetto(&place, "selected");
     // Of the first and the last thread of a CPU there may be no other event.
     let idle_ends = view(&place, &[text(trace.path()), "--filter", is_idle_end]);
     let idle_ends = idle_ends.lines().count() as u64;
     let arrivals = checked.get("arrivals that were not told").copied().unwrap_or(0);
     assert!(arrivals + 4 >= idle_ends, "{idle_ends}: {checked:?}");
 
-    // Of switches alone, only the one that ends its time on the CPU says that a thread was there.
+    // Of switches alone, only the one that ends its time on the CPU says that a thread was there: it is not known since when.
     let switches = ["--event", "sched_switch", "-o", "switches"];
-    place.piste_succeeds(&[&["trim", "untold"], &switches[..]].concat());
-    assert!(runs(&chrome(&place, "switches")) >= 40);
+    place.piste_succeeds(&[&["trim", "selected"], &switches[..]].concat());
+    let events = chrome(&place, "switches");
+    check_chrome(&events);
+    let leaves = |event: &&Value| event["name"] == "sched_switch" && event["args"]["prev_comm"] == "nested";
+    assert!(events.iter().filter(leaves).count() >= 40);
     check_perfetto(&place, "switches");
+}
+
+/// Takes the mark from a trimmed trace which says that its events were selected by what is in them.
+fn unmark(place: &Workplace, trace: &str) {
+    let metadata = process::run(place.command("find").args([trace, "-name", "metadata"]));
+    let files: Vec<&str> = metadata.expect_success().stdout.lines().collect();
+    let mut unmarked = 0;
+    for file in files {
+        let text = fs::read_to_string(place.path(file)).expect("metadata");
+        unmarked += text.matches("piste_selected_events").count();
+        let text = text.replace("piste_selected_events", "piste_selected_nothing");
+        fs::write(place.path(file), text).expect("metadata is written");
+    }
+    assert!(unmarked > 0, "there is a mark");
 }
 
 #[test]

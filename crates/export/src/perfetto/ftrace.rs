@@ -2,7 +2,7 @@
 //! Events of the kernel as Perfetto's messages for them. The names of a trace are turned back into the kernel's, as are what traces have
 //! in another form: priorities, states of threads, kinds of block requests. Everything else becomes a generic event with all its fields.
 
-use crate::cpus::{Arrival, Current};
+use super::Current;
 use crate::fields::{Children, Names, Value};
 use crate::protobuf::Message;
 use crate::reader::Seen;
@@ -157,18 +157,14 @@ pub(super) fn write(out: &mut Message, row: Option<&Row>, event: &Seen<'_>) {
     }
 }
 
-/// Writes the switch that was not told, without the priority and the state of the thread before, which nobody knows.
-pub(super) fn write_arrival(out: &mut Message, cpu: u64, before: &Current, arrival: &Arrival) {
-    let comm = |thread: &Current| match (thread.tid, thread.comm) {
-        (0, _) => format!("swapper/{cpu}").into_bytes(),
-        (_, comm) => comm.map_or_else(Vec::new, |comm| comm.as_bytes().to_vec()),
-    };
+/// Writes a switch that the trace does not have, without the priority and the state of the thread before, which nobody knows.
+pub(super) fn write_turn(out: &mut Message, before: &Current, to: &Current, priority: Option<i64>) {
     out.message(SWITCH, |message| {
-        message.text(1, &comm(before));
+        message.text(1, before.comm.as_bytes());
         message.signed(2, before.tid);
-        message.text(5, &comm(&arrival.now));
-        message.signed(6, arrival.now.tid);
-        if let Some(priority) = arrival.priority {
+        message.text(5, to.comm.as_bytes());
+        message.signed(6, to.tid);
+        if let Some(priority) = priority {
             message.signed(7, priority + PRIORITY_BASE);
         }
     });
