@@ -51,15 +51,16 @@ impl Cause {
 /// Tells causes; remembers what system calls are.
 #[derive(Debug, Default)]
 pub struct Causes {
-    of_calls: FxHashMap<Name, Option<Cause>>,
+    /// By name, and whether signals end the wait.
+    of_calls: FxHashMap<(Name, bool), Option<Cause>>,
 }
 
 impl Causes {
     /// What a wait was for.
     pub fn of(&mut self, system: &System, wait: Wait, wake: Option<Wake>) -> Cause {
         let of_call = wait.call.and_then(|call| {
-            let known = self.of_calls.entry(call);
-            *known.or_insert_with(|| of_call(system.names.text(call)))
+            let known = self.of_calls.entry((call, wait.is_sure));
+            *known.or_insert_with(|| of_call(system.names.text(call), wait.is_sure))
         });
         match of_call {
             Some(Cause::Thread) => return Cause::Thread,
@@ -90,7 +91,7 @@ impl Causes {
     }
 }
 
-fn of_call(call: &str) -> Option<Cause> {
+fn of_call(call: &str, is_sure: bool) -> Option<Cause> {
     let call = call.strip_prefix("compat_").unwrap_or(call);
     Some(match call {
         // Of what `fcntl` does, only taking a lock waits.
@@ -99,8 +100,13 @@ fn of_call(call: &str) -> Option<Cause> {
         // A call that clones waits until the child of a vfork has become another program.
         "wait4" | "waitid" | "waitpid" | "vfork" | "clone" | "clone3" | "pause" | "rt_sigtimedwait"
         | "rt_sigsuspend" => Cause::Thread,
-        "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" | "pread64" | "pwrite64"
-        | "io_getevents" | "open" | "openat" | "unlink" | "unlinkat" | "rename" | "renameat2" => Cause::Io,
+        "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" | "pread64" | "pwrite64" | "preadv"
+        | "preadv2" | "pwritev" | "pwritev2" | "io_getevents" | "open" | "openat" | "unlink" | "unlinkat"
+        | "rename" | "renameat2" => Cause::Io,
+        // Signals end their waits for pipes and sockets, and none for files.
+        "read" | "readv" | "write" | "writev" | "sendfile" | "sendfile64" | "splice" | "copy_file_range" if is_sure => {
+            Cause::Io
+        }
         "accept" | "accept4" | "connect" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" => {
             Cause::Network
         }
@@ -188,6 +194,14 @@ mod tests {
         // Nobody knows who.
         assert_eq!(sure_wait("", "40 cpu1 wakeup 1"), ["unknown"]);
         assert_eq!(sure_wait("10 cpu0 call fsync", "40 cpu1 wakeup 1"), ["io"]);
+        // It reads a file: signals end a wait for a socket.
+        assert_eq!(sure_wait("10 cpu0 call sendfile64", "40 cpu1 wakeup 1"), ["io"]);
+        let of_a_socket = "5 cpu0 switch 9 waits 1
+                           10 cpu0 call sendfile64
+                           20 cpu0 switch 1 waits 0
+                           40 cpu1 wakeup 1
+                           60 cpu0 switch 0 runs 1";
+        assert_eq!(causes(1, of_a_socket), ["unknown"]);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::report::Value;
 
-/// So many are shown.
-const NAMED: usize = 3;
+/// More are not shown one by one.
+const NAMED_MAX: usize = 4;
 
 /// For each, its sum in nanoseconds; `None` collects the time for which nobody knows whose it is.
 #[derive(Clone, Debug)]
@@ -42,12 +42,20 @@ impl<T: Copy + Eq + Hash + Ord> Durations<T> {
         self.sorted().into_iter().find_map(|(who, _)| who)
     }
 
-    /// Those who have the longest, by name.
+    /// Those who have the longest, by name, and the others together.
     pub(crate) fn value(&self, name: impl Fn(T) -> String) -> Value {
-        let mut all = self.sorted();
-        all.truncate(NAMED);
-        let named = |(who, ns): (Option<T>, i64)| (who.map_or_else(|| "unknown".to_owned(), &name), ns);
-        Value::Durations(all.into_iter().map(named).collect())
+        let all = self.sorted();
+        let named = |(who, ns): &(Option<T>, i64)| (who.map_or_else(|| "unknown".to_owned(), &name), *ns);
+        let (longest, others) = match all.len() {
+            0..=NAMED_MAX => all.split_at(all.len()),
+            _ => all.split_at(NAMED_MAX - 1),
+        };
+        let mut durations: Vec<_> = longest.iter().map(named).collect();
+        if !others.is_empty() {
+            let together = others.iter().map(|(_, ns)| ns).sum();
+            durations.push((format!("{} others", others.len()), together));
+        }
+        Value::Durations(durations)
     }
 }
 
@@ -58,7 +66,14 @@ mod tests {
     #[test]
     fn those_who_have_the_longest_are_named() {
         let mut behind = Durations::default();
-        for (who, ns) in [(Some(1), 5), (None, 40), (Some(2), 20), (Some(3), 7), (Some(1), 5)] {
+        for (who, ns) in [
+            (Some(1), 5),
+            (None, 40),
+            (Some(2), 20),
+            (Some(3), 7),
+            (Some(4), 3),
+            (Some(1), 5),
+        ] {
             behind.add(who, ns);
         }
         assert_eq!(behind.first(), Some(2));
@@ -66,8 +81,13 @@ mod tests {
         let value = behind.value(|who| format!("cc1 ({who})"));
         assert_eq!(
             value,
-            Value::Durations(vec![named("unknown", 40), named("cc1 (2)", 20), named("cc1 (1)", 10)])
+            Value::Durations(vec![
+                named("unknown", 40),
+                named("cc1 (2)", 20),
+                named("cc1 (1)", 10),
+                named("2 others", 10)
+            ])
         );
-        assert_eq!(value.csv(), "\"unknown 40, cc1 (2) 20, cc1 (1) 10\"");
+        assert_eq!(value.csv(), "\"unknown 40, cc1 (2) 20, cc1 (1) 10, 2 others 10\"");
     }
 }

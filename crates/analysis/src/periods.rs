@@ -242,7 +242,10 @@ impl Periods {
             column("captured", "OF", Unit::Text).major(),
             column("tid", "TID", Unit::Id).minor(),
         ];
-        let columns = [&columns[..], &within::COLUMNS].concat();
+        let mut columns = [&columns[..], &within::COLUMNS].concat();
+        if let Some((_, within)) = within {
+            within.rank(&mut columns);
+        }
         let mut table = Table::new(
             "top",
             "The longest periods, and what their threads did meanwhile",

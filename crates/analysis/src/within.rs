@@ -67,6 +67,23 @@ impl Within {
         within
     }
 
+    /// Of the columns, those that say where most of the time is are the last to be left out where there is no room for all.
+    pub fn rank(&self, columns: &mut [Column]) {
+        let sum = |of: fn(&Spent) -> i64| self.intervals.iter().map(|(_, spent)| of(spent)).sum::<i64>();
+        let most_is_blocked = sum(|spent| spent.blocked_ns) >= sum(|spent| spent.runnable_ns);
+        let (first, last) = match most_is_blocked {
+            true => (["blocked_ns", "blocked_for"], ["runnable_ns", "behind"]),
+            false => (["runnable_ns", "behind"], ["blocked_ns", "blocked_for"]),
+        };
+        for column in columns {
+            if first.contains(&column.key) {
+                *column = column.major();
+            } else if last.contains(&column.key) {
+                *column = column.minor();
+            }
+        }
+    }
+
     /// What a thread did in one of them, in the order of [`COLUMNS`]. The trace is over.
     pub fn values(&self, system: &System, place: usize) -> [Value; COLUMNS.len()] {
         let spent = &self.intervals[place].1;

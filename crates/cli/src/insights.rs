@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use piste_analysis::analyses::RECORDED_FOR_INSIGHTS;
-use piste_analysis::insights::{Insight, Level, detectors};
+use piste_analysis::insights::{Closer, Insight, Level, detectors};
 use piste_analysis::report::{Column, Unit, Value};
 use piste_modelling::{Ground, kernel_traces, missing, span_read};
 use piste_terminal::progress::Progress;
@@ -77,7 +77,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     drop(progress);
     let (begin_ns, end_ns) = system.told();
     let tell = |insight: Insight| Told {
-        command: command(&insight, &arguments.paths, Span::of(&traces)),
+        command: command(&insight.closer, &arguments.paths, Span::of(&traces)),
         insight,
     };
     let mut insights = detectors.insights(&system);
@@ -96,7 +96,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     if json {
         return page.show_json(&answer);
     }
-    page.show(&answer.text(&zone))?;
+    page.show_sentences(&answer.text(&zone))?;
     for note in &answer.notes {
         tell_sentence(&printable(note));
     }
@@ -152,11 +152,14 @@ fn evidence(insight: &Insight) -> String {
     text
 }
 
-fn command(insight: &Insight, paths: &[PathBuf], traces: Option<Span>) -> String {
-    let mut words = vec!["piste analyze".to_owned(), insight.closer.analysis.to_owned()];
+/// The command that looks closer at a part of traces.
+pub(crate) fn command(closer: &Closer, paths: &[PathBuf], traces: Option<Span>) -> String {
+    let mut words = vec!["piste analyze".to_owned(), closer.analysis.to_owned()];
     words.extend(paths.iter().map(|path| quoted(&path.to_string_lossy()).into_owned()));
-    words.extend(insight.closer.options.iter().cloned());
-    if let Some(span_ns) = insight.closer.span_ns {
+    words.extend(closer.options.iter().cloned());
+    // All of the trace needs no times.
+    let part = |span_ns: &(i64, i64)| traces.is_none_or(|traces| *span_ns != (traces.begin_ns, traces.end_ns));
+    if let Some(span_ns) = closer.span_ns.filter(part) {
         let [begin, end] = around(span_ns, traces);
         words.extend(["--begin".into(), begin, "--end".into(), end]);
     }

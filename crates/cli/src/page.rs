@@ -3,6 +3,7 @@
 
 use std::io::{Write, stdout};
 
+use piste_terminal::fit::broken;
 use piste_terminal::{LongLines, Output, Size};
 use serde::Serialize;
 
@@ -75,6 +76,14 @@ impl Page {
         let written = output.write_all(for_stream(&stdout(), text).as_bytes());
         let closed = output.close();
         Ok(written.and(closed)?)
+    }
+
+    /// The same for sentences: lines break between words.
+    pub(crate) fn show_sentences(&self, text: &str) -> Result<(), Failure> {
+        match self.width.0 {
+            Some(columns) => self.show(&broken(text, columns)),
+            None => self.show(text),
+        }
     }
 
     /// Shows `value` as JSON.

@@ -10,6 +10,8 @@ use anstream::adapter::strip_str;
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use piste_terminal::Size;
+use piste_terminal::fit::broken;
 pub(crate) use piste_terminal::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -49,10 +51,15 @@ pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     Ok(imported::shown_in_json(text) + "\n")
 }
 
-/// Writes `text` to stderr. Whether anybody can read it there (a terminal may be gone) does not change what piste does.
+/// Writes `text` to stderr, in lines that fit into a terminal. Whether anybody can read it there (a terminal may be gone) does not change what
+/// piste does.
 pub(crate) fn tell(text: &str) {
+    let text = match Size::of_stderr() {
+        Some(size) => broken(text, size.columns).into(),
+        None => Cow::Borrowed(text),
+    };
     let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(for_stream(&stderr, text).as_bytes());
+    let _ = stderr.write_all(for_stream(&stderr, &text).as_bytes());
 }
 
 /// `text` as the stream shows it, in one piece: what others write at the same time does not get between.

@@ -35,7 +35,7 @@ pub enum GroundError {
     Unreadable(#[from] io::Error),
     /// Programs' traces only.
     #[error(
-        "this trace contains nothing of the kernel; record a command with the kernel with `piste record -o DIR -- CMD`"
+        "this trace contains nothing of the kernel; `piste stats`, `piste view` and `piste analyze periods` show what programs recorded, and `piste record -o DIR -- CMD` records a command with the kernel"
     )]
     NoKernel,
     /// Of more than one.

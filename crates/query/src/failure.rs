@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use piste_reason::reason;
-use piste_terminal::printable;
+use piste_terminal::fit::broken;
+use piste_terminal::{Size, printable};
 use piste_trace::Findings;
 use piste_trace::Kind;
 use serde_json::{Value, json};
@@ -136,7 +137,12 @@ pub(crate) fn tell(sentence: &str) {
         return tell_json(&json!({ "note": sentence }));
     }
     let lines: Vec<_> = sentence.lines().map(printable).collect();
-    let _ = writeln!(io::stderr(), "piste: {}", lines.join("\n  "));
+    let told = format!("piste: {}\n", lines.join("\n  "));
+    let told = match Size::of_stderr() {
+        Some(size) => broken(&told, size.columns),
+        None => told,
+    };
+    let _ = io::stderr().write_all(told.as_bytes());
 }
 
 /// Tells what was found while reading, and what the tracers lost.

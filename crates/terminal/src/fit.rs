@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text that fits into a width. Widths are what a terminal shows: an ideograph takes two characters.
 
+use anstream::adapter::strip_str;
+use textwrap::core::Word;
+use textwrap::{WordSeparator, WordSplitter};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 const ELLIPSIS: char = '…';
@@ -88,9 +91,83 @@ pub fn not_shown(names: &[&str], room: Option<usize>) -> String {
     sentence((1..=names.len()).rev().find(fits).unwrap_or(1))
 }
 
+/// Breaks lines that are wider than `columns` between words. What follows is indented: below the text of a line with a label
+/// (`  found  a text`), else by two spaces. A command stays in one piece, so that it can be copied: in backticks, or after a label.
+pub fn broken(text: &str, columns: usize) -> String {
+    let mut broken = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.split_at(line.trim_end_matches('\n').len());
+        let seen = strip_str(line).to_string();
+        let label = label_width(&seen);
+        let is_command = label > 0 && seen[label..].starts_with("piste ");
+        if is_command || seen.width() <= columns {
+            broken += line;
+        } else {
+            let indent = " ".repeat(if label > 0 { label } else { 2 });
+            let options = textwrap::Options::new(columns)
+                .subsequent_indent(&indent)
+                .break_words(false)
+                .word_separator(WordSeparator::Custom(words))
+                .word_splitter(WordSplitter::NoHyphenation);
+            broken += &textwrap::fill(line, options);
+        }
+        broken += end;
+    }
+    broken
+}
+
+/// Where the text of a line begins that has a label; else 0. Labels are of ASCII.
+fn label_width(line: &str) -> usize {
+    let Some(label) = line.strip_prefix("  ").filter(|label| !label.starts_with(' ')) else {
+        return 0;
+    };
+    let Some(text) = label
+        .find(' ')
+        .and_then(|space| label[space..].find(|c| c != ' ').map(|text| space + text))
+    else {
+        return 0;
+    };
+    2 + text
+}
+
+/// The words of a line; what is in backticks is one.
+fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let (mut begin, mut is_command) = (0, false);
+    let mut ends = Vec::new();
+    let mut previous = ' ';
+    for (at, c) in line.char_indices() {
+        if previous == ' ' && c != ' ' && at > 0 && !is_command {
+            ends.push(at);
+        }
+        is_command ^= c == '`';
+        previous = c;
+    }
+    ends.push(line.len());
+    Box::new(
+        ends.into_iter()
+            .map(move |end| Word::from(&line[std::mem::replace(&mut begin, end)..end])),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_commands_stay_whole() {
+        let text = "piste: events are missing, try `piste record -a` again\n  found  a file that is damaged\n  next   piste insights trace\n";
+        let expected = "piste: events are\n  missing, try\n  `piste record -a`\n  again\n  found  a file that\n         is damaged\n  next   piste insights trace\n";
+        assert_eq!(broken(text, 20), expected);
+        assert_eq!(broken(text, 100), text);
+        assert_eq!(
+            broken("\x1b[1mpiste:\x1b[0m 0123456789 012", 18),
+            "\x1b[1mpiste:\x1b[0m 0123456789\n  012"
+        );
+        assert_eq!(
+            broken("averylongwordthatdoesnotfit and", 10),
+            "averylongwordthatdoesnotfit\n  and"
+        );
+    }
 
     #[test]
     fn a_path_loses_its_middle_and_other_text_its_end() {

@@ -13,6 +13,7 @@ pub mod progress;
 use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -34,11 +35,19 @@ impl Size {
     /// The size of the terminal that standard output is; `None` if it is a file or a pipe. The environment variable `COLUMNS` takes precedence
     /// over the width that the terminal reports.
     pub fn of_stdout() -> Option<Size> {
-        let stdout = io::stdout();
-        if !stdout.is_terminal() {
+        Size::of(&io::stdout())
+    }
+
+    /// The same for standard error.
+    pub fn of_stderr() -> Option<Size> {
+        Size::of(&io::stderr())
+    }
+
+    fn of(stream: &(impl IsTerminal + AsFd)) -> Option<Size> {
+        if !stream.is_terminal() {
             return None;
         }
-        let size = tcgetwinsize(&stdout).ok();
+        let size = tcgetwinsize(stream).ok();
         let reported = |count: Option<u16>| count.filter(|count| *count > 0).map(usize::from);
         let wanted = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         Some(Size {

@@ -143,7 +143,7 @@ impl Detector for SlowCalls {
             evidence.extend([
                 (LONGEST, Value::Number(own.slow.times.max_ns)),
                 (column("p50_ns", "usually", Unit::Nanoseconds), median),
-                (column("calls", "call", Unit::Count), own.all.times.count.into()),
+                (column("calls", "system call", Unit::Count), own.all.times.count.into()),
             ]);
             let slowest = own.slowest;
             found.push(Insight {

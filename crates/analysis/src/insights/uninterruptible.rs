@@ -22,7 +22,7 @@ const LITTLE_NS: i64 = 20_000_000;
 /// Who waits that long hangs.
 const HANGS_NS: i64 = 2_000_000_000;
 
-const CALLS: Column = column("calls", "call", Unit::Count);
+const CALLS: Column = column("calls", "system call", Unit::Count);
 const LIFE: Column = column("life_ns", "of", Unit::Nanoseconds);
 const BY_CALL: Column = column("by_call", "in", Unit::Durations);
 

@@ -23,6 +23,7 @@ use self::tables::Look;
 use crate::arguments::{Analyze, PeriodsOptions};
 use crate::columns::{Align, Columns};
 use crate::failure::{Failure, USAGE};
+use crate::insights::command;
 use crate::json::time;
 use crate::page::Page;
 use crate::screen::{printable, tell_sentence};
@@ -89,7 +90,14 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
             let (outcome, told) = programs::outcome(description, &question, &mut findings)?;
             (outcome.report, told)
         }
-        Subject::Periods => periods::report(&question, &mut findings)?,
+        Subject::Periods => {
+            let (mut report, told) = periods::report(&question, &mut findings)?;
+            let closer = periods::closer(&report).map(|closer| command(&closer, &arguments.paths, Span::of(&traces)));
+            report
+                .notes
+                .extend(closer.map(|command| format!("`{command}` shows what the longest period depended on")));
+            (report, told)
+        }
     };
     if let Some(wanted) = &arguments.table {
         report.tables.retain(|table| table.name == wanted);

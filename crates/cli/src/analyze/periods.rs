@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use piste_analysis::analyses::SWITCHES;
+use piste_analysis::insights::Closer;
 use piste_analysis::periods::{Key, Periods};
-use piste_analysis::report::{Report, Table};
+use piste_analysis::report::{Report, Table, Value};
 use piste_analysis::within::Within;
 use piste_modelling::{Ground, GroundError, StreamGap, StreamGaps, is_of_kernel, span_read, told_again};
 use piste_terminal::progress::Progress;
@@ -170,6 +171,23 @@ fn longest(
         }
     }
     Ok(paired.top(Some((&system, &within))))
+}
+
+/// Where the path through the longest begins, if it is known what its thread did.
+pub(super) fn closer(report: &Report) -> Option<Closer> {
+    let top = report.tables.iter().find(|table| table.name == "top")?;
+    let longest = top.rows.first()?;
+    let number = |key: &str| match &longest[top.columns.iter().position(|column| column.key == key)?] {
+        Value::Number(number) => Some(*number),
+        _ => None,
+    };
+    number("running_ns")?;
+    let (begin_ns, tid) = (number("begin_ns")?, number("tid")?);
+    Some(Closer {
+        analysis: "critical-path",
+        options: vec!["--tid".to_owned(), tid.to_string()],
+        span_ns: Some((begin_ns, begin_ns.saturating_add(number("duration_ns")?))),
+    })
 }
 
 /// The values of some columns; what an event lacks is `-`.

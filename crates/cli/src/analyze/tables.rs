@@ -53,9 +53,10 @@ fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
         let mut values = table.rows.iter().map(|row| &row[place]);
         values.any(|value| !is_nothing(value) || is_id && *value == Value::Number(0))
     };
-    let shown: Vec<usize> = (0..table.columns.len())
-        .filter(|place| says(*place) || *place == 0)
-        .collect();
+    let mut shown: Vec<usize> = (0..table.columns.len()).filter(|place| says(*place)).collect();
+    if shown.is_empty() {
+        shown.push(0);
+    }
     let mut columns = Columns::none();
     for place in &shown {
         let column = &table.columns[*place];
