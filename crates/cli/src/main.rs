@@ -30,7 +30,6 @@ mod kernel_rules;
 mod list;
 mod loss;
 mod manual;
-mod mapping_recorder;
 mod moment;
 mod nothing;
 mod page;

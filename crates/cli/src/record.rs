@@ -24,7 +24,6 @@ use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
 use crate::folder::TraceFolder;
 use crate::gate::Gate;
 use crate::insights;
-use crate::mapping_recorder::Whose;
 use crate::nothing::Wanted;
 use crate::preload;
 use crate::recording::{KernelSide, Recording, Subject};
@@ -178,20 +177,12 @@ fn run_command(
     if let Some(status) = guard.interrupted() {
         return Err(Failure::with_status("interrupted before the command ran", status));
     }
-    let whose = match held.first() {
-        Some(pid) => Whose::Command(*pid),
-        None => Whose::Everyone,
-    };
-    let mappings = recording.record_mappings(&whose);
     let attendant = attend();
     let status = guard.run(|| match gate {
         Some(gate) => gate.open(),
         None => command.spawn(),
     });
     let stopped = attendant.end();
-    if let Some(mappings) = mappings {
-        mappings.end();
-    }
     match status {
         Ok(exit_status) => Ok(Ran { exit_status, stopped }),
         Err(error) => Err(not_started(command, &error)),
@@ -214,17 +205,9 @@ fn wait(
     if arguments.duration.is_none() {
         screen::tell_sentence("recording; press Ctrl-C to stop");
     }
-    let whose = match arguments.pids.is_empty() {
-        true => Whose::Everyone,
-        false => Whose::Processes(arguments.pids.clone()),
-    };
-    let mappings = recording.record_mappings(&whose);
     let attendant = attend();
     let waited = guard.wait(arguments.duration, processes);
     attendant.end();
-    if let Some(mappings) = mappings {
-        mappings.end();
-    }
     waited.map_err(|error| Failure::new(format!("cannot wait for the end of the recording: {}", reason(&error))))?;
     Ok(Ran {
         exit_status: 0,

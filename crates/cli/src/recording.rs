@@ -4,15 +4,12 @@
 //! The kernel may be out of reach, for want of permission or of tracefs. Then the programs' events are recorded alone, and a
 //! line says why.
 
-use std::path::PathBuf;
-
 use piste_control::interface::{Domain, ErrorKind, SessionStatus, VarlinkClient, VarlinkClientInterface};
 use piste_control::{Client, Error, Places};
 
 use crate::arguments::Record;
 use crate::failure::Failure;
 use crate::kernel_rules::{self, Wanted};
-use crate::mapping_recorder::{MappingRecorder, Whose};
 use crate::screen::tell_sentence;
 use crate::tracked;
 
@@ -26,7 +23,6 @@ pub(crate) const KERNEL_CHANNEL: &str = "kernel";
 pub(crate) struct Recording {
     places: Places,
     session: String,
-    folder: PathBuf,
     kernel: KernelSide,
 }
 
@@ -73,7 +69,6 @@ impl Recording {
         let mut recording = Recording {
             places,
             session,
-            folder: subject.output.into(),
             kernel: KernelSide::default(),
         };
         match recording.set_up(calls, arguments, subject, wanted) {
@@ -149,14 +144,6 @@ impl Recording {
         }
         client.calls().start(self.session()).call()?;
         Ok(())
-    }
-
-    /// Records what is mapped where in processes, where the kernel is recorded.
-    pub(crate) fn record_mappings(&self, whose: &Whose) -> Option<MappingRecorder> {
-        match self.kernel.is_recorded {
-            true => MappingRecorder::begin(whose, &self.folder),
-            false => None,
-        }
     }
 
     /// Ends the session. A pisted that was replaced, now or while it recorded, is asked again.

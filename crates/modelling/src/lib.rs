@@ -2,7 +2,7 @@
 //! What analyses stand on: the events of some traces, given to the model, and where they are missing.
 
 mod lost;
-pub mod mappings;
+mod mappings;
 mod memory;
 mod needs;
 

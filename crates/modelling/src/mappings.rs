@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file `mappings.jsonl` of a recording: which programs and libraries were mapped where, in which process, from when on. `piste record`
-//! writes it beside the traces; it is read to name addresses. One JSON object a line, see docs/reference/trace-format.md.
+//! Reads what was mapped where in the processes of a recording, to name addresses. The lines of the file are those of crates/mappings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use piste_mappings::{Change, FILE_NAME, Line, Mapped};
 use piste_reason::reason;
 use piste_symbols::binary::open;
 use piste_trace::Trace;
-use serde::{Deserialize, Serialize};
-
-/// Its name, in the folder of a recording.
-pub const FILE_NAME: &str = "mappings.jsonl";
 
 /// A process has parents, and these have parents: more of them are damage.
 const ANCESTORS_MAX: u32 = 1000;
@@ -23,58 +19,6 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 const LINE_BYTES_MAX: u64 = 32 << 10;
 /// How many memories of processes are kept.
 const ASKED_MAX: usize = 64;
-
-/// A line of the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
-    /// When, in nanoseconds since the epoch.
-    #[serde(with = "as_text")]
-    pub time_ns: i64,
-    /// What happened.
-    #[serde(flatten)]
-    pub change: Change,
-}
-
-/// What happens to the memory of a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Change {
-    /// The code of a program or library is mapped.
-    Mapped(Mapped),
-    /// The process becomes another program: everything that was mapped is gone.
-    Executed {
-        /// The process.
-        pid: i32,
-    },
-    /// A process begins with the memory of another one.
-    Forked {
-        /// The process.
-        pid: i32,
-        /// The other one.
-        parent_pid: i32,
-    },
-    /// Some changes are missing before this one.
-    Lost,
-}
-
-/// The code of a program or library in the memory of a process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Mapped {
-    /// The process.
-    pub pid: i32,
-    /// The file, or what the kernel calls it: `[vdso]`.
-    pub path: String,
-    /// Where it begins in memory.
-    #[serde(with = "as_hex")]
-    pub address: u64,
-    /// How much is mapped.
-    pub bytes: u64,
-    /// Where that begins in the file.
-    pub file_offset: u64,
-    /// In hex digits; empty where the file has none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub build_id: String,
-}
 
 /// What happened to the memory of the processes of a recording, in the order of time.
 #[derive(Debug, Default)]
@@ -180,7 +124,7 @@ fn map_over(mapped: &mut Map, new: &Arc<Mapped>) {
     mapped.insert(new.address, Arc::clone(new));
 }
 
-/// The files of the recordings that these traces are of.
+/// The files of these traces that are there.
 pub(crate) fn paths(traces: &[Trace]) -> Vec<PathBuf> {
     let of_trace = |trace: &Trace| {
         let folder = std::path::absolute(&trace.folder).unwrap_or_default();
@@ -192,32 +136,13 @@ pub(crate) fn paths(traces: &[Trace]) -> Vec<PathBuf> {
     paths
 }
 
-/// The file of the recording that a trace in a folder is of, if the folder has a place in a recording: `DIR/kernel`, or the same of a snapshot,
-/// `DIR/snapshot-N-DATE-TIME/kernel`, or of a chunk, `DIR/archives/CHUNK/kernel`.
+/// Where the file of a trace is: beside the folder of its domain, in the recording, the chunk or the snapshot.
 fn path(trace: &Path) -> Option<PathBuf> {
-    let is_named = |folder: &Path, name: &str| folder.file_name().is_some_and(|known| known == name);
-    if !is_named(trace, "kernel") && !is_named(trace, "user") {
-        return None;
-    }
-    let folder = trace.parent()?;
-    // A recording may itself be called like a snapshot.
-    let own = folder.join(FILE_NAME);
-    if own.is_file() {
-        return Some(own);
-    }
-    let above = folder.parent()?;
-    let name = folder.file_name()?.to_str()?;
-    let recording = if is_named(above, "archives") {
-        above.parent()?
-    } else if name
-        .strip_prefix("snapshot-")?
-        .starts_with(|first: char| first.is_ascii_digit())
-    {
-        above
-    } else {
-        return None;
-    };
-    Some(recording.join(FILE_NAME))
+    let is_domain = trace.file_name().is_some_and(|name| name == "kernel" || name == "user");
+    trace
+        .parent()
+        .filter(|_| is_domain)
+        .map(|folder| folder.join(FILE_NAME))
 }
 
 /// What is read from files.
@@ -292,33 +217,6 @@ impl Read {
     }
 }
 
-/// Numbers that readers of JSON would round.
-mod as_text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(number: &i64, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(number)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
-    }
-}
-
-/// Addresses, as people know them.
-mod as_hex {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{address:#x}"))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        let text = String::deserialize(from)?;
-        u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,23 +276,6 @@ mod tests {
         ]);
         assert_eq!(paths(&mappings, 1, 9), ["/c", "/b"]);
         assert_eq!(paths(&mappings, 7, 9), [""; 0]);
-    }
-
-    #[test]
-    fn lines_are_read_as_they_are_written() {
-        for change in [
-            mapped(7, "/usr/bin/python3.11", 0xffff_ffff_ff60_0000, 4096),
-            Change::Executed { pid: 7 },
-            Change::Forked { pid: 8, parent_pid: 7 },
-            Change::Lost,
-        ] {
-            let line = Line {
-                time_ns: 1_790_000_000_123_456_789,
-                change,
-            };
-            let text = serde_json::to_string(&line).expect("it can be written");
-            assert_eq!(serde_json::from_str::<Line>(&text).expect(&text), line, "{text}");
-        }
     }
 
     /// In a second and not in minutes, or the test takes for ever.
@@ -460,33 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_belongs_to_the_recording_whose_layout_it_has() {
-        let root = tempfile::tempdir().unwrap();
-        let recording = root.path().join("snapshot-1");
-        let file = recording.join(FILE_NAME);
-        std::fs::create_dir(&recording).unwrap();
-        for (trace, is_of_recording) in [
-            ("kernel", true),
-            ("user", true),
-            ("snapshot-12-20261122-201500/kernel", true),
-            ("archives/1-20261122T201500+0000-20261122T201600+0000/kernel", true),
-            ("archives/.2/kernel", true),
-            ("other", false),
-            ("other/kernel", false),
-            ("snapshot-of/kernel", false),
-            ("archives/kernel", false),
-            ("other/archives/1/kernel", false),
-            ("", false),
+    fn a_file_belongs_to_the_domains_beside_it() {
+        for (trace, expected) in [
+            ("/t/kernel", Some("/t/mappings.jsonl")),
+            ("/t/user", Some("/t/mappings.jsonl")),
+            ("/t/snapshot-1/kernel", Some("/t/snapshot-1/mappings.jsonl")),
+            ("/t/archives/1/kernel", Some("/t/archives/1/mappings.jsonl")),
+            ("/t/other", None),
+            ("/t", None),
+            ("/", None),
         ] {
-            std::fs::write(&file, "").unwrap();
-            let found = path(&recording.join(trace)).filter(|path| path.is_file());
-            assert_eq!(found, is_of_recording.then(|| file.clone()), "{trace}");
+            assert_eq!(path(Path::new(trace)), expected.map(PathBuf::from), "{trace}");
         }
-        // None above it.
-        std::fs::rename(&file, root.path().join(FILE_NAME)).unwrap();
-        assert_eq!(
-            path(&recording.join("kernel")).filter(|path| path.starts_with(&recording) && path.is_file()),
-            None
-        );
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use piste_analysis::memory::{Memory, Object};
+use piste_mappings::Mapped;
 use piste_symbols::data::{self, Data};
 use piste_trace::Trace;
 
-use crate::mappings::{self, Mapped, Mappings};
+use crate::mappings::{self, Mappings};
 
 /// What perf events call code that a program made while it ran.
 const ANONYMOUS: &str = "//anon";

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `piste record` writes of programs and libraries that are mapped in memory while it records the kernel.
+//! What is written of programs and libraries that are mapped in memory while the kernel is recorded, and the names of locks that come of it.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
 
 use piste_suite::build_tree::binary;
-use piste_suite::kernel;
-use piste_suite::process::{allowed_cpu, wait_until};
+use piste_suite::process::{allowed_cpu, run, send, wait_until};
+use piste_suite::report::{analyze, rows, text};
+use piste_suite::{Workplace, kernel, users};
 use rustix::process::Signal;
 use serde_json::Value;
+
+const NOBODY: u32 = 65534;
+/// By them, analyses know who waits for whom.
+const EVENTS: &str = "sched_switch,sched_waking,sched_process_*,task_newtask";
+/// The lock of convoy.c.
+const LOCK: &str = "till_lock in convoy";
 
 /// The lines of a recording; the last one may still be being written.
 fn lines(trace: &Path) -> Vec<Value> {
@@ -86,10 +95,153 @@ fn mappings_that_were_not_recorded_are_told() {
     let command = ["taskset", "-c", &allowed_cpu(), "/bin/sh", "-c", &script];
     let mut recorder = place.start(binary("piste"), &[&record[..], &command].concat());
     assert_eq!(recorder.line(), "ready");
-    recorder.signal(Signal::STOP);
+    let consumer = place.kernel_consumer();
+    send(consumer, Signal::STOP);
     recorder.say("go");
     wait_until("the command is over", || over.exists());
-    recorder.signal(Signal::CONT);
+    send(consumer, Signal::CONT);
     recorder.finish();
     assert!(count(&lines(&trace), "lost") > 0);
+}
+
+/// The processes that have mapped a file.
+fn pids(lines: &[Value], file: &Path) -> BTreeSet<i64> {
+    let is_mapped = |line: &&Value| line["path"].as_str().is_some_and(|path| path == text(file));
+    let mapped = lines.iter().filter(is_mapped);
+    mapped.map(|line| line["pid"].as_i64().expect("a number")).collect()
+}
+
+/// Starts a session that records what convoys are seen by.
+fn start(place: &Workplace, options: &[&str]) -> PathBuf {
+    let output = place.path("trace");
+    place.piste_succeeds(&[&["create", "locks", "-o", text(&output)], options].concat());
+    place.piste_succeeds(&["enable-event", "-k", EVENTS]);
+    place.piste_succeeds(&["enable-event", "-k", "--syscall", "futex"]);
+    place.piste_succeeds(&["start"]);
+    output
+}
+
+/// The names of the futexes that threads of convoy.c waited for longest, and what the insight of the convoy says.
+fn names(place: &Workplace, trace: &Path) -> (Vec<Value>, String) {
+    let report = analyze(place, "futex", text(trace), &["--comm", "convoy"]);
+    let names = rows(&report, "futexes").iter().map(|row| row["lock"].clone());
+    let insights = place.piste_json(&["insights", text(trace)]);
+    let convoy = rows(&insights, "insights")
+        .iter()
+        .find(|row| row["kind"] == "lock convoy");
+    let what = convoy.and_then(|row| row["what"].as_str()).unwrap_or_default();
+    (names.collect(), what.to_owned())
+}
+
+fn expect_name(place: &Workplace, trace: &Path) {
+    let (names, what) = names(place, trace);
+    assert!(names.iter().any(|name| name == LOCK), "{names:?}");
+    assert!(what.contains(LOCK), "{what}");
+}
+
+#[test]
+fn every_chunk_of_a_session_names_its_locks() {
+    let Some(place) = kernel::workplace() else { return };
+    let convoy = place.program("convoy.c");
+    let output = start(&place, &[]);
+    for _ in 0..2 {
+        place.run(&convoy, &[]).expect_success();
+        place.piste_succeeds(&["rotate"]);
+    }
+    place.run(&convoy, &[]).expect_success();
+    place.piste_succeeds(&["stop"]);
+    // What is recorded later comes behind it.
+    place.piste_succeeds(&["start"]);
+    place.piste_succeeds(&["destroy"]);
+    let chunks: Vec<PathBuf> = fs::read_dir(output.join("archives"))
+        .expect("it was rotated")
+        .map(|entry| entry.expect("it is there").path())
+        .collect();
+    assert_eq!(chunks.len(), 2, "{chunks:?}");
+    for trace in chunks.iter().chain([&output]) {
+        assert_eq!(pids(&lines(trace), &convoy).len(), 1, "{}", trace.display());
+        assert_eq!(count(&lines(trace), "lost"), 0);
+    }
+    for trace in &chunks {
+        expect_name(&place, trace);
+    }
+    // The folder also contains the chunks.
+    expect_name(&place, &output.join("kernel"));
+}
+
+#[test]
+fn a_snapshot_names_locks_of_programs_that_have_ended() {
+    let Some(place) = kernel::workplace() else { return };
+    let convoy = place.program("convoy.c");
+    start(&place, &["--snapshot"]);
+    place.run(&convoy, &[]).expect_success();
+    let snapshot = place.path("snapshot");
+    place.piste_succeeds(&["snapshot", "record", "-o", text(&snapshot)]);
+    place.piste_succeeds(&["destroy"]);
+    expect_name(&place, &snapshot);
+}
+
+#[test]
+fn a_consumer_that_goes_on_after_another_one_records_mappings_and_says_that_some_are_missing() {
+    let Some(place) = kernel::workplace() else { return };
+    let convoy = place.program("convoy.c");
+    let output = start(&place, &[]);
+    let consumer = place.kernel_consumer();
+    send(consumer, Signal::KILL);
+    wait_until("another consumer goes on", || count(&lines(&output), "lost") > 0);
+    place.run(&convoy, &[]).expect_success();
+    place.piste_succeeds(&["destroy"]);
+    expect_name(&place, &output.join("kernel"));
+}
+
+#[test]
+fn a_members_session_has_mappings_of_the_members_own_processes_only() {
+    let Some(place) = kernel::workplace() else { return };
+    if !users::enter(&place) {
+        return;
+    }
+    let convoy = place.program("convoy.c");
+    place.start_pisted();
+    users::let_everybody_ask(&place);
+    let home = place.path("home");
+    fs::create_dir(&home).expect("a folder can be made there");
+    chown(&home, Some(NOBODY), Some(NOBODY)).expect("it is ours");
+    let (output, piste) = (home.join("trace"), place.path("bin/piste"));
+    let member = |program: &Path, arguments: &[&str]| {
+        run(&mut users::command(
+            &place,
+            NOBODY,
+            "--clear-groups",
+            program,
+            arguments,
+        ))
+        .expect_success();
+    };
+    let futexes = ["enable-event", "-k", "--syscall", "futex"];
+    member(&piste, &["create", "locks", "-o", text(&output)]);
+    member(&piste, &futexes);
+    member(&piste, &["enable-event", "-k", EVENTS]);
+    let mut earlier = place.start("/bin/cat", &[]);
+    member(&piste, &["start"]);
+    let mut later = place.start("/bin/cat", &[]);
+    assert_eq!(later.ask("line"), "line");
+    member(&convoy, &[]);
+    place.run(&convoy, &[]).expect_success();
+    member(&piste, &["destroy"]);
+    let lines = lines(&output);
+    assert_eq!(
+        fs::metadata(output.join("mappings.jsonl")).expect("it is there").uid(),
+        NOBODY
+    );
+    let of_pid = |pid: i32| {
+        let is_meant = |line: &&Value| line["event"] == "mapped" && line["pid"] == pid;
+        lines.iter().filter(is_meant).count()
+    };
+    assert_eq!((of_pid(earlier.pid()), of_pid(later.pid())), (0, 0));
+    assert_eq!((of_pid(place.kernel_consumer()), of_pid(place.pisted())), (0, 0));
+    assert_eq!(pids(&lines, &convoy).len(), 1, "the member's, not root's");
+    let (names, _) = names(&place, &output.join("kernel"));
+    assert!(names.iter().any(|name| name == LOCK), "{names:?}");
+    earlier.finish().expect_success();
+    later.finish().expect_success();
 }

@@ -15,6 +15,8 @@
 //!                    tally.rs    consumer/stream.rs     what the files do not say; stream and index file
 //! ```
 //!
+//! What is mapped where in processes is recorded beside (mappings.rs).
+//!
 //! The process can be killed at any instant: the page in hand lies in a file of the run folder, the index file says which packets are on
 //! disk, and the kernel goes on recording. It outlives the control process. A kernel whose tracing hangs holds up this process and no other.
 //!
@@ -25,6 +27,7 @@ mod dump;
 mod hidden;
 mod kept;
 mod kernel;
+mod mappings;
 mod metadata;
 mod place;
 mod recorder;

@@ -20,6 +20,7 @@ use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
 use super::hidden::Hiding;
 use super::kernel::Kernel;
+use super::mappings::{MappingRecorder, Wanted};
 use super::metadata::Metadata;
 use super::place::{Place, STATE_DUMP};
 use super::recorder::Recorder;
@@ -81,6 +82,8 @@ pub(super) struct Session {
     /// Of the session, beside those of its channels.
     findings: Findings,
     pub(super) recorder: Option<Recorder>,
+    /// A flight recorder has it until it is closed, others while they record.
+    pub(super) mappings: Option<MappingRecorder>,
     next_catch_up: Option<Instant>,
     next_refresh: Option<Instant>,
     next_look_at_files: Option<Instant>,
@@ -145,6 +148,7 @@ impl Session {
             was_started: false,
             findings: Findings::default(),
             recorder: snapshot.then(Recorder::default),
+            mappings: None,
             next_catch_up: None,
             next_refresh: None,
             next_look_at_files: None,
@@ -257,6 +261,9 @@ impl Session {
         for channel in self.channels.values_mut() {
             channel.track(frame);
         }
+        if self.mappings.is_some() {
+            self.record_mappings(false);
+        }
         self.tell_notes(outbox);
     }
 
@@ -305,6 +312,9 @@ impl Session {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
+        if let Some(mappings) = self.mappings.take_if(|_| ending.close || self.recorder.is_none()) {
+            mappings.end();
+        }
         if self.recorder.is_none() {
             self.look_at_files();
             self.metadata.note_clock();
@@ -337,6 +347,23 @@ impl Session {
             shared.outbox.send(&ToControl::Done { request, outcome });
         }
         Again::Closed
+    }
+
+    /// Records what is mapped where from now on. What was recorded until now comes to its end then.
+    pub(super) fn record_mappings(&mut self, is_continued: bool) {
+        let wanted = Wanted {
+            owner: &self.owner,
+            tracked: &self.tracked,
+            is_continued,
+            hidings: self.hidings(),
+        };
+        let new = match (&self.recorder, self.chunks.folder().parent()) {
+            (None, Some(folder)) => MappingRecorder::begin(wanted, folder),
+            _ => MappingRecorder::keep(wanted),
+        };
+        if let Some(old) = std::mem::replace(&mut self.mappings, new) {
+            old.end();
+        }
     }
 
     /// Answers those who wait for a state dump.
@@ -524,6 +551,9 @@ impl Recording for Session {
         let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
         for channel in self.channels.values_mut() {
             channel.start(self.clock);
+        }
+        if self.mappings.is_none() {
+            self.record_mappings(was_recording);
         }
         self.was_started = true;
         let overtaken = self.stage.start();

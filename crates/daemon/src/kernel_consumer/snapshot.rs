@@ -15,6 +15,7 @@ use piste_kernel::spec::Loss;
 use super::channel::Tools;
 use super::dump::StateDump;
 use super::kept;
+use super::mappings::{self, Writing};
 use super::place::{STATE_DUMP, kernel_folder};
 use super::session::{Session, Shared};
 use crate::consumer::sink::Paths;
@@ -38,6 +39,7 @@ pub(super) struct SnapshotJob {
     /// Channels, and until when all their rings were read.
     read_until: Option<BTreeMap<u32, Option<u64>>>,
     dump: Option<StateDump>,
+    mappings: Option<Writing>,
     totals: BTreeMap<u32, ChannelTotals>,
 }
 
@@ -66,6 +68,7 @@ impl SnapshotJob {
             rings,
             read_until: None,
             dump: None,
+            mappings: None,
             totals,
         }
     }
@@ -115,6 +118,8 @@ impl SnapshotJob {
         }
         if self.read_until.is_none() {
             self.read_until = Some(read_rings(session, shared)?);
+            let mappings = session.mappings.as_ref();
+            self.mappings = mappings.map(|mappings| mappings.write(self.output.clone()));
             return Ok(false);
         }
         if let Some((stream_id, index)) = self.rings.pop_front() {
@@ -124,6 +129,9 @@ impl SnapshotJob {
         let dump = self.dump.as_mut().expect("it was begun above");
         if !dump.write(&mut session.metadata)? {
             return Ok(false);
+        }
+        if let Some(mappings) = self.mappings.take() {
+            mappings.end();
         }
         session.metadata.look_at_clock();
         session.metadata.write_to(&self.output.owner, folder)?;
@@ -183,6 +191,7 @@ impl SnapshotJob {
     fn remove(&self, folder: &Path) {
         if let Ok(_as_owner) = self.output.owner.enter() {
             let _ = fs::remove_dir_all(folder);
+            mappings::remove(&self.output);
             let _ = fs::remove_dir(&self.output.folder);
         }
     }

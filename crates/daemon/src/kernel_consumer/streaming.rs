@@ -7,6 +7,7 @@ use std::time::Instant;
 use piste_control::CANNOT_WRITE;
 
 use super::channel::Tools;
+use super::mappings;
 use super::session::{Session, Shared};
 use crate::consumer::chunks::{Chunks, Moving};
 use crate::consumer::clock;
@@ -154,6 +155,7 @@ impl Streaming for Session {
         }
         self.metadata.note_clock();
         let (next_uuid, metadata) = (rotation.next_uuid, &self.metadata);
+        let chunk = rotation.chunk.clone();
         self.chunks.begin(request, rotation, shared.now, |folder| {
             metadata.write_next(folder, next_uuid)
         })?;
@@ -165,6 +167,12 @@ impl Streaming for Session {
             .for_each(|channel| channel.moved(&self.chunks));
         if let Some(dump) = &mut self.dump {
             dump.moved(&self.chunks);
+        }
+        if let Some(folder) = self.chunks.folder().parent() {
+            mappings::move_to(&chunk, folder, self.chunks.owner());
+        }
+        if self.mappings.is_some() {
+            self.record_mappings(false);
         }
         Ok(())
     }

@@ -35,7 +35,6 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
         checks.extend([uprobes(files), kprobes(files), user_stacks(files)]);
     }
     checks.push(counters(facts));
-    checks.push(names_of_locks(facts));
     checks
 }
 
@@ -291,19 +290,6 @@ fn counters(facts: &Facts) -> Check {
                 .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
         }
         (true, _) => Check::ok(NAME, "available"),
-    }
-}
-
-/// `piste record` learns from perf events which programs and libraries are mapped where.
-fn names_of_locks(facts: &Facts) -> Check {
-    const NAME: &str = "names of locks";
-    match facts.perf_paranoid {
-        Some(paranoid) if is_refused(paranoid, facts) => {
-            Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
-                .cost("analyses of what you record show the addresses of locks, but not their names")
-                .mend("`sudo sysctl kernel.perf_event_paranoid=2`")
-        }
-        _ => Check::ok(NAME, "available"),
     }
 }
 

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is mapped already when a recording begins, from /proc/PID/maps.
+//! What is mapped in processes now, from /proc/PID/maps, as the owner of a trace can read it.
+//!
+//! Of processes of others, the owner must not learn where anything lies in memory. So /proc is read as the owner, for whom the kernel decides which
+//! processes may be looked at (ptrace(2), PTRACE_MODE_READ_FSCREDS). Perf events tell of all processes: they say only when something was mapped,
+//! and count where /proc says the same.
 
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use piste_modelling::mappings::Mapped;
+use piste_mappings::{Change, Line, Mapped};
 use piste_symbols::binary::{self, open};
 use rustix::fs::{major, minor};
 
 use super::digits;
+use crate::person::Person;
 
 /// A file, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,14 +26,28 @@ struct FileId {
 }
 
 /// Reads what is mapped in processes. Many have the same libraries, each of which is looked at once.
-#[derive(Default)]
 pub(super) struct Present {
+    owner: Person,
     build_ids: HashMap<FileId, String>,
 }
 
 impl Present {
-    /// What is mapped in a process; of one that has ended meanwhile, nothing.
+    pub(super) fn new(owner: Person) -> Present {
+        Present {
+            owner,
+            build_ids: HashMap::new(),
+        }
+    }
+
+    /// What is mapped in a process; nothing of one that has ended meanwhile, or that the owner cannot look at.
     pub(super) fn of(&mut self, pid: i32) -> Vec<Mapped> {
+        // The kernel lets each thread look at its own process, whoever it is at the moment.
+        if self.owner.uid().is_some() && pid == std::process::id().cast_signed() {
+            return Vec::new();
+        }
+        let Ok(_as_owner) = self.owner.enter() else {
+            return Vec::new();
+        };
         let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
         let maps = String::from_utf8_lossy(&maps);
         let mut parts = Vec::new();
@@ -42,6 +61,28 @@ impl Present {
             parts.push(mapped);
         }
         parts
+    }
+
+    /// Looks at files anew: another one may have the number of one that was removed.
+    pub(super) fn forget_files(&mut self) {
+        self.build_ids.clear();
+    }
+
+    /// What becomes of lines of perf events: the user who runs pisted may know all; of what is mapped, others get what they can read now.
+    pub(super) fn permits(&mut self) -> impl FnMut(Line) -> Option<Line> {
+        let sees_all = self.owner.uid().is_none();
+        let mut now: HashMap<i32, Vec<Mapped>> = HashMap::new();
+        move |Line { time_ns, change }| {
+            let change = match change {
+                Change::Mapped(told) if !sees_all => {
+                    let now = now.entry(told.pid).or_insert_with(|| self.of(told.pid));
+                    let is_told = |found: &&Mapped| (found.address, &found.path) == (told.address, &told.path);
+                    Change::Mapped(now.iter().find(is_told)?.clone())
+                }
+                change => change,
+            };
+            Some(Line { time_ns, change })
+        }
     }
 }
 
@@ -92,6 +133,12 @@ fn part(pid: i32, line: &str) -> Option<(Mapped, FileId)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    use rustix::process::geteuid;
+
     use super::*;
 
     #[test]
@@ -141,10 +188,65 @@ mod tests {
         let pid = std::process::id().cast_signed();
         let program = std::env::current_exe().unwrap();
         let expected = digits(&binary::build_id(open(&program).unwrap()).unwrap_or_default());
-        let present = Present::default().of(pid);
+        let present = Present::new(Person::default()).of(pid);
         let own = present.iter().find(|mapped| Path::new(&mapped.path) == program);
         assert_eq!(own.expect("it runs").build_id, expected);
         // The C library has one wherever there is one.
         assert!(present.iter().any(|mapped| !mapped.build_id.is_empty()), "{present:?}");
+    }
+
+    #[test]
+    fn only_what_the_owner_can_read_is_told() {
+        const NOBODY: u32 = 65534;
+        if !geteuid().is_root() {
+            println!("skipped: only root can do as another user does");
+            return;
+        }
+        let start = |uid| {
+            let mut command = Command::new("/bin/cat");
+            // Its answer says that it is no longer the program that started it.
+            let cat = command.uid(uid).gid(uid).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut cat = cat.spawn().unwrap();
+            cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            cat
+        };
+        let (mut roots, mut own) = (start(0), start(NOBODY));
+        let pids = [roots.id(), own.id(), std::process::id()].map(u32::cast_signed);
+        let told = |owner: Person| {
+            let mut present = Present::new(owner);
+            let read = pids.map(|pid| present.of(pid));
+            let mut lines: Vec<Line> = read.iter().flatten().cloned().map(line).collect();
+            // Mapped by nobody at that place.
+            lines.extend(
+                read[0]
+                    .first()
+                    .cloned()
+                    .map(|mapped| line(Mapped { address: 1, ..mapped })),
+            );
+            (read, lines)
+        };
+        let (all, lines) = told(Person::default());
+        assert!(all.iter().all(|mapped| !mapped.is_empty()), "{all:?}");
+        let (of_nobody, _) = told(Person::of_user(NOBODY));
+        let are_told = of_nobody.each_ref().map(|mapped| !mapped.is_empty());
+        assert_eq!(are_told, [false, true, false], "{of_nobody:?}");
+        let permitted = |owner: Person| {
+            let mut present = Present::new(owner);
+            let permitted = lines.iter().cloned().filter_map(present.permits());
+            permitted.collect::<Vec<Line>>()
+        };
+        assert_eq!(permitted(Person::default()), lines);
+        let of_nobody: Vec<Line> = of_nobody.into_iter().flatten().map(line).collect();
+        assert_eq!(permitted(Person::of_user(NOBODY)), of_nobody);
+        for cat in [&mut roots, &mut own] {
+            drop(cat.stdin.take());
+            cat.wait().unwrap();
+        }
+    }
+
+    fn line(mapped: Mapped) -> Line {
+        let (time_ns, change) = (7, Change::Mapped(mapped));
+        Line { time_ns, change }
     }
 }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records which programs and libraries are mapped where while a session records the kernel; why, ARCHITECTURE.md says. The lines are those of
+//! crates/mappings.
+//!
+//! A thread of the session does it. The kernel reports changes in perf events (mappings/rings.rs); what was mapped before is read from /proc
+//! (mappings/present.rs). The lines go to a file beside the kernel's part of the trace, or, in a flight recorder, into memory until a snapshot
+//! (mappings/log.rs).
+
+mod log;
+mod present;
+mod rings;
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use piste_kernel::spec::Tracked;
+use piste_mappings::FILE_NAME;
+use rustix::thread::gettid;
+
+use self::log::{Log, To};
+use self::present::Present;
+use self::rings::Rings;
+use super::hidden::Hiding;
+use crate::busy::AtFiles;
+use crate::person::{Output, Person};
+
+/// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// A disk may hang, and so may a file that a process has mapped: nobody waits longer for the last lines.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be recorded.
+pub(super) struct Wanted<'a> {
+    /// Whose the trace is: it has what this person can read in /proc.
+    pub(super) owner: &'a Person,
+    pub(super) tracked: &'a Tracked,
+    /// An earlier consumer recorded until it ended: what happened since is missing.
+    pub(super) is_continued: bool,
+    /// Where the thread is to be left out.
+    pub(super) hidings: Vec<Hiding>,
+}
+
+/// A thread that records mappings.
+pub(super) struct MappingRecorder {
+    /// Dropped to end it.
+    asked: Sender<Snapshot>,
+    /// Says that it has ended.
+    ended: Receiver<()>,
+}
+
+/// What was kept in memory is to be written.
+struct Snapshot {
+    output: Output,
+    /// Dropped when it is.
+    _written: Sender<()>,
+}
+
+/// A snapshot's mappings, which are being written.
+pub(super) struct Writing(Receiver<()>);
+
+impl MappingRecorder {
+    /// Begins, in the folder of a recording. `None` when it cannot be written: the trace has everything else, and addresses in it have no names.
+    pub(super) fn begin(wanted: Wanted<'_>, folder: &Path) -> Option<MappingRecorder> {
+        let to = To::file(wanted.owner, &folder.join(FILE_NAME)).ok()?;
+        Self::start(wanted, to)
+    }
+
+    /// Begins to keep in memory what snapshots will have.
+    pub(super) fn keep(wanted: Wanted<'_>) -> Option<MappingRecorder> {
+        Self::start(wanted, To::memory())
+    }
+
+    fn start(wanted: Wanted<'_>, to: To) -> Option<MappingRecorder> {
+        let begun_ns = now_ns();
+        let rings = Rings::open();
+        let is_lost = wanted.is_continued || rings.is_err();
+        let mut log = Log::new(to, Present::new(wanted.owner.clone()), wanted.tracked);
+        let mut rings = rings.unwrap_or_else(|_| Rings::none());
+        let (asked, asks) = channel();
+        let (end, ended) = channel();
+        let hidings = wanted.hidings;
+        let record = move || {
+            let own_thread = gettid().as_raw_pid();
+            hidings.iter().for_each(|hiding| hiding.hide(&[own_thread]));
+            // A disk that is full ends it early.
+            let _ = record(&mut log, &mut rings, begun_ns, is_lost, &asks);
+            drop(end);
+        };
+        thread::Builder::new()
+            .name("pisted-mappings".into())
+            .spawn(record)
+            .ok()?;
+        Some(MappingRecorder { asked, ended })
+    }
+
+    /// Ends when everything up to now is written.
+    pub(super) fn end(self) {
+        let _at_files = AtFiles::begin();
+        drop(self.asked);
+        let _ = self.ended.recv_timeout(PATIENCE);
+    }
+
+    /// Begins to write what is kept to the folder of a snapshot.
+    pub(super) fn write(&self, output: Output) -> Writing {
+        let (_written, written) = channel();
+        // A recorder that has ended early has nothing.
+        let _ = self.asked.send(Snapshot { output, _written });
+        Writing(written)
+    }
+}
+
+impl Writing {
+    /// Ends when it is written.
+    pub(super) fn end(self) {
+        let _at_files = AtFiles::begin();
+        let _ = self.0.recv_timeout(PATIENCE);
+    }
+}
+
+/// Moves the file of a recording with the chunk that ends.
+pub(super) fn move_to(chunk: &Path, folder: &Path, owner: &Person) {
+    if let Ok(_as_owner) = owner.enter() {
+        // Where it stays, it is that of all chunks.
+        let _ = fs::rename(folder.join(FILE_NAME), chunk.join(FILE_NAME));
+    }
+}
+
+/// Removes the file of a snapshot that came to nothing.
+pub(super) fn remove(output: &Output) {
+    if let Ok(_as_owner) = output.owner.enter() {
+        let _ = fs::remove_file(output.folder.join(FILE_NAME));
+    }
+}
+
+/// Records until nobody can ask for anything any more.
+///
+/// # Errors
+/// The file cannot be written.
+fn record(log: &mut Log, rings: &mut Rings, begun_ns: i64, is_lost: bool, asks: &Receiver<Snapshot>) -> io::Result<()> {
+    log.begin(begun_ns, is_lost, rings)?;
+    loop {
+        match asks.recv_timeout(INTERVAL) {
+            Ok(Snapshot { output, _written }) => {
+                log.empty(rings, true)?;
+                // A snapshot without it has everything else.
+                let _ = write(&output, &log.kept());
+            }
+            Err(RecvTimeoutError::Timeout) => log.empty(rings, false)?,
+            Err(RecvTimeoutError::Disconnected) => return log.empty(rings, true),
+        }
+        if log.is_long() {
+            log.begin_again(rings)?;
+        }
+    }
+}
+
+fn write(output: &Output, parts: &[&[u8]]) -> io::Result<()> {
+    let path: PathBuf = output.folder.join(FILE_NAME);
+    output.owner.make_folder(&output.folder)?;
+    let mut file = output
+        .owner
+        .open(&path, OpenOptions::new().write(true).create(true).truncate(true))?;
+    let _as_owner = output.owner.enter()?;
+    parts.iter().try_for_each(|part| io::Write::write_all(&mut file, part))
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
