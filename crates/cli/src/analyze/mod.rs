@@ -95,7 +95,7 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
             let closer = periods::closer(&report).map(|closer| command(&closer, &arguments.paths, Span::of(&traces)));
             report
                 .notes
-                .extend(closer.map(|command| format!("`{command}` shows what the longest period depended on")));
+                .extend(closer.map(|command| format!("to see what the longest period depended on: `{command}`")));
             (report, told)
         }
     };
