@@ -120,7 +120,7 @@ def kretprobe(lab: Recordings) -> str:
 
 def eprobe(lab: Recordings) -> str:
     lab.whole("eprobe")
-    opened = [event["payload"]["file"] for event in lab.events("eprobe") if event["name"] == "lab:opened"]
+    opened = [event["payload"]["file"] for event in lab.events("eprobe") if event["name"] == "opened"]
     expect_at_least("opens of /etc/hostname", opened.count("/etc/hostname"), 1)
     return f"{len(opened)} files opened"
 
