@@ -185,7 +185,8 @@ bench-hostile: packages build ## Measures under attack and in trouble, against b
 	@bench/run --hostile
 
 .PHONY: bench-overhead
-bench-overhead: packages build ## Measures what tracing the whole system adds to real jobs: about half an hour
+bench-overhead: build ## Measures what tracing the whole system adds to real jobs: about half an hour
+	@tools/install-packages bench-overhead
 	@bench/overhead
 
 .PHONY: pictures
