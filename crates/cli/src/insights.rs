@@ -182,7 +182,11 @@ pub(crate) fn tell_of_recording(folder: &Path, when: Tell) {
             let text = format!("{}: {}", insight.what, evidence(insight));
             labelled("seen", &printable(&text))
         };
-        let lines: String = insights.iter().map(line).collect();
+        let mut lines: String = insights.iter().take(TOLD_MAX).map(line).collect();
+        match insights.len().saturating_sub(TOLD_MAX) as i64 {
+            0 => {}
+            more => lines += &labelled("seen", &counted(more, "more thing")),
+        }
         if !lines.is_empty() {
             tell(&lines);
         }
@@ -207,6 +211,5 @@ fn top(folder: &Path) -> Option<Vec<Insight>> {
         unwritten.explain(&mut insights, &system);
     }
     insights.retain(|insight| insight.level != Level::Information);
-    insights.truncate(TOLD_MAX);
     Some(insights)
 }
