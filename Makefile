@@ -165,6 +165,11 @@ test: packages ## Runs every test
 	@$(AT_ONCE) $(PARTS) tests
 	@tools/test
 
+.PHONY: test-steadiness
+test-steadiness: packages ## Runs the tests that depend on time or the machine 20 times, while every CPU is busy; goes on where it was interrupted
+	@$(AT_ONCE) $(PARTS) tests
+	@tools/test --strict --hog --repeat 20 --stages tools/steadiness-stages.toml --logs out/steadiness
+
 .PHONY: tests
 tests:
 	$(RUN_CARGO) test --locked --workspace --exclude piste-query --no-run
