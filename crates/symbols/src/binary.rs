@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gimli::{EndianRcSlice, RunTimeEndian};
-use object::elf::{STT_FUNC, STT_GNU_IFUNC};
 use object::read::{ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolFlags};
+use object::{Object, ObjectSection};
 use rustix::fs::OFlags;
 
 use crate::debug_file;
 use crate::demangle::demangle;
+use crate::functions::Functions;
 
 /// A file as it is read: no more of it in one piece than was said.
 #[derive(Debug)]
@@ -35,8 +35,6 @@ pub type File<'a> = object::File<'a, &'a Cache>;
 
 /// Headers and notes of a file in one piece: more is damage.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
-/// Segments lie at multiples of it.
-const PAGE_BYTES: u64 = 4096;
 
 /// What the code at an address is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,18 +56,8 @@ pub struct Line {
 
 /// A program or a library.
 pub struct Binary {
-    /// Of the first byte that is loaded, as the file counts.
-    first_address: u64,
-    /// By address.
-    functions: Vec<Function>,
+    functions: Functions,
     lines: Option<addr2line::Context<DwarfReader>>,
-}
-
-pub(crate) struct Function {
-    pub(crate) address: u64,
-    /// Behind it.
-    end: u64,
-    pub(crate) name: Box<str>,
 }
 
 impl Binary {
@@ -98,61 +86,28 @@ impl Binary {
         let lacks = file.symbols().next().is_none() || file.section_by_name(".debug_info").is_none();
         let debug = lacks.then(|| debug_file::find(file, path, u64::MAX)).flatten();
         let debug = debug.as_ref().and_then(|cache| File::parse(cache).ok());
-        let mut functions = Vec::new();
-        for file in [Some(file), debug.as_ref()].into_iter().flatten() {
-            collect(file, &mut functions);
-        }
-        // Of several at one address, the one that says how long it is, by its shortest name: others are aliases.
-        functions.sort_by(|one: &Function, other| {
-            let key = |function: &Function| (function.address, function.end == function.address, function.name.len());
-            key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
-        });
-        functions.dedup_by_key(|function| function.address);
         let with_lines = debug
             .as_ref()
             .filter(|file| file.section_by_name(".debug_info").is_some());
         Binary {
-            first_address: file.segments().map(|segment| segment.address()).min().unwrap_or(0) / PAGE_BYTES
-                * PAGE_BYTES,
-            functions,
+            functions: Functions::of(file, debug.as_ref()),
             lines: lines(with_lines.unwrap_or(file)),
         }
     }
 
     /// What the code is called that lies so many bytes behind the first one that is loaded.
     pub fn code(&self, offset: u64) -> Option<Code> {
-        let address = self.first_address.checked_add(offset)?;
-        let symbol = self
-            .symbol(address)
-            .map(|name| demangle(name).unwrap_or_else(|| name.to_owned()));
+        let address = self.functions.address(offset)?;
         let (function, line) = self.frame(address).unwrap_or_default();
         Some(Code {
-            function: function.or(symbol)?,
+            function: function.or_else(|| self.functions.name(offset))?,
             line,
         })
     }
 
     /// Where the function begins that the code is of, in bytes behind the first one that is loaded.
     pub fn function_at(&self, offset: u64) -> Option<u64> {
-        let function = self.function(self.first_address.checked_add(offset)?)?;
-        function.address.checked_sub(self.first_address)
-    }
-
-    fn symbol(&self, address: u64) -> Option<&str> {
-        self.function(address).map(|function| &*function.name)
-    }
-
-    fn function(&self, address: u64) -> Option<&Function> {
-        let place = self.functions.partition_point(|function| function.address <= address);
-        let function = &self.functions[place.checked_sub(1)?];
-        let next = self.functions.get(place).map_or(u64::MAX, |next| next.address);
-        // Functions in assembly often do not say how long they are.
-        let end = if function.end > function.address {
-            function.end
-        } else {
-            next
-        };
-        (address < end).then_some(function)
+        self.functions.begin(offset)
     }
 
     /// Of functions that were put into one another, the innermost.
@@ -232,28 +187,6 @@ pub fn open_if(path: &Path, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io
 fn open_with(path: &Path, flags: OFlags) -> io::Result<fs::File> {
     let flags = flags.bits().cast_signed();
     fs::File::options().read(true).custom_flags(flags).open(path)
-}
-
-/// Adds the functions of a file that it has under a name; those with several names come several times.
-pub(crate) fn collect(file: &File<'_>, functions: &mut Vec<Function>) {
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-            continue;
-        };
-        let is_function = matches!(st_info.st_type(), STT_FUNC | STT_GNU_IFUNC);
-        if !is_function || symbol.is_undefined() || symbol.section_index().is_none() {
-            continue;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        let name = name.split_once('@').map_or(name, |(name, _version)| name);
-        if !name.is_empty() {
-            functions.push(Function {
-                address: symbol.address(),
-                end: symbol.address().saturating_add(symbol.size()),
-                name: name.into(),
-            });
-        }
-    }
 }
 
 /// Reads what DWARF has.

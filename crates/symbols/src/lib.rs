@@ -2,6 +2,7 @@
 //! Addresses of code and of data to the names that their authors gave them.
 //!
 //! - [`binary`]: functions and lines of a program or a library
+//! - [`functions`]: functions of a program or a library by its symbols alone, and which one a call calls
 //! - [`data`]: variables of a program or a library, and where all of it lies in memory
 //! - [`kernel`]: functions of the kernel that runs
 //! - [`parameters`]: parameters of functions by name, for probes
@@ -12,5 +13,6 @@ pub mod binary;
 pub mod data;
 pub mod debug_file;
 pub mod demangle;
+pub mod functions;
 pub mod kernel;
 pub mod parameters;

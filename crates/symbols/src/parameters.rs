@@ -17,9 +17,10 @@ use gimli::{UnitOffset, constants as dw};
 use object::{Architecture, Object};
 
 use self::types::{Kind, Types};
-use crate::binary::{Cache, DwarfReader, File, collect, dwarf};
+use crate::binary::{Cache, DwarfReader, File, dwarf};
 use crate::debug_file;
 use crate::demangle::{demangle, means};
+use crate::functions::collect;
 
 type Dwarf = gimli::Dwarf<DwarfReader>;
 type Unit = gimli::Unit<DwarfReader>;
