@@ -22,14 +22,18 @@ static long now_ns(void)
 	return now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static __attribute__((noinline)) void serve(pthread_mutex_t *lock)
+{
+	pthread_mutex_lock(lock);
+	for (long begin = now_ns(); now_ns() - begin < HELD_NS;)
+		sold++;
+	pthread_mutex_unlock(lock);
+}
+
 static void *sell(void *lock)
 {
-	for (int turn = 0; turn < TURNS; turn++) {
-		pthread_mutex_lock(lock);
-		for (long begin = now_ns(); now_ns() - begin < HELD_NS;)
-			sold++;
-		pthread_mutex_unlock(lock);
-	}
+	for (int turn = 0; turn < TURNS; turn++)
+		serve(lock);
 	return NULL;
 }
 

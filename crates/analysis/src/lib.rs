@@ -43,6 +43,7 @@ pub mod report;
 pub mod spans;
 pub mod survey;
 pub mod tables;
+pub(crate) mod waiting;
 pub mod within;
 
 /// The guide's example of an analysis compiles.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lies at an address in the memory of a process. Kernel events have addresses only; whoever reads the trace may know which files were
-//! mapped where, and what their variables are called.
+//! mapped where, and what their variables and functions are called.
 
 use crate::model::{ProcessId, System};
 
@@ -31,6 +31,30 @@ pub enum Object {
 pub trait Memory: std::fmt::Debug {
     /// What lies at an address of a process at a time; `None` when nobody knows.
     fn object(&self, pid: i32, ns: i64, address: u64) -> Option<Object>;
+    /// The function of a process that waits at a time, by its thread's stack, the innermost frame first: the innermost function that belongs neither
+    /// to the C library nor to what other libraries make of its locks. `None` when nobody knows.
+    fn waiting(&self, pid: i32, ns: i64, stack: &[u64]) -> Option<String>;
+}
+
+/// For tests: the functions `take_order` and `flush` of a program, at 100 and 200.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct TwoFunctions;
+
+#[cfg(test)]
+impl Memory for TwoFunctions {
+    fn object(&self, _: i32, _: i64, _: u64) -> Option<Object> {
+        None
+    }
+
+    fn waiting(&self, _: i32, _: i64, stack: &[u64]) -> Option<String> {
+        let name = |frame: &u64| match frame {
+            100 => Some("take_order".to_owned()),
+            200 => Some("flush".to_owned()),
+            _ => None,
+        };
+        stack.iter().find_map(name)
+    }
 }
 
 /// A place in a process's memory at a time.

@@ -5,6 +5,7 @@ use crate::analysis::Analysis;
 use crate::facts::{Fact, FactReader, Incoming};
 use crate::model::{
     At, Call, Circumstances, Delay, FileCall, Gaps, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId,
+    WaitBegin,
 };
 use crate::names::Names;
 use crate::report::Report;
@@ -13,6 +14,7 @@ use crate::survey::Survey;
 /// A pass at work.
 pub struct Pass<L> {
     facts: FactReader,
+    wants_user_stacks: bool,
     /// The system as far as the trace has been read.
     pub system: System,
     /// Who listens.
@@ -24,6 +26,7 @@ impl<L: Listen> Pass<L> {
     pub fn new(circumstances: Circumstances, listener: L) -> Pass<L> {
         Pass {
             facts: FactReader::default(),
+            wants_user_stacks: listener.wants_user_stacks(),
             system: System::new(circumstances),
             listener,
         }
@@ -40,7 +43,12 @@ impl<L: Listen> Pass<L> {
                 cpu,
                 tid,
             };
+            let begin = self.wants_user_stacks.then(|| WaitBegin::of(&fact, cpu)).flatten();
             self.system.apply(&fact, at, &mut self.listener);
+            if let Some(begin) = begin {
+                let stack = self.facts.caller(&mut incoming).map_or(&[][..], |caller| caller.user);
+                self.system.may_wait(begin, stack);
+            }
         }
     }
 
@@ -86,6 +94,10 @@ impl Listeners<dyn Analysis> {
 impl<T: ?Sized + Listen> Listen for Listeners<T> {
     fn looks_ahead(&self) -> bool {
         self.0.iter().any(|one| one.looks_ahead())
+    }
+
+    fn wants_user_stacks(&self) -> bool {
+        self.0.iter().any(|one| one.wants_user_stacks())
     }
 
     #[inline]

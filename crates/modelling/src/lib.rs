@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What analyses stand on: the events of some traces, given to the model, and where they are missing.
 
+mod c_library;
 mod lost;
 mod mappings;
 mod memory;

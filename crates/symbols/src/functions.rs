@@ -20,6 +20,7 @@ use crate::demangle::demangle;
 const PAGE_BYTES: u64 = 4096;
 
 /// The functions of a program or library.
+#[derive(Debug)]
 pub struct Functions {
     /// Of the first byte that is loaded, as the file counts.
     first_address: u64,
@@ -27,6 +28,7 @@ pub struct Functions {
     all: Vec<Function>,
 }
 
+#[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) address: u64,
     /// Behind it.
@@ -35,6 +37,7 @@ pub(crate) struct Function {
 }
 
 /// The functions of a program or library, and the calls in its code.
+#[derive(Debug)]
 pub struct Code {
     functions: Functions,
     file: Arc<fs::File>,
@@ -42,6 +45,7 @@ pub struct Code {
     segments: Vec<Segment>,
 }
 
+#[derive(Debug)]
 struct Segment {
     address: u64,
     file_offset: u64,

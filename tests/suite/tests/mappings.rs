@@ -7,8 +7,9 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 use piste_suite::build_tree::binary;
+use piste_suite::compiler::Compilation;
 use piste_suite::process::{allowed_cpu, run, send, wait_until};
-use piste_suite::report::{analyze, rows, text};
+use piste_suite::report::{analyze, record_whole, row, rows, text};
 use piste_suite::{Workplace, kernel, users};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -167,6 +168,32 @@ fn every_chunk_of_a_session_names_its_locks() {
     }
     // The folder also contains the chunks.
     expect_name(&place, &output.join("kernel"));
+}
+
+#[test]
+fn a_recording_with_stacks_names_the_function_that_waited_for_a_lock() {
+    let Some(place) = kernel::workplace() else { return };
+    let compilation = Compilation::of(&["convoy.c"]).with("-fno-omit-frame-pointer");
+    let convoy = place.compile(&compilation, "convoy");
+    let stacks = [
+        "--preset",
+        "sched,syscalls",
+        "-k",
+        "sched_switch",
+        "--callstack",
+        "user",
+    ];
+    let (trace, _) = record_whole(&place, &stacks, &[text(&convoy)]);
+    let check = |waited_in: &Value| {
+        let functions = waited_in.as_array().into_iter().flatten();
+        let names: BTreeSet<&str> = functions.filter_map(|function| function["name"].as_str()).collect();
+        assert!(names.contains("serve"), "{waited_in}");
+        assert!(names.is_subset(&BTreeSet::from(["serve", "unknown"])), "{waited_in}");
+    };
+    let futexes = analyze(&place, "futex", &trace, &["--comm", "convoy"]);
+    check(&row(&futexes, "futexes", "lock", &LOCK.into())["waited_in"]);
+    let insights = place.piste_json(&["insights", &trace]);
+    check(&row(&insights, "insights", "kind", &"lock convoy".into())["waited_in"]);
 }
 
 #[test]

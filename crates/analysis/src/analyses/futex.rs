@@ -8,11 +8,13 @@ use super::{
     COMM, COUNT, LIMIT, MAX, MEAN, MIN, PID, SWITCHES, TID, TOTAL, WAKEUPS, comm, named, pid, process_comm, tid,
 };
 use crate::analysis::{Analysis, Description, Need, Options};
+use crate::durations::Durations;
 use crate::facts::FutexOperation;
 use crate::measure::Times;
 use crate::memory::Spot;
 use crate::model::{Call, Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Column, Report, Table, Unit, Value, column};
+use crate::waiting::{StackId, Waiting};
 
 /// System calls about futexes, with which one they are about.
 pub(super) const FUTEXES: Need = Need {
@@ -43,6 +45,7 @@ pub(super) static FUTEX: Description = Description {
         Box::new(Contention {
             options: options.clone(),
             wakers: PerThread::default(),
+            waiting: Waiting::default(),
             futexes: FxHashMap::default(),
             waits: FxHashMap::default(),
         })
@@ -53,6 +56,7 @@ struct Contention {
     options: Options,
     /// Who ended the wait in the call that a thread is in.
     wakers: PerThread<Option<ThreadId>>,
+    waiting: Waiting,
     futexes: FxHashMap<Place, OfFutex>,
     waits: FxHashMap<(Place, ThreadId, Option<ThreadId>), Times>,
 }
@@ -66,6 +70,8 @@ struct Place {
 
 struct OfFutex {
     waits: Times,
+    /// With which stacks.
+    waited_in: Durations<StackId>,
     timed_out: u64,
     /// Calls that did not wait, as the lock was free again.
     too_late: u64,
@@ -92,6 +98,10 @@ const EAGAIN: i64 = -11;
 const ETIMEDOUT: i64 = -110;
 
 impl Listen for Contention {
+    fn wants_user_stacks(&self) -> bool {
+        true
+    }
+
     fn slice(&mut self, system: &System, slice: &Slice) {
         let (State::Blocked(wait), Some(wake)) = (slice.state, slice.wake) else {
             return;
@@ -115,6 +125,7 @@ impl Listen for Contention {
         };
         let of_futex = self.futexes.entry(place).or_insert(OfFutex {
             waits: Times::default(),
+            waited_in: Durations::default(),
             timed_out: 0,
             too_late: 0,
             wakes: 0,
@@ -126,11 +137,16 @@ impl Listen for Contention {
             (_, EAGAIN) => of_futex.too_late += 1,
             (_, result) if self.options.wants_ns(ns) => {
                 of_futex.waits.add(ns);
+                of_futex.waited_in.add(self.waiting.of(system, call.thread), ns);
                 of_futex.timed_out += u64::from(result == ETIMEDOUT);
                 self.waits.entry((place, call.thread, waker)).or_default().add(ns);
             }
             _ => {}
         }
+    }
+
+    fn executed(&mut self, system: &System, thread: ThreadId, _: &[u8], _: i64) {
+        self.waiting.executed(system, thread);
     }
 }
 
@@ -165,6 +181,7 @@ impl Contention {
             column("wakes", "WAKES", Unit::Count).minor(),
             column("waiters", "WAITERS", Unit::Count),
             column("waker", "MOST WOKEN BY", Unit::Text).major(),
+            column("waited_in", "WAITED IN", Unit::Durations),
         ];
         let mut wakers: FxHashMap<Place, FxHashMap<ThreadId, u64>> = FxHashMap::default();
         let mut waiters: FxHashMap<Place, Vec<ThreadId>> = FxHashMap::default();
@@ -199,6 +216,7 @@ impl Contention {
                 futex.wakes.into(),
                 (threads.len() as u64).into(),
                 most.map_or(Value::None, |(waker, _)| named(system, *waker).into()),
+                self.waiting.value(system, &futex.waited_in),
             ]);
             table.row(row);
         }
@@ -251,7 +269,10 @@ pub(super) fn address(address: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::memory::TwoFunctions;
     use crate::model::{Circumstances, script};
 
     #[test]
@@ -287,11 +308,47 @@ mod tests {
         let rows = |table: usize| csv[table].lines().skip(1).collect::<Vec<_>>();
         assert_eq!(
             rows(0),
-            ["1,,,0x80,1,53,53,53,53,1,0,0,1,", "2,,,0x40,1,31,31,31,31,0,1,0,1,(1)"]
+            [
+                "1,,,0x80,1,53,53,53,53,1,0,0,1,,",
+                "2,,,0x40,1,31,31,31,31,0,1,0,1,(1),"
+            ]
         );
         assert_eq!(
             rows(1),
             ["3,1,child,,0x80,,1,53,53,53,53", "2,,,,0x40,(1),1,31,31,31,31"]
         );
+    }
+
+    #[test]
+    fn the_functions_that_waited_are_named_where_the_trace_has_stacks() {
+        let mut contention = (FUTEX.begin)(&Options::default());
+        let mut system = System::new(Circumstances::whole(0));
+        system.set_memory(Arc::new(TwoFunctions));
+        // The stack of the switch, of the call where the switch has none, and none at all; a stack of an earlier call is not meant.
+        let lines = "
+            1 cpu0 switch 9 waits 1
+            1 cpu1 switch 8 waits 2
+            5 cpu1 futex wait 64
+            10 cpu1 switch 2 waits 0 @7,100,9
+            30 cpu0 waking 2
+            33 cpu1 switch 0 runs 2
+            35 cpu1 return 0
+            40 cpu1 futex wait 64 @7,200,9
+            50 cpu1 switch 2 waits 0
+            60 cpu0 waking 2
+            63 cpu1 switch 0 runs 2
+            65 cpu1 return 0
+            70 cpu1 futex wait 64 @7,100,9
+            71 cpu1 return 0
+            72 cpu1 futex wait 64
+            80 cpu1 switch 2 waits 0
+            81 cpu0 waking 2
+            82 cpu1 switch 0 runs 2
+            84 cpu1 return 0";
+        script::apply(&mut system, lines, contention.as_mut());
+        system.finish(100, contention.as_mut());
+        let futexes = contention.report(&system).tables.swap_remove(0).csv();
+        let row = futexes.lines().nth(1).unwrap_or_default();
+        assert!(row.ends_with(",\"take_order 31, flush 25, unknown 12\""), "{row}");
     }
 }

@@ -15,6 +15,7 @@ use crate::durations::Durations;
 use crate::memory::Spot;
 use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Column, Unit, Value, column};
+use crate::waiting::{StackId, Waiting};
 
 /// Who waits longer has mostly nothing to do: the wait for work is one for a lock, too.
 const IDLE_NS: i64 = 10_000_000;
@@ -25,11 +26,13 @@ const SHARE_PERCENT: i64 = 25;
 
 const ON_CPU: Column = column("on_cpu_ns", "on CPUs", Unit::Nanoseconds);
 const HELD_BY: Column = column("held_by", "held by", Unit::Durations);
+const WAITED_IN: Column = column("waited_in", "waited in", Unit::Durations);
 const LOCK: Column = column("lock", "lock", Unit::Text);
 
 #[derive(Default)]
 pub(super) struct Convoys {
     causes: Causes,
+    waiting: Waiting,
     by_process: FxHashMap<ProcessId, OfProcess>,
 }
 
@@ -63,6 +66,8 @@ struct OfLock {
     total_ns: i64,
     /// For whom, who then let go of the lock.
     holders: Durations<ThreadId>,
+    /// With which stacks.
+    waited_in: Durations<StackId>,
     waiters: BTreeSet<ThreadId>,
 }
 
@@ -85,13 +90,14 @@ impl OfProcess {
     }
 
     /// A wait that the holder of the lock ended, or time.
-    fn wait(&mut self, slice: &Slice, address: Option<u64>, holder: Option<ThreadId>) {
+    fn wait(&mut self, slice: &Slice, address: Option<u64>, holder: Option<ThreadId>, stack: Option<StackId>) {
         let ns = slice.duration_ns();
         let span_ns = (slice.begin_ns, slice.end_ns);
         let of_lock = self.locks.entry(LockId::new(address)).or_default();
         of_lock.address = of_lock.address.or(address);
         of_lock.waiters.insert(slice.thread);
         of_lock.total_ns += ns;
+        of_lock.waited_in.add(stack, ns);
         if holder.is_none() {
             of_lock.timed_out.add(span_ns, ns);
             return;
@@ -126,6 +132,10 @@ impl Convoys {
 }
 
 impl Listen for Convoys {
+    fn wants_user_stacks(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn slice(&mut self, system: &System, slice: &Slice) {
         match slice.state {
@@ -138,11 +148,16 @@ impl Listen for Convoys {
                 let is_meant = is_by_own || wake.interrupt.is_some();
                 if is_meant && self.causes.of(system, wait, slice.wake) == Cause::Lock {
                     let address = waiting.futex().map(|futex| futex.address);
-                    self.of(system, slice.thread).wait(slice, address, holder);
+                    let stack = self.waiting.of(system, slice.thread);
+                    self.of(system, slice.thread).wait(slice, address, holder, stack);
                 }
             }
             _ => {}
         }
+    }
+
+    fn executed(&mut self, system: &System, thread: ThreadId, _: &[u8], _: i64) {
+        self.waiting.executed(system, thread);
     }
 }
 
@@ -152,37 +167,43 @@ impl Detector for Convoys {
         for (process, own) in &self.by_process {
             let waits = own.all_waits();
             if waits.times.count >= ENOUGH && waits.times.total_ns >= own.on_cpu_ns / 100 * SHARE_PERCENT {
-                found.push(insight(system, *process, own, &waits));
+                found.push(self.insight(system, *process, own, &waits));
             }
         }
         found
     }
 }
 
-fn insight(system: &System, process: ProcessId, own: &OfProcess, waits: &Occurrences) -> Insight {
-    let mut evidence = waits.evidence();
-    evidence.push((ON_CPU, Value::Number(own.on_cpu_ns)));
-    let mut which = String::new();
-    if let Some(lock) = own.main_lock() {
-        evidence.push((HELD_BY, lock.holders.value(|holder| named(system, holder))));
-        if let Some(address) = lock.address {
-            let ns = waits.span_ns.1;
-            let name = Spot { process, ns, address }.name(system);
-            which = name.as_ref().map(|name| format!(", mostly {name}")).unwrap_or_default();
-            let text = name.map_or_else(|| format!("{address:#x}"), |name| format!("{name} ({address:#x})"));
-            evidence.push((LOCK, text.into()));
+impl Convoys {
+    fn insight(&self, system: &System, process: ProcessId, own: &OfProcess, waits: &Occurrences) -> Insight {
+        let mut evidence = waits.evidence();
+        evidence.push((ON_CPU, Value::Number(own.on_cpu_ns)));
+        let mut which = String::new();
+        if let Some(lock) = own.main_lock() {
+            evidence.push((HELD_BY, lock.holders.value(|holder| named(system, holder))));
+            let waited_in = self.waiting.value(system, &lock.waited_in);
+            if waited_in != Value::None {
+                evidence.push((WAITED_IN, waited_in));
+            }
+            if let Some(address) = lock.address {
+                let ns = waits.span_ns.1;
+                let name = Spot { process, ns, address }.name(system);
+                which = name.as_ref().map(|name| format!(", mostly {name}")).unwrap_or_default();
+                let text = name.map_or_else(|| format!("{address:#x}"), |name| format!("{name} ({address:#x})"));
+                evidence.push((LOCK, text.into()));
+            }
         }
-    }
-    Insight {
-        kind: "lock convoy",
-        level: Level::Notable,
-        what: format!(
-            "threads of {} waited for each other's locks{which}",
-            process_named(system, process)
-        ),
-        span_ns: waits.span_ns,
-        cost_ns: waits.times.total_ns,
-        evidence,
-        closer: Closer::new("futex").with("--pid", process).during(waits.span_ns),
+        Insight {
+            kind: "lock convoy",
+            level: Level::Notable,
+            what: format!(
+                "threads of {} waited for each other's locks{which}",
+                process_named(system, process)
+            ),
+            span_ns: waits.span_ns,
+            cost_ns: waits.times.total_ns,
+            evidence,
+            closer: Closer::new("futex").with("--pid", process).during(waits.span_ns),
+        }
     }
 }

@@ -15,6 +15,10 @@ pub trait Listen {
     fn looks_ahead(&self) -> bool {
         false
     }
+    /// Where threads were in their programs when they began to wait matters, too.
+    fn wants_user_stacks(&self) -> bool {
+        false
+    }
     /// An event happened, on a thread if that is known, before it changes anything.
     fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {}
     /// A thread did one thing for a time. A thread's slices come in their order.

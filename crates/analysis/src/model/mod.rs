@@ -11,6 +11,7 @@
 //! - life.rs: threads begin, become another program, end; the state dump
 //! - files.rs, file_calls.rs: which file a descriptor is, and what system calls do with it
 //! - requests.rs: requests to devices
+//! - user_stacks.rs: where threads were in their programs when they began to wait
 //! - occurrence.rs: what happens at an instant, and to whom: memory, packets
 //!
 //! Memory: about 200 bytes for each thread that the trace has, living or dead, and what files.rs says; nothing grows with the number of
@@ -32,6 +33,7 @@ pub(crate) mod script;
 mod state;
 mod thread;
 mod turn;
+mod user_stacks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,6 +56,7 @@ pub use self::state::{
 pub(crate) use self::thread::IdleEnds;
 use self::thread::{Cpu, SOFT_VECTORS};
 pub use self::thread::{Nature, Process, Thread};
+pub(crate) use self::user_stacks::{UserStack, WaitBegin};
 use crate::facts::Fact;
 use crate::memory::Memory;
 use crate::names::{Name, Names};
@@ -143,6 +146,8 @@ pub struct System {
     effects: FxHashMap<Name, Option<Effect>>,
     requests: Requests,
     memory: Option<Arc<dyn Memory + Send + Sync>>,
+    /// By thread.
+    user_stacks: Vec<UserStack>,
 }
 
 impl System {
@@ -171,6 +176,7 @@ impl System {
             effects: FxHashMap::default(),
             requests: Requests::default(),
             memory: None,
+            user_stacks: Vec::new(),
         }
     }
 

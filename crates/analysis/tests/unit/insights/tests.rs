@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Constructed traces in which one thing stands out, and the same with a little less of it.
 
+use std::sync::Arc;
+
 use super::made::{MS, Made, entry};
 use crate::facts::{
     Arguments, DeviceOperation, Fact, Fork, Futex, FutexOperation, Interrupt, Left, RequestFact, RequestStep,
 };
-use crate::model::{Circumstances, Gap, Gaps};
+use crate::memory::TwoFunctions;
+use crate::model::{Circumstances, Gap, Gaps, WaitBegin};
 
 /// A thread that waits without a signal for so long, several times.
 fn waits(call: &str, ns: i64, times: i64) -> Vec<String> {
@@ -291,6 +294,40 @@ fn convoy(wait_ns: i64, is_of_one_process: bool, compute_ns: i64) -> Vec<String>
         ns += 20_000;
     }
     made.found(ns + compute_ns)
+}
+
+#[test]
+fn a_convoy_says_in_which_functions_its_threads_waited() {
+    let mut made = Made::new();
+    made.system.set_memory(Arc::new(TwoFunctions));
+    let futex = made.system.names.keep(b"futex");
+    made.switch(0, 0, (0, Left::Runnable), 7);
+    let fork = Fact::Fork(Fork {
+        parent_tid: 7,
+        parent_pid: Some(7),
+        tid: 9,
+        pid: Some(7),
+        name: b"b",
+    });
+    made.event(1, 0, &fork);
+    made.switch(2, 1, (0, Left::Runnable), 9);
+    let mut ns = 1000;
+    for turn in 0..300 {
+        let (waits, wakes, tid) = if turn % 2 == 0 { (0, 1, 7) } else { (1, 0, 9) };
+        made.event(ns, waits, &entry(futex));
+        made.switch(ns, waits, (tid, Left::Waiting), 0);
+        let frame = if turn % 3 == 0 { 200 } else { 100 };
+        made.system.may_wait(WaitBegin::Switch { tid }, &[7, frame, 9]);
+        ns += 50_000;
+        made.wake(ns, wakes, tid);
+        made.switch(ns, waits, (0, Left::Runnable), tid);
+        made.answer(ns + 100, waits, "futex");
+        ns += 20_000;
+    }
+    let found = made.found(ns);
+    let convoy = found.iter().find(|line| line.starts_with("lock convoy 300 "));
+    let is_said = convoy.is_some_and(|line| line.ends_with(" \"take_order 10000000, flush 5000000\""));
+    assert!(is_said, "{found:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For tests: traces as text, a line for each event: `10 cpu0 switch 1 waits 2` is at 10 ns on CPU 0; `10 cpu0:1 read`, where the event's
-//! context says that it happened on thread 1.
+//! context says that it happened on thread 1. `@64,32` behind a switch or a system call is the program's stack there.
 //!
 //! | | |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | `kernel 7` | it is a thread of the kernel, says the state dump |
 //! | `issue 64`, `complete 64` | a request to a device, for 8 sectors from that one on |
 
-use super::{At, Listen, System};
+use super::{At, Listen, System, WaitBegin};
 use crate::facts::{
     Arguments, DeviceOperation, DumpedThread, Fact, Fork, Futex, FutexOperation, Interrupt, Left, RequestFact,
     RequestStep, Switch, Woken,
@@ -33,6 +33,7 @@ use crate::facts::{
 /// Applies all lines.
 pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (line, stack) = line.split_once(" @").unwrap_or((line, ""));
         let words: Vec<&str> = line.split_whitespace().collect();
         let ns = number(words[0]).into();
         let (cpu, tid) = match words[1][3..].split_once(':') {
@@ -42,7 +43,13 @@ pub(crate) fn apply(system: &mut System, lines: &str, to: &mut dyn Listen) {
         let cpu = Some(number(cpu) as u32);
         let fact = fact(system, &words[2..]);
         let at = At { ns, cpu, tid };
+        let begin = WaitBegin::of(&fact, cpu);
         system.apply(&fact, at, to);
+        if let Some(begin) = begin {
+            let frames = stack.split(',').filter(|frame| !frame.is_empty());
+            let frames: Vec<u64> = frames.map(|frame| number(frame) as u64).collect();
+            system.may_wait(begin, &frames);
+        }
     }
 }
 
