@@ -12,7 +12,7 @@ use piste_kernel::spec::Tracked;
 use piste_mappings::{Change, Line, Mapped};
 
 use super::now_ns;
-use super::present::Present;
+use super::present::{FileId, Present};
 use super::rings::Rings;
 use crate::person::Person;
 
@@ -194,10 +194,9 @@ impl Log {
         let begun_ns = now_ns();
         let mut lines = rings.take();
         if is_last && rings.have_lost() {
-            lines.push(Line {
-                time_ns: now_ns(),
-                change: Change::Lost,
-            });
+            let change = Change::Lost;
+            let time_ns = now_ns();
+            lines.push((Line { time_ns, change }, FileId::default()));
         }
         let lines = lines.into_iter().filter_map(self.present.permits()).collect();
         for line in self.ripe(lines, begun_ns, is_last) {

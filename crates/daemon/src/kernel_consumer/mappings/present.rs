@@ -17,12 +17,12 @@ use rustix::fs::{major, minor};
 use super::digits;
 use crate::person::Person;
 
-/// A file, whatever it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct FileId {
-    major: u32,
-    minor: u32,
-    inode: u64,
+/// A file, whatever it is called; with inode 0, none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    pub(super) major: u32,
+    pub(super) minor: u32,
+    pub(super) inode: u64,
 }
 
 /// Reads what is mapped in processes. Many have the same libraries, each of which is looked at once.
@@ -52,15 +52,18 @@ impl Present {
         let maps = String::from_utf8_lossy(&maps);
         let mut parts = Vec::new();
         for (mut mapped, file) in maps.lines().filter_map(|line| part(pid, line)) {
-            if file.inode != 0 {
-                let build_id = self.build_ids.entry(file);
-                mapped
-                    .build_id
-                    .clone_from(build_id.or_insert_with(|| build_id_of(&mapped, file)));
-            }
+            mapped.build_id = self.build_id(&mapped, file);
             parts.push(mapped);
         }
         parts
+    }
+
+    fn build_id(&mut self, mapped: &Mapped, file: FileId) -> String {
+        if file.inode == 0 {
+            return String::new();
+        }
+        let known = self.build_ids.entry(file);
+        known.or_insert_with(|| build_id_of(mapped, file)).clone()
     }
 
     /// Looks at files anew: another one may have the number of one that was removed.
@@ -69,12 +72,18 @@ impl Present {
     }
 
     /// What becomes of lines of perf events: the user who runs pisted may know all; of what is mapped, others get what they can read now.
-    pub(super) fn permits(&mut self) -> impl FnMut(Line) -> Option<Line> {
+    pub(super) fn permits(&mut self) -> impl FnMut((Line, FileId)) -> Option<Line> {
         let sees_all = self.owner.uid().is_none();
         let mut now: HashMap<i32, Vec<Mapped>> = HashMap::new();
-        move |Line { time_ns, change }| {
+        move |(Line { time_ns, change }, file)| {
             let change = match change {
-                Change::Mapped(told) if !sees_all => {
+                Change::Mapped(mut told) if sees_all => {
+                    if file != FileId::default() {
+                        told.build_id = self.build_id(&told, file);
+                    }
+                    Change::Mapped(told)
+                }
+                Change::Mapped(told) => {
                     let now = now.entry(told.pid).or_insert_with(|| self.of(told.pid));
                     let is_told = |found: &&Mapped| (found.address, &found.path) == (told.address, &told.path);
                     Change::Mapped(now.iter().find(is_told)?.clone())
@@ -233,7 +242,8 @@ mod tests {
         assert_eq!(are_told, [false, true, false], "{of_nobody:?}");
         let permitted = |owner: Person| {
             let mut present = Present::new(owner);
-            let permitted = lines.iter().cloned().filter_map(present.permits());
+            let told = lines.iter().cloned().map(|line| (line, FileId::default()));
+            let permitted = told.filter_map(present.permits());
             permitted.collect::<Vec<Line>>()
         };
         assert_eq!(permitted(Person::default()), lines);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says about the memory of processes, in perf events: which code is mapped, and which processes start or become another program.
+//!
+//! The events could have the build IDs of files. But the kernel then marks the records of all other perf events about the same mapping as if they
+//! had them too (up to Linux 6.18 at least), and programs that read those, such as `perf record`, crash or take numbers for build IDs. So build IDs
+//! are read from the files (present.rs), and that mark is ignored here, where only other programs can have caused it.
 
 use std::fs;
 use std::io;
@@ -9,12 +13,14 @@ use perf_event::events::Software;
 use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
 use piste_mappings::{Change, Line, Mapped};
 
-use super::digits;
+use super::present::FileId;
 
 /// Of each CPU.
 const RING_BYTES: usize = 64 << 10;
 /// A process has changed its name because it has become another program.
 const COMM_EXEC: u16 = 1 << 13;
+/// A mapping, with its file.
+const MMAP2: u32 = 10;
 
 /// A ring of each CPU, with the changes of all processes.
 pub(super) struct Rings(Vec<Sampler>);
@@ -33,8 +39,8 @@ impl Rings {
         open().map(Rings)
     }
 
-    /// Takes the changes that they have, in no order.
-    pub(super) fn take(&mut self) -> Vec<Line> {
+    /// Takes the changes that they have, in no order, each with the file that is mapped.
+    pub(super) fn take(&mut self) -> Vec<(Line, FileId)> {
         let mut lines = Vec::new();
         for ring in &mut self.0 {
             while let Some(record) = ring.next_record() {
@@ -53,11 +59,9 @@ impl Rings {
 fn open() -> io::Result<Vec<Sampler>> {
     let mut rings = Vec::new();
     for cpu in 0..cpu_count() {
-        let mut ring = Err(io::ErrorKind::Unsupported.into());
-        for offered in OFFERED {
-            ring = ring.or_else(|_| open_ring(cpu, offered));
-        }
-        match ring {
+        // Since 6.0, the kernel counts the records that did not fit into the ring. Records of loss say so as well, but come with the next one that
+        // fits.
+        match open_ring(cpu, true).or_else(|_| open_ring(cpu, false)) {
             Ok(ring) => rings.push(ring),
             // It is offline.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {}
@@ -67,39 +71,13 @@ fn open() -> io::Result<Vec<Sampler>> {
     Ok(rings)
 }
 
-/// What only newer kernels offer.
-#[derive(Clone, Copy)]
-struct Offer {
-    /// Since 5.12.
-    build_ids: bool,
-    /// Since 6.0: how many records did not fit into the ring. Records of loss say so as well, but come with the next record that fits.
-    lost: bool,
-}
-
-/// The newest first.
-const OFFERED: [Offer; 3] = [
-    Offer {
-        build_ids: true,
-        lost: true,
-    },
-    Offer {
-        build_ids: true,
-        lost: false,
-    },
-    Offer {
-        build_ids: false,
-        lost: false,
-    },
-];
-
-fn open_ring(cpu: usize, offered: Offer) -> io::Result<Sampler> {
+fn open_ring(cpu: usize, counts_lost: bool) -> io::Result<Sampler> {
     let mut builder = Builder::new(Software::DUMMY);
     builder
         .any_pid()
         .one_cpu(cpu)
         .mmap(true)
         .mmap2(true)
-        .build_id(offered.build_ids)
         .comm(true)
         .comm_exec(true)
         .task(true)
@@ -107,7 +85,7 @@ fn open_ring(cpu: usize, offered: Offer) -> io::Result<Sampler> {
         .sample(SampleFlag::TIME)
         .clockid(Clock::REALTIME)
         .enabled(true);
-    if offered.lost {
+    if counts_lost {
         builder.read_format(ReadFormat::LOST);
     }
     builder.build()?.sampled(RING_BYTES)
@@ -126,19 +104,16 @@ fn has_lost(ring: &mut Sampler) -> bool {
 }
 
 /// What a record of the kernel says, if it matters here.
-fn line(record: &perf_event::Record<'_>) -> Option<Line> {
+fn line(record: &perf_event::Record<'_>) -> Option<(Line, FileId)> {
     let bytes = record.to_contiguous();
     // The kernel adds the time to every record.
     let time_ns = i64::from_ne_bytes(*bytes.last_chunk()?);
+    if record.ty() == MMAP2 {
+        let (mapped, file) = mapped(&bytes)?;
+        let change = Change::Mapped(mapped);
+        return Some((Line { time_ns, change }, file));
+    }
     let change = match record.parse_record() {
-        Ok(Record::Mmap2(mapped)) => Change::Mapped(Mapped {
-            pid: mapped.pid.cast_signed(),
-            path: String::from_utf8_lossy(&mapped.filename).into(),
-            address: mapped.addr,
-            bytes: mapped.len,
-            file_offset: mapped.pgoff,
-            build_id: digits(mapped.build_id().unwrap_or_default()),
-        }),
         Ok(Record::Comm(comm)) if record.misc() & COMM_EXEC != 0 => Change::Executed {
             pid: comm.pid.cast_signed(),
         },
@@ -149,5 +124,50 @@ fn line(record: &perf_event::Record<'_>) -> Option<Line> {
         Ok(Record::Lost(_)) | Err(_) => Change::Lost,
         Ok(_) => return None,
     };
-    Some(Line { time_ns, change })
+    Some((Line { time_ns, change }, FileId::default()))
+}
+
+/// What a record of a mapping says without build IDs, whatever it is marked as: `struct perf_record_mmap2` of the kernel, without its header.
+fn mapped(bytes: &[u8]) -> Option<(Mapped, FileId)> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+    let long = |at: usize| bytes.get(at..)?.first_chunk().map(|long| u64::from_ne_bytes(*long));
+    let path = bytes.get(64..)?.split(|byte| *byte == 0).next()?;
+    let mapped = Mapped {
+        pid: word(0)?.cast_signed(),
+        path: String::from_utf8_lossy(path).into(),
+        address: long(8)?,
+        bytes: long(16)?,
+        file_offset: long(24)?,
+        build_id: String::new(),
+    };
+    let file = FileId {
+        major: word(32)?,
+        minor: word(36)?,
+        inode: long(40)?,
+    };
+    Some((mapped, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_what_is_mapped_and_of_which_file() {
+        let mut bytes = Vec::new();
+        bytes.extend([7_u32, 8].iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend([0x4000_u64, 0x1000, 0x2000].iter().flat_map(|long| long.to_ne_bytes()));
+        bytes.extend([0xfe_u32, 1].iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend([12345_u64, 0].iter().flat_map(|long| long.to_ne_bytes()));
+        bytes.extend([5_u32, 2].iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend(b"/lib/a b\0\0\0\0\0\0\0\0time....");
+        let (mapped, file) = mapped(&bytes).expect("it is whole");
+        assert_eq!((mapped.pid, mapped.path.as_str()), (7, "/lib/a b"));
+        assert_eq!(
+            (mapped.address, mapped.bytes, mapped.file_offset),
+            (0x4000, 0x1000, 0x2000)
+        );
+        assert_eq!((file.major, file.minor, file.inode), (0xfe, 1, 12345));
+        assert!(super::mapped(&bytes[..60]).is_none());
+    }
 }
