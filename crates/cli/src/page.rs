@@ -3,7 +3,7 @@
 
 use std::io::{Write, stdout};
 
-use piste_terminal::fit::broken;
+use piste_terminal::fit::wrapped;
 use piste_terminal::{LongLines, Output, Size};
 use serde::Serialize;
 
@@ -81,7 +81,7 @@ impl Page {
     /// The same for sentences: lines break between words.
     pub(crate) fn show_sentences(&self, text: &str) -> Result<(), Failure> {
         match self.width.0 {
-            Some(columns) => self.show(&broken(text, columns)),
+            Some(columns) => self.show(&wrapped(text, columns)),
             None => self.show(text),
         }
     }

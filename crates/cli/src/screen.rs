@@ -11,7 +11,7 @@ use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use piste_terminal::Size;
-use piste_terminal::fit::broken;
+use piste_terminal::fit::wrapped;
 pub(crate) use piste_terminal::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
 /// piste does.
 pub(crate) fn tell(text: &str) {
     let text = match Size::of_stderr() {
-        Some(size) => broken(text, size.columns).into(),
+        Some(size) => wrapped(text, size.columns).into(),
         None => Cow::Borrowed(text),
     };
     let mut stderr = io::stderr().lock();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use piste_reason::reason;
-use piste_terminal::fit::broken;
+use piste_terminal::fit::wrapped;
 use piste_terminal::{Size, printable};
 use piste_trace::Findings;
 use piste_trace::Kind;
@@ -139,7 +139,7 @@ pub(crate) fn tell(sentence: &str) {
     let lines: Vec<_> = sentence.lines().map(printable).collect();
     let told = format!("piste: {}\n", lines.join("\n  "));
     let told = match Size::of_stderr() {
-        Some(size) => broken(&told, size.columns),
+        Some(size) => wrapped(&told, size.columns),
         None => told,
     };
     let _ = io::stderr().write_all(told.as_bytes());

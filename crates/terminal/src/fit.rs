@@ -93,15 +93,15 @@ pub fn not_shown(names: &[&str], room: Option<usize>) -> String {
 
 /// Breaks lines that are wider than `columns` between words. What follows is indented: below the text of a line with a label
 /// (`  found  a text`), else by two spaces. A command stays in one piece, so that it can be copied: in backticks, or after a label.
-pub fn broken(text: &str, columns: usize) -> String {
-    let mut broken = String::with_capacity(text.len());
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let mut wrapped = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = line.split_at(line.trim_end_matches('\n').len());
         let seen = strip_str(line).to_string();
         let label = label_width(&seen);
         let is_command = label > 0 && seen[label..].starts_with("piste ");
         if is_command || seen.width() <= columns {
-            broken += line;
+            wrapped += line;
         } else {
             let indent = " ".repeat(if label > 0 { label } else { 2 });
             let options = textwrap::Options::new(columns)
@@ -109,11 +109,11 @@ pub fn broken(text: &str, columns: usize) -> String {
                 .break_words(false)
                 .word_separator(WordSeparator::Custom(words))
                 .word_splitter(WordSplitter::NoHyphenation);
-            broken += &textwrap::fill(line, options);
+            wrapped += &textwrap::fill(line, options);
         }
-        broken += end;
+        wrapped += end;
     }
-    broken
+    wrapped
 }
 
 /// Where the text of a line begins that has a label; else 0. Labels are of ASCII.
@@ -157,14 +157,14 @@ mod tests {
     fn lines_break_between_words_and_commands_stay_whole() {
         let text = "piste: events are missing, try `piste record -a` again\n  found  a file that is damaged\n  next   piste insights trace\n";
         let expected = "piste: events are\n  missing, try\n  `piste record -a`\n  again\n  found  a file that\n         is damaged\n  next   piste insights trace\n";
-        assert_eq!(broken(text, 20), expected);
-        assert_eq!(broken(text, 100), text);
+        assert_eq!(wrapped(text, 20), expected);
+        assert_eq!(wrapped(text, 100), text);
         assert_eq!(
-            broken("\x1b[1mpiste:\x1b[0m 0123456789 012", 18),
+            wrapped("\x1b[1mpiste:\x1b[0m 0123456789 012", 18),
             "\x1b[1mpiste:\x1b[0m 0123456789\n  012"
         );
         assert_eq!(
-            broken("averylongwordthatdoesnotfit and", 10),
+            wrapped("averylongwordthatdoesnotfit and", 10),
             "averylongwordthatdoesnotfit\n  and"
         );
     }

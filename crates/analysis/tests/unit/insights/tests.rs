@@ -9,6 +9,7 @@ use crate::facts::{
 };
 use crate::memory::TwoFunctions;
 use crate::model::{Circumstances, Gap, Gaps, WaitBegin};
+use crate::names::Name;
 
 /// A thread that waits without a signal for so long, several times.
 fn waits(call: &str, ns: i64, times: i64) -> Vec<String> {
@@ -296,10 +297,9 @@ fn convoy(wait_ns: i64, is_of_one_process: bool, compute_ns: i64) -> Vec<String>
     made.found(ns + compute_ns)
 }
 
-#[test]
-fn a_convoy_says_in_which_functions_its_threads_waited() {
+/// Two threads of a process, 7 and 9, each with a CPU; and the call that waits for a lock.
+fn two_threads() -> (Made, Name) {
     let mut made = Made::new();
-    made.system.set_memory(Arc::new(TwoFunctions));
     let futex = made.system.names.keep(b"futex");
     made.switch(0, 0, (0, Left::Runnable), 7);
     let fork = Fact::Fork(Fork {
@@ -311,6 +311,13 @@ fn a_convoy_says_in_which_functions_its_threads_waited() {
     });
     made.event(1, 0, &fork);
     made.switch(2, 1, (0, Left::Runnable), 9);
+    (made, futex)
+}
+
+#[test]
+fn a_convoy_says_in_which_functions_its_threads_waited() {
+    let (mut made, futex) = two_threads();
+    made.system.set_memory(Arc::new(TwoFunctions));
     let mut ns = 1000;
     for turn in 0..300 {
         let (waits, wakes, tid) = if turn % 2 == 0 { (0, 1, 7) } else { (1, 0, 9) };
@@ -349,18 +356,7 @@ fn threads_that_hand_over_a_lock_are_a_convoy() {
 
 /// Two threads take turns with a lock. Whoever waits looks every 5 ms whether it is free: `timeouts` times in vain.
 fn polled_lock(timeouts: u64, takes_turns: bool) -> Vec<String> {
-    let mut made = Made::new();
-    let futex = made.system.names.keep(b"futex");
-    made.switch(0, 0, (0, Left::Runnable), 7);
-    let fork = Fact::Fork(Fork {
-        parent_tid: 7,
-        parent_pid: Some(7),
-        tid: 9,
-        pid: Some(7),
-        name: b"b",
-    });
-    made.event(1, 0, &fork);
-    made.switch(2, 1, (0, Left::Runnable), 9);
+    let (mut made, futex) = two_threads();
     let mut ns = 1000;
     for turn in 0..20 {
         let (waits, wakes) = if turn % 2 == 0 || !takes_turns { (0, 1) } else { (1, 0) };
