@@ -5,7 +5,7 @@
 //!
 //! Not recognized:
 //! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
-//! - a program that has ended, and whose file was deleted, before its exec is read;
+//! - a program that has ended before its exec is read, and whose file was deleted or is not on this machine (piste_symbols::local);
 //! - threads that had ended when a consumer took over from another one;
 //! - what was lost because too many programs were started at once: then `take_is_unsure` returns true.
 
@@ -20,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use piste_symbols::local::LocalFiles;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -34,7 +35,7 @@ use crate::resolve::{self, ResolvedEvent};
 use crate::spec::{Loss, Rule};
 use crate::tracefs::{Tracefs, named};
 
-use file::is_compat_file;
+use file::{is_compat_file, runs_compat};
 use history::History;
 
 /// The name of the instance among a session's channels. None of these can have it.
@@ -59,6 +60,7 @@ pub struct Programs {
     /// The parents of threads that have executed nothing yet.
     parents: HashMap<i32, i32>,
     history: History,
+    files: LocalFiles,
     /// Forks or execs were lost.
     lost_any: bool,
 }
@@ -143,6 +145,7 @@ impl Programs {
             formats,
             parents: HashMap::new(),
             history: History::default(),
+            files: LocalFiles::new(),
             lost_any: false,
         };
         programs.history.note_living();
@@ -228,7 +231,7 @@ impl Programs {
             }
             What::Executed { path } => {
                 let parent = self.parents.remove(&new.tid);
-                let is_compat = program_is_compat(new.tid, parent, path, is_last);
+                let is_compat = program_is_compat(&mut self.files, new.tid, parent, path, is_last);
                 self.history.note(new.tid, new.ticks, is_compat);
             }
         }
@@ -237,18 +240,12 @@ impl Programs {
 
 /// Whether a thread executed a 32-bit program. Looks at the program that it runs, if `is_running` says that it is the same, then at the file
 /// that the thread, its parent or this process finds at the path.
-fn program_is_compat(tid: i32, parent: Option<i32>, path: &Path, is_running: bool) -> bool {
-    let running = is_running
-        .then(|| is_compat_file(Path::new(&format!("/proc/{tid}/exe"))))
-        .flatten();
-    let seen_by = |tid: i32| {
-        let folder = if path.is_absolute() { "root" } else { "cwd" };
-        let relative = path.strip_prefix("/").unwrap_or(path);
-        is_compat_file(&Path::new(&format!("/proc/{tid}/{folder}")).join(relative))
-    };
-    let by_name = || [Some(tid), parent].into_iter().flatten().find_map(seen_by);
-    let here = || path.is_absolute().then(|| is_compat_file(path)).flatten();
-    running.or_else(by_name).or_else(here).unwrap_or(false)
+fn program_is_compat(files: &mut LocalFiles, tid: i32, parent: Option<i32>, path: &Path, is_running: bool) -> bool {
+    let running = is_running.then(|| runs_compat(tid)).flatten();
+    let here = path.is_absolute().then_some(None);
+    let mut seen_by = [Some(tid), parent].into_iter().flatten().map(Some).chain(here);
+    let by_path = || seen_by.find_map(|pid| is_compat_file(files, pid, path));
+    running.or_else(by_path).unwrap_or(false)
 }
 
 impl Formats {

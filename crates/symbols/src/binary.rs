@@ -165,16 +165,12 @@ impl<'a> ReadRef<'a> for &'a Cache {
 /// # Errors
 /// It cannot be opened, or is no file.
 pub fn open(path: &Path) -> io::Result<fs::File> {
-    open_if(path, |_| true)
+    // Opening alone waits for the writer of a pipe, makes a terminal ours, and is something to many devices. This only finds what is there.
+    open_found(&open_with(path, OFlags::PATH)?, |_| true)
 }
 
-/// The same, if the file is one that is wanted.
-///
-/// # Errors
-/// It cannot be opened, or is no such file.
-pub fn open_if(path: &Path, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<fs::File> {
-    // Opening alone waits for the writer of a pipe, makes a terminal ours, and is something to many devices. This only finds what is there.
-    let found = open_with(path, OFlags::PATH)?;
+/// Opens what a descriptor without access stands for, if it is a file that is wanted.
+pub(crate) fn open_found(found: &fs::File, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<fs::File> {
     let metadata = found.metadata()?;
     if !metadata.is_file() || !is_wanted(&metadata) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));

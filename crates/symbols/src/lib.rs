@@ -5,6 +5,7 @@
 //! - [`functions`]: functions of a program or a library by its symbols alone, and which one a call calls
 //! - [`data`]: variables of a program or a library, and where all of it lies in memory
 //! - [`kernel`]: functions of the kernel that runs
+//! - [`local`]: files that strangers chose, without waiting for anybody
 //! - [`parameters`]: parameters of functions by name, for probes
 //! - [`debug_file`]: where the names of a stripped program are
 //! - [`demangle`]: names of linkers as names of the source
@@ -15,4 +16,5 @@ pub mod debug_file;
 pub mod demangle;
 pub mod functions;
 pub mod kernel;
+pub mod local;
 pub mod parameters;

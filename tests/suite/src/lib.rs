@@ -18,6 +18,7 @@ pub mod kernel;
 pub mod process;
 pub mod recording;
 pub mod report;
+pub mod served;
 pub mod trace;
 pub mod users;
 pub mod workplace;

@@ -10,6 +10,7 @@ use piste_suite::build_tree::binary;
 use piste_suite::compiler::Compilation;
 use piste_suite::process::{allowed_cpu, run, send, wait_until};
 use piste_suite::report::{analyze, record_whole, row, rows, text};
+use piste_suite::served::ServedDisk;
 use piste_suite::{Workplace, kernel, users};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -134,6 +135,12 @@ fn names(place: &Workplace, trace: &Path) -> (Vec<Value>, String) {
     (names.collect(), what.to_owned())
 }
 
+/// The chunks that a session has finished.
+fn archives(output: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(output.join("archives")).expect("it was rotated");
+    entries.map(|entry| entry.expect("it is there").path()).collect()
+}
+
 fn expect_name(place: &Workplace, trace: &Path) {
     let (names, what) = names(place, trace);
     assert!(names.iter().any(|name| name == LOCK), "{names:?}");
@@ -154,10 +161,7 @@ fn every_chunk_of_a_session_names_its_locks() {
     // What is recorded later comes behind it.
     place.piste_succeeds(&["start"]);
     place.piste_succeeds(&["destroy"]);
-    let chunks: Vec<PathBuf> = fs::read_dir(output.join("archives"))
-        .expect("it was rotated")
-        .map(|entry| entry.expect("it is there").path())
-        .collect();
+    let chunks = archives(&output);
     assert_eq!(chunks.len(), 2, "{chunks:?}");
     for trace in chunks.iter().chain([&output]) {
         assert_eq!(pids(&lines(trace), &convoy).len(), 1, "{}", trace.display());
@@ -168,6 +172,37 @@ fn every_chunk_of_a_session_names_its_locks() {
     }
     // The folder also contains the chunks.
     expect_name(&place, &output.join("kernel"));
+}
+
+#[test]
+fn programs_on_a_disk_that_does_not_answer_hold_up_nothing() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(disk) = ServedDisk::with(&place, "/bin/cat") else {
+        return;
+    };
+    let mut earlier = place.start(&disk.program, &[]);
+    assert_eq!(earlier.ask("line"), "line");
+    let convoy = place.program("convoy.c");
+    let output = start(&place, &[]);
+    // It has ended when the kernel consumer looks whether it was a 32-bit program.
+    place.run(&disk.program, &["/dev/null"]).expect_success();
+    disk.hang();
+    for _ in 0..2 {
+        place.run(&convoy, &[]).expect_success();
+        place.piste_succeeds(&["rotate"]);
+    }
+    let summary = place.piste_succeeds(&["destroy"]);
+    assert!(summary.contains("nothing lost"), "{summary}");
+    for trace in archives(&output) {
+        let lines = lines(&trace);
+        assert_eq!(pids(&lines, &convoy).len(), 1, "{}", trace.display());
+        let of_disk = |line: &&Value| line["path"] == text(&disk.program) && line["pid"] == earlier.pid();
+        let mapped = lines.iter().find(of_disk).expect("it goes on");
+        assert_eq!(mapped["build_id"], Value::Null);
+        assert_eq!(count(&lines, "lost"), 0);
+    }
+    drop(disk);
+    earlier.finish().expect_success();
 }
 
 #[test]

@@ -13,9 +13,9 @@ mod rings;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use piste_kernel::spec::Tracked;
 use piste_mappings::FILE_NAME;
@@ -30,7 +30,7 @@ use crate::person::{Output, Person};
 
 /// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A disk may hang, and so may a file that a process has mapped: nobody waits longer for the last lines.
+/// A disk may hang, and so may what /proc tells of a process: nobody waits longer for the last lines.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is to be recorded.
@@ -47,20 +47,28 @@ pub(super) struct Wanted<'a> {
 /// A thread that records mappings.
 pub(super) struct MappingRecorder {
     /// Dropped to end it.
-    asked: Sender<Snapshot>,
-    /// Says that it has ended.
+    asks: Sender<Ask>,
+    /// Its last lines are written once it has ended.
     ended: Receiver<()>,
+    /// The lines of the chunk before, which are being written.
+    before: Option<Writing>,
 }
 
-/// What was kept in memory is to be written.
-struct Snapshot {
-    output: Output,
-    /// Dropped when it is.
-    _written: Sender<()>,
+/// What the thread is to do once everything up to now is written. The sender is dropped then.
+enum Ask {
+    /// Write what was kept in memory.
+    Snapshot(Output, Sender<()>),
+    /// Go on in the file of the next chunk.
+    MoveOn(To, Sender<()>),
+    /// Go on with other processes.
+    Track(Tracked),
 }
 
-/// A snapshot's mappings, which are being written.
-pub(super) struct Writing(Receiver<()>);
+/// Lines that are being written.
+pub(super) struct Writing {
+    ended: Receiver<()>,
+    since: Instant,
+}
 
 impl MappingRecorder {
     /// Begins, in the folder of a recording. `None` when it cannot be written: the trace has everything else, and addresses in it have no names.
@@ -76,48 +84,82 @@ impl MappingRecorder {
 
     fn start(wanted: Wanted<'_>, to: To) -> Option<MappingRecorder> {
         let begun_ns = now_ns();
-        let rings = Rings::open();
-        let is_lost = wanted.is_continued || rings.is_err();
+        let mut rings = Rings::open().unwrap_or_else(|_| Rings::none());
         let mut log = Log::new(to, Present::new(wanted.owner.clone()), wanted.tracked);
-        let mut rings = rings.unwrap_or_else(|_| Rings::none());
-        let (asked, asks) = channel();
+        let (asks, asked) = channel();
         let (end, ended) = channel();
-        let hidings = wanted.hidings;
+        let (hidings, is_continued) = (wanted.hidings, wanted.is_continued);
         let record = move || {
             let own_thread = gettid().as_raw_pid();
             hidings.iter().for_each(|hiding| hiding.hide(&[own_thread]));
             // A disk that is full ends it early.
-            let _ = record(&mut log, &mut rings, begun_ns, is_lost, &asks);
+            let _ = log
+                .begin(begun_ns, is_continued, &mut rings)
+                .and_then(|()| record(&mut log, &mut rings, &asked));
             drop(end);
         };
         thread::Builder::new()
             .name("pisted-mappings".into())
             .spawn(record)
             .ok()?;
-        Some(MappingRecorder { asked, ended })
+        let before = None;
+        Some(MappingRecorder { asks, ended, before })
+    }
+
+    /// Goes on in the folder of the next chunk. False when it cannot, because it has ended early.
+    pub(super) fn move_on(&mut self, owner: &Person, folder: &Path) -> bool {
+        // While it hangs, it keeps the file that it has.
+        if self.before.as_ref().is_some_and(|before| !before.has_ended()) {
+            return true;
+        }
+        let Ok(to) = To::file(owner, &folder.join(FILE_NAME)) else {
+            return false;
+        };
+        let (end, ended) = channel();
+        self.before = Some(Writing::new(ended));
+        self.asks.send(Ask::MoveOn(to, end)).is_ok()
+    }
+
+    /// Whether the file of the chunk before is whole, or nobody waits for it any longer.
+    pub(super) fn has_moved_on(&self) -> bool {
+        self.before.as_ref().is_none_or(Writing::is_over)
+    }
+
+    /// Goes on with other processes.
+    pub(super) fn track(&self, tracked: Tracked) {
+        // One that has ended early does not go on.
+        let _ = self.asks.send(Ask::Track(tracked));
     }
 
     /// Ends when everything up to now is written.
     pub(super) fn end(self) {
         let _at_files = AtFiles::begin();
-        drop(self.asked);
+        drop(self.asks);
         let _ = self.ended.recv_timeout(PATIENCE);
     }
 
     /// Begins to write what is kept to the folder of a snapshot.
     pub(super) fn write(&self, output: Output) -> Writing {
-        let (_written, written) = channel();
-        // A recorder that has ended early has nothing.
-        let _ = self.asked.send(Snapshot { output, _written });
-        Writing(written)
+        let (end, ended) = channel();
+        // One that has ended early has nothing.
+        let _ = self.asks.send(Ask::Snapshot(output, end));
+        Writing::new(ended)
     }
 }
 
 impl Writing {
-    /// Ends when it is written.
-    pub(super) fn end(self) {
-        let _at_files = AtFiles::begin();
-        let _ = self.0.recv_timeout(PATIENCE);
+    fn new(ended: Receiver<()>) -> Writing {
+        let since = Instant::now();
+        Writing { ended, since }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
+    /// Whether they are written, or nobody waits for them any longer.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_ended() || self.since.elapsed() >= PATIENCE
     }
 }
 
@@ -140,14 +182,24 @@ pub(super) fn remove(output: &Output) {
 ///
 /// # Errors
 /// The file cannot be written.
-fn record(log: &mut Log, rings: &mut Rings, begun_ns: i64, is_lost: bool, asks: &Receiver<Snapshot>) -> io::Result<()> {
-    log.begin(begun_ns, is_lost, rings)?;
+fn record(log: &mut Log, rings: &mut Rings, asked: &Receiver<Ask>) -> io::Result<()> {
     loop {
-        match asks.recv_timeout(INTERVAL) {
-            Ok(Snapshot { output, _written }) => {
+        match asked.recv_timeout(INTERVAL) {
+            Ok(Ask::Snapshot(output, end)) => {
                 log.empty(rings, true)?;
                 // A snapshot without it has everything else.
                 let _ = write(&output, &log.kept());
+                drop(end);
+            }
+            Ok(Ask::MoveOn(to, end)) => {
+                // The next chunk may be on another disk.
+                let _ = log.empty(rings, true);
+                drop(end);
+                log.move_on(to, rings)?;
+            }
+            Ok(Ask::Track(tracked)) => {
+                log.empty(rings, true)?;
+                log.track(&tracked, rings)?;
             }
             Err(RecvTimeoutError::Timeout) => log.empty(rings, false)?,
             Err(RecvTimeoutError::Disconnected) => return log.empty(rings, true),

@@ -20,7 +20,7 @@ use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
 use super::hidden::Hiding;
 use super::kernel::Kernel;
-use super::mappings::{MappingRecorder, Wanted};
+use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;
 use super::place::{Place, STATE_DUMP};
 use super::recorder::Recorder;
@@ -261,8 +261,8 @@ impl Session {
         for channel in self.channels.values_mut() {
             channel.track(frame);
         }
-        if self.mappings.is_some() {
-            self.record_mappings(false);
+        if let Some(mappings) = &self.mappings {
+            mappings.track(self.tracked.clone());
         }
         self.tell_notes(outbox);
     }
@@ -349,20 +349,30 @@ impl Session {
         Again::Closed
     }
 
-    /// Records what is mapped where from now on. What was recorded until now comes to its end then.
-    pub(super) fn record_mappings(&mut self, is_continued: bool) {
+    /// Records what is mapped where from now on.
+    fn record_mappings(&mut self, is_continued: bool) {
         let wanted = Wanted {
             owner: &self.owner,
             tracked: &self.tracked,
             is_continued,
             hidings: self.hidings(),
         };
-        let new = match (&self.recorder, self.chunks.folder().parent()) {
+        self.mappings = match (&self.recorder, self.chunks.folder().parent()) {
             (None, Some(folder)) => MappingRecorder::begin(wanted, folder),
             _ => MappingRecorder::keep(wanted),
         };
-        if let Some(old) = std::mem::replace(&mut self.mappings, new) {
-            old.end();
+    }
+
+    /// Lets the mappings go on in the next chunk.
+    pub(super) fn move_mappings(&mut self, chunk: &Path) {
+        let Some(folder) = self.chunks.folder().parent() else {
+            return;
+        };
+        mappings::move_to(chunk, folder, &self.owner);
+        if let Some(mappings) = &mut self.mappings
+            && !mappings.move_on(&self.owner, folder)
+        {
+            self.record_mappings(false);
         }
     }
 

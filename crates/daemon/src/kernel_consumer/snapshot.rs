@@ -130,8 +130,8 @@ impl SnapshotJob {
         if !dump.write(&mut session.metadata)? {
             return Ok(false);
         }
-        if let Some(mappings) = self.mappings.take() {
-            mappings.end();
+        if self.mappings.as_ref().is_some_and(|mappings| !mappings.is_over()) {
+            return Ok(false);
         }
         session.metadata.look_at_clock();
         session.metadata.write_to(&self.output.owner, folder)?;

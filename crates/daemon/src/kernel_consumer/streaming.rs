@@ -7,7 +7,7 @@ use std::time::Instant;
 use piste_control::CANNOT_WRITE;
 
 use super::channel::Tools;
-use super::mappings;
+use super::mappings::MappingRecorder;
 use super::session::{Session, Shared};
 use crate::consumer::chunks::{Chunks, Moving};
 use crate::consumer::clock;
@@ -75,7 +75,9 @@ impl Session {
                 self.begin_dump();
             }
         }
-        end_rotation(self, shared);
+        if self.mappings.as_ref().is_none_or(MappingRecorder::has_moved_on) {
+            end_rotation(self, shared);
+        }
         Ok(())
     }
 
@@ -168,12 +170,7 @@ impl Streaming for Session {
         if let Some(dump) = &mut self.dump {
             dump.moved(&self.chunks);
         }
-        if let Some(folder) = self.chunks.folder().parent() {
-            mappings::move_to(&chunk, folder, self.chunks.owner());
-        }
-        if self.mappings.is_some() {
-            self.record_mappings(false);
-        }
+        self.move_mappings(&chunk);
         Ok(())
     }
 

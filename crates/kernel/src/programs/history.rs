@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::file::is_compat_file;
+use super::file::runs_compat;
 use super::numbers_in;
 
 /// A change takes 16 bytes, and a thread with its first one some 100.
@@ -99,8 +99,7 @@ impl History {
 
     /// Adds the threads that run 32-bit programs now. They are taken to have done so since the recording began.
     pub(super) fn note_living(&mut self) {
-        let is_compat = |pid: &i32| is_compat_file(Path::new(&format!("/proc/{pid}/exe"))) == Some(true);
-        for pid in numbers_in(Path::new("/proc")).filter(is_compat) {
+        for pid in numbers_in(Path::new("/proc")).filter(|pid| runs_compat(*pid) == Some(true)) {
             for tid in numbers_in(Path::new(&format!("/proc/{pid}/task"))) {
                 self.note(tid, 0, true);
             }

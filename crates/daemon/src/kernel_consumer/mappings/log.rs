@@ -59,6 +59,22 @@ struct Only {
     follow: bool,
 }
 
+impl Only {
+    /// `None`: all. Who else belongs to others that are recorded, such as those of a user, is not known here.
+    fn of(tracked: &Tracked) -> Option<Only> {
+        let whole = Tracked {
+            pids: tracked.pids.clone(),
+            cpus: tracked.cpus.clone(),
+            follow_children: tracked.follow_children,
+            ..Tracked::default()
+        };
+        (*tracked == whole && !tracked.pids.is_empty()).then(|| Only {
+            pids: tracked.pids.iter().map(|pid| pid.cast_signed()).collect(),
+            follow: tracked.follow_children,
+        })
+    }
+}
+
 impl To {
     /// A file, behind the lines that it has.
     ///
@@ -89,6 +105,14 @@ impl To {
         }
     }
 
+    /// What is mapped is read anew. Of what is kept in memory, what was before the last time is forgotten.
+    fn begin_again(&mut self) {
+        match self {
+            To::File { is_old, .. } => *is_old = true,
+            To::Memory { earlier, latest, .. } => *earlier = mem::take(latest),
+        }
+    }
+
     /// Nothing is known yet of the processes that are looked at.
     fn is_new(&self) -> bool {
         match self {
@@ -100,22 +124,11 @@ impl To {
 
 impl Log {
     pub(super) fn new(to: To, present: Present, tracked: &Tracked) -> Log {
-        let whole = Tracked {
-            pids: tracked.pids.clone(),
-            cpus: tracked.cpus.clone(),
-            follow_children: tracked.follow_children,
-            ..Tracked::default()
-        };
-        let only = Only {
-            pids: tracked.pids.iter().map(|pid| pid.cast_signed()).collect(),
-            follow: tracked.follow_children,
-        };
         Log {
             to,
             pending: Vec::new(),
             present,
-            // Who else belongs to the others that are recorded is not known here.
-            only: (*tracked == whole && !tracked.pids.is_empty()).then_some(only),
+            only: Only::of(tracked),
             held: Vec::new(),
             emptied_ns: i64::MIN,
         }
@@ -127,7 +140,7 @@ impl Log {
     /// # Errors
     /// It cannot be written.
     pub(super) fn begin(&mut self, begun_ns: i64, is_lost: bool, rings: &mut Rings) -> io::Result<()> {
-        if is_lost {
+        if is_lost || rings.are_missing() {
             self.add(Change::Lost, begun_ns);
         }
         let is_new = self.to.is_new();
@@ -152,15 +165,31 @@ impl Log {
         Ok(())
     }
 
-    /// Forgets what was kept longest, and begins again with what is mapped now.
+    /// Begins again with what is mapped now.
     ///
     /// # Errors
-    /// None: it is in memory.
+    /// It cannot be written.
     pub(super) fn begin_again(&mut self, rings: &mut Rings) -> io::Result<()> {
-        if let To::Memory { earlier, latest, .. } = &mut self.to {
-            *earlier = mem::take(latest);
-        }
+        self.to.begin_again();
         self.begin(now_ns(), false, rings)
+    }
+
+    /// Goes on in another file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn move_on(&mut self, to: To, rings: &mut Rings) -> io::Result<()> {
+        self.to = to;
+        self.begin(now_ns(), false, rings)
+    }
+
+    /// Goes on with other processes.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn track(&mut self, tracked: &Tracked, rings: &mut Rings) -> io::Result<()> {
+        self.only = Only::of(tracked);
+        self.begin_again(rings)
     }
 
     /// More is kept in memory than is needed.

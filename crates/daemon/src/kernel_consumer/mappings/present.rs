@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use piste_mappings::{Change, Line, Mapped};
-use piste_symbols::binary::{self, open};
+use piste_symbols::binary;
+use piste_symbols::local::LocalFiles;
 use rustix::fs::{major, minor};
 
 use super::digits;
@@ -28,6 +29,7 @@ pub(super) struct FileId {
 /// Reads what is mapped in processes. Many have the same libraries, each of which is looked at once.
 pub(super) struct Present {
     owner: Person,
+    files: LocalFiles,
     build_ids: HashMap<FileId, String>,
 }
 
@@ -35,6 +37,7 @@ impl Present {
     pub(super) fn new(owner: Person) -> Present {
         Present {
             owner,
+            files: LocalFiles::new(),
             build_ids: HashMap::new(),
         }
     }
@@ -63,7 +66,9 @@ impl Present {
             return String::new();
         }
         let known = self.build_ids.entry(file);
-        known.or_insert_with(|| build_id_of(mapped, file)).clone()
+        known
+            .or_insert_with(|| build_id_of(&mut self.files, mapped, file))
+            .clone()
     }
 
     /// Looks at files anew: another one may have the number of one that was removed.
@@ -96,22 +101,20 @@ impl Present {
 }
 
 /// In hex digits; empty where the file has none, or cannot be read.
-fn build_id_of(mapped: &Mapped, file: FileId) -> String {
+fn build_id_of(files: &mut LocalFiles, mapped: &Mapped, file: FileId) -> String {
     let Mapped {
         pid, address, bytes, ..
     } = mapped;
     // Root finds the very file here, also when another one has its name by now, or the process has another root.
-    let link = format!("/proc/{pid}/map_files/{address:x}-{:x}", address.saturating_add(*bytes));
-    let by_name = || open(Path::new(&mapped.path)).ok().filter(|found| is(found, file));
-    let found = open(Path::new(&link)).ok().or_else(by_name);
-    digits(&found.and_then(binary::build_id).unwrap_or_default())
+    let link = format!("map_files/{address:x}-{:x}", address.saturating_add(*bytes));
+    let found = files.open_link(*pid, &link);
+    let found = found.or_else(|_| files.open(Path::new(&mapped.path), |found| is(found, file)));
+    digits(&found.ok().and_then(binary::build_id).unwrap_or_default())
 }
 
-fn is(found: &fs::File, file: FileId) -> bool {
-    found.metadata().is_ok_and(|metadata| {
-        let device = metadata.dev();
-        (major(device), minor(device), metadata.ino()) == (file.major, file.minor, file.inode)
-    })
+fn is(found: &fs::Metadata, file: FileId) -> bool {
+    let device = found.dev();
+    (major(device), minor(device), found.ino()) == (file.major, file.minor, file.inode)
 }
 
 /// A line about code: `BEGIN-END r-xp OFFSET MAJOR:MINOR INODE PATH`. The kernel marks paths whose file was removed, ` (deleted)`, here and in
@@ -196,7 +199,7 @@ mod tests {
     fn what_is_mapped_has_the_build_id_of_its_file() {
         let pid = std::process::id().cast_signed();
         let program = std::env::current_exe().unwrap();
-        let expected = digits(&binary::build_id(open(&program).unwrap()).unwrap_or_default());
+        let expected = digits(&binary::build_id(binary::open(&program).unwrap()).unwrap_or_default());
         let present = Present::new(Person::default()).of(pid);
         let own = present.iter().find(|mapped| Path::new(&mapped.path) == program);
         assert_eq!(own.expect("it runs").build_id, expected);

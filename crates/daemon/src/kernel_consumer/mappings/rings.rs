@@ -22,8 +22,15 @@ const COMM_EXEC: u16 = 1 << 13;
 /// A mapping, with its file.
 const MMAP2: u32 = 10;
 
-/// A ring of each CPU, with the changes of all processes.
-pub(super) struct Rings(Vec<Sampler>);
+/// The changes of all processes.
+pub(super) struct Rings(Vec<Ring>);
+
+/// The ring of a CPU.
+struct Ring {
+    records: Sampler,
+    /// How many records had no room, at the last look.
+    lost: u64,
+}
 
 impl Rings {
     /// None: the kernel does not tell.
@@ -43,26 +50,31 @@ impl Rings {
     pub(super) fn take(&mut self) -> Vec<(Line, FileId)> {
         let mut lines = Vec::new();
         for ring in &mut self.0 {
-            while let Some(record) = ring.next_record() {
+            while let Some(record) = ring.records.next_record() {
                 lines.extend(line(&record));
             }
         }
         lines
     }
 
-    /// Whether some had no room.
+    /// Whether some had no room since the last call.
     pub(super) fn have_lost(&mut self) -> bool {
-        self.0.iter_mut().any(has_lost)
+        self.0.iter_mut().fold(false, |any, ring| any | ring.has_lost())
+    }
+
+    /// The kernel does not tell.
+    pub(super) fn are_missing(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
-fn open() -> io::Result<Vec<Sampler>> {
+fn open() -> io::Result<Vec<Ring>> {
     let mut rings = Vec::new();
     for cpu in 0..cpu_count() {
         // Since 6.0, the kernel counts the records that did not fit into the ring. Records of loss say so as well, but come with the next one that
         // fits.
         match open_ring(cpu, true).or_else(|_| open_ring(cpu, false)) {
-            Ok(ring) => rings.push(ring),
+            Ok(records) => rings.push(Ring { records, lost: 0 }),
             // It is offline.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {}
             Err(error) => return Err(error),
@@ -98,9 +110,12 @@ fn cpu_count() -> usize {
     last.map_or(1, |last: usize| last + 1)
 }
 
-fn has_lost(ring: &mut Sampler) -> bool {
-    let read = ring.as_counter_mut().read_full();
-    read.is_ok_and(|read| read.lost().is_some_and(|lost| lost > 0))
+impl Ring {
+    fn has_lost(&mut self) -> bool {
+        let read = self.records.as_counter_mut().read_full();
+        let lost = read.ok().and_then(|read| read.lost()).unwrap_or(self.lost);
+        std::mem::replace(&mut self.lost, lost) < lost
+    }
 }
 
 /// What a record of the kernel says, if it matters here.
