@@ -243,15 +243,28 @@ pub fn send(pid: i32, signal: Signal) {
     }
 }
 
+/// Stops a process. On a busy machine its threads go on for a while after the signal.
+///
+/// # Panics
+/// It does not stop.
+pub fn stop(pid: i32) {
+    send(pid, Signal::STOP);
+    // One that waits for a disk stops before it goes on.
+    wait_until("it has stopped", || !has_thread(pid, |state| !"TDZX".contains(state)));
+}
+
 /// Whether any thread of a process still runs. Until the last one has ended, its descriptors are open.
 pub fn exists(pid: i32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
+    has_thread(pid, |state| !"ZX".contains(state))
+}
+
+/// Whether any thread is in such a state, a letter of proc(5).
+fn has_thread(pid: i32, is_meant: impl Fn(char) -> bool) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     threads.filter_map(Result::ok).any(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-        state.is_some_and(|state| !"ZX".contains(state))
+        state.is_some_and(&is_meant)
     })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use piste_suite::process::{allowed_cpu, send, wait_until};
+use piste_suite::process::{allowed_cpu, send, stop, wait_until};
 use piste_suite::{Running, Trace, Workplace};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -667,7 +667,7 @@ fn destroy_needs_no_word_from_a_program_that_is_stopped() {
     place.piste_succeeds(&["start"]);
     assert_eq!(puppet.ask("record 3"), "done");
     place.piste_succeeds(&["stop"]);
-    send(puppet.pid(), Signal::STOP);
+    stop(puppet.pid());
     let ended = place.piste_json(&["destroy"]);
     assert_eq!(ended["channels"][0]["events"], 3, "{ended:#}");
     send(puppet.pid(), Signal::CONT);
@@ -685,7 +685,7 @@ fn a_program_that_is_stopped_does_not_hold_up_start_and_stop() {
     wait_until("both are registered", || {
         !program(&place, hung.pid()).is_null() && !program(&place, well.pid()).is_null()
     });
-    send(hung.pid(), Signal::STOP);
+    stop(hung.pid());
     place.piste_succeeds(&["start"]);
     assert_eq!(well.ask("wait"), "done");
     assert_eq!(well.ask("record 5"), "done");

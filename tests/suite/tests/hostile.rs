@@ -7,7 +7,6 @@ use std::process::Command;
 
 use piste_suite::build_tree::repository;
 use piste_suite::{Trace, Workplace, process};
-use rustix::process::Signal;
 use serde_json::Value;
 
 /// A session, and the pids of the processes that must be the same at its end.
@@ -108,7 +107,7 @@ fn a_program_that_answers_nothing_any_more_disturbs_nobody_else() {
     let watch = start(&place, &["--block", "forever"]);
     let mut hung = place.start(&hung, &[]);
     assert_eq!(hung.ask("record 10"), "done");
-    hung.signal(Signal::STOP);
+    process::stop(hung.pid());
     let file = place.path("calls");
     place
         .run(&good, &[file.to_str().expect("UTF-8"), "2", &EVENTS.to_string(), "0"])

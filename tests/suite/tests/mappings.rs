@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use piste_suite::build_tree::binary;
 use piste_suite::compiler::Compilation;
-use piste_suite::process::{allowed_cpu, run, send, wait_until};
+use piste_suite::process::{allowed_cpu, run, send, stop, wait_until};
 use piste_suite::report::{analyze, record_whole, row, rows, text};
 use piste_suite::served::ServedDisk;
 use piste_suite::{Workplace, kernel, users};
@@ -98,7 +98,7 @@ fn mappings_that_were_not_recorded_are_told() {
     let mut recorder = place.start(binary("piste"), &[&record[..], &command].concat());
     assert_eq!(recorder.line(), "ready");
     let consumer = place.kernel_consumer();
-    send(consumer, Signal::STOP);
+    stop(consumer);
     recorder.say("go");
     wait_until("the command is over", || over.exists());
     send(consumer, Signal::CONT);

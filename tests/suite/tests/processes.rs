@@ -7,7 +7,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::process::{send, wait_until};
+use piste_suite::process::{send, stop, wait_until};
 use piste_suite::report::text;
 use piste_suite::{Compilation, Recording, Running, Trace, Workplace, kernel};
 use rustix::process::Signal;
@@ -431,7 +431,7 @@ fn a_hung_pisted_holds_the_start_of_a_program_no_longer_than_its_setting() {
     let program = place.program("count.c");
     place.start_pisted();
     let pisted = place.pisted();
-    send(pisted, Signal::STOP);
+    stop(pisted);
     // It ends at all: pisted is stopped meanwhile. Without the setting, with a short one, with a wrong one.
     for setting in [None, Some("0"), Some("50"), Some("soon")] {
         let mut command = place.command(&program);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use piste_suite::counts::{said, sum, told};
-use piste_suite::process::{Running, exists, send, wait_until};
+use piste_suite::process::{Running, exists, send, stop, wait_until};
 use piste_suite::report::text;
 use piste_suite::{Workplace, kernel};
 use rustix::process::Signal;
@@ -183,7 +183,7 @@ fn kernel_events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_tra
     let dump = |output: &Path| fs::remove_file(output.join("kernel/statedump_0")).expect("it is there");
     let folder_and_consumer = |output: &Path| {
         let consumer = place.kernel_consumer();
-        send(consumer, Signal::STOP);
+        stop(consumer);
         folder(output);
         send(consumer, Signal::KILL);
         wait_until("the kernel consumer is dead", || !exists(consumer));

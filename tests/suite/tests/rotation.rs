@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{exists, send, wait_until};
+use piste_suite::process::{exists, send, stop, wait_until};
 use piste_suite::{Running, Trace, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -187,7 +187,7 @@ fn what_the_kernel_discards_is_told_in_one_chunk() {
     let (mut events, mut missing) = (0, 0);
     for part in 1..=MANY / 20_000 {
         // Nobody reads the rings meanwhile.
-        send(consumer, Signal::STOP);
+        stop(consumer);
         assert_eq!(calls.ask("go on"), if part < MANY / 20_000 { "part" } else { "done" });
         send(consumer, Signal::CONT);
         let chunk = place.piste_json(&["rotate"]);
@@ -367,7 +367,7 @@ fn whoever_waits_is_told_what_for_and_may_leave() {
         assert_eq!(puppet.ask("record 100"), "done");
         let consumer = place.consumer();
         // As one whose disk is slow.
-        send(consumer, Signal::STOP);
+        stop(consumer);
         let mut waiting = place.start(build_tree::binary("piste"), &[command]);
         sleep(Duration::from_millis(1500));
         send(waiting.pid(), Signal::INT);

@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use piste_suite::process::{Running, run, wait_until};
+use piste_suite::process::{Running, run, stop, wait_until};
 use piste_suite::{Compilation, Recording, Trace, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -136,7 +136,7 @@ fn a_program_that_does_not_wait_any_longer() {
         place.piste_succeeds(&["enable-event", "-u", "shop:*"]);
         place.piste_succeeds(&["start"]);
         let pisted = place.pisted();
-        piste_suite::process::send(pisted, Signal::STOP);
+        stop(pisted);
         let mut command = place.command(&puppet);
         command.env("PISTE_REGISTER_TIMEOUT", "100").stdin(Stdio::piped());
         let mut puppet = Running::start(&mut command);
@@ -172,7 +172,7 @@ fn a_pisted_that_hangs_holds_a_program_up_once() {
     place.start_pisted();
     let pisted = place.pisted();
     let program = place.program("forks.c");
-    piste_suite::process::send(pisted, Signal::STOP);
+    stop(pisted);
     let begin = std::time::Instant::now();
     let mut command = place.command(&program);
     command.env("PISTE_REGISTER_TIMEOUT", TIMEOUT_MS.to_string()).arg("10");
@@ -200,7 +200,7 @@ fn a_program_whose_descriptions_pisted_does_not_take_in_time() {
         place.piste_succeeds(&["enable-event", "-u", "talkative:*"]);
         place.piste_succeeds(&["start"]);
         let pisted = place.pisted();
-        piste_suite::process::send(pisted, Signal::STOP);
+        stop(pisted);
         let mut command = place.command(&program);
         command.env("PISTE_REGISTER_TIMEOUT", timeout_ms).stdin(Stdio::piped());
         let mut running = Running::start(&mut command);
