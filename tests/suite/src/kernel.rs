@@ -3,20 +3,33 @@
 //!
 //! These tests need root and a tracefs that answers. Where one is missing they say `skipped: REASON`, which tools/test counts.
 
-use std::fs;
+use std::env;
+use std::fs::{self, File};
 use std::ops::Deref;
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use crate::build_tree::repository;
 use crate::{Trace, Workplace, process};
 
-/// A workplace where the kernel is recorded. There is one at a time in a process: a test that floods the rings would make others lose events.
+/// A workplace where the kernel is recorded. There is one at a time on this machine: a test that floods the rings would make others lose events.
 pub struct KernelWorkplace {
     place: Workplace,
-    _alone: MutexGuard<'static, ()>,
+    alone: File,
+}
+
+impl KernelWorkplace {
+    /// Lets others record, when nothing more is recorded here.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn let_others_record(&self) {
+        flock(&self.alone, FlockOperation::Unlock).expect("it is locked");
+    }
 }
 
 impl Deref for KernelWorkplace {
@@ -27,19 +40,23 @@ impl Deref for KernelWorkplace {
     }
 }
 
-/// A workplace where the kernel can be recorded; `None`, once said why, where it cannot.
+/// A workplace where the kernel can be recorded, and nobody else records it; `None`, once said why, where it cannot.
 pub fn workplace() -> Option<KernelWorkplace> {
-    static ALONE: Mutex<()> = Mutex::new(());
+    let place = shared_workplace()?;
+    let alone = File::create(env::temp_dir().join("piste-test-kernel.lock")).expect("a file can be made there");
+    flock(&alone, FlockOperation::LockExclusive).expect("nothing interrupts it");
+    Some(KernelWorkplace { place, alone })
+}
+
+/// The same for a recording that nobody else harms: of few events, with room for all of them.
+pub fn shared_workplace() -> Option<Workplace> {
     static LACK: OnceLock<String> = OnceLock::new();
     let reason = LACK.get_or_init(|| {
         let lack = process::run(&mut Command::new(repository().join("tools/kernel-lack")));
         lack.expect_success().stdout.trim().to_owned()
     });
     if reason.is_empty() {
-        // One that failed left nothing behind that others would meet.
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = Workplace::new();
-        return Some(KernelWorkplace { place, _alone });
+        return Some(Workplace::new());
     }
     println!("skipped: {reason}");
     None
@@ -52,6 +69,18 @@ pub fn workplace() -> Option<KernelWorkplace> {
 pub fn owner(place: &Workplace) -> String {
     let text = fs::read_to_string(place.run_folder().join("kernel/owner")).expect("a pisted of root's ran here");
     text.trim_end().to_owned()
+}
+
+/// Holds what a pisted made in the kernel, or a pisted of another test takes it for a dead one's while neither that pisted nor its consumer
+/// lives.
+///
+/// # Panics
+/// No pisted of root's runs there.
+#[must_use]
+pub fn hold(place: &Workplace) -> File {
+    let lock = File::open(Path::new("/run/piste-owners").join(owner(place))).expect("its pisted lives");
+    flock(&lock, FlockOperation::LockShared).expect("nothing interrupts it");
+    lock
 }
 
 /// Names of the tracefs instances of the pisted that runs there, or ran there.

@@ -23,6 +23,8 @@ const ALL_THREADS: [&str; 4] = ["--table", "threads", "--limit", "1000000"];
 fn record(place: &KernelWorkplace) -> PathBuf {
     let busy = "for i in 1 2 3 4; do ls / | sort | md5sum; dd if=/dev/zero of=file bs=4K count=20 conv=fsync status=none; sleep 0.05; done";
     let (trace, _) = record_whole(place, &["-a"], &["taskset", "-c", &allowed_cpu(), "sh", "-c", busy]);
+    // To read it takes much longer.
+    place.let_others_record();
     PathBuf::from(trace)
 }
 

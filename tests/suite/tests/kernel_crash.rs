@@ -42,8 +42,11 @@ fn killed_together_they_lose_nothing_and_write_nothing_twice() {
 
 /// Kills at instants spread over the run, and looks for each call in the trace.
 fn check_kills(victim: Victim, kills: u64) {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let (session, mut running) = begin(&place, &ROOMY, CALLS, REST_US);
+    let _held = kernel::hold(&place);
     running.say("begin");
     for kill in 0..kills {
         // Whoever is killed has lived for a while: a consumer that only ever dies is started again more slowly. Odd steps, so that the

@@ -42,11 +42,13 @@ struct Compared<'a> {
 
 impl Compared<'_> {
     /// Records everything that both analyse, while a script runs.
-    fn record<'a>(place: &'a Workplace, script: &str) -> Compared<'a> {
+    fn record<'a>(place: &'a KernelWorkplace, script: &str) -> Compared<'a> {
         let path = place.path("work.sh");
         fs::write(&path, script).expect("a file can be written there");
         let options = ["-a", "--preset", "sched,syscalls,irq,io,net,mem"];
         let (trace, _) = record_whole(place, &options, &["sh", "-e", text(&path)]);
+        // To read it takes much longer.
+        place.let_others_record();
         Compared {
             events: events::read(place, &trace),
             place,
