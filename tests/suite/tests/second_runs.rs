@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tools/test` runs a failed test once more, alone: here on a small crate whose tests fail as often as they are told to.
+//! `tools/test` runs several targets at once, and a failed test once more, alone: here on a small crate whose tests fail as often as they are
+//! told to.
 
 use std::fs;
 use std::process::Command;
@@ -51,6 +52,20 @@ fn step(name: &str) {
 mod inner { #[test] fn five() { super::step("five"); } }
 "#;
 
+/// A test that waits until another one runs.
+const PARTNER: &str = r#"
+#[test]
+fn meets() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::write(folder.join("runs-OWN"), "").unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !folder.join("runs-OTHER").exists() {
+        assert!(std::time::Instant::now() < deadline, "OTHER does not run");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+"#;
+
 /// The crate, its stages and the folder they are in.
 struct Steps {
     place: Workplace,
@@ -71,19 +86,34 @@ impl Steps {
         for (name, how) in fails {
             write(&place, &format!("fails/{name}"), how);
         }
+        let steps = Steps { place };
+        steps.set_stage("");
+        steps
+    }
+
+    /// Has the crate as the only stage, with these keys too.
+    fn set_stage(&self, keys: &str) {
         let cargo = format!(
-            "cargo test --offline --workspace --target-dir {0}/target --manifest-path {0}/Cargo.toml",
-            place.path("").display()
+            "cargo test --offline --workspace --target-dir {0}/target --manifest-path {0}/Cargo.toml $TARGET",
+            self.place.path("").display()
         );
         write(
-            &place,
+            &self.place,
             "stages.toml",
             &format!(
                 "[[stage]]\nname = \"steps\"\nrun = '{cargo} --no-fail-fast -- --show-output'\n\
-                 again = '{cargo} $TARGET -- --show-output --exact \"$TEST\"'\n"
+                 again = '{cargo} -- --show-output --exact \"$TEST\"'\n{keys}\n"
             ),
         );
-        Steps { place }
+    }
+
+    /// Has several targets at once: two that wait for each other, and tests one to five beside or after them.
+    fn run_at_once(&self, alone: &str) {
+        for (own, other) in [("left", "right"), ("right", "left")] {
+            let source = PARTNER.replace("OWN", own).replace("OTHER", other);
+            write(&self.place, &format!("tests/{own}.rs"), &source);
+        }
+        self.set_stage(&format!("at_once = 2\nfirst = [\"right\"]\nalone = [{alone}]"));
     }
 
     fn test(&self, options: &[&str]) -> Finished {
@@ -194,6 +224,51 @@ fn a_stage_that_does_not_compile_fails() {
     let steps = Steps::new(&[]);
     write(&steps.place, "src/lib.rs", "no Rust");
     check(&steps.test(&[]), "0 passed, 1 failed, 0 skipped", false);
+}
+
+#[test]
+fn targets_run_at_once_and_their_results_add_up() {
+    let steps = Steps::new(&[("five", "1")]);
+    steps.run_at_once("");
+    check(&steps.test(&[]), "7 passed, 0 failed, 0 skipped", true);
+    assert_eq!(steps.unsteady(), "steps: inner::five (-p steps --test steps)\n");
+    assert_eq!(steps.runs().len(), 6);
+}
+
+#[test]
+fn a_target_that_runs_alone_runs_at_the_end() {
+    let steps = Steps::new(&[("one", "crashes")]);
+    steps.run_at_once("\"steps\"");
+    let finished = steps.test(&[]);
+    check(&finished, "2 passed, 1 failed, 0 skipped", false);
+    let (beside, rest) = finished
+        .stdout
+        .rsplit_once("test result: ok. 1 passed")
+        .expect("two passed");
+    assert!(beside.contains("test result: ok. 1 passed"), "{finished}");
+    assert!(rest.contains("to rerun pass `-p steps --test steps`"), "{finished}");
+}
+
+#[test]
+fn targets_at_once_that_do_not_compile_fail() {
+    let steps = Steps::new(&[]);
+    steps.run_at_once("");
+    write(&steps.place, "src/lib.rs", "no Rust");
+    let finished = steps.test(&[]);
+    check(&finished, "0 passed, 1 failed, 0 skipped", false);
+    assert!(finished.stdout.contains("error: expected one of"), "{finished}");
+}
+
+#[test]
+fn a_stage_that_names_a_missing_target_is_an_error() {
+    let steps = Steps::new(&[]);
+    steps.run_at_once("\"stepz\"");
+    let finished = steps.test(&[]);
+    finished.expect_status(1);
+    assert!(
+        finished.stderr.contains("the stage steps has no target --test stepz"),
+        "{finished}"
+    );
 }
 
 /// A stage that is a command of our own names its failures and no target.
