@@ -170,9 +170,18 @@ test-steadiness: packages ## Runs the tests that depend on time or the machine 2
 	@$(AT_ONCE) $(PARTS) tests
 	@tools/test --strict --hog --repeat 20 --stages tools/steadiness-stages.toml --logs out/steadiness
 
-.PHONY: tests
-tests:
+# As the stages of tools/test-stages.toml run them.
+.PHONY: tests tests-workspace tests-query tests-loom
+tests: tests-workspace tests-query tests-loom
+
+tests-workspace:
 	$(RUN_CARGO) test --locked --workspace --exclude piste-query --no-run
+
+tests-query: query
+	$(RUN_CARGO) test --locked --profile query -p piste-query --no-run
+
+tests-loom:
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/loom" $(RUN_CARGO) test --locked -p piste-ring --test loom --release --no-run
 
 CHECKS ?=
 KERNELS ?=
