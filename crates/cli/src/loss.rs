@@ -2,7 +2,7 @@
 //! What a trace lacks: how much, why, and which options would have kept it.
 
 use piste_control::interface::{ChannelStatus, Domain, SessionStatus};
-use piste_control::{CANNOT_WRITE, FILES_GONE};
+use piste_control::{CANNOT_WRITE, FILES_GONE, RINGS_GONE};
 
 use crate::quantity::{count, counted, size};
 use crate::screen::{BAD, printable, styled};
@@ -30,9 +30,10 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
         } else {
             String::new()
         };
-        let late = match is_found(status, channel, FILES_GONE) {
-            true => "were removed with their files or not written in time",
-            false => "were not written in time",
+        let late = match [FILES_GONE, RINGS_GONE].map(|what| is_found(status, channel, what)) {
+            [true, _] => "were removed with their files or not written in time",
+            [_, true] => "at least were removed with the kernel's rings or not written in time",
+            [false, false] => "were not written in time",
         };
         let reasons = reasons(channel, status.snapshot, late);
         let kernel = match channel.settings.domain {

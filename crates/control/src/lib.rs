@@ -37,6 +37,10 @@ pub const CANNOT_WRITE: &str = "cannot write the trace";
 pub const FILES_GONE: &str =
     "files of the trace were removed, moved or truncated while it was recorded, and their events are missing";
 
+/// The finding that rings in the kernel are gone, with what they had.
+pub const RINGS_GONE: &str = "the kernel's rings were removed while no pisted was running, and an unknown number of events is missing; one is \
+                              counted for each CPU";
+
 /// The finding that the metadata was gone, with which nothing is lost.
 pub const METADATA_GONE: &str = "the metadata of the trace was removed while it was recorded, and was written again";
 

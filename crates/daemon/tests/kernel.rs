@@ -96,7 +96,7 @@ impl Drop for Place {
         let owner = self.owner();
         self.pisted.end();
         // Nobody holds it any more.
-        for dead in owner::leftovers().unwrap_or_default() {
+        for dead in owner::leftovers(std::time::Duration::ZERO).unwrap_or_default().dead {
             if dead.id() == owner {
                 dead.remove_instances(&self.tracefs);
                 let _ = dead.forget();

@@ -3,17 +3,20 @@
 //!
 //! An owner is a random id that a run folder keeps. It lives while any process (pisted, its kernel consumer) holds a shared lock on
 //! `/run/piste-owners/ID`, which the kernel lets go of however the process ends. Whoever gets the exclusive lock knows that the owner
-//! is dead, and keeps it dead meanwhile. An instance whose owner has no such file is left alone: its owner may live in a container with a
+//! is dead, and keeps it dead meanwhile. Who first finds it dead notes the time there, since somebody may be about to start pisted again, which then
+//! goes on with what the rings have; who claims it removes the note. An instance whose owner has no such file is left alone: its owner may live in a container with a
 //! `/run` of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::instance::Instance;
 use crate::instance_name::{InstanceName, is_owner_id};
@@ -45,6 +48,7 @@ impl Owner {
             let lock = open(&path, true)?;
             flock(&lock, FlockOperation::LockShared).map_err(|error| named(&error.into(), path.display()))?;
             if lock.metadata()?.nlink() > 0 {
+                lock.set_len(0)?;
                 return Ok(Self { id, _lock: lock });
             }
             // Taken for dead and removed between our open and our lock.
@@ -112,34 +116,55 @@ impl DeadOwner {
 }
 
 /// The owners that died and were not forgotten.
-///
-/// # Errors
-/// `/run/piste-owners` cannot be read.
-pub fn leftovers() -> io::Result<Vec<DeadOwner>> {
-    leftovers_in(Path::new(LOCKS))
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Those that have been dead for long enough.
+    pub dead: Vec<DeadOwner>,
+    /// When another one will have been.
+    pub next: Option<Duration>,
 }
 
-fn leftovers_in(locks: &Path) -> io::Result<Vec<DeadOwner>> {
+/// Finds the owners that died, and have been known to be dead for so long.
+///
+/// # Errors
+/// `/run/piste-owners` cannot be read, or not be written.
+pub fn leftovers(dead_for: Duration) -> io::Result<Leftovers> {
+    leftovers_in(Path::new(LOCKS), dead_for)
+}
+
+fn leftovers_in(locks: &Path, dead_for: Duration) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(locks) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
         Err(error) => return Err(named(&error, locks.display())),
     };
-    let mut dead = Vec::new();
+    let mut leftovers = Leftovers::default();
     for entry in entries {
         let Ok(id) = entry?.file_name().into_string() else {
             continue;
         };
-        if is_owner_id(&id) {
-            dead.extend(if_dead(locks, id)?);
+        if !is_owner_id(&id) {
+            continue;
+        }
+        let path = locks.join(&id);
+        let Some(lock) = lock_if_dead(&path)? else { continue };
+        let already = known_to_be_dead_for(&lock).map_err(|error| named(&error, path.display()))?;
+        match dead_for.checked_sub(already) {
+            Some(left) if !left.is_zero() => {
+                leftovers.next = Some(leftovers.next.map_or(left, |next| next.min(left)));
+            }
+            _ => leftovers.dead.push(DeadOwner {
+                id,
+                lock: path,
+                _lock: lock,
+            }),
         }
     }
-    Ok(dead)
+    Ok(leftovers)
 }
 
-fn if_dead(locks: &Path, id: String) -> io::Result<Option<DeadOwner>> {
-    let path = locks.join(&id);
-    let lock = match open(&path, false) {
+fn lock_if_dead(path: &Path) -> io::Result<Option<File>> {
+    let lock = match open(path, false) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -149,12 +174,25 @@ fn if_dead(locks: &Path, id: String) -> io::Result<Option<DeadOwner>> {
         result => result.map_err(|error| named(&error.into(), path.display()))?,
     }
     // Another that cleans up may have forgotten it in between.
-    let is_there = lock.metadata()?.nlink() > 0;
-    Ok(is_there.then_some(DeadOwner {
-        id,
-        lock: path,
-        _lock: lock,
-    }))
+    Ok((lock.metadata()?.nlink() > 0).then_some(lock))
+}
+
+/// How long an owner has been known to be dead. Notes it, if nobody has.
+fn known_to_be_dead_for(lock: &File) -> io::Result<Duration> {
+    let mut noted = [0; 8];
+    let now = now();
+    let is_noted = lock.read_exact_at(&mut noted, 0).is_ok();
+    let since = Duration::from_nanos(u64::from_ne_bytes(noted));
+    if is_noted && since <= now {
+        return Ok(now - since);
+    }
+    lock.write_all_at(&(now.as_nanos() as u64).to_ne_bytes(), 0)?;
+    Ok(Duration::ZERO)
+}
+
+/// Since the machine started, as /run has.
+fn now() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 fn instances_of(tracefs: &Tracefs, owner: &str) -> io::Result<Vec<String>> {
@@ -240,25 +278,50 @@ mod tests {
     fn an_owner_is_dead_when_its_last_process_is() {
         let folder = tempfile::tempdir().unwrap();
         let (run, locks) = (folder.path().join("run"), folder.path().join("locks"));
-        assert!(leftovers_in(&locks).unwrap().is_empty());
+        assert!(leftovers_in(&locks, Duration::ZERO).unwrap().dead.is_empty());
         let first = Owner::claim_with(&run, &locks).unwrap();
         let second = Owner::claim_with(&run, &locks).unwrap();
         let id = first.id().to_owned();
         drop(first);
-        assert!(leftovers_in(&locks).unwrap().is_empty());
+        assert!(leftovers_in(&locks, Duration::ZERO).unwrap().dead.is_empty());
         drop(second);
-        let dead = leftovers_in(&locks).unwrap();
+        let dead = leftovers_in(&locks, Duration::ZERO).unwrap().dead;
         assert_eq!(dead.iter().map(DeadOwner::id).collect::<Vec<_>>(), [&id]);
         // Who looks at the same time does not get it too.
-        assert!(leftovers_in(&locks).unwrap().is_empty());
+        assert!(leftovers_in(&locks, Duration::ZERO).unwrap().dead.is_empty());
         drop(dead);
-        for dead in leftovers_in(&locks).unwrap() {
+        for dead in leftovers_in(&locks, Duration::ZERO).unwrap().dead {
             dead.forget().unwrap();
         }
-        assert!(leftovers_in(&locks).unwrap().is_empty());
+        assert!(leftovers_in(&locks, Duration::ZERO).unwrap().dead.is_empty());
         let back = Owner::claim_with(&run, &locks).unwrap();
         assert_eq!(back.id(), id);
-        assert!(leftovers_in(&locks).unwrap().is_empty());
+        assert!(leftovers_in(&locks, Duration::ZERO).unwrap().dead.is_empty());
+    }
+
+    #[test]
+    fn one_that_died_lately_is_left_alone() {
+        const LONG: Duration = Duration::from_secs(3600);
+        let folder = tempfile::tempdir().unwrap();
+        let (run, locks) = (folder.path().join("run"), folder.path().join("locks"));
+        let die = || drop(Owner::claim_with(&run, &locks).unwrap());
+        let look = |dead_for| {
+            let Leftovers { dead, next } = leftovers_in(&locks, dead_for).unwrap();
+            (dead.len(), next)
+        };
+        die();
+        let (dead, first) = look(LONG);
+        assert_eq!((dead, first), (0, Some(LONG)));
+        let (dead, next) = look(LONG);
+        assert!(dead == 0 && next < first, "{next:?}");
+        let (dead, next) = look(Duration::from_nanos(1));
+        assert_eq!((dead, next), (1, None));
+        // It came back meanwhile.
+        die();
+        assert_eq!(look(LONG), (0, Some(LONG)));
+        // No time of this machine's.
+        fs::write(fs::read_dir(&locks).unwrap().next().unwrap().unwrap().path(), [0xff; 8]).unwrap();
+        assert_eq!(look(LONG), (0, Some(LONG)));
     }
 
     #[test]
@@ -266,7 +329,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (run, locks) = (folder.path().join("run"), folder.path().join("locks"));
         drop(Owner::claim_with(&run, &locks).unwrap());
-        let dead = leftovers_in(&locks).unwrap().remove(0);
+        let dead = leftovers_in(&locks, Duration::ZERO).unwrap().dead.remove(0);
         std::thread::scope(|scope| {
             let claim = scope.spawn(|| Owner::claim_with(&run, &locks).unwrap());
             std::thread::sleep(std::time::Duration::from_millis(50));

@@ -112,8 +112,9 @@ fn an_instance_that_somebody_reads_is_off_and_goes_when_it_can() {
 /// The dead owner of a run folder, and all others that are dead.
 fn dead_owner(run: &Path) -> (Option<DeadOwner>, Vec<DeadOwner>) {
     let id = fs::read_to_string(run.join("kernel/owner")).unwrap();
-    let (mut its, others): (Vec<_>, Vec<_>) = leftovers()
+    let (mut its, others): (Vec<_>, Vec<_>) = leftovers(Duration::ZERO)
         .unwrap()
+        .dead
         .into_iter()
         .partition(|dead| dead.id() == id.trim());
     (its.pop(), others)

@@ -6,7 +6,6 @@
 use std::env;
 use std::fs::{self, File};
 use std::ops::Deref;
-use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -69,18 +68,6 @@ pub fn shared_workplace() -> Option<Workplace> {
 pub fn owner(place: &Workplace) -> String {
     let text = fs::read_to_string(place.run_folder().join("kernel/owner")).expect("a pisted of root's ran here");
     text.trim_end().to_owned()
-}
-
-/// Holds what a pisted made in the kernel, or a pisted of another test takes it for a dead one's while neither that pisted nor its consumer
-/// lives.
-///
-/// # Panics
-/// No pisted of root's runs there.
-#[must_use]
-pub fn hold(place: &Workplace) -> File {
-    let lock = File::open(Path::new("/run/piste-owners").join(owner(place))).expect("its pisted lives");
-    flock(&lock, FlockOperation::LockShared).expect("nothing interrupts it");
-    lock
 }
 
 /// Names of the tracefs instances of the pisted that runs there, or ran there.

@@ -3,6 +3,8 @@
 //! every event is in the trace once or is counted as lost.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -46,7 +48,6 @@ fn check_kills(victim: Victim, kills: u64) {
         return;
     };
     let (session, mut running) = begin(&place, &ROOMY, CALLS, REST_US);
-    let _held = kernel::hold(&place);
     running.say("begin");
     for kill in 0..kills {
         // Whoever is killed has lived for a while: a consumer that only ever dies is started again more slowly. Odd steps, so that the
@@ -69,6 +70,58 @@ fn check_kills(victim: Victim, kills: u64) {
         }
     });
     assert_eq!(next, CALLS);
+}
+
+/// Kills pisted and the kernel consumer, and returns the id of their owner.
+fn kill_all(place: &Workplace) -> String {
+    let consumer = place.kernel_consumer();
+    place.kill_pisted();
+    send(consumer, Signal::KILL);
+    wait_until("the kernel consumer is dead", || !exists(consumer));
+    kernel::owner(place)
+}
+
+#[test]
+fn another_pisted_leaves_rings_to_one_that_is_started_again() {
+    let Some(place) = kernel::workplace() else { return };
+    let (session, mut running) = begin(&place, &ROOMY, 1000, "0");
+    let owner = kill_all(&place);
+    assert_eq!(running.ask("begin"), "done");
+    let other = Workplace::new();
+    other.start_pisted();
+    wait_until("it has found the dead one", || {
+        fs::metadata(Path::new("/run/piste-owners").join(&owner)).is_ok_and(|found| found.len() > 0)
+    });
+    place.start_pisted();
+    let (channel, trace) = session.end();
+    finish(&mut running);
+    assert_eq!(count(&channel, "discarded_events"), 0, "{channel:#}");
+    assert_eq!(count(&channel, "events"), 2000, "{channel:#}");
+    assert_eq!(trace.events_and_loss().1, 0);
+}
+
+#[test]
+fn rings_that_are_removed_while_no_pisted_runs_are_a_loss_that_is_told() {
+    let Some(place) = kernel::workplace() else { return };
+    let (session, mut running) = begin(&place, &ROOMY, 1000, "0");
+    kill_all(&place);
+    for instance in kernel::instances_of(&place) {
+        let folder = Path::new("/sys/kernel/tracing/instances").join(instance);
+        wait_until("it is removed", || fs::remove_dir(&folder).is_ok());
+    }
+    place.start_pisted();
+    wait_until("it is told", || {
+        let status = place.piste_json(&["status"]);
+        status.to_string().contains("the kernel's rings were removed")
+    });
+    // It is counted once, whoever is killed then.
+    kill_and_go_on(&place, Victim::KernelConsumer);
+    assert_eq!(running.ask("begin"), "done");
+    let (channel, trace) = session.end();
+    finish(&mut running);
+    let lost = count(&channel, "discarded_events");
+    assert!(lost > 0, "{channel:#}");
+    assert_eq!(trace.events_and_loss().1, lost);
 }
 
 #[test]

@@ -391,7 +391,6 @@ fn a_killed_consumer_loses_no_probe_and_writes_none_twice() {
     ];
     let session = record(&place, &probes);
     let defined = probes_of(&place);
-    let _held = kernel::hold(&place);
     running.say("begin");
     for kill in 0..15 {
         // Odd steps, so that the kills do not fall into step with anything.

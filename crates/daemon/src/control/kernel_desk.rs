@@ -56,10 +56,12 @@ pub struct Clerk {
     /// Held as long as this pisted lives; of root's alone.
     owner: Result<Owner, Lack>,
     catalog: Option<(Instant, Catalog)>,
+    /// When what dead owners left is looked at again.
+    next_look: Option<Instant>,
 }
 
 impl KernelDesk {
-    /// Opens the desk, and has it tidy up: of this run folder, what is not to be kept; of dead owners, everything.
+    /// Opens the desk, and has it tidy up: of this run folder, what is not to be kept; of owners that have been dead for a while, everything.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -125,7 +127,7 @@ fn silent() -> Refusal {
 fn serve(asked: &Receiver<Question>, is_stuck: &AtomicBool, run_folder: PathBuf, kept: &Kept) {
     let mut clerk = Clerk::new(run_folder);
     clerk.tidy_up(kept);
-    while let Ok(question) = asked.recv() {
+    while let Some(question) = clerk.next(asked) {
         // Files of programs are strangers' bytes. Who asked about one that trips a library is told; the next question is answered.
         if catch_unwind(AssertUnwindSafe(|| question(&mut clerk))).is_err() {
             clerk.catalog = None;
@@ -155,6 +157,21 @@ impl Clerk {
             run_folder,
             owner,
             catalog: None,
+            next_look: None,
+        }
+    }
+
+    /// The next question. What dead owners left is removed meanwhile.
+    fn next(&mut self, asked: &Receiver<Question>) -> Option<Question> {
+        loop {
+            let Some(look) = self.next_look else {
+                return asked.recv().ok();
+            };
+            match asked.recv_timeout(look.saturating_duration_since(Instant::now())) {
+                Ok(question) => return Some(question),
+                Err(RecvTimeoutError::Timeout) => self.clear_dead_away(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
         }
     }
 
@@ -171,7 +188,16 @@ impl Clerk {
                 !kept.contains(&session)
             }));
         }
-        report(leftovers::of_dead_owners(&tracefs));
+        self.clear_dead_away();
+    }
+
+    fn clear_dead_away(&mut self) {
+        self.next_look = None;
+        if let Ok(tracefs) = Tracefs::find() {
+            let (next, findings) = leftovers::of_dead_owners(&tracefs);
+            report(findings);
+            self.next_look = next.map(|next| Instant::now() + next);
+        }
     }
 
     /// The folder of this pisted.

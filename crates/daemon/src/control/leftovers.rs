@@ -2,12 +2,17 @@
 //! Takes out of the kernel what nobody needs any more: instances and probes of pisteds that died with their consumers, and of sessions
 //! that ended without one. Nothing else is touched.
 
+use std::time::Duration;
+
 use piste_kernel::instance::Instance;
-use piste_kernel::owner::{self, DeadOwner, Owner};
+use piste_kernel::owner::{self, DeadOwner, Leftovers, Owner};
 use piste_kernel::probe::{self, Plans, Probes};
 use piste_kernel::tracefs::Tracefs;
 
 use crate::link::SessionId;
+
+/// Who was killed with its consumer may be started again, and goes on with what the rings have: so long it has time.
+const DEAD_FOR: Duration = Duration::from_secs(10);
 
 /// Removes what the sessions of this owner have that are meant. Returns what could not be removed, as sentences.
 pub fn of_sessions(tracefs: &Tracefs, owner: &Owner, is_meant: impl Fn(SessionId) -> bool) -> Vec<String> {
@@ -32,11 +37,12 @@ fn remove_channel(tracefs: &Tracefs, owner: &Owner, session: SessionId, channel:
     findings
 }
 
-/// Removes what owners left that nobody holds. Returns what could not be removed, as sentences; it is tried again the next time.
-pub fn of_dead_owners(tracefs: &Tracefs) -> Vec<String> {
-    let dead = match owner::leftovers() {
-        Ok(dead) => dead,
-        Err(error) => return vec![error.to_string()],
+/// Removes what owners left that nobody has held for a while. Says when to look again, and what could not be removed, as sentences; it is tried
+/// again the next time.
+pub fn of_dead_owners(tracefs: &Tracefs) -> (Option<Duration>, Vec<String>) {
+    let Leftovers { dead, next } = match owner::leftovers(DEAD_FOR) {
+        Ok(leftovers) => leftovers,
+        Err(error) => return (None, vec![error.to_string()]),
     };
     let mut findings = Vec::new();
     for owner in dead {
@@ -50,5 +56,5 @@ pub fn of_dead_owners(tracefs: &Tracefs) -> Vec<String> {
         }
         findings.extend(left);
     }
-    findings
+    (next, findings)
 }

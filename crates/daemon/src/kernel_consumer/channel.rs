@@ -5,9 +5,11 @@
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use piste_control::RINGS_GONE;
 use piste_kernel::convert::{Converter, LivingThreads, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::probe::{Plans, Probes};
@@ -36,6 +38,8 @@ pub(super) struct Channel {
     pub(super) spec: ChannelSpec,
     pub(super) findings: Findings,
     instance: Instance,
+    /// Says in which instance it records, or has recorded what is in its rings.
+    recording: PathBuf,
     /// It recorded when it was opened: another consumer had started it.
     was_on: bool,
     /// Before it was stopped; it recorded then.
@@ -147,10 +151,12 @@ impl Channel {
             .map(|&cpu| CpuRing::open(&home, cpu, &mut converter, &mut notes))
             .collect();
         let rings = rings.map_err(|why| format!("channel {}: {why}", spec.name))?;
+        let recording = place.recording(&spec.name);
         let mut channel = Channel {
             spec,
             findings: Findings::default(),
             instance,
+            recording,
             was_on,
             stopped_ticks: None,
             probes,
@@ -159,6 +165,9 @@ impl Channel {
             notes,
             rings,
         };
+        channel
+            .look_for_lost_rings()
+            .map_err(|error| format!("channel {}: {error}", channel.spec.name))?;
         let wanted = Selected::of(&channel.spec, frame.tracked);
         if was_on && Selected::read(&place.selected(&channel.spec.name)) == Some(wanted) {
             channel.hide_own(frame.tracked);
@@ -166,6 +175,35 @@ impl Channel {
             channel.select(frame);
         }
         Ok(channel)
+    }
+
+    /// While pisted is dead, another one may remove its rings.
+    ///
+    /// # Errors
+    /// The next consumer would not know that they are lost.
+    fn look_for_lost_rings(&mut self) -> Result<(), StorageError> {
+        let Ok(noted) = fs::read_to_string(&self.recording) else {
+            return Ok(());
+        };
+        if Some(noted) != self.instance_number() {
+            self.notes.push(RINGS_GONE.to_owned());
+            self.rings.iter_mut().try_for_each(CpuRing::lose_unknown)?;
+            self.note_instance();
+        }
+        Ok(())
+    }
+
+    /// An instance that is made anew has another one.
+    fn instance_number(&self) -> Option<String> {
+        let folder = fs::metadata(self.instance.folder()).ok()?;
+        Some(folder.ino().to_string())
+    }
+
+    fn note_instance(&self) {
+        if let Some(number) = self.instance_number() {
+            // Without it, nobody is told of rings that are removed.
+            let _ = fs::write(&self.recording, number);
+        }
     }
 
     /// Another consumer had started it.
@@ -242,6 +280,7 @@ impl Channel {
     /// Records from now on. What cannot be done is a finding.
     pub(super) fn start(&mut self, clock: ClockSource) {
         let was_on = self.is_on();
+        self.note_instance();
         if !self.set_on(true) || was_on {
             return;
         }
@@ -364,7 +403,9 @@ impl Channel {
         let last_ticks = self.rings.iter().map(|ring| ring.stream().end().end_ticks).max();
         let until_ticks = last_ticks.filter(|ticks| *ticks > 0).max(self.stopped_ticks);
         let until_ticks = until_ticks.unwrap_or_else(|| clock::now_ticks(clock));
-        self.for_each_ring(tools, |ring, desk| ring.settle(until_ticks, desk).map(|()| true))
+        self.for_each_ring(tools, |ring, desk| ring.settle(until_ticks, desk).map(|()| true))?;
+        let _ = fs::remove_file(&self.recording);
+        Ok(true)
     }
 
     /// Writes what one ring has recorded until now, at most a ring's worth.

@@ -9,6 +9,7 @@
 //! | `RUN/kernel/SESSION/CHANNEL_CPU.page` | the page in hand |
 //! | `RUN/kernel/SESSION/CHANNEL_CPU.tally` | what the stream does not say of itself (tally.rs) |
 //! | `RUN/kernel/SESSION/CHANNEL.selected` | what the instance was told to record |
+//! | `RUN/kernel/SESSION/CHANNEL.recording` | there while the channel records or its rings have something: which instance it is |
 //! | `RUN/kernel/SESSION/kept/` | what snapshots took out of the rings of a flight recorder |
 //! | `RUN/kernel/SESSION/dumping` | there while a state dump is not all written |
 
@@ -57,6 +58,11 @@ impl Place {
     /// What a channel's instance was told to record.
     pub(super) fn selected(&self, channel: &str) -> PathBuf {
         self.run.join(format!("{channel}.selected"))
+    }
+
+    /// The instance in which a channel records, while it does or has something in its rings.
+    pub(super) fn recording(&self, channel: &str) -> PathBuf {
+        self.run.join(format!("{channel}.recording"))
     }
 
     /// There while a state dump is not all written.

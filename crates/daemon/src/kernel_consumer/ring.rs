@@ -288,6 +288,16 @@ impl CpuRing {
         self.standing.damaged += events;
     }
 
+    /// Nobody knows how many events are missing before the next one: at least one.
+    ///
+    /// # Errors
+    /// The next consumer would not know.
+    pub(super) fn lose_unknown(&mut self) -> Result<(), StorageError> {
+        let before = self.standing.clone();
+        self.standing.damaged += 1;
+        self.tally.begin(None, &before, &self.standing).map(drop)
+    }
+
     /// The same before something is written.
     fn find_gone_files(&mut self, desk: &mut Desk<'_>) {
         if let Some(what) = self.look_at_files() {
