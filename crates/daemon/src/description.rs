@@ -23,7 +23,7 @@ use crate::shares::{Holdings, Users};
 pub struct EventBlock {
     /// In the order of the message; each index once.
     pub events: Arc<[EventDescription]>,
-    _place: Option<Place>,
+    _entry: Option<ShelfEntry>,
 }
 
 /// One event that a program has.
@@ -62,7 +62,7 @@ struct Shelf {
 
 /// Where a block is kept, and for what.
 #[derive(Debug)]
-struct Place {
+struct ShelfEntry {
     shelf: Weak<RefCell<Shelf>>,
     user: u32,
     bytes: Rc<[u8]>,
@@ -108,7 +108,7 @@ impl Interner {
         let bytes: Rc<[u8]> = bytes.into();
         let block = Rc::new(EventBlock {
             events: events.into(),
-            _place: Some(Place {
+            _entry: Some(ShelfEntry {
                 shelf: Rc::downgrade(&self.shelf),
                 user,
                 bytes: bytes.clone(),
@@ -131,7 +131,7 @@ impl From<Vec<EventDescription>> for EventBlock {
     fn from(events: Vec<EventDescription>) -> EventBlock {
         EventBlock {
             events: events.into(),
-            _place: None,
+            _entry: None,
         }
     }
 }
@@ -142,7 +142,7 @@ impl PartialEq for EventBlock {
     }
 }
 
-impl Drop for Place {
+impl Drop for ShelfEntry {
     fn drop(&mut self) {
         let Some(shelf) = self.shelf.upgrade() else { return };
         let mut shelf = shelf.borrow_mut();
@@ -159,7 +159,7 @@ impl Drop for Place {
 /// What a block takes here, roughly.
 fn kept_bytes(bytes: &[u8], events: &[EventDescription]) -> usize {
     let events = events.iter().map(|event| bytes_of(&event.name, &event.fields));
-    bytes.len() + size_of::<Place>() + events.sum::<usize>()
+    bytes.len() + size_of::<ShelfEntry>() + events.sum::<usize>()
 }
 
 fn parse(bytes: &[u8], event_count: u32) -> Result<Vec<EventDescription>, Malformed> {

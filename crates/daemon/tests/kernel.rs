@@ -17,17 +17,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{Pisted, channel_request, is_over, kill, wait_until};
 
 /// A pisted that traces the kernel; what it left in there goes with it.
-struct Place {
+struct TracingPisted {
     pisted: Pisted,
     tracefs: Tracefs,
 }
 
-impl Place {
+impl TracingPisted {
     /// None where the kernel cannot be traced.
-    fn new() -> Option<Place> {
+    fn new() -> Option<TracingPisted> {
         let tracefs = skipping::tracefs()?;
         let pisted = Pisted::start();
-        Some(Place { pisted, tracefs })
+        Some(TracingPisted { pisted, tracefs })
     }
 
     fn owner(&self) -> String {
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TracingPisted {
     fn drop(&mut self) {
         let owner = self.owner();
         self.pisted.end();
@@ -215,7 +215,7 @@ fn count(text: &str, event: &str) -> usize {
 
 #[test]
 fn what_is_called_is_what_is_counted_and_written() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     assert_eq!(place.instances(), [""; 0]);
     let mut caller = place.recording_calls();
     let mut instances = place.instances();
@@ -242,7 +242,7 @@ fn what_is_called_is_what_is_counted_and_written() {
 
 #[test]
 fn status_counts_while_the_kernel_records() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     let mut caller = place.recording_calls();
     caller.call(20_000);
     wait_until("the status shows what is written", || {
@@ -262,7 +262,7 @@ fn status_counts_while_the_kernel_records() {
 
 #[test]
 fn the_domains_have_channels_of_their_own() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     place.create("both");
     let mut client = place.pisted.client();
     let error = client.start(None).call().unwrap_err();
@@ -299,7 +299,7 @@ fn the_domains_have_channels_of_their_own() {
 
 #[test]
 fn the_state_dump_comes_again_when_it_is_asked_for() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     place.create("dumps");
     let mut client = place.pisted.client();
     let error = client.regenerate_state_dump(None).call().unwrap_err();
@@ -318,7 +318,7 @@ fn the_state_dump_comes_again_when_it_is_asked_for() {
 
 #[test]
 fn a_snapshot_has_what_the_kernel_did_last() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     let mut caller = Caller::start();
     let output = place.pisted.output("flight").to_str().unwrap().to_owned();
     let mut client = place.pisted.client();
@@ -342,7 +342,7 @@ fn a_snapshot_has_what_the_kernel_did_last() {
 
 #[test]
 fn refusals_say_what_the_kernel_has() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     let error = place.refused(tracepoint("sched_switch"));
     assert!(matches!(error, ErrorKind::NoCurrentSession(_)), "{error:?}");
     place.create("web");
@@ -440,7 +440,7 @@ fn who_is_not_root_is_told_what_to_do() {
 
 #[test]
 fn lists_come_whole_or_in_parts() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     let mut client = place.pisted.client();
     let one = client
         .list_kernel_events(Some("sched:sched_switch".into()))
@@ -467,7 +467,7 @@ fn lists_come_whole_or_in_parts() {
 
 #[test]
 fn a_killed_pisted_leaves_the_kernel_recording() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = TracingPisted::new() else { return };
     let mut caller = place.recording_calls();
     caller.call(100);
     place.pisted.kill();
@@ -484,7 +484,7 @@ fn a_killed_pisted_leaves_the_kernel_recording() {
 
 #[test]
 fn a_killed_kernel_consumer_is_replaced_and_nothing_is_lost() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TracingPisted::new() else { return };
     let mut caller = place.recording_calls();
     for _ in 0..3 {
         caller.call(100);
@@ -510,7 +510,7 @@ fn a_killed_kernel_consumer_is_replaced_and_nothing_is_lost() {
 
 #[test]
 fn a_kernel_consumer_that_hangs_holds_nobody_up() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = TracingPisted::new() else { return };
     let mut caller = place.recording_calls();
     let consumer = Pid::from_raw(place.pisted.kernel_consumers()[0]).unwrap();
     kill_process(consumer, Signal::STOP).unwrap();
@@ -525,7 +525,7 @@ fn a_kernel_consumer_that_hangs_holds_nobody_up() {
 
 #[test]
 fn when_all_are_killed_the_next_pisted_goes_on() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = TracingPisted::new() else { return };
     let mut caller = place.recording_calls();
     caller.call(100);
     // Held meanwhile, or a pisted of another test takes what is here for a dead one's.
@@ -541,8 +541,8 @@ fn when_all_are_killed_the_next_pisted_goes_on() {
 
 #[test]
 fn the_dead_are_tidied_up_and_nobody_else() {
-    let Some(mut dead) = Place::new() else { return };
-    let Some(living) = Place::new() else { return };
+    let Some(mut dead) = TracingPisted::new() else { return };
+    let Some(living) = TracingPisted::new() else { return };
     let _caller = dead.recording_calls();
     let mut caller = living.recording_calls();
     let foreign = dead.tracefs.path(format!("instances/not-ours-{}", std::process::id()));
@@ -556,7 +556,7 @@ fn the_dead_are_tidied_up_and_nobody_else() {
     }
     assert_eq!(dead.instances().len(), 2);
     drop(owner);
-    let other = Place::new().unwrap();
+    let other = TracingPisted::new().unwrap();
     wait_until("it is tidied up", || dead.instances().is_empty());
     drop(other);
     let is_there = foreign.exists();
@@ -569,7 +569,7 @@ fn the_dead_are_tidied_up_and_nobody_else() {
 
 #[test]
 fn without_a_journal_a_pisted_clears_away_what_it_does_not_know() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = TracingPisted::new() else { return };
     let _caller = place.recording_calls();
     // Held meanwhile, or a pisted of another test takes what is here for a dead one's.
     let _owner = Owner::claim(place.pisted.run_folder()).unwrap();

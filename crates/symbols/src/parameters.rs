@@ -180,7 +180,7 @@ fn agree(found: Vec<Found>, count: usize) -> Result<String, Disagreement> {
 }
 
 /// What was found so far: a value in a register, or something in memory.
-enum Place {
+enum Location {
     Register(&'static str),
     /// So many bytes behind an address.
     Memory {
@@ -189,12 +189,12 @@ enum Place {
     },
 }
 
-impl Place {
+impl Location {
     /// Its value, as tracefs fetches it.
     fn value(&self) -> String {
         match self {
-            Place::Register(register) => (*register).to_owned(),
-            Place::Memory { base, offset } => format!("+{offset}({base})"),
+            Location::Register(register) => (*register).to_owned(),
+            Location::Memory { base, offset } => format!("+{offset}({base})"),
         }
     }
 
@@ -208,7 +208,7 @@ impl Place {
             }
             (Kind::Text, _) => format!("+0({value}):string"),
             (Kind::Pointer(_), _) => format!("{value}:x64"),
-            (Kind::TextArray, Place::Memory { .. }) => format!("{value}:string"),
+            (Kind::TextArray, Location::Memory { .. }) => format!("{value}:string"),
             _ => return None,
         })
     }
@@ -256,9 +256,9 @@ impl Types<'_> {
                  (floating-point numbers, structures and what comes after them, and parameters after the sixth are elsewhere)"
             )));
         };
-        let (mut place, mut kind, mut path) = (Place::Register(register), parameter.kind, (*first).to_owned());
+        let (mut location, mut kind, mut path) = (Location::Register(register), parameter.kind, (*first).to_owned());
         for name in members {
-            let (structure, base, from) = match self.structure(&place, kind)? {
+            let (structure, base, from) = match self.structure(&location, kind)? {
                 Ok(structure) => structure,
                 Err(why) => return Ok(Err(format!("{path} {why}"))),
             };
@@ -273,7 +273,7 @@ impl Types<'_> {
                     "the debug information is damaged: {path} would have {name} beyond the end of memory"
                 )));
             };
-            place = Place::Memory { base, offset };
+            location = Location::Memory { base, offset };
             kind = self.kind_of(&member)?;
             path = format!("{path}->{name}");
         }
@@ -284,21 +284,21 @@ impl Types<'_> {
             Kind::Float => "is a floating-point number, which a probe cannot fetch".to_owned(),
             _ => "has a type that a probe cannot fetch".to_owned(),
         };
-        Ok(place.fetch(kind).ok_or_else(|| format!("{path} {why}")))
+        Ok(location.fetch(kind).ok_or_else(|| format!("{path} {why}")))
     }
 
     /// The structure that something is or points to, the address that it is at, and its distance from there; or why there is none.
-    fn structure(&self, place: &Place, kind: Kind) -> gimli::Result<Result<(UnitOffset, String, u64), String>> {
-        let value = place.value();
-        let why = match (kind, place) {
+    fn structure(&self, location: &Location, kind: Kind) -> gimli::Result<Result<(UnitOffset, String, u64), String>> {
+        let value = location.value();
+        let why = match (kind, location) {
             (Kind::Pointer(Some(target)), _) => match self.kind(Some(target))? {
                 Kind::Structure(structure) => return Ok(Ok((structure, value, 0))),
                 _ => "does not point to a structure, so it has no members".to_owned(),
             },
-            (Kind::Structure(structure), Place::Memory { base, offset }) => {
+            (Kind::Structure(structure), Location::Memory { base, offset }) => {
                 return Ok(Ok((structure, base.clone(), *offset)));
             }
-            (Kind::Structure(_), Place::Register(_)) => {
+            (Kind::Structure(_), Location::Register(_)) => {
                 format!(
                     "is a structure in a register, from which a probe cannot fetch a member; fetch all of it: NAME={value}:x64"
                 )

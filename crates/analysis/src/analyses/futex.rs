@@ -57,13 +57,13 @@ struct Contention {
     /// Who ended the wait in the call that a thread is in.
     wakers: PerThread<Option<ThreadId>>,
     waiting: Waiting,
-    futexes: FxHashMap<Place, OfFutex>,
-    waits: FxHashMap<(Place, ThreadId, Option<ThreadId>), Times>,
+    futexes: FxHashMap<FutexKey, OfFutex>,
+    waits: FxHashMap<(FutexKey, ThreadId, Option<ThreadId>), Times>,
 }
 
 /// A futex: an address in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+struct FutexKey {
     process: ProcessId,
     address: u64,
 }
@@ -82,8 +82,8 @@ struct OfFutex {
 
 impl OfFutex {
     /// What it is called.
-    fn name(&self, place: Place, system: &System) -> Value {
-        let Place { process, address } = place;
+    fn name(&self, key: FutexKey, system: &System) -> Value {
+        let FutexKey { process, address } = key;
         let spot = Spot {
             process,
             ns: self.last_ns,
@@ -119,11 +119,11 @@ impl Listen for Contention {
         if futex.operation == FutexOperation::Other || !self.options.who.wants(system, call.thread) {
             return;
         }
-        let place = Place {
+        let key = FutexKey {
             process: caller.process(),
             address: futex.address,
         };
-        let of_futex = self.futexes.entry(place).or_insert(OfFutex {
+        let of_futex = self.futexes.entry(key).or_insert(OfFutex {
             waits: Times::default(),
             waited_in: Durations::default(),
             timed_out: 0,
@@ -139,7 +139,7 @@ impl Listen for Contention {
                 of_futex.waits.add(ns);
                 of_futex.waited_in.add(self.waiting.of(system, call.thread), ns);
                 of_futex.timed_out += u64::from(result == ETIMEDOUT);
-                self.waits.entry((place, call.thread, waker)).or_default().add(ns);
+                self.waits.entry((key, call.thread, waker)).or_default().add(ns);
             }
             _ => {}
         }
@@ -183,31 +183,31 @@ impl Contention {
             column("waker", "MOST WOKEN BY", Unit::Text).major(),
             column("waited_in", "WAITED IN", Unit::Durations),
         ];
-        let mut wakers: FxHashMap<Place, FxHashMap<ThreadId, u64>> = FxHashMap::default();
-        let mut waiters: FxHashMap<Place, Vec<ThreadId>> = FxHashMap::default();
-        for ((place, waiter, waker), times) in &self.waits {
-            waiters.entry(*place).or_default().push(*waiter);
+        let mut wakers: FxHashMap<FutexKey, FxHashMap<ThreadId, u64>> = FxHashMap::default();
+        let mut waiters: FxHashMap<FutexKey, Vec<ThreadId>> = FxHashMap::default();
+        for ((key, waiter, waker), times) in &self.waits {
+            waiters.entry(*key).or_default().push(*waiter);
             if let Some(waker) = waker {
-                *wakers.entry(*place).or_default().entry(*waker).or_default() += times.count;
+                *wakers.entry(*key).or_default().entry(*waker).or_default() += times.count;
             }
         }
         let mut table = Table::new("futexes", "Futexes that threads waited for", &columns);
-        let mut sorted: Vec<(&Place, &OfFutex)> =
+        let mut sorted: Vec<(&FutexKey, &OfFutex)> =
             self.futexes.iter().filter(|(_, futex)| futex.waits.count > 0).collect();
-        sorted.sort_by_key(|(place, futex)| (-futex.waits.total_ns, **place));
-        for (place, futex) in sorted.into_iter().take(limit) {
-            let threads = waiters.entry(*place).or_default();
+        sorted.sort_by_key(|(key, futex)| (-futex.waits.total_ns, **key));
+        for (key, futex) in sorted.into_iter().take(limit) {
+            let threads = waiters.entry(*key).or_default();
             threads.sort_unstable();
             threads.dedup();
-            let most = wakers.get(place).and_then(|of| {
+            let most = wakers.get(key).and_then(|of| {
                 of.iter()
                     .max_by_key(|(waker, count)| (**count, std::cmp::Reverse(**waker)))
             });
             let mut row = vec![
-                Value::Number(place.process.pid.into()),
-                process_comm(system, place.process),
-                futex.name(*place, system),
-                address(place.address),
+                Value::Number(key.process.pid.into()),
+                process_comm(system, key.process),
+                futex.name(*key, system),
+                address(key.address),
             ];
             row.extend(futex.waits.values());
             row.extend([
@@ -240,20 +240,20 @@ impl Contention {
         let mut table = Table::new("waits", "Who waited for them", &columns);
         let mut sorted: Vec<_> = self.waits.iter().collect();
         sorted.sort_by_key(|(key, times)| (-times.total_ns, **key));
-        let mut names: FxHashMap<Place, Value> = FxHashMap::default();
-        for ((place, waiter, waker), times) in sorted.into_iter().take(limit) {
+        let mut names: FxHashMap<FutexKey, Value> = FxHashMap::default();
+        for ((key, waiter, waker), times) in sorted.into_iter().take(limit) {
             let look_up = || {
                 self.futexes
-                    .get(place)
-                    .map_or(Value::None, |futex| futex.name(*place, system))
+                    .get(key)
+                    .map_or(Value::None, |futex| futex.name(*key, system))
             };
-            let name = names.entry(*place).or_insert_with(look_up).clone();
+            let name = names.entry(*key).or_insert_with(look_up).clone();
             let mut row = vec![
                 tid(system, *waiter),
                 pid(system, *waiter),
                 comm(system, *waiter),
                 name,
-                address(place.address),
+                address(key.address),
                 waker.map_or(Value::None, |waker| named(system, waker).into()),
             ];
             row.extend(times.values());

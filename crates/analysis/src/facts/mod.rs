@@ -75,22 +75,22 @@ struct Stream {
     /// Where the context has the thread.
     context: Option<Order>,
     /// By id: where events say their CPU.
-    cpus: rustc_hash::FxHashMap<u64, Place>,
+    cpus: rustc_hash::FxHashMap<u64, Lookup>,
     /// By id: where an event has who called.
-    callers: rustc_hash::FxHashMap<u64, Place>,
+    callers: rustc_hash::FxHashMap<u64, Lookup>,
 }
 
 /// Where an event has what is asked for.
 #[derive(Debug)]
-struct Place {
+struct Lookup {
     scope: Scope,
     order: Order,
 }
 
-impl Place {
+impl Lookup {
     /// In the first of two parts of the event, else in the second.
-    fn find(incoming: &mut Incoming<'_, '_>, scopes: [Scope; 2], asked: &[&str]) -> Place {
-        let [first, second] = scopes.map(|scope| Place {
+    fn find(incoming: &mut Incoming<'_, '_>, scopes: [Scope; 2], asked: &[&str]) -> Lookup {
+        let [first, second] = scopes.map(|scope| Lookup {
             scope,
             order: Order::new(&incoming.fields(scope).unwrap_or_default(), asked),
         });
@@ -166,7 +166,7 @@ impl FactReader {
         let stream = stream(&mut self.streams, incoming.stream);
         let id = incoming.event.class.id;
         let scopes = [Scope::Payload, Scope::EventContext];
-        let find = || Place::find(incoming, scopes, CALLERS);
+        let find = || Lookup::find(incoming, scopes, CALLERS);
         let callers = stream.callers.entry(id).or_insert_with(find);
         if callers.order.is_empty() {
             return None;
@@ -195,7 +195,7 @@ impl FactReader {
         let stream = stream(&mut self.streams, incoming.stream);
         let id = incoming.event.class.id;
         let scopes = [Scope::EventContext, Scope::Payload];
-        let find = || Place::find(incoming, scopes, &["cpu_id"]);
+        let find = || Lookup::find(incoming, scopes, &["cpu_id"]);
         let place = stream.cpus.entry(id).or_insert_with(find);
         if place.order.is_empty() {
             return None;

@@ -60,14 +60,14 @@ const GIVEN_UP_NS: i64 = 30_000_000_000;
 /// What is under way.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    queued: FxHashMap<Place, Queued>,
-    issued: FxHashMap<Place, Issued>,
+    queued: FxHashMap<RequestKey, Queued>,
+    issued: FxHashMap<RequestKey, Issued>,
     /// Names of devices.
     devices: FxHashMap<u32, Name>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+struct RequestKey {
     device: u32,
     /// Those without sectors, which have no place, have the highest number.
     sector: u64,
@@ -116,15 +116,15 @@ fn parts(sectors: u32) -> u64 {
     u64::from(sectors.max(1))
 }
 
-impl Place {
+impl RequestKey {
     /// `None` of requests that cannot be told from each other.
-    fn of(fact: &RequestFact) -> Option<Place> {
+    fn of(fact: &RequestFact) -> Option<RequestKey> {
         let sector = match (fact.sectors, fact.operation) {
             (0, DeviceOperation::Flush) => u64::MAX,
             (0, _) => return None,
             _ => fact.sector,
         };
-        Some(Place {
+        Some(RequestKey {
             device: fact.device,
             sector,
             operation: fact.operation,
@@ -152,14 +152,14 @@ impl System {
     }
 
     pub(super) fn request(&mut self, step: RequestStep, fact: &RequestFact, cpu: u32, at: &At, to: &mut dyn Listen) {
-        let Some(place) = Place::of(fact) else { return };
+        let Some(key) = RequestKey::of(fact) else { return };
         match step {
             RequestStep::Insert => {
                 let thread = self.who_asks(fact, cpu, at, to);
-                self.enqueue(place, thread, at.ns);
+                self.enqueue(key, thread, at.ns);
             }
             RequestStep::Issue => {
-                let queued = self.dequeue(place, at.ns);
+                let queued = self.dequeue(key, at.ns);
                 let thread = match queued {
                     Some(Queued {
                         is_sure: false, thread, ..
@@ -180,9 +180,9 @@ impl System {
                     completed_ns: None,
                     error: 0,
                 };
-                self.issue(place, request, fact.sectors, to);
+                self.issue(key, request, fact.sectors, to);
             }
-            RequestStep::Requeue => match self.requests.issued.get_mut(&place) {
+            RequestStep::Requeue => match self.requests.issued.get_mut(&key) {
                 Some(Issued::One { request, .. }) => {
                     let queued = Queued {
                         since_ns: request.queued_ns.unwrap_or(request.issued_ns),
@@ -191,27 +191,27 @@ impl System {
                         thread: request.thread,
                         is_back: true,
                     };
-                    self.requests.issued.remove(&place);
-                    self.requests.queued.insert(place, queued);
+                    self.requests.issued.remove(&key);
+                    self.requests.queued.insert(key, queued);
                 }
-                Some(Issued::Several { .. }) => self.end_part(place, fact.sectors, at.ns),
+                Some(Issued::Several { .. }) => self.end_part(key, fact.sectors, at.ns),
                 None => {}
             },
-            RequestStep::Merge => _ = self.dequeue(place, at.ns),
+            RequestStep::Merge => _ = self.dequeue(key, at.ns),
             RequestStep::Complete => {
-                self.note_completed(place, cpu, at.ns);
-                self.complete(place, fact, at, to);
+                self.note_completed(key, cpu, at.ns);
+                self.complete(key, fact, at, to);
             }
         }
     }
 
     /// Who waits for it is woken in the same interrupt, or by a thread that does what is left to do.
-    fn note_completed(&mut self, place: Place, cpu: u32, now_ns: i64) {
-        let asked_by = match self.requests.issued.get(&place) {
+    fn note_completed(&mut self, key: RequestKey, cpu: u32, now_ns: i64) {
+        let asked_by = match self.requests.issued.get(&key) {
             Some(Issued::One { request, .. }) => request.thread,
             _ => None,
         };
-        let device = Some(place.device);
+        let device = Some(key.device);
         let completed = Completed { device, asked_by };
         if let Some(thread) = asked_by {
             self.threads[thread.index()].completed = Some((now_ns, completed));
@@ -228,8 +228,8 @@ impl System {
         });
     }
 
-    fn enqueue(&mut self, place: Place, thread: Option<ThreadId>, now_ns: i64) {
-        let known = self.requests.queued.get(&place).copied();
+    fn enqueue(&mut self, key: RequestKey, thread: Option<ThreadId>, now_ns: i64) {
+        let known = self.requests.queued.get(&key).copied();
         let queued = match known.filter(|known| self.may_last(known.since_ns, now_ns)) {
             Some(known) if known.is_back => Queued {
                 is_back: false,
@@ -252,12 +252,12 @@ impl System {
         if self.requests.queued.len() >= REQUESTS_MAX {
             self.requests.queued.clear();
         }
-        self.requests.queued.insert(place, queued);
+        self.requests.queued.insert(key, queued);
     }
 
     /// One of those at a place leaves the queue: what is known of it.
-    fn dequeue(&mut self, place: Place, now_ns: i64) -> Option<Queued> {
-        let known = self.requests.queued.remove(&place)?;
+    fn dequeue(&mut self, key: RequestKey, now_ns: i64) -> Option<Queued> {
+        let known = self.requests.queued.remove(&key)?;
         if !self.may_last(known.since_ns, now_ns) {
             return None;
         }
@@ -266,7 +266,7 @@ impl System {
                 count: known.count - 1,
                 ..known
             };
-            self.requests.queued.insert(place, left);
+            self.requests.queued.insert(key, left);
         }
         Some(known)
     }
@@ -276,11 +276,11 @@ impl System {
         now_ns - since_ns < GIVEN_UP_NS && self.circumstances.gaps.within(since_ns, now_ns, None).is_none()
     }
 
-    fn issue(&mut self, place: Place, request: Request, sectors: u32, to: &mut dyn Listen) {
+    fn issue(&mut self, key: RequestKey, request: Request, sectors: u32, to: &mut dyn Listen) {
         if self.requests.issued.len() >= REQUESTS_MAX {
             self.give_up_requests(to);
         }
-        let known = self.requests.issued.remove(&place);
+        let known = self.requests.issued.remove(&key);
         if let Some(Issued::One { request: earlier, .. }) = &known {
             self.tell_request(earlier, to);
         }
@@ -303,23 +303,23 @@ impl System {
                 }
             }
         };
-        self.requests.issued.insert(place, issued);
+        self.requests.issued.insert(key, issued);
     }
 
-    fn complete(&mut self, place: Place, fact: &RequestFact, at: &At, to: &mut dyn Listen) {
-        let (mut request, sectors_left) = match self.requests.issued.get(&place) {
+    fn complete(&mut self, key: RequestKey, fact: &RequestFact, at: &At, to: &mut dyn Listen) {
+        let (mut request, sectors_left) = match self.requests.issued.get(&key) {
             Some(Issued::One { request, sectors_left }) => (*request, *sectors_left),
-            Some(Issued::Several { .. }) => return self.end_part(place, fact.sectors, at.ns),
+            Some(Issued::Several { .. }) => return self.end_part(key, fact.sectors, at.ns),
             None => return,
         };
-        self.requests.issued.remove(&place);
+        self.requests.issued.remove(&key);
         if fact.error != 0 {
             request.error = fact.error;
         }
         if fact.sectors < sectors_left {
-            let rest = Place {
-                sector: place.sector + u64::from(fact.sectors),
-                ..place
+            let rest = RequestKey {
+                sector: key.sector + u64::from(fact.sectors),
+                ..key
             };
             let issued = Issued::One {
                 request,
@@ -337,15 +337,15 @@ impl System {
     }
 
     /// One of several at a place has ended, or a part of it has.
-    fn end_part(&mut self, place: Place, sectors: u32, now_ns: i64) {
-        let Some(Issued::Several { since_ns, parts_left }) = self.requests.issued.get_mut(&place) else {
+    fn end_part(&mut self, key: RequestKey, sectors: u32, now_ns: i64) {
+        let Some(Issued::Several { since_ns, parts_left }) = self.requests.issued.get_mut(&key) else {
             return;
         };
         *parts_left = parts_left.saturating_sub(parts(sectors));
         let is_over = *parts_left == 0;
         let since_ns = *since_ns;
         if is_over || !self.may_last(since_ns, now_ns) {
-            self.requests.issued.remove(&place);
+            self.requests.issued.remove(&key);
         }
     }
 

@@ -34,7 +34,7 @@ impl Session {
             self.look_at_past_files();
         }
         for ring_set in self.ring_sets.values_mut() {
-            let Some(channel) = self.channels.get_mut(&ring_set.source.stream_id) else {
+            let Some(channel) = self.channels.get_mut(&ring_set.producer.stream_id) else {
                 continue;
             };
             for what in ring_set.look_at_files() {

@@ -64,7 +64,7 @@ use self::outbox::Outbox;
 use self::pace::Pace;
 use self::program::Program;
 use self::ring::Buffers;
-use self::ring_set::{Ears, Fullest, Life, Source};
+use self::ring_set::{Ears, Fullest, Life, Producer};
 use self::service::{Domain, refuse};
 use self::session::{Session, Shared};
 use self::stage::Again;
@@ -151,7 +151,7 @@ impl Domain for Programs {
                 ..
             } => {
                 let program = Program::new(ProcessIds { vpid, pid, uid });
-                let source = Source {
+                let producer = Producer {
                     key,
                     stream_id,
                     program,
@@ -160,7 +160,7 @@ impl Domain for Programs {
                 };
                 let memory = descriptor.ok_or_else(|| "the message contains no memory".to_owned());
                 let ears = bell.and_then(|place| self.ears(place));
-                if let Err(why) = memory.and_then(|memory| session.add_ring_set(source, &memory, ears)) {
+                if let Err(why) = memory.and_then(|memory| session.add_ring_set(producer, &memory, ears)) {
                     outbox.send(&ToControl::RingSetRefused { key, why });
                 }
                 Ok(())

@@ -82,7 +82,7 @@ impl Recorder {
                 .discarded
                 .insert(*key, discarded)
                 .is_some_and(|before| discarded > before);
-            if stands_still && !ring_set.source.program.is_stopped() {
+            if stands_still && !ring_set.producer.program.is_stopped() {
                 shared.outbox.send(&ToControl::RingRecovered { key: *key });
             }
         }

@@ -22,7 +22,7 @@ use super::clock;
 use super::earlier::count_events;
 use super::gone::PastStream;
 use super::outbox::Outbox;
-use super::ring_set::Source;
+use super::ring_set::Producer;
 use super::storage::StorageError;
 use super::stream::{Seen, Stream};
 use super::trace::TraceFolder;
@@ -125,17 +125,17 @@ impl Ring {
     pub(super) fn open(
         memory: &ChannelMemory,
         ring_index: u32,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<Ring, StorageError> {
         let identity = desk
             .channel
-            .identity(desk.trace.metadata.trace().uuid, source.instance(ring_index));
+            .identity(desk.trace.metadata.trace().uuid, producer.instance(ring_index));
         let mut stream = desk.trace.open_stream(&desk.channel.name, identity)?;
         let mut next_sequence = stream.end().next_sequence;
         let earlier = memory.first_kept(ring_index).saturating_sub(next_sequence);
         // Of a ring that no other consumer read, only a program that wrote nonsense into its memory says this: reading it finds that out.
-        if earlier > 0 && source.inherited && !desk.channel.overwrites() {
+        if earlier > 0 && producer.inherited && !desk.channel.overwrites() {
             // An earlier consumer wrote them, and the files are gone since. Behind other packets, the gap in the numbers tells.
             next_sequence += earlier;
             if stream.end().packets == 0 {
@@ -172,7 +172,7 @@ impl Ring {
         &mut self,
         most: &mut u32,
         patience: Patience,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<Taken, StorageError> {
         while !self.corrupt {
@@ -184,15 +184,15 @@ impl Ring {
                 // The gap in the sequence numbers tells.
                 Next::Lost { .. } => {}
                 Next::Packet(packet) => {
-                    if !self.deliver(&packet, patience, source, desk)? {
+                    if !self.deliver(&packet, patience, producer, desk)? {
                         return Ok(Taken::Unfinished);
                     }
                 }
-                Next::Incomplete { sequence } if self.is_waiting(sequence, patience, source, desk.now) => {
+                Next::Incomplete { sequence } if self.is_waiting(sequence, patience, producer, desk.now) => {
                     return Ok(Taken::Unfinished);
                 }
-                Next::Incomplete { .. } => self.rescue(patience, source, desk)?,
-                Next::Corrupt(corruption) => self.close(corruption, source, desk),
+                Next::Incomplete { .. } => self.rescue(patience, producer, desk)?,
+                Next::Corrupt(corruption) => self.close(corruption, producer, desk),
             }
             *most -= 1;
         }
@@ -207,10 +207,10 @@ impl Ring {
     pub(super) fn finish(
         &mut self,
         patience: Patience,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<bool, StorageError> {
-        if self.empty(patience, source, desk)? == Taken::Unfinished {
+        if self.empty(patience, producer, desk)? == Taken::Unfinished {
             return Ok(false);
         }
         self.find_gone_files(desk);
@@ -230,13 +230,13 @@ impl Ring {
         &mut self,
         patience: Patience,
         deadline: Instant,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<bool, StorageError> {
         if !desk.trace.chunks.is_behind(&self.stream) {
             return Ok(true);
         }
-        if self.empty(patience, source, desk)? == Taken::Unfinished && desk.now < deadline {
+        if self.empty(patience, producer, desk)? == Taken::Unfinished && desk.now < deadline {
             return Ok(false);
         }
         self.find_gone_files(desk);
@@ -289,13 +289,13 @@ impl Ring {
     }
 
     /// Ends the open sub-buffer once, and takes everything up to there.
-    fn empty(&mut self, patience: Patience, source: &Source, desk: &mut Desk<'_>) -> Result<Taken, StorageError> {
+    fn empty(&mut self, patience: Patience, producer: &Producer, desk: &mut Desk<'_>) -> Result<Taken, StorageError> {
         let mut left = self.left.unwrap_or_else(|| {
             self.reader.end_current();
             // One more step for packets that were overwritten.
             desk.channel.geometry.subbuf_count() + 1
         });
-        let taken = self.take(&mut left, patience, source, desk);
+        let taken = self.take(&mut left, patience, producer, desk);
         self.left = Some(left);
         taken
     }
@@ -358,7 +358,7 @@ impl Ring {
         &mut self,
         packet: &Packet,
         patience: Patience,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<bool, StorageError> {
         let checked = desk
@@ -366,7 +366,7 @@ impl Ring {
             .check(&desk.buffers.packet, packet.content_bytes, packet.begin_ticks);
         let is_unknown = |fault: Fault| matches!(fault.what, Wrong::UnknownEvent { .. });
         let (sequence, begin_ticks, committed) = (packet.sequence, packet.begin_ticks, packet.records);
-        if checked.fault.is_some_and(is_unknown) && self.is_waiting(sequence, patience, source, desk.now) {
+        if checked.fault.is_some_and(is_unknown) && self.is_waiting(sequence, patience, producer, desk.now) {
             return Ok(false);
         }
         self.write(
@@ -377,19 +377,19 @@ impl Ring {
                 committed,
             },
             packet.discarded,
-            source,
+            producer,
             desk,
         )?;
         Ok(true)
     }
 
     /// Takes the whole records of a sub-buffer with an unfinished one.
-    fn rescue(&mut self, patience: Patience, source: &Source, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+    fn rescue(&mut self, patience: Patience, producer: &Producer, desk: &mut Desk<'_>) -> Result<(), StorageError> {
         let salvage = match self.reader.salvage(&mut desk.buffers.packet) {
             Ok(Some(salvage)) => salvage,
             Ok(None) => return Ok(()),
             Err(corruption) => {
-                self.close(corruption, source, desk);
+                self.close(corruption, producer, desk);
                 return Ok(());
             }
         };
@@ -397,7 +397,7 @@ impl Ring {
         if !is_dead {
             // Before the packet is on disk: a consumer that dies in between finds the record unfinished again and says it
             // again, whereas one that has the packet does not look back.
-            desk.outbox.send(&ToControl::RingRecovered { key: source.key });
+            desk.outbox.send(&ToControl::RingRecovered { key: producer.key });
             // The calls may return yet.
             self.given_up_events += u64::from(salvage.holes);
         }
@@ -414,7 +414,7 @@ impl Ring {
                 committed,
             },
             salvage.discarded,
-            source,
+            producer,
             desk,
         );
         if written.is_err() && !is_dead {
@@ -426,7 +426,7 @@ impl Ring {
             let end = if is_dead { "" } else { ", given up" };
             desk.find(format!(
                 "{} unfinished {records} of {}{end}",
-                salvage.holes, source.program
+                salvage.holes, producer.program
             ));
         }
         Ok(())
@@ -437,7 +437,7 @@ impl Ring {
         &mut self,
         found: Found,
         discarded: u64,
-        source: &Source,
+        producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<(), StorageError> {
         if self.next_look_at_files.is_none_or(|next| desk.now >= next) {
@@ -452,7 +452,7 @@ impl Ring {
         self.reader.release();
         self.damaged_events = damaged_events;
         if let Some(fault) = verdict.fault {
-            desk.find(source.damaged(verdict.missing, self.reader.ring_index(), found.sequence, &fault));
+            desk.find(producer.damaged(verdict.missing, self.reader.ring_index(), found.sequence, &fault));
         }
         Ok(())
     }
@@ -472,7 +472,7 @@ impl Ring {
     }
 
     /// There is reason to wait for something in the packet `sequence`.
-    fn is_waiting(&mut self, sequence: u64, patience: Patience, source: &Source, now: Instant) -> bool {
+    fn is_waiting(&mut self, sequence: u64, patience: Patience, producer: &Producer, now: Instant) -> bool {
         let begun = Unfinished { sequence, since: now };
         let unfinished = *self.unfinished.get_or_insert(begun);
         if unfinished.sequence != sequence {
@@ -482,7 +482,7 @@ impl Ring {
             Patience::Dead => false,
             Patience::Until(deadline) => now < deadline,
             Patience::Living if unfinished.sequence != sequence || now < unfinished.since + GIVE_UP_AFTER => true,
-            Patience::Living if source.program.is_stopped() => {
+            Patience::Living if producer.program.is_stopped() => {
                 self.unfinished = Some(begun);
                 true
             }
@@ -490,9 +490,9 @@ impl Ring {
         }
     }
 
-    fn close(&mut self, corruption: piste_ring::Corruption, source: &Source, desk: &mut Desk<'_>) {
+    fn close(&mut self, corruption: piste_ring::Corruption, producer: &Producer, desk: &mut Desk<'_>) {
         self.corrupt = true;
-        let (program, ring_index) = (&source.program, self.reader.ring_index());
+        let (program, ring_index) = (&producer.program, self.reader.ring_index());
         desk.find(format!(
             "ring {ring_index} of {program} was closed, because its memory is corrupt: {corruption}"
         ));

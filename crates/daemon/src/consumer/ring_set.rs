@@ -21,7 +21,7 @@ use super::watch::{Listening, Rung, Watch};
 use crate::link::{BellPlace, ChannelTotals, RingSetKey};
 
 pub(super) struct RingSet {
-    pub(super) source: Source,
+    pub(super) producer: Producer,
     pub(super) memory: ChannelMemory,
     pub(super) life: Life,
     rings: BTreeMap<u32, Ring>,
@@ -39,7 +39,7 @@ pub(super) struct Ears {
 }
 
 /// Where the events of a ring set come from.
-pub(super) struct Source {
+pub(super) struct Producer {
     pub(super) key: RingSetKey,
     pub(super) stream_id: u32,
     pub(super) program: Program,
@@ -68,9 +68,9 @@ pub(super) struct Fullest {
 
 impl RingSet {
     /// Without `ears` it is looked at all the time.
-    pub(super) fn new(source: Source, memory: ChannelMemory, ears: Option<Ears>) -> Self {
+    pub(super) fn new(producer: Producer, memory: ChannelMemory, ears: Option<Ears>) -> Self {
         Self {
-            source,
+            producer,
             memory,
             life: Life::Current,
             rings: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl RingSet {
         let recording = recording && self.life == Life::Current;
         // Before the program may record: a bell that rings is heard.
         self.listening = match &self.ears {
-            Some(Ears { watch, rung, place }) if recording => watch.listen(*place, rung, self.source.key),
+            Some(Ears { watch, rung, place }) if recording => watch.listen(*place, rung, self.producer.key),
             _ => None,
         };
         self.memory.set_recording(recording);
@@ -106,11 +106,11 @@ impl RingSet {
     /// The file that could not be written.
     pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         let ring_bytes = self.memory.geometry().ring_bytes();
-        self.for_each_touched(desk, |ring, source, desk| {
+        self.for_each_touched(desk, |ring, producer, desk| {
             fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
             let all = desk.channel.geometry.subbuf_count();
             let mut most = all;
-            let taken = ring.take(&mut most, Patience::Living, source, desk)?;
+            let taken = ring.take(&mut most, Patience::Living, producer, desk)?;
             Ok(taken == Taken::All && most == all)
         })
     }
@@ -136,7 +136,7 @@ impl RingSet {
             // A call that began before the program had other memory goes there now.
             self.memory.set_recording(false);
         }
-        self.for_each_touched(desk, |ring, source, desk| ring.finish(patience, source, desk))
+        self.for_each_touched(desk, |ring, producer, desk| ring.finish(patience, producer, desk))
     }
 
     /// Lets every ring go on in the next chunk of the trace, as [`Ring::move_on`] does one.
@@ -148,8 +148,8 @@ impl RingSet {
             Life::Gone => Patience::Dead,
             Life::Current | Life::Retired(_) => Patience::Living,
         };
-        self.for_each_touched(desk, |ring, source, desk| {
-            ring.move_on(patience, deadline, source, desk)
+        self.for_each_touched(desk, |ring, producer, desk| {
+            ring.move_on(patience, deadline, producer, desk)
         })
     }
 
@@ -165,7 +165,7 @@ impl RingSet {
             let opened = match self.rings.entry(ring_index) {
                 Entry::Occupied(ring) => Ok(ring.into_mut()),
                 Entry::Vacant(place) => {
-                    Ring::open(&self.memory, ring_index, &self.source, desk).map(|ring| place.insert(ring))
+                    Ring::open(&self.memory, ring_index, &self.producer, desk).map(|ring| place.insert(ring))
                 }
             };
             all_events += match opened {
@@ -229,7 +229,7 @@ impl RingSet {
     fn for_each_touched<'a>(
         &mut self,
         desk: &mut Desk<'a>,
-        mut visit: impl FnMut(&mut Ring, &Source, &mut Desk<'a>) -> Result<bool, StorageError>,
+        mut visit: impl FnMut(&mut Ring, &Producer, &mut Desk<'a>) -> Result<bool, StorageError>,
     ) -> Result<bool, StorageError> {
         let mut all = true;
         self.touched.clear();
@@ -237,15 +237,15 @@ impl RingSet {
         for &ring_index in &self.touched {
             let ring = match self.rings.entry(ring_index) {
                 Entry::Occupied(ring) => ring.into_mut(),
-                Entry::Vacant(place) => place.insert(Ring::open(&self.memory, ring_index, &self.source, desk)?),
+                Entry::Vacant(place) => place.insert(Ring::open(&self.memory, ring_index, &self.producer, desk)?),
             };
-            all &= visit(ring, &self.source, desk)?;
+            all &= visit(ring, &self.producer, desk)?;
         }
         Ok(all)
     }
 }
 
-impl Source {
+impl Producer {
     pub(super) fn instance(&self, ring_index: u32) -> Instance {
         Instance {
             stream_instance_base: self.stream_instance_base,

@@ -19,7 +19,7 @@ use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
 use super::ring::Buffers;
-use super::ring_set::{Ears, Fullest, Life, RingSet, Source};
+use super::ring_set::{Ears, Fullest, Life, Producer, RingSet};
 use super::service::{self, Recording};
 use super::snapshot::SnapshotJob;
 use super::stage::{Again, Stage};
@@ -115,21 +115,21 @@ impl Session {
     /// Why the memory cannot be read, as a sentence.
     pub(super) fn add_ring_set(
         &mut self,
-        source: Source,
+        producer: Producer,
         memory: &impl AsFd,
         ears: Option<Ears>,
     ) -> Result<(), String> {
-        let key = source.key;
+        let key = producer.key;
         if self.ring_sets.contains_key(&key) {
             return Ok(());
         }
-        let channel = self.channels.get(&source.stream_id);
-        let channel = channel.ok_or_else(|| format!("there is no channel {}", source.stream_id))?;
+        let channel = self.channels.get(&producer.stream_id);
+        let channel = channel.ok_or_else(|| format!("there is no channel {}", producer.stream_id))?;
         let ring_key = Key::new(key).ok_or("0 is not a valid key")?;
         let memory = ChannelMemory::open(memory, channel.geometry, ring_key).map_err(|error| error.to_string())?;
         // Of a flight recorder, nothing is taken.
         let ears = ears.filter(|_| matches!(self.mode, Mode::Streaming));
-        let mut ring_set = RingSet::new(source, memory, ears);
+        let mut ring_set = RingSet::new(producer, memory, ears);
         if self.stage.is_started() {
             ring_set.set_recording(true);
         }
@@ -205,7 +205,7 @@ impl Session {
     pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &Outbox) {
         self.attention.forget(key);
         if let Some(mut ring_set) = self.ring_sets.remove(&key)
-            && let Some(channel) = self.channels.get_mut(&ring_set.source.stream_id)
+            && let Some(channel) = self.channels.get_mut(&ring_set.producer.stream_id)
         {
             let mut past = std::mem::take(&mut channel.past);
             match self.mode {
@@ -233,10 +233,10 @@ impl Session {
 
     /// Memory is bounded: the programs that died first go first.
     fn find_dropped(&mut self, key: RingSetKey, outbox: &Outbox) {
-        if let Some(RingSet { source, .. }) = self.ring_sets.get(&key) {
+        if let Some(RingSet { producer, .. }) = self.ring_sets.get(&key) {
             let why = format!("it has ended, and {GONE_MAX} programs ended after it");
-            let what = format!("the events of {} are no longer kept: {why}", source.program);
-            self.find(source.stream_id, what, outbox);
+            let what = format!("the events of {} are no longer kept: {why}", producer.program);
+            self.find(producer.stream_id, what, outbox);
         }
     }
 
@@ -318,7 +318,7 @@ impl Recording for Session {
             totals.add(self.trace.chunks.archived_of(*stream_id));
         }
         for ring_set in self.ring_sets.values_mut() {
-            let channel = &self.channels[&ring_set.source.stream_id];
+            let channel = &self.channels[&ring_set.producer.stream_id];
             let totals = totals.entry(channel.stream_id).or_default();
             match self.mode {
                 Mode::Streaming => ring_set.add_to(totals, channel),

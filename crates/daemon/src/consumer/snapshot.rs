@@ -125,7 +125,7 @@ impl SnapshotJob {
             return Ok(true);
         };
         if let Some(ring_set) = ring_sets.get(&key)
-            && let Some(channel) = channels.get_mut(&ring_set.source.stream_id)
+            && let Some(channel) = channels.get_mut(&ring_set.producer.stream_id)
         {
             let totals = self.totals.entry(channel.stream_id).or_default();
             write_ring(&self.output, metadata, channel, ring_set, ring_index, buffers, totals)?;
@@ -152,8 +152,8 @@ fn write_ring(
     buffers: &mut Buffers,
     totals: &mut ChannelTotals,
 ) -> Result<(), StorageError> {
-    let (source, trace) = (&ring_set.source, metadata.trace());
-    let identity = channel.identity(trace.uuid, source.instance(ring_index));
+    let (producer, trace) = (&ring_set.producer, metadata.trace());
+    let identity = channel.identity(trace.uuid, producer.instance(ring_index));
     let folder = user_folder(&output.folder);
     let paths = Paths::new(&output.owner, &folder, &channel.name, identity.stream_instance_id);
     let mut stream = Stream::open(paths, identity)?;
@@ -205,7 +205,7 @@ fn write_ring(
             let mut verdict = found.judge(stream.end().end_ticks);
             verdict.facts.discarded = discarded.max(stream.end().discarded);
             if let Some(fault) = verdict.fault {
-                let what = source.damaged(verdict.missing, ring_index, found.sequence, &fault);
+                let what = producer.damaged(verdict.missing, ring_index, found.sequence, &fault);
                 channel.findings.note(&what);
             }
             stream.append(&mut buffers.packet, &verdict.facts)?;
@@ -214,7 +214,7 @@ fn write_ring(
     if let Some(corruption) = corruption {
         let what = format!(
             "ring {ring_index} of {} is incomplete in the snapshot, because its memory is corrupt: {corruption}",
-            source.program
+            producer.program
         );
         channel.findings.note(&what);
     }

@@ -41,7 +41,7 @@ impl Session {
             };
             let channel = self
                 .channels
-                .get_mut(&ring_set.source.stream_id)
+                .get_mut(&ring_set.producer.stream_id)
                 .expect("ring sets have a channel");
             let mut desk = Desk {
                 session: self.id,
@@ -76,7 +76,7 @@ impl Session {
                     }
                 }
                 Err(error) => {
-                    failed.get_or_insert((ring_set.source.stream_id, error));
+                    failed.get_or_insert((ring_set.producer.stream_id, error));
                 }
             }
         }
@@ -174,7 +174,7 @@ impl Streaming for Session {
         let mut given_up = Vec::new();
         self.trace.use_what_was_set_aside();
         for ring_set in self.ring_sets.values_mut() {
-            let stream_id = ring_set.source.stream_id;
+            let stream_id = ring_set.producer.stream_id;
             let events = ring_set.abandon(&mut Desk {
                 session: self.id,
                 trace: &mut self.trace,
@@ -184,7 +184,7 @@ impl Streaming for Session {
                 now: shared.now,
             });
             if events > 0 {
-                let program = &ring_set.source.program;
+                let program = &ring_set.producer.program;
                 let why = "they could not be written when the session was closed";
                 given_up.push((
                     stream_id,

@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::complaints::Complaints;
 use super::host;
-use super::poll::{Poll, Source};
+use super::poll::{Poll, Watched};
 use super::sockets::BACKLOG;
 use super::turns::Turns;
 use crate::datagrams::{Datagrams, Descriptors, Received};
@@ -120,7 +120,7 @@ impl Connections {
     /// # Errors
     /// The socket cannot be polled.
     pub fn new(listener: OwnedFd, descriptor_count_max: u64, poll: &Poll) -> io::Result<Connections> {
-        poll.add(&listener, Source::Listener)?;
+        poll.add(&listener, Watched::Listener)?;
         let users = Users::of_this_process();
         Ok(Connections {
             listener,
@@ -194,7 +194,7 @@ impl Connections {
             )));
         }
         let number = self.next_number();
-        poll.add(&socket, Source::Connection(number))?;
+        poll.add(&socket, Watched::Connection(number))?;
         self.holdings.add(uid, 1);
         self.connections.insert(
             number,
@@ -365,7 +365,7 @@ impl Connections {
         let Ok(process) = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK)) else {
             return false;
         };
-        if poll.add(&process, Source::Process(number)).is_err() {
+        if poll.add(&process, Watched::Process(number)).is_err() {
             return false;
         }
         self.watches.insert(number, id);
@@ -471,7 +471,7 @@ impl Connections {
         let wants_write = connection.datagrams.wants_write();
         if connection.polled_for_writing != wants_write {
             connection.polled_for_writing = wants_write;
-            poll.set_writing(connection.datagrams.as_fd(), Source::Connection(number), wants_write);
+            poll.set_writing(connection.datagrams.as_fd(), Watched::Connection(number), wants_write);
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::daemon::Daemon;
 use super::host;
-use super::poll::Source;
+use super::poll::Watched;
 use super::rotation::destroyed_meanwhile;
 use crate::link::SessionId;
 use crate::session::{Creator, Refusal, Session, SessionState};
@@ -37,7 +37,7 @@ impl Daemon {
                 return self.creator_ended(session);
             }
             opened => opened.map_err(io::Error::from).and_then(|process| {
-                self.poll.add(&process, Source::Creator(session))?;
+                self.poll.add(&process, Watched::Creator(session))?;
                 Ok(process)
             }),
         };

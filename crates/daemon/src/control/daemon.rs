@@ -20,7 +20,7 @@ use super::inbox::{Answer, Clients, Command, Inbox};
 use super::journal::Journal;
 use super::keeper::Keepers;
 use super::kernel_desk::KernelDesk;
-use super::poll::{Poll, Source};
+use super::poll::{Poll, Watched};
 use super::rotation::AfterRotations;
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
@@ -174,14 +174,14 @@ impl Daemon {
             };
             for source in self.poll.wait(timeout)? {
                 match source {
-                    Source::Listener => self.connections.accept(&self.poll),
-                    Source::Commands => self.obey(),
-                    Source::Consumer(domain) => self.serve_consumer(domain),
-                    Source::ConsumerEnd(domain) => self.look_at_consumer(domain),
-                    Source::Signal => self.ending = true,
-                    Source::Connection(number) => self.connections.is_ready(number),
-                    Source::Process(watch) => self.connections.process_ended(watch, &mut self.machine),
-                    Source::Creator(session) => self.creator_ended(session),
+                    Watched::Listener => self.connections.accept(&self.poll),
+                    Watched::Commands => self.obey(),
+                    Watched::Consumer(domain) => self.serve_consumer(domain),
+                    Watched::ConsumerEnd(domain) => self.look_at_consumer(domain),
+                    Watched::Signal => self.ending = true,
+                    Watched::Connection(number) => self.connections.is_ready(number),
+                    Watched::Process(watch) => self.connections.process_ended(watch, &mut self.machine),
+                    Watched::Creator(session) => self.creator_ended(session),
                 }
                 self.carry_out();
             }

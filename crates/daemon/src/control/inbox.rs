@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::daemon::Daemon;
-use super::poll::{Poll, Source};
+use super::poll::{Poll, Watched};
 use crate::bell::Bell;
 use crate::session::Refusal;
 
@@ -48,7 +48,7 @@ pub struct Answer<T>(Sender<Result<T, Refusal>>);
 /// # Errors
 /// The system's limit of watches is reached.
 pub fn inbox(bell: Bell, poll: &Poll) -> io::Result<(Inbox, Receiver<Command>, Clients)> {
-    poll.add(&bell, Source::Commands)?;
+    poll.add(&bell, Watched::Commands)?;
     let shared = Arc::new(Shared {
         bell,
         connection_count: AtomicUsize::new(0),

@@ -77,7 +77,7 @@ use self::daemon::{Daemon, Parts};
 use self::files::Files;
 use self::journal::Journal;
 use self::kernel_desk::{Kept, KernelDesk};
-use self::poll::{Poll, Source};
+use self::poll::{Poll, Watched};
 use self::sockets::{Access, listen};
 use self::upkeep::Adopted;
 use crate::bell::Bell;
@@ -235,6 +235,6 @@ fn signals(poll: &Poll) -> io::Result<UnixStream> {
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, writable.try_clone()?)?;
     }
-    poll.add(readable.as_fd(), Source::Signal)?;
+    poll.add(readable.as_fd(), Watched::Signal)?;
     Ok(readable)
 }

@@ -23,9 +23,9 @@ pub struct Poll {
     events: Vec<epoll::Event>,
 }
 
-/// Who has something for the loop.
+/// What the loop watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum Watched {
     /// A program wants to connect.
     Listener,
     /// A command waits.
@@ -44,38 +44,38 @@ pub enum Source {
     Creator(SessionId),
 }
 
-impl Source {
+impl Watched {
     const KIND_BITS: u32 = 3;
 
     fn encode(self) -> epoll::EventData {
         let (kind, number) = match self {
-            Source::Listener => (0, 0),
-            Source::Commands => (1, 0),
-            Source::Consumer(Domain::User) => (2, 0),
-            Source::Consumer(Domain::Kernel) => (2, 1),
-            Source::ConsumerEnd(Domain::User) => (7, 0),
-            Source::ConsumerEnd(Domain::Kernel) => (7, 1),
-            Source::Signal => (3, 0),
-            Source::Connection(number) => (4, number),
-            Source::Process(number) => (5, number),
-            Source::Creator(session) => (6, session),
+            Watched::Listener => (0, 0),
+            Watched::Commands => (1, 0),
+            Watched::Consumer(Domain::User) => (2, 0),
+            Watched::Consumer(Domain::Kernel) => (2, 1),
+            Watched::ConsumerEnd(Domain::User) => (7, 0),
+            Watched::ConsumerEnd(Domain::Kernel) => (7, 1),
+            Watched::Signal => (3, 0),
+            Watched::Connection(number) => (4, number),
+            Watched::Process(number) => (5, number),
+            Watched::Creator(session) => (6, session),
         };
-        epoll::EventData::new_u64(number << Source::KIND_BITS | kind)
+        epoll::EventData::new_u64(number << Watched::KIND_BITS | kind)
     }
 
-    fn decode(data: epoll::EventData) -> Source {
-        let number = data.u64() >> Source::KIND_BITS;
-        match data.u64() & ((1 << Source::KIND_BITS) - 1) {
-            0 => Source::Listener,
-            1 => Source::Commands,
-            2 if number == 0 => Source::Consumer(Domain::User),
-            2 => Source::Consumer(Domain::Kernel),
-            3 => Source::Signal,
-            4 => Source::Connection(number),
-            5 => Source::Process(number),
-            6 => Source::Creator(number),
-            _ if number == 0 => Source::ConsumerEnd(Domain::User),
-            _ => Source::ConsumerEnd(Domain::Kernel),
+    fn decode(data: epoll::EventData) -> Watched {
+        let number = data.u64() >> Watched::KIND_BITS;
+        match data.u64() & ((1 << Watched::KIND_BITS) - 1) {
+            0 => Watched::Listener,
+            1 => Watched::Commands,
+            2 if number == 0 => Watched::Consumer(Domain::User),
+            2 => Watched::Consumer(Domain::Kernel),
+            3 => Watched::Signal,
+            4 => Watched::Connection(number),
+            5 => Watched::Process(number),
+            6 => Watched::Creator(number),
+            _ if number == 0 => Watched::ConsumerEnd(Domain::User),
+            _ => Watched::ConsumerEnd(Domain::Kernel),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Poll {
     ///
     /// # Errors
     /// The system's limit of watches is reached.
-    pub fn add(&self, descriptor: impl AsFd, source: Source) -> io::Result<()> {
+    pub fn add(&self, descriptor: impl AsFd, source: Watched) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
             descriptor,
@@ -107,7 +107,7 @@ impl Poll {
     }
 
     /// Waits for room to write as well, or no longer.
-    pub fn set_writing(&self, descriptor: impl AsFd, source: Source, writing: bool) {
+    pub fn set_writing(&self, descriptor: impl AsFd, source: Watched, writing: bool) {
         let out = if writing {
             epoll::EventFlags::OUT
         } else {
@@ -121,14 +121,14 @@ impl Poll {
     ///
     /// # Errors
     /// Only for what is a bug here.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Source>> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Watched>> {
         let timeout = timeout.map(bounded);
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(self.events.iter().map(|event| Source::decode(event.data)).collect())
+        Ok(self.events.iter().map(|event| Watched::decode(event.data)).collect())
     }
 }
 

@@ -14,7 +14,7 @@ use super::boards::Bell;
 use super::consumer::{Belongings, Consumer, Found};
 use super::daemon::{Daemon, Rings, WRITE_TIMEOUT};
 use super::host;
-use super::poll::Source;
+use super::poll::Watched;
 use super::waiting::Ended;
 use crate::link::{BellPlace, Domain, Failure, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::session::Pending;
@@ -102,7 +102,7 @@ impl Daemon {
     }
 
     fn take_over(&mut self, domain: Domain, consumer: Consumer) -> io::Result<()> {
-        self.poll.add(consumer.descriptor(), Source::Consumer(domain))?;
+        self.poll.add(consumer.descriptor(), Watched::Consumer(domain))?;
         let keeper = self.keepers.of_mut(domain);
         keeper.is_wanted = true;
         keeper.consumer = Some(consumer);
@@ -114,7 +114,7 @@ impl Daemon {
     fn watch_consumer(&mut self, domain: Domain) {
         let consumer = &mut self.keepers.of_mut(domain).consumer;
         if let Some(listening) = consumer.as_mut().and_then(Consumer::watch)
-            && let Err(error) = self.poll.add(listening, Source::ConsumerEnd(domain))
+            && let Err(error) = self.poll.add(listening, Watched::ConsumerEnd(domain))
         {
             eprintln!("pisted: cannot watch the {}: {}", name(domain), reason(&error));
         }
@@ -203,7 +203,7 @@ impl Daemon {
             if wants_write != keeper.is_polled_for_writing {
                 keeper.is_polled_for_writing = wants_write;
                 self.poll
-                    .set_writing(consumer.descriptor(), Source::Consumer(domain), wants_write);
+                    .set_writing(consumer.descriptor(), Watched::Consumer(domain), wants_write);
             }
         }
     }

@@ -22,10 +22,10 @@ use piste_ring::ClockSource;
 use serde::{Deserialize, Serialize};
 
 use super::Fullest;
+use super::folders::{Folders, STATE_DUMP};
 use super::hidden::{Hiding, own_threads};
 use super::kernel::Kernel;
 use super::metadata::Metadata;
-use super::place::{Place, STATE_DUMP};
 use super::ring::{CpuRing, Desk, Home};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
@@ -86,7 +86,7 @@ pub(super) struct Frame<'a> {
     /// Whose the trace is.
     pub(super) owner: &'a Person,
     pub(super) kernel: &'a Kernel,
-    pub(super) place: &'a Place,
+    pub(super) folders: &'a Folders,
     pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
     pub(super) tracked: &'a Tracked,
@@ -121,9 +121,12 @@ impl Channel {
             }
         }
         let Frame {
-            session, kernel, place, ..
+            session,
+            kernel,
+            folders,
+            ..
         } = frame;
-        place.make().map_err(refuse)?;
+        folders.make().map_err(refuse)?;
         let instance = Instance::create_or_open(&kernel.tracefs, &kernel.owner, session, &spec.name).map_err(refuse)?;
         let was_on = !instance.is_new() && instance.read("tracing_on").map_err(refuse)?.trim() == "1";
         instance.set_clock(trace_clock(frame.clock)).map_err(refuse)?;
@@ -139,7 +142,7 @@ impl Channel {
             session,
             instance: &instance,
             channel: &spec,
-            place,
+            folders,
             chunks: frame.chunks,
             pages: &kernel.pages,
             subbuf_bytes,
@@ -151,7 +154,7 @@ impl Channel {
             .map(|&cpu| CpuRing::open(&home, cpu, &mut converter, &mut notes))
             .collect();
         let rings = rings.map_err(|why| format!("channel {}: {why}", spec.name))?;
-        let recording = place.recording(&spec.name);
+        let recording = folders.recording(&spec.name);
         let mut channel = Channel {
             spec,
             findings: Findings::default(),
@@ -169,7 +172,7 @@ impl Channel {
             .look_for_lost_rings()
             .map_err(|error| format!("channel {}: {error}", channel.spec.name))?;
         let wanted = Selected::of(&channel.spec, frame.tracked);
-        if was_on && Selected::read(&place.selected(&channel.spec.name)) == Some(wanted) {
+        if was_on && Selected::read(&folders.selected(&channel.spec.name)) == Some(wanted) {
             channel.hide_own(frame.tracked);
         } else {
             channel.select(frame);
@@ -253,7 +256,7 @@ impl Channel {
 
     /// Changes what the kernel records. A consumer that is killed in between leaves it to the next one to find out what that is.
     fn while_unknown(&mut self, frame: Frame<'_>, change: impl FnOnce(&Channel) -> Vec<String>) {
-        let path = frame.place.selected(&self.spec.name);
+        let path = frame.folders.selected(&self.spec.name);
         let _ = fs::remove_file(&path);
         let findings = change(self);
         self.notes.extend(findings);

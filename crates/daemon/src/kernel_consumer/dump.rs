@@ -13,9 +13,9 @@ use piste_kernel::state_dump::{self, Packet, STREAM_ID};
 use piste_ring::ClockSource;
 use rustix::thread::gettid;
 
+use super::folders::STATE_DUMP;
 use super::hidden::Hiding;
 use super::metadata::Metadata;
-use super::place::STATE_DUMP;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;

@@ -24,12 +24,12 @@
 
 mod channel;
 mod dump;
+mod folders;
 mod hidden;
 mod kept;
 mod kernel;
 mod mappings;
 mod metadata;
-mod place;
 mod recorder;
 mod ring;
 mod session;

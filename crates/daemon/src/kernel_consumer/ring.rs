@@ -20,9 +20,9 @@ use piste_kernel::shared_buffer::{Position, RingKey, SharedBuffer};
 use piste_kernel::spec::{ChannelSpec, Loss};
 use piste_reason::reason;
 
+use super::folders::Folders;
 use super::kept::Counts;
 use super::metadata::Metadata;
-use super::place::Place;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::storage::StorageError;
@@ -51,7 +51,7 @@ pub(super) struct Home<'a> {
     pub(super) session: SessionId,
     pub(super) instance: &'a Instance,
     pub(super) channel: &'a ChannelSpec,
-    pub(super) place: &'a Place,
+    pub(super) folders: &'a Folders,
     pub(super) chunks: &'a Chunks,
     pub(super) pages: &'a PageLayout,
     pub(super) subbuf_bytes: u32,
@@ -81,7 +81,7 @@ impl CpuRing {
         converter: &mut Converter,
         notes: &mut Vec<String>,
     ) -> Result<CpuRing, String> {
-        let (place, channel) = (home.place, home.channel);
+        let (folders, channel) = (home.folders, home.channel);
         let identity = Identity {
             trace_uuid: home.chunks.trace_uuid(),
             stream_id: channel.stream_id,
@@ -90,9 +90,9 @@ impl CpuRing {
         };
         let sentence = |error: StorageError| error.to_string();
         let mut stream = home.chunks.open_stream(&channel.name, identity).map_err(sentence)?;
-        let tally = Tally::open(&place.file(&channel.name, cpu, "tally")).map_err(sentence)?;
+        let tally = Tally::open(&folders.file(&channel.name, cpu, "tally")).map_err(sentence)?;
         let counts = if home.is_recorder {
-            Some(Counts::open(&place.file(&channel.name, cpu, "counts")).map_err(sentence)?)
+            Some(Counts::open(&folders.file(&channel.name, cpu, "counts")).map_err(sentence)?)
         } else {
             None
         };
@@ -103,7 +103,7 @@ impl CpuRing {
         };
         let refuse = |error: std::io::Error| format!("cannot open the ring of CPU {cpu}: {}", reason(&error));
         let buffer =
-            SharedBuffer::open(&place.file(&channel.name, cpu, "page"), key, home.subbuf_bytes).map_err(refuse)?;
+            SharedBuffer::open(&folders.file(&channel.name, cpu, "page"), key, home.subbuf_bytes).map_err(refuse)?;
         let mut ring = Ring::open(home.instance, home.pages, cpu, buffer).map_err(refuse)?;
 
         let last = tally.last();

@@ -18,11 +18,11 @@ use piste_ring::ClockSource;
 use super::Fullest;
 use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
+use super::folders::{Folders, STATE_DUMP};
 use super::hidden::Hiding;
 use super::kernel::Kernel;
 use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;
-use super::place::{Place, STATE_DUMP};
 use super::recorder::Recorder;
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
@@ -58,7 +58,7 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     /// Or why it cannot be traced.
     kernel: Result<Arc<Kernel>, String>,
-    pub(super) place: Place,
+    pub(super) folders: Folders,
     pub(super) clock: ClockSource,
     /// Whose the trace is.
     owner: Person,
@@ -115,12 +115,13 @@ impl Session {
             rotation,
             archived,
         } = opening;
-        let place = Place::new(run_folder, id, &output, snapshot);
+        let folders = Folders::new(run_folder, id, &output, snapshot);
         // What is kept for snapshots lies in the run folder.
         let keeper = if snapshot { Person::default() } else { owner.clone() };
-        let (chunks, unreadable) = Chunks::open(keeper.clone(), place.streams.clone(), trace.uuid, archived, rotation);
+        let (chunks, unreadable) =
+            Chunks::open(keeper.clone(), folders.streams.clone(), trace.uuid, archived, rotation);
         trace.uuid = chunks.trace_uuid();
-        let mut metadata = Metadata::open(keeper, &place.streams, &trace);
+        let mut metadata = Metadata::open(keeper, &folders.streams, &trace);
         if let Some(moving) = chunks.moving() {
             metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
         }
@@ -135,7 +136,7 @@ impl Session {
             metadata,
             chunks,
             kernel,
-            place,
+            folders,
             tracked: Tracked::default(),
             programs: None,
             channels: BTreeMap::new(),
@@ -180,7 +181,7 @@ impl Session {
             session: self.id,
             owner: &self.owner,
             kernel: &kernel,
-            place: &self.place,
+            folders: &self.folders,
             chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
@@ -251,7 +252,7 @@ impl Session {
             session: self.id,
             owner: &self.owner,
             kernel: &kernel,
-            place: &self.place,
+            folders: &self.folders,
             chunks: &self.chunks,
             clock: self.clock,
             tracked: &self.tracked,
@@ -340,7 +341,7 @@ impl Session {
                 self.find(what, shared.outbox);
             }
         }
-        self.place.remove();
+        self.folders.remove();
         self.chunks.give_back();
         for request in ending.requests {
             let outcome = Ok(totals.clone());
@@ -426,8 +427,8 @@ impl Session {
         let stream = self
             .chunks
             .open_stream(STATE_DUMP, StateDump::identity(self.chunks.trace_uuid()));
-        let opened =
-            stream.and_then(|stream| StateDump::open(stream, &self.place.run.join("dump.tally"), self.place.dumping()));
+        let opened = stream
+            .and_then(|stream| StateDump::open(stream, &self.folders.run.join("dump.tally"), self.folders.dumping()));
         match opened {
             Ok(dump) => self.dump = Some(dump),
             Err(error) => self.find(format!("cannot write the state dump: {error}"), outbox),

@@ -14,9 +14,9 @@ use piste_kernel::spec::Loss;
 
 use super::channel::Tools;
 use super::dump::StateDump;
+use super::folders::{STATE_DUMP, kernel_folder};
 use super::kept;
 use super::mappings::{self, Writing};
-use super::place::{STATE_DUMP, kernel_folder};
 use super::session::{Session, Shared};
 use crate::consumer::sink::Paths;
 use crate::consumer::storage::StorageError;
@@ -228,10 +228,10 @@ fn read_rings(session: &mut Session, shared: &mut Shared<'_>) -> Result<BTreeMap
 }
 
 fn begin_dump(owner: &Person, folder: &Path, session: &Session) -> Result<StateDump, StorageError> {
-    let tally = session.place.run.join("snapshot.tally");
+    let tally = session.folders.run.join("snapshot.tally");
     // Each snapshot has a dump of its own.
     let _ = fs::remove_file(&tally);
-    let marker = session.place.run.join("snapshot.dumping");
+    let marker = session.folders.run.join("snapshot.dumping");
     let stream = Stream::open(
         Paths::new(owner, folder, STATE_DUMP, 0),
         StateDump::identity(session.metadata.trace_uuid()),

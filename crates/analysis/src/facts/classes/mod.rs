@@ -40,8 +40,8 @@ macro_rules! class {
     ) => {{
         fn fact<'f>($values: &'f Values, $name: Name, $names: &mut Names) -> Option<Fact<'f>> {
             #[allow(dead_code, non_camel_case_types, reason = "they are names of fields, or there are none")]
-            enum Place { $($field),* }
-            $(let $field = Place::$field as usize;)*
+            enum Index { $($field),* }
+            $(let $field = Index::$field as usize;)*
             Some($fact)
         }
         Class {

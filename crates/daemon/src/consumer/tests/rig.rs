@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::super::outbox::Outbox;
 use super::super::program::Program;
 use super::super::ring::Buffers;
-use super::super::ring_set::{Ears, Fullest, Life, Source};
+use super::super::ring_set::{Ears, Fullest, Life, Producer};
 use super::super::service::Recording;
 use super::super::session::{Session, Shared};
 use super::super::stage::Again;
@@ -126,14 +126,14 @@ impl Rig {
         self.describe();
         self.work();
         for (key, memory) in &self.memories {
-            self.session.add_ring_set(source(*key, true), memory, None).unwrap();
+            self.session.add_ring_set(producer(*key, true), memory, None).unwrap();
         }
     }
 
     /// A program starts; its key is also its process id.
     pub(super) fn program(&mut self, key: u32) {
         let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
-        self.session.add_ring_set(source(key, false), &memory, None).unwrap();
+        self.session.add_ring_set(producer(key, false), &memory, None).unwrap();
         self.memories.insert(key, memory);
     }
 
@@ -148,7 +148,7 @@ impl Rig {
             place: BellPlace { board: 0, index: 0 },
         };
         self.session
-            .add_ring_set(source(key, false), &memory, Some(ears))
+            .add_ring_set(producer(key, false), &memory, Some(ears))
             .unwrap();
         self.memories.insert(key, memory);
     }
@@ -463,7 +463,7 @@ pub(super) fn number_class() -> EventClass {
     }
 }
 
-fn source(key: u32, inherited: bool) -> Source {
+fn producer(key: u32, inherited: bool) -> Producer {
     // No process has this id: the name of the program does not depend on the machine.
     let program = Program::new(ProcessIds {
         vpid: key as i32,
@@ -471,7 +471,7 @@ fn source(key: u32, inherited: bool) -> Source {
         uid: 0,
     });
     let stream_instance_base = 100 * u64::from(key);
-    Source {
+    Producer {
         key,
         stream_id: STREAM_ID,
         program,

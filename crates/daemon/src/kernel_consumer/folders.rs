@@ -24,22 +24,22 @@ use crate::link::SessionId;
 pub(super) const STATE_DUMP: &str = "statedump";
 
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Folders {
     /// Of the session, in the run folder.
     pub(super) run: PathBuf,
     /// Where streams are written to: the trace, or what is kept for snapshots.
     pub(super) streams: PathBuf,
 }
 
-impl Place {
-    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, snapshot: bool) -> Place {
+impl Folders {
+    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, snapshot: bool) -> Folders {
         let run = run_folder.join("kernel").join(session.to_string());
         let streams = if snapshot {
             run.join("kept")
         } else {
             kernel_folder(output)
         };
-        Place { run, streams }
+        Folders { run, streams }
     }
 
     /// Makes the session's folder in the run folder, where nobody else looks: it has what the trace has.
