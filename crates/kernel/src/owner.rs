@@ -3,9 +3,9 @@
 //!
 //! An owner is a random id that a run folder keeps. It lives while any process (pisted, its kernel consumer) holds a shared lock on
 //! `/run/piste-owners/ID`, which the kernel lets go of however the process ends. Whoever gets the exclusive lock knows that the owner
-//! is dead, and keeps it dead meanwhile. Who first finds it dead notes the time there, since somebody may be about to start pisted again, which then
-//! goes on with what the rings have; who claims it removes the note. An instance whose owner has no such file is left alone: its owner may live in a container with a
-//! `/run` of its own.
+//! is dead, and keeps it dead meanwhile. The first one to find it dead writes the time to the file, because somebody may be about to start pisted
+//! again, which then continues with the rings; claiming the owner removes the time. An instance whose owner has no such file is left alone: its
+//! owner may live in a container with a `/run` of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -115,19 +115,19 @@ impl DeadOwner {
     }
 }
 
-/// The owners that died and were not forgotten.
+/// Owners that died and were not forgotten.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     /// Those that have been dead for long enough.
     pub dead: Vec<DeadOwner>,
-    /// When another one will have been.
+    /// How long until the next one has.
     pub next: Option<Duration>,
 }
 
-/// Finds the owners that died, and have been known to be dead for so long.
+/// Finds owners that have been known to be dead for at least `dead_for`.
 ///
 /// # Errors
-/// `/run/piste-owners` cannot be read, or not be written.
+/// `/run/piste-owners` cannot be read or written.
 pub fn leftovers(dead_for: Duration) -> io::Result<Leftovers> {
     leftovers_in(Path::new(LOCKS), dead_for)
 }
@@ -177,7 +177,7 @@ fn lock_if_dead(path: &Path) -> io::Result<Option<File>> {
     Ok((lock.metadata()?.nlink() > 0).then_some(lock))
 }
 
-/// How long an owner has been known to be dead. Notes it, if nobody has.
+/// How long an owner has been known to be dead. Writes the time to its file if nobody has yet.
 fn known_to_be_dead_for(lock: &File) -> io::Result<Duration> {
     let mut noted = [0; 8];
     let now = now();
@@ -190,7 +190,7 @@ fn known_to_be_dead_for(lock: &File) -> io::Result<Duration> {
     Ok(Duration::ZERO)
 }
 
-/// Since the machine started, as /run has.
+/// The time since boot: /run is as old.
 fn now() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }

@@ -5,7 +5,7 @@
 //!
 //! Not recognized:
 //! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
-//! - a program that has ended before its exec is read, and whose file was deleted or is not on this machine (piste_symbols::local);
+//! - a program that ended before its exec was read, if its file was deleted or is not on this machine (piste_symbols::local);
 //! - threads that had ended when a consumer took over from another one;
 //! - what was lost because too many programs were started at once: then `take_is_unsure` returns true.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens files that strangers chose, without waiting for anybody.
+//! Opens files whose paths untrusted programs chose, without blocking.
 //!
-//! A program may serve a file system (FUSE), or another machine: looking at one of its files can take for ever. So a file is found without asking
-//! its file system for anything, and opened only where that is on this machine.
+//! A file system may be served by a program (FUSE) or by another machine (NFS), and then even a stat can take forever. So paths are resolved from
+//! the kernel's caches alone (`RESOLVE_CACHED`), and a file is opened only if its file system is on this machine.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -18,28 +18,28 @@ use crate::binary;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// The kernel does not find a path at once while others move files.
+/// A cached lookup also fails while other processes rename files.
 const ATTEMPTS: u32 = 4;
 
-/// The files of this machine, as this process can see them.
+/// The files on this machine, as far as this process sees their file systems.
 #[derive(Debug, Default)]
 pub struct LocalFiles {
-    /// Says when something is mounted. Without it, nothing is known.
+    /// The list of mounts, which reports each change to poll. `None` if it cannot be read: then no file counts as local.
     news: Option<File>,
     mounts: Mounts,
 }
 
-/// What is mounted.
+/// The mounts of one mount namespace.
 #[derive(Debug, Default)]
 struct Mounts {
     /// The device of each mount's file system.
     devices: HashMap<u64, (u32, u32)>,
-    /// Those of file systems on this machine.
+    /// The devices of file systems on this machine.
     local: HashSet<(u32, u32)>,
 }
 
 impl LocalFiles {
-    /// Finds out what is mounted.
+    /// Reads the list of mounts.
     pub fn new() -> LocalFiles {
         let mut files = LocalFiles {
             news: File::open(MOUNTS).ok(),
@@ -49,20 +49,20 @@ impl LocalFiles {
         files
     }
 
-    /// Opens the file at a path, if it is one that is wanted.
+    /// Opens the file at a path if `is_wanted` accepts it.
     ///
     /// # Errors
-    /// There is no such file on this machine, or only the disk could say so.
+    /// There is no such file on this machine, or the kernel's caches do not know it.
     pub fn open(&mut self, path: &Path, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<File> {
         self.catch_up();
         let found = self.find(CWD, path, ResolveFlags::empty())?;
         self.open_found(found, None, is_wanted)
     }
 
-    /// Opens the file that a process finds at a path, if it is one that is wanted.
+    /// Opens the file that a process sees at a path, if `is_wanted` accepts it.
     ///
     /// # Errors
-    /// As [`LocalFiles::open`]; or the process may not be looked at.
+    /// As [`LocalFiles::open`], or this process may not inspect the other one.
     pub fn open_as_seen_by(
         &mut self,
         pid: i32,
@@ -79,7 +79,7 @@ impl LocalFiles {
         self.open_found(found, Some(pid), is_wanted)
     }
 
-    /// Opens the file that a link in a process's folder of /proc leads to.
+    /// Opens the target of a link in `/proc/PID`, such as `exe`.
     ///
     /// # Errors
     /// As [`LocalFiles::open_as_seen_by`].
@@ -94,19 +94,19 @@ impl LocalFiles {
         for _ in 0..ATTEMPTS {
             match find(flags | ResolveFlags::CACHED) {
                 Err(Errno::AGAIN) => {}
-                // Linux knows the flag since 5.12.
+                // Linux before 5.12 does not know the flag.
                 Err(Errno::INVAL) => return Ok(find(flags)?),
                 found => return Ok(found?),
             }
         }
-        // Whoever runs a program has the path in memory, or had it there until lately.
+        // The caches seldom lack the path of a program that runs or ran lately.
         match self.mounts.are_all_local() {
             true => Ok(find(flags)?),
             false => Err(Errno::AGAIN.into()),
         }
     }
 
-    /// Opens what was found, by a process if it sees other mounts.
+    /// Opens a file that was found. If a process found it, its mount may be one that only that process sees.
     fn open_found(
         &self,
         found: OwnedFd,
@@ -119,14 +119,14 @@ impl LocalFiles {
             Mounts::of(&mounts).devices.get(&mount).copied()
         };
         let device = self.mounts.devices.get(&mount).copied().or_else(of_process);
-        // Users mount file systems of their own where only their processes see them.
+        // A device that this process does not see may be a user's own FUSE mount in another namespace.
         if device.is_none_or(|device| !self.mounts.local.contains(&device)) {
             return Err(Errno::XDEV.into());
         }
         binary::open_found(&File::from(found), is_wanted)
     }
 
-    /// Looks anew when something was mounted or unmounted.
+    /// Reads the list of mounts again if it has changed.
     fn catch_up(&mut self) {
         let Some(news) = &self.news else { return };
         let mut asked = [PollFd::new(news, PollFlags::PRI)];
@@ -162,7 +162,7 @@ impl Mounts {
     }
 }
 
-/// The number, the device and the kind of file system of a line of mountinfo: `ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS... - KIND SOURCE OPTIONS`.
+/// The ID, device and file system type in a line of mountinfo: `ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS... - TYPE SOURCE OPTIONS`.
 fn mount(line: &str) -> Option<(u64, (u32, u32), &str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut words = before.split(' ');
@@ -171,7 +171,7 @@ fn mount(line: &str) -> Option<(u64, (u32, u32), &str)> {
     Some((id, (major.parse().ok()?, minor.parse().ok()?), after.split(' ').next()?))
 }
 
-/// The mount that a file was found in, as the kernel knows it by itself.
+/// The ID of the mount of an open file. The kernel knows it without asking the file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = about
@@ -180,7 +180,7 @@ fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     id.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// A program or another machine may let one wait for it.
+/// Whether a file system of this type can block its users forever, because a program or another machine serves it.
 fn may_hang(kind: &str) -> bool {
     const KINDS: [&str; 10] = [
         "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "lustre", "orangefs", "smb3", "smbfs",

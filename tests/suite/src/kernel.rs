@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::build_tree::repository;
 use crate::{Trace, Workplace, process};
 
-/// A workplace where the kernel is recorded. There is one at a time on this machine: a test that floods the rings would make others lose events.
+/// A workplace that records the kernel. There is one at a time on this machine: a test that floods the rings would make others lose events.
 pub struct KernelWorkplace {
     place: Workplace,
     alone: File,
 }
 
 impl KernelWorkplace {
-    /// Lets others record, when nothing more is recorded here.
+    /// Lets other tests record, once this one records no more.
     ///
     /// # Panics
     /// Never.
@@ -39,7 +39,7 @@ impl Deref for KernelWorkplace {
     }
 }
 
-/// A workplace where the kernel can be recorded, and nobody else records it; `None`, once said why, where it cannot.
+/// A workplace that alone records the kernel. Prints why and returns `None` where the kernel cannot be recorded.
 pub fn workplace() -> Option<KernelWorkplace> {
     let place = shared_workplace()?;
     let alone = File::create(env::temp_dir().join("piste-test-kernel.lock")).expect("a file can be made there");
@@ -47,7 +47,7 @@ pub fn workplace() -> Option<KernelWorkplace> {
     Some(KernelWorkplace { place, alone })
 }
 
-/// The same for a recording that nobody else harms: of few events, with room for all of them.
+/// A workplace that records the kernel beside others, for few events with enough room.
 pub fn shared_workplace() -> Option<Workplace> {
     static LACK: OnceLock<String> = OnceLock::new();
     let reason = LACK.get_or_init(|| {

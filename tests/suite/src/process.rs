@@ -243,13 +243,13 @@ pub fn send(pid: i32, signal: Signal) {
     }
 }
 
-/// Stops a process. On a busy machine its threads go on for a while after the signal.
+/// Stops a process and waits until all its threads have stopped, which takes a while on a busy machine.
 ///
 /// # Panics
 /// It does not stop.
 pub fn stop(pid: i32) {
     send(pid, Signal::STOP);
-    // One that waits for a disk stops before it goes on.
+    // A thread in an uninterruptible wait (D) stops before it returns to the program.
     wait_until("it has stopped", || !has_thread(pid, |state| !"TDZX".contains(state)));
 }
 
@@ -258,7 +258,7 @@ pub fn exists(pid: i32) -> bool {
     has_thread(pid, |state| !"ZX".contains(state))
 }
 
-/// Whether any thread is in such a state, a letter of proc(5).
+/// Whether any thread's state, a letter as in proc(5), is meant.
 fn has_thread(pid: i32, is_meant: impl Fn(char) -> bool) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     threads.filter_map(Result::ok).any(|thread| {

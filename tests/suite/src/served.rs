@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk that a program serves, here the test itself (FUSE), until it no longer answers.
+//! A file system that the test itself serves (FUSE), until it stops answering.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,20 +15,20 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::Workplace;
 
-/// The kernel asks again each time.
+/// Nothing is cached, so that the kernel asks each time.
 const TTL: Duration = Duration::ZERO;
 const PROGRAM: INodeNo = INodeNo(2);
 
-/// A disk that has one program.
+/// A served file system with one program.
 pub struct ServedDisk {
     folder: PathBuf,
-    /// The program.
+    /// The path of the program.
     pub program: PathBuf,
     answers: Answers,
     session: Option<BackgroundSession>,
 }
 
-/// Whether anybody is answered.
+/// Whether requests are answered.
 #[derive(Clone, Default)]
 struct Answers(Arc<(Mutex<bool>, Condvar)>);
 
@@ -38,7 +38,7 @@ struct Served {
 }
 
 impl ServedDisk {
-    /// Has a copy of a program. `None`, once said why, where there can be none.
+    /// Mounts it with a copy of a program. Prints why and returns `None` where nothing can be mounted.
     pub fn with(place: &Workplace, program: &str) -> Option<ServedDisk> {
         let folder = place.path("served");
         fs::create_dir(&folder).expect("a folder can be made there");
@@ -64,7 +64,7 @@ impl ServedDisk {
         })
     }
 
-    /// From now on nobody is answered.
+    /// Stops answering.
     pub fn hang(&self) {
         self.answers.set(false);
     }

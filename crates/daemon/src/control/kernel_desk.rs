@@ -56,7 +56,7 @@ pub struct Clerk {
     /// Held as long as this pisted lives; of root's alone.
     owner: Result<Owner, Lack>,
     catalog: Option<(Instant, Catalog)>,
-    /// When what dead owners left is looked at again.
+    /// When to look again for what dead owners left.
     next_look: Option<Instant>,
 }
 
@@ -161,7 +161,7 @@ impl Clerk {
         }
     }
 
-    /// The next question. What dead owners left is removed meanwhile.
+    /// Waits for the next question. Removes what dead owners left when its time has come.
     fn next(&mut self, asked: &Receiver<Question>) -> Option<Question> {
         loop {
             let Some(look) = self.next_look else {

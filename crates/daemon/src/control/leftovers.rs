@@ -11,7 +11,7 @@ use piste_kernel::tracefs::Tracefs;
 
 use crate::link::SessionId;
 
-/// Who was killed with its consumer may be started again, and goes on with what the rings have: so long it has time.
+/// How long a pisted that was killed with its consumer has to be started again, before its rings are removed.
 const DEAD_FOR: Duration = Duration::from_secs(10);
 
 /// Removes what the sessions of this owner have that are meant. Returns what could not be removed, as sentences.
@@ -37,8 +37,8 @@ fn remove_channel(tracefs: &Tracefs, owner: &Owner, session: SessionId, channel:
     findings
 }
 
-/// Removes what owners left that nobody has held for a while. Says when to look again, and what could not be removed, as sentences; it is tried
-/// again the next time.
+/// Removes what owners left that have been dead for a while. Returns how long to wait before looking again, and a sentence about each thing that
+/// could not be removed; it is tried again the next time.
 pub fn of_dead_owners(tracefs: &Tracefs) -> (Option<Duration>, Vec<String>) {
     let Leftovers { dead, next } = match owner::leftovers(DEAD_FOR) {
         Ok(leftovers) => leftovers,

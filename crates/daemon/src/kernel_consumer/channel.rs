@@ -38,7 +38,7 @@ pub(super) struct Channel {
     pub(super) spec: ChannelSpec,
     pub(super) findings: Findings,
     instance: Instance,
-    /// Says in which instance it records, or has recorded what is in its rings.
+    /// The file that names the instance while the channel records or its rings contain events.
     recording: PathBuf,
     /// It recorded when it was opened: another consumer had started it.
     was_on: bool,
@@ -180,7 +180,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// While pisted is dead, another one may remove its rings.
+    /// Counts a loss if the rings were removed while no pisted was running.
     ///
     /// # Errors
     /// The next consumer would not know that they are lost.
@@ -196,7 +196,7 @@ impl Channel {
         Ok(())
     }
 
-    /// An instance that is made anew has another one.
+    /// The instance's inode number; an instance that is created again has another one.
     fn instance_number(&self) -> Option<String> {
         let folder = fs::metadata(self.instance.folder()).ok()?;
         Some(folder.ino().to_string())

@@ -30,7 +30,7 @@ use crate::person::{Output, Person};
 
 /// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A disk may hang, and so may what /proc tells of a process: nobody waits longer for the last lines.
+/// How long a session waits for the last lines of a file. The disk may hang, and so may reading a process's files in /proc.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is to be recorded.
@@ -48,19 +48,19 @@ pub(super) struct Wanted<'a> {
 pub(super) struct MappingRecorder {
     /// Dropped to end it.
     asks: Sender<Ask>,
-    /// Its last lines are written once it has ended.
+    /// Disconnected once the thread has written its last lines.
     ended: Receiver<()>,
-    /// The lines of the chunk before, which are being written.
+    /// The file of the previous chunk, while the thread still writes it.
     before: Option<Writing>,
 }
 
-/// What the thread is to do once everything up to now is written. The sender is dropped then.
+/// What the thread does next, once it has written everything up to now. Then it drops the sender.
 enum Ask {
-    /// Write what was kept in memory.
+    /// Write the lines kept in memory.
     Snapshot(Output, Sender<()>),
-    /// Go on in the file of the next chunk.
+    /// Continue in the file of the next chunk.
     MoveOn(To, Sender<()>),
-    /// Go on with other processes.
+    /// Record other processes from now on.
     Track(Tracked),
 }
 
@@ -106,9 +106,9 @@ impl MappingRecorder {
         Some(MappingRecorder { asks, ended, before })
     }
 
-    /// Goes on in the folder of the next chunk. False when it cannot, because it has ended early.
+    /// Continues in the folder of the next chunk. Returns false if it cannot, because the thread has ended early.
     pub(super) fn move_on(&mut self, owner: &Person, folder: &Path) -> bool {
-        // While it hangs, it keeps the file that it has.
+        // A thread that hangs keeps its file.
         if self.before.as_ref().is_some_and(|before| !before.has_ended()) {
             return true;
         }
@@ -120,14 +120,14 @@ impl MappingRecorder {
         self.asks.send(Ask::MoveOn(to, end)).is_ok()
     }
 
-    /// Whether the file of the chunk before is whole, or nobody waits for it any longer.
+    /// Whether the file of the previous chunk is complete, or has taken too long.
     pub(super) fn has_moved_on(&self) -> bool {
         self.before.as_ref().is_none_or(Writing::is_over)
     }
 
-    /// Goes on with other processes.
+    /// Records other processes from now on.
     pub(super) fn track(&self, tracked: Tracked) {
-        // One that has ended early does not go on.
+        // A thread that has ended early records nothing more.
         let _ = self.asks.send(Ask::Track(tracked));
     }
 
@@ -141,7 +141,7 @@ impl MappingRecorder {
     /// Begins to write what is kept to the folder of a snapshot.
     pub(super) fn write(&self, output: Output) -> Writing {
         let (end, ended) = channel();
-        // One that has ended early has nothing.
+        // A thread that has ended early has no lines.
         let _ = self.asks.send(Ask::Snapshot(output, end));
         Writing::new(ended)
     }
@@ -157,7 +157,7 @@ impl Writing {
         self.ended.try_recv() == Err(TryRecvError::Disconnected)
     }
 
-    /// Whether they are written, or nobody waits for them any longer.
+    /// Whether the lines are written, or have taken too long.
     pub(super) fn is_over(&self) -> bool {
         self.has_ended() || self.since.elapsed() >= PATIENCE
     }

@@ -17,9 +17,9 @@ const DEPTH_MAX: usize = 5;
 /// By anybody.
 const EXECUTABLE: u32 = 0o111;
 
-/// `None` if there is no such process, or it may not be looked at.
+/// `None` if there is no such process, or this one may not inspect it.
 pub(super) fn runs_compat(tid: i32) -> Option<bool> {
-    // What the kernel told the program when it began: pairs of words. The first one of a pair is a small number.
+    // The auxiliary vector: pairs of words, each a small type and its value. In eight bytes of a 32-bit program, the value is in the upper half.
     let mut first = [0; 8];
     File::open(format!("/proc/{tid}/auxv"))
         .ok()?
@@ -28,7 +28,7 @@ pub(super) fn runs_compat(tid: i32) -> Option<bool> {
     Some(u64::from_ne_bytes(first) > u64::from(u32::MAX))
 }
 
-/// `None` if the file that a process, or this one, finds at the path is not a program, or cannot be read.
+/// Looks at the file that a process sees at a path, or this process if none is given. `None` if it is not a program or cannot be read.
 pub(super) fn is_compat_file(files: &mut LocalFiles, seen_by: Option<i32>, path: &Path) -> Option<bool> {
     look(path, 0, &mut |path| match seen_by {
         Some(pid) => files.open_as_seen_by(pid, path, can_be_executed),

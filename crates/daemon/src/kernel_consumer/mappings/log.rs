@@ -60,7 +60,7 @@ struct Only {
 }
 
 impl Only {
-    /// `None`: all. Who else belongs to others that are recorded, such as those of a user, is not known here.
+    /// `None` means all processes, also where more than process IDs is tracked: the processes of a user, for example, are not known here.
     fn of(tracked: &Tracked) -> Option<Only> {
         let whole = Tracked {
             pids: tracked.pids.clone(),
@@ -105,7 +105,7 @@ impl To {
         }
     }
 
-    /// What is mapped is read anew. Of what is kept in memory, what was before the last time is forgotten.
+    /// Prepares for reading all mappings again. Memory then forgets the lines from before the previous time.
     fn begin_again(&mut self) {
         match self {
             To::File { is_old, .. } => *is_old = true,
@@ -165,7 +165,7 @@ impl Log {
         Ok(())
     }
 
-    /// Begins again with what is mapped now.
+    /// Starts again with the current mappings.
     ///
     /// # Errors
     /// It cannot be written.
@@ -174,7 +174,7 @@ impl Log {
         self.begin(now_ns(), false, rings)
     }
 
-    /// Goes on in another file.
+    /// Continues in another file.
     ///
     /// # Errors
     /// It cannot be written.
@@ -183,7 +183,7 @@ impl Log {
         self.begin(now_ns(), false, rings)
     }
 
-    /// Goes on with other processes.
+    /// Records other processes from now on.
     ///
     /// # Errors
     /// It cannot be written.
@@ -379,16 +379,15 @@ mod tests {
                 log.write().unwrap();
             }
             log.begin_again(&mut rings).unwrap();
-            let [earlier, latest] = log.kept();
-            assert!(latest.is_empty());
-            let of_round: Vec<i32> = earlier
-                .split(|byte| *byte == b'\n')
-                .filter_map(|line| match serde_json::from_slice::<Line>(line).ok()?.change {
+            let [of_round, latest] = log.kept().map(|lines| -> Vec<i32> {
+                let lines = lines.split(|byte| *byte == b'\n');
+                let mapped = lines.filter_map(|line| match serde_json::from_slice::<Line>(line).ok()?.change {
                     Change::Mapped(mapped) => Some(mapped.pid),
                     _ => None,
-                })
-                .collect();
-            assert!(of_round.len() > 10_000 && of_round.iter().all(|pid| *pid == round));
+                });
+                mapped.collect()
+            });
+            assert!(latest.is_empty() && of_round.len() > 10_000 && of_round.iter().all(|pid| *pid == round));
         }
     }
 
@@ -410,8 +409,11 @@ mod tests {
         let first = begin();
         let executed = format!("{{\"time_ns\":\"1\",\"event\":\"executed\",\"pid\":{own}}}\n");
         assert!(first.contains("mapped") && !first.contains(&executed), "{first}");
+        // Without rings, changes are missing.
+        let (lost, present) = first.split_once('\n').unwrap();
+        assert!(lost.contains("lost") && !present.contains("lost"), "{first}");
         fs::write(&path, format!("{first}{{\"time")).unwrap();
         // A line that was cut off stays one line.
-        assert_eq!(begin(), format!("{first}{{\"time\n{executed}{first}"));
+        assert_eq!(begin(), format!("{first}{{\"time\n{lost}\n{executed}{present}"));
     }
 }

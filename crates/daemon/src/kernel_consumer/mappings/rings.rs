@@ -22,26 +22,26 @@ const COMM_EXEC: u16 = 1 << 13;
 /// A mapping, with its file.
 const MMAP2: u32 = 10;
 
-/// The changes of all processes.
+/// The mappings that processes make, as the kernel reports them on each CPU.
 pub(super) struct Rings(Vec<Ring>);
 
-/// The ring of a CPU.
+/// The ring of one CPU.
 struct Ring {
     records: Sampler,
-    /// How many records had no room, at the last look.
+    /// How many records had been lost at the last look, because the ring was full.
     lost: u64,
 }
 
 impl Rings {
-    /// None: the kernel does not tell.
+    /// No rings, for a kernel that reports no mappings.
     pub(super) fn none() -> Rings {
         Rings(Vec::new())
     }
 
-    /// Opens them.
+    /// Opens a ring on each CPU.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// This kernel reports no mappings.
     pub(super) fn open() -> io::Result<Rings> {
         open().map(Rings)
     }
@@ -57,12 +57,12 @@ impl Rings {
         lines
     }
 
-    /// Whether some had no room since the last call.
+    /// Whether records were lost since the last call.
     pub(super) fn have_lost(&mut self) -> bool {
         self.0.iter_mut().fold(false, |any, ring| any | ring.has_lost())
     }
 
-    /// The kernel does not tell.
+    /// Whether this kernel reports no mappings.
     pub(super) fn are_missing(&self) -> bool {
         self.0.is_empty()
     }
