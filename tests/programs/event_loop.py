@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads a byte when it is told of one, two hundred times, and one time computes for 200 ms before it asks again."""
+"""Reads a byte when it is told of one, two hundred times, and one time computes for 200 ms before it asks again.
+
+More urgent than most others, so that it does compute then; only root may be."""
 
 import os
 import select
 import time
 
+os.nice(-15)
 end, begin = os.pipe()
 events = select.poll()
 events.register(end)

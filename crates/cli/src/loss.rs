@@ -32,7 +32,7 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
         };
         let late = match [FILES_GONE, RINGS_GONE].map(|what| is_found(status, channel, what)) {
             [true, _] => "were removed with their files or not written in time",
-            [_, true] => "at least were removed with the kernel's rings or not written in time",
+            [_, true] => "or more were removed with the kernel's rings or not written in time",
             [false, false] => "were not written in time",
         };
         let reasons = reasons(channel, status.snapshot, late);

@@ -62,8 +62,8 @@ fn whole_system_is_what_the_kernel_counted() {
 
 #[test]
 fn overload_loses_what_the_kernel_counted_and_the_trace_says_it() {
-    let Some(mut consumer) = Consumer::start() else { return };
     for (loss, output) in [(Loss::Discard, "discard"), (Loss::Overwrite, "overwrite")] {
+        let Some(mut consumer) = Consumer::start() else { return };
         consumer.open(output, false);
         consumer.set_tracked(this_process());
         let mut spec = channel("tiny", &[numbered()]);

@@ -53,3 +53,20 @@ fn the_table_of_overheads_is_made() {
         "{results}"
     );
 }
+
+/// What `bench/test_bench.py` tests besides a run of the usual benchmarks: that the benchmarks under attack and in trouble run, that a frozen disk is
+/// thawed when its user is killed, and that verdicts are computed right.
+#[test]
+fn the_hostile_benchmarks_run_and_leave_nothing_frozen() {
+    let _alone = alone();
+    let mut command = Command::new("python3");
+    command
+        .arg(repository().join("bench/test_bench.py"))
+        .args(["-v", "Hostile", "FrozenDisks", "Verdicts", "SystemCalls"])
+        .env("PISTE_BUILD", build());
+    let tested = process::run(&mut command);
+    tested.expect_success();
+    for line in tested.stderr.lines().filter(|line| line.contains("skipped")) {
+        println!("skipped: {line}");
+    }
+}

@@ -9,15 +9,16 @@ use piste_suite::process::allowed_cpu;
 use piste_suite::report::{self, number, rows, text};
 use serde_json::Value;
 
-/// Two programs, `hog` and `victim`, which have one CPU for both. The hog is the more urgent one, and computes until the victim is done.
+/// Two programs, `hog` and `victim`, which have one CPU for both. The hog is more urgent than anything else there, and computes until the victim is
+/// done.
 fn starve(place: &KernelWorkplace) -> String {
     for name in ["hog", "victim"] {
         std::fs::copy("/bin/sh", place.path(name)).expect("a copy of a shell");
     }
     let cpu = allowed_cpu();
     let script = format!(
-        "cd {}; taskset -c {cpu} ./hog -c 'while :; do :; done' & hog=$!
-         nice -n 15 taskset -c {cpu} ./victim -c 'n=0; while [ $n -lt 50000 ]; do n=$((n + 1)); done'
+        "cd {}; nice -n -10 taskset -c {cpu} ./hog -c 'while :; do :; done' & hog=$!
+         nice -n 5 taskset -c {cpu} ./victim -c 'n=0; while [ $n -lt 50000 ]; do n=$((n + 1)); done'
          kill $hog",
         text(&place.path("")),
     );

@@ -7,7 +7,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::process::{send, stop, wait_until};
+use piste_suite::process::{allowed_cpu, send, stop, wait_until};
 use piste_suite::report::text;
 use piste_suite::{Compilation, Recording, Running, Trace, Workplace, kernel};
 use rustix::process::Signal;
@@ -204,7 +204,10 @@ fn record_while_held_up(channel: &[&str], until_given_up: u64, each_round: u64) 
     place.piste_succeeds(&[&["enable-channel", "-u", "small", "--num-subbuf", "4"], channel].concat());
     place.piste_succeeds(&["enable-event", "-u", "held_up:tick", "-c", "small"]);
     place.piste_succeeds(&["start"]);
-    let mut program = place.start(place.program("held_up.c"), &[]);
+    // Each CPU has a ring of its own, and only one has the hole.
+    let program = place.program("held_up.c");
+    let pinned = ["-c", &allowed_cpu(), program.to_str().expect("UTF-8")];
+    let mut program = place.start("taskset", &pinned);
     assert_eq!(program.ask("hold"), "done");
     assert_eq!(program.ask("hole"), "done");
     assert_eq!(program.ask(&format!("record {until_given_up}")), "done");

@@ -313,8 +313,8 @@ impl Session {
         let Some(ending) = self.stage.ended() else {
             return Again::Never;
         };
-        if let Some(mappings) = self.mappings.take_if(|_| ending.close || self.recorder.is_none()) {
-            mappings.end();
+        if ending.close || self.recorder.is_none() {
+            self.end_mappings();
         }
         if self.recorder.is_none() {
             self.look_at_files();
@@ -362,6 +362,13 @@ impl Session {
             (None, Some(folder)) => MappingRecorder::begin(wanted, folder),
             _ => MappingRecorder::keep(wanted),
         };
+    }
+
+    /// Has the last mappings written.
+    pub(super) fn end_mappings(&mut self) {
+        if let Some(mappings) = self.mappings.take() {
+            mappings.end();
+        }
     }
 
     /// Lets the mappings go on in the next chunk.

@@ -192,6 +192,8 @@ impl Streaming for Session {
         if !self.stage.is_closing() {
             return;
         }
+        // It would take the space that was set aside.
+        self.end_mappings();
         let mut left = Vec::new();
         self.metadata.look_at_clock();
         if let Some(text) = self.metadata.text() {

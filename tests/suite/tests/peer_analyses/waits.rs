@@ -126,6 +126,14 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
         let range = (thread, from_ns)..(thread, until_ns);
         seen.range(range).next().is_some()
     };
+    // `sched_waking` came before the recording: the thread may have had a CPU then.
+    let began_before = |thread: i64, woken_ns: i64| {
+        let is_waking = |event: &&Event| event.is("sched_waking") && event.number("tid") == thread;
+        !events
+            .iter()
+            .take_while(|event| event.ns <= woken_ns)
+            .any(|event| is_waking(&event))
+    };
     // It had lost its CPU on its way to a wait, and went on waiting for one.
     let was_ready = |thread: i64, woken_ns: i64| {
         let earlier = left.range((thread, i64::MIN)..(thread, woken_ns));
@@ -135,7 +143,10 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
         let until_ns = ours.get(arrival).unwrap_or(came_ns);
         let is_of_tracer = names[arrival].starts_with(TRACER) && !ours.contains_key(arrival);
         assert!(
-            is_of_tracer || ran(*thread, *woken_ns, *until_ns) || was_ready(*thread, *woken_ns),
+            is_of_tracer
+                || ran(*thread, *woken_ns, *until_ns)
+                || was_ready(*thread, *woken_ns)
+                || began_before(*thread, *woken_ns),
             "{thread} ({}) came at {came_ns}, woken at {woken_ns}; Piste: {:?}",
             names[arrival],
             ours.get(arrival)

@@ -240,8 +240,8 @@ fn starved(place: &KernelWorkplace) -> Option<Seen> {
     let victim = place.path("victim");
     fs::copy("/bin/sh", &victim).expect("a copy of a shell");
     let script = format!(
-        "taskset -c {cpu} {} -c 'while :; do :; done' & hog=$!
-         nice -n 15 taskset -c {cpu} {} -c 'n=0; while [ $n -lt 30000 ]; do n=$((n + 1)); done'
+        "nice -n -10 taskset -c {cpu} {} -c 'while :; do :; done' & hog=$!
+         nice -n 5 taskset -c {cpu} {} -c 'n=0; while [ $n -lt 30000 ]; do n=$((n + 1)); done'
          kill $hog",
         text(&hog),
         text(&victim)
