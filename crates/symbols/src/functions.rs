@@ -142,7 +142,8 @@ impl Code {
         let mut code = [0; CALL_BYTES as usize];
         let segment = self.segments.iter().find(|segment| {
             let offset = address.checked_sub(segment.address);
-            offset.is_some_and(|offset| offset + CALL_BYTES <= segment.file_bytes)
+            let end = offset.and_then(|offset| offset.checked_add(CALL_BYTES));
+            end.is_some_and(|end| end <= segment.file_bytes)
         })?;
         let place = segment.file_offset.checked_add(address - segment.address)?;
         self.file.read_exact_at(&mut code, place).ok()?;

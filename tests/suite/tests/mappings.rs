@@ -130,9 +130,11 @@ fn names(place: &Workplace, trace: &Path) -> (Vec<Value>, String) {
     let insights = place.piste_json(&["insights", text(trace)]);
     let convoy = rows(&insights, "insights")
         .iter()
-        .find(|row| row["kind"] == "lock convoy");
-    let what = convoy.and_then(|row| row["what"].as_str()).unwrap_or_default();
-    (names.collect(), what.to_owned())
+        .filter(|row| row["kind"] == "lock convoy")
+        .filter_map(|row| row["what"].as_str())
+        // Other programs on this machine have their own.
+        .find(|what| what.starts_with("threads of convoy ("));
+    (names.collect(), convoy.unwrap_or_default().to_owned())
 }
 
 /// The chunks that a session has finished.

@@ -412,7 +412,9 @@ fn threads_run_also_where_no_switch_away_from_idling_is_told() {
     let events = chrome(&place, "switches");
     check_chrome(&events);
     let leaves = |event: &&Value| event["name"] == "sched_switch" && event["args"]["prev_comm"] == "nested";
-    assert!(events.iter().filter(leaves).count() >= 40);
+    // On a busy machine, some of its sleeps are over before it has left its CPU.
+    let left = events.iter().filter(leaves).count();
+    assert!(left >= 10, "{left}");
     check_perfetto(&place, "switches");
 }
 

@@ -282,9 +282,9 @@ impl Chunks {
         sink::set_aside(&self.owner, &self.aside(), needs);
     }
 
-    /// Writes this metadata into what was set aside, and gives back the rest: the disk is full.
-    pub(crate) fn replace_metadata_at_last(&self, text: &str) {
-        sink::replace_metadata_at_last(&self.owner, &self.aside(), &self.folder, text);
+    /// Writes this metadata into its part of what was set aside, and gives back the rest, for the last packets of so many streams: the disk is full.
+    pub(crate) fn replace_metadata_at_last(&self, text: &str, stream_count: usize) {
+        sink::replace_metadata_at_last(&self.owner, &self.aside(), &self.folder, text, stream_count);
     }
 
     /// Gives back what was set aside: it is used, or needed no more.

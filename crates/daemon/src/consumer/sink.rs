@@ -329,13 +329,18 @@ pub(crate) fn give_back(owner: &Person, path: &Path) {
     }
 }
 
-/// Replaces the metadata of the trace in a folder on a full disk: the text takes the space that was set aside at `aside`, and the rest of it is
-/// given back. Event classes that no written packet needs may be too much for it: then the metadata is as before, and says why packets are missing.
-pub(crate) fn replace_metadata_at_last(owner: &Person, aside: &Path, folder: &Path, text: &str) {
+/// Replaces the metadata of the trace in a folder on a full disk: the text takes its part of the space that was set aside at `aside`, and the rest
+/// is free for the last packets of so many streams. Event classes that no written packet needs may be too much for that part: then the metadata
+/// stays as it was, apart from the reason why packets are missing.
+pub(crate) fn replace_metadata_at_last(owner: &Person, aside: &Path, folder: &Path, text: &str, stream_count: usize) {
     let Ok(_as_owner) = owner.enter() else { return };
     let path = folder.join("metadata");
     let write = |text: &str| {
         let file = owner.open(aside, OpenOptions::new().write(true))?;
+        let of_streams = stream_count as u64 * LAST_PACKETS_BYTES;
+        if text.len() as u64 + of_streams > file.metadata()?.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(text.len() as u64)
     };
@@ -371,4 +376,34 @@ pub(crate) fn move_chunk(owner: &Person, folder: &Path, old: &Path, next: &Path)
         let _ = fs::rename(old, folder);
     }
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a full disk, metadata that has grown since takes nothing of what is set aside for streams.
+    #[test]
+    fn metadata_takes_only_its_part_of_what_is_set_aside() {
+        const STREAMS: usize = 2;
+        let folder = tempfile::tempdir().unwrap();
+        let (owner, path) = (Person::default(), folder.path().join("metadata"));
+        let aside = folder.path().join("aside");
+        let replace = |text: &str| {
+            let needs = Needs {
+                stream_count: STREAMS,
+                metadata_bytes: 100,
+            };
+            set_aside(&owner, &aside, needs);
+            replace_metadata_at_last(&owner, &aside, folder.path(), text, STREAMS);
+            assert!(!aside.exists());
+            fs::read_to_string(&path).unwrap()
+        };
+        let text = |more: &str| format!("env {{\n\t{WRITE_ERROR} = \"no space\";\n}};\n{more}");
+        fs::write(&path, "env {\n};\n").unwrap();
+        let grown = " ".repeat(3 * 4096);
+        assert_eq!(replace(&text(&grown)), text(""));
+        let small = " ".repeat(4096);
+        assert_eq!(replace(&text(&small)), text(&small));
+    }
 }

@@ -130,7 +130,8 @@ impl TraceFolder {
     /// The session ends on a full disk: the metadata takes a part of the space that was set aside, and the streams get the rest.
     pub(super) fn use_what_was_set_aside(&mut self) {
         self.metadata.look_at_clock();
-        self.chunks.replace_metadata_at_last(&self.metadata.current_text());
+        self.chunks
+            .replace_metadata_at_last(&self.metadata.current_text(), STREAMS_SET_ASIDE_FOR);
     }
 
     /// The trace was begun, by this consumer or an earlier one.

@@ -517,10 +517,15 @@ impl Session {
         }
     }
 
+    /// The streams of the trace, the state dump apart.
+    pub(super) fn stream_count(&self) -> usize {
+        self.channels.values().map(Channel::ring_count).sum()
+    }
+
     /// Sets space aside for what is written in the end, should the disk be full.
     pub(super) fn set_aside(&mut self) {
         let needs = Needs {
-            stream_count: self.channels.values().map(Channel::ring_count).sum(),
+            stream_count: self.stream_count(),
             metadata_bytes: self.metadata.text().map_or(0, str::len),
         };
         if self.aside.replace(needs) != Some(needs) {

@@ -197,7 +197,7 @@ impl Streaming for Session {
         let mut left = Vec::new();
         self.metadata.look_at_clock();
         if let Some(text) = self.metadata.text() {
-            self.chunks.replace_metadata_at_last(text);
+            self.chunks.replace_metadata_at_last(text, self.stream_count());
         }
         for channel in self.channels.values_mut() {
             channel.abandon(self.clock);

@@ -155,12 +155,18 @@ impl Consumer {
         .unwrap()
     }
 
+    /// Asks until the disk, which others use as well, lets the session answer.
     pub fn report(&mut self) -> Totals {
-        self.ask(|request| ToConsumer::Report {
-            session: SESSION,
-            request,
-        })
-        .unwrap()
+        loop {
+            let totals = self.ask(|request| ToConsumer::Report {
+                session: SESSION,
+                request,
+            });
+            match totals {
+                Err(Failure::Other { what }) if what.contains("waiting for the disk") => {}
+                totals => return totals.unwrap(),
+            }
+        }
     }
 
     pub fn close(&mut self) -> Totals {
