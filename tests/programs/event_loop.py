@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Reads a byte when it is told of one, two hundred times, and one time computes for 200 ms before it asks again.
 
-More urgent than most others, so that it does compute then; only root may be."""
+It raises its own priority, which only root may do, so that busy programs do not keep it from computing then."""
 
 import os
 import select

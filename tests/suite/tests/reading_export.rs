@@ -412,7 +412,7 @@ fn threads_run_also_where_no_switch_away_from_idling_is_told() {
     let events = chrome(&place, "switches");
     check_chrome(&events);
     let leaves = |event: &&Value| event["name"] == "sched_switch" && event["args"]["prev_comm"] == "nested";
-    // On a busy machine, some of its sleeps are over before it has left its CPU.
+    // How many there are depends on what else runs; it is enough that there are some.
     let left = events.iter().filter(leaves).count();
     assert!(left >= 10, "{left}");
     check_perfetto(&place, "switches");

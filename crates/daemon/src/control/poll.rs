@@ -97,23 +97,23 @@ impl Poll {
     ///
     /// # Errors
     /// The system's limit of watches is reached.
-    pub fn add(&self, descriptor: impl AsFd, source: Watched) -> io::Result<()> {
+    pub fn add(&self, descriptor: impl AsFd, watched: Watched) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
             descriptor,
-            source.encode(),
+            watched.encode(),
             epoll::EventFlags::IN,
         )?)
     }
 
     /// Waits for room to write as well, or no longer.
-    pub fn set_writing(&self, descriptor: impl AsFd, source: Watched, writing: bool) {
+    pub fn set_writing(&self, descriptor: impl AsFd, watched: Watched, writing: bool) {
         let out = if writing {
             epoll::EventFlags::OUT
         } else {
             epoll::EventFlags::empty()
         };
-        let modified = epoll::modify(&self.epoll, descriptor, source.encode(), epoll::EventFlags::IN | out);
+        let modified = epoll::modify(&self.epoll, descriptor, watched.encode(), epoll::EventFlags::IN | out);
         assert_eq!(modified, Ok(()), "the descriptor was added");
     }
 

@@ -192,7 +192,7 @@ impl Streaming for Session {
         if !self.stage.is_closing() {
             return;
         }
-        // It would take the space that was set aside.
+        // The thread that writes them would take the space that is set aside.
         self.end_mappings();
         let mut left = Vec::new();
         self.metadata.look_at_clock();

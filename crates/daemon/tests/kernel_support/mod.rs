@@ -157,13 +157,15 @@ impl Consumer {
 
     /// Asks until the disk, which others use as well, lets the session answer.
     pub fn report(&mut self) -> Totals {
+        let begun = Instant::now();
         loop {
             let totals = self.ask(|request| ToConsumer::Report {
                 session: SESSION,
                 request,
             });
             match totals {
-                Err(Failure::Other { what }) if what.contains("waiting for the disk") => {}
+                Err(Failure::Other { what }) if what.contains("waiting for the disk") && begun.elapsed() < PATIENCE => {
+                }
                 totals => return totals.unwrap(),
             }
         }

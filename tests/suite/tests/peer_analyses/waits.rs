@@ -126,13 +126,11 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
         let range = (thread, from_ns)..(thread, until_ns);
         seen.range(range).next().is_some()
     };
-    // `sched_waking` came before the recording: the thread may have had a CPU then.
+    // The recording has only the end of its first wake-up: it may have had a CPU when that began.
     let began_before = |thread: i64, woken_ns: i64| {
-        let is_waking = |event: &&Event| event.is("sched_waking") && event.number("tid") == thread;
-        !events
-            .iter()
-            .take_while(|event| event.ns <= woken_ns)
-            .any(|event| is_waking(&event))
+        let until = events.iter().take_while(|event| event.ns <= woken_ns);
+        let own = until.filter(|event| event.name.starts_with("sched_wak") && event.number("tid") == thread);
+        own.map(|event| &*event.name).eq(["sched_wakeup"])
     };
     // It had lost its CPU on its way to a wait, and went on waiting for one.
     let was_ready = |thread: i64, woken_ns: i64| {
