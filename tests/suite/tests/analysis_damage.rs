@@ -2,7 +2,7 @@
 //! `piste analyze`, `insights` and `diff` on a recorded trace that is damaged in one way after the other: all of them answer and say what is
 //! missing. That they claim nothing untrue is tested where the truth is known, on machines that are simulated (crates/analysis/tests/unit/model/truth.rs).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +91,29 @@ fn all_answer(place: &Workplace, whole: &str, damaged: &str) {
     }
 }
 
+/// The lines of `piste view`, without the time since the line before.
+fn viewed(place: &Workplace, trace: &Path) -> BTreeSet<String> {
+    let viewed = place.piste(&["view", text(trace)]);
+    viewed.expect_success();
+    let without_delta = |line: &str| Some(format!("{} {}", line.split_once(" (")?.0, line.split_once(") ")?.1));
+    let lines: BTreeSet<String> = viewed.stdout.lines().filter_map(without_delta).collect();
+    assert!(!lines.is_empty(), "{viewed}");
+    lines
+}
+
+/// Overwrites events from the first one behind `at` on. What is left of an event that is damaged from its middle on would be read as another event.
+fn damage_events(place: &Workplace, trace: &Path, file: &Path, at: usize) {
+    let (whole, bytes) = (viewed(place, trace), fs::read(file).expect("it can be read"));
+    let is_damaged = (at..at + 512).any(|at| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 512].fill(0xff);
+        fs::write(file, bytes).expect("it can be written");
+        let left = viewed(place, trace);
+        left.len() < whole.len() && left.is_subset(&whole)
+    });
+    assert!(is_damaged, "no event begins behind {at}");
+}
+
 /// A copy of a trace that something was done to; nothing when the trace is too small for that.
 fn damaged(place: &Workplace, whole: &Path, damage: &str) -> Option<PathBuf> {
     let copy = place.path(damage);
@@ -110,8 +133,7 @@ fn damaged(place: &Workplace, whole: &Path, damage: &str) -> Option<PathBuf> {
             change(first, |bytes| bytes[starts[2]..starts[3]].fill(0));
         }
         "no event" if starts.len() > 4 => {
-            let middle = usize::midpoint(starts[2], starts[3]);
-            change(first, |bytes| bytes[middle..middle + 512].fill(0xff));
+            damage_events(place, &copy, first, usize::midpoint(starts[2], starts[3]));
         }
         "empty" => files.iter().for_each(|file| change(file, Vec::clear)),
         _ => return None,

@@ -105,6 +105,8 @@ impl System {
     pub(super) fn exec(&mut self, tid: i32, old_tid: i32, file: &[u8], at: &At, to: &mut dyn Listen) {
         let id = self.living(old_tid, at, to);
         if at.tid == Some(tid) {
+            let tid = Some(old_tid);
+            self.see(&At { tid, ..*at }, to);
             self.acts(id, at, to);
         }
         let owner = self.owner(id);

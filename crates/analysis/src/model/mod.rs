@@ -196,7 +196,8 @@ impl System {
             return;
         }
         to.fact(self, fact, at.cpu, at.ns);
-        // They tell of some thread, not of a CPU; but they happened on the one that has it. An exec has another id than its thread had.
+        // They tell of some thread, not of a CPU; but they happened on the one that has it. For an exec, where the thread may get another id,
+        // `exec` does this.
         if let Fact::NewTask { .. }
         | Fact::Fork(_)
         | Fact::Exit { .. }
@@ -546,7 +547,9 @@ impl System {
         let blind = self
             .circumstances
             .gaps
-            .within(known.last_ns.max(begin_ns), ns + 1, Some(cpu));
+            .within(known.last_ns.max(begin_ns), ns + 1, Some(cpu))
+            // An event where a gap begins is the last one before it.
+            .filter(|(blind_ns, end_ns)| *blind_ns < ns || *end_ns <= ns);
         if let Some((_, end_ns)) = blind {
             known.blind_until_ns = known.blind_until_ns.max(end_ns);
             let before = known.current.take();

@@ -15,6 +15,7 @@
 //! | `call NAME`, `return RESULT` | any system call |
 //! | `futex wait 64`, `futex wake 64` | a system call about the futex at that address; `lock`: a wait for what is a lock for sure; `post`: for what is none |
 //! | `rename 1 NAME` | |
+//! | `exec 2 1` | thread 2 becomes another program, and then has the id of its process's first thread, 1 |
 //! | `named 1 NAME` | a name that the trace tells, whether the thread is in it or not |
 //! | `setprio 1 -50` | it gets that priority by inheritance |
 //! | `irq 3`, `irqend 3` | a soft interrupt |
@@ -123,6 +124,11 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
         "rename" => Fact::Rename {
             tid: tid(),
             name: words[2].as_bytes(),
+        },
+        "exec" => Fact::Exec {
+            tid: number(words[2]),
+            old_tid: tid(),
+            file: b"/bin/program",
         },
         "setprio" => Fact::Priority {
             tid: tid(),

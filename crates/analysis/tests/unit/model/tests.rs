@@ -243,6 +243,28 @@ fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
 }
 
 #[test]
+fn the_last_event_before_a_gap_says_who_had_the_cpu() {
+    let gap = Gap {
+        cpu: Some(0),
+        begin_ns: 30,
+        end_ns: 40,
+    };
+    let circumstances = Circumstances {
+        gaps: Gaps::new(&[gap]),
+        ..Circumstances::whole(0)
+    };
+    // The switch at 30 contradicts what the event at 20 says.
+    let run = Run::new(circumstances).lines(
+        "5 cpu0 switch 9 waits 1
+         20 cpu0:2 other
+         30 cpu0:1 switch 1 waits 0",
+        50,
+    );
+    assert_eq!(run.did(1), "0-5 runnable, 5-30 ?, 30-40 ?, 40-50 ?");
+    assert_eq!(run.did(2), "0-20 ?, 20-40 ?, 40-50 ?");
+}
+
+#[test]
 fn what_interrupts_the_tracers_own_threads_is_not_told() {
     let waker = |hidden| {
         let circumstances = Circumstances {
@@ -321,6 +343,21 @@ fn a_name_that_was_told_is_that_of_a_thread_once_it_does_something() {
         .collect();
     assert!(names.contains(&(1, "shell")) && names.contains(&(2, "dd")), "{names:?}");
     assert!(names.iter().all(|(tid, _)| *tid != 3), "{names:?}");
+}
+
+#[test]
+fn who_becomes_another_program_has_the_cpu() {
+    for (begun, tid) in [(2, 2), (2, 1)] {
+        let run = whole().lines(
+            &format!(
+                "5 cpu0 switch 9 waits 0
+                 20 cpu0:{tid} exec {begun} {tid}
+                 30 cpu0:{tid} other"
+            ),
+            40,
+        );
+        assert_eq!(run.did(tid), "0-20 ?, 20-40 runs", "{begun} {tid}");
+    }
 }
 
 #[test]
