@@ -53,6 +53,8 @@ pub struct Converter {
     threads: Box<dyn Threads + Send>,
     /// By CPU.
     kept: Vec<Vec<u8>>,
+    /// Packets say what of them is earlier than this.
+    cut_ticks: u64,
 }
 
 /// What became of a page.
@@ -68,8 +70,21 @@ pub struct Converted {
     pub first_ticks: u64,
     /// Time of the last event, `begin_ticks` if there is none: the end of the packet.
     pub last_ticks: u64,
+    /// What of the packet is earlier than the time of [`Converter::cut_at`]; absent when all is.
+    pub cut: Option<Cut>,
     /// What was wrong.
     pub findings: Vec<Finding>,
+}
+
+/// The part of a packet that is earlier than a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// It ends behind so many bytes of the packet.
+    pub content_bytes: usize,
+    /// Events in it.
+    pub events: u64,
+    /// Time of its last event; when there is none, the begin of the packet.
+    pub last_ticks: u64,
 }
 
 /// Events do not wait any longer when this much waits. Between an event and its stack there is an interrupt's work at most.
@@ -141,7 +156,13 @@ impl Converter {
             new_threads: NewThreads::default(),
             threads,
             kept: Vec::new(),
+            cut_ticks: u64::MAX,
         }
+    }
+
+    /// From now on, packets say what of them is earlier than `ticks`; with `None`, none does.
+    pub fn cut_at(&mut self, ticks: Option<u64>) {
+        self.cut_ticks = ticks.unwrap_or(u64::MAX);
     }
 
     /// Appends the events of a page that `cpu` recorded to `packet`, which has room for its header already.
@@ -210,6 +231,7 @@ impl Converter {
         let first_ticks = records.clone().next().map_or(begin_ticks, |first| first.ticks);
         let mut walk = Walk::new(&mut self.plans, &mut self.returns, around, begin_ticks, packet);
         walk.has_compat = has_compat;
+        walk.cut_ticks = self.cut_ticks;
         walk.converted.first_ticks = first_ticks.max(begin_ticks);
         let kept = walk.records(records, behind);
         (walk.finish(), kept)

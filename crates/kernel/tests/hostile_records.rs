@@ -67,8 +67,12 @@ fn hostile_records_are_counted_and_nothing_worse() {
                 .map(|(index, record)| (ticks(index), &**record)),
         );
         let mut packet = Vec::new();
+        let cut_ticks = ticks(random.usize(..RECORDS));
+        converter.cut_at(Some(cut_ticks));
         let converted = converter.page(&handmade::parse(&page), 0, &mut packet);
+        converter.cut_at(None);
         check(&mut converter, &converted, &packet, &contexts, &mut classes);
+        check_cut(cut_ticks, &converted, &packet, &contexts, &classes);
         events += converted.events;
         discarded += converted.discarded;
         for finding in &converted.findings {
@@ -119,6 +123,29 @@ fn check(
         last_ticks = event.ticks;
     }
     assert_eq!(last_ticks, converted.last_ticks);
+}
+
+/// The part of a packet that is earlier than a time has the events that are.
+fn check_cut(
+    cut_ticks: u64,
+    converted: &piste_kernel::convert::Converted,
+    packet: &[u8],
+    contexts: &[piste_ctf::Field],
+    classes: &HashMap<u32, piste_ctf::EventClass>,
+) {
+    let ticks_of = |bytes: &[u8]| -> Vec<u64> {
+        let events = decode::events(bytes, converted.begin_ticks, contexts, classes).unwrap();
+        events.iter().map(|event| event.ticks).collect()
+    };
+    let mut earlier = ticks_of(packet);
+    let later = earlier.split_off(earlier.partition_point(|ticks| *ticks < cut_ticks));
+    let Some(cut) = converted.cut else {
+        assert!(later.is_empty(), "all is earlier");
+        return;
+    };
+    assert_eq!(ticks_of(&packet[..cut.content_bytes]), earlier);
+    let last_ticks = earlier.last().copied().unwrap_or(converted.begin_ticks);
+    assert_eq!((cut.events, cut.last_ticks), (earlier.len() as u64, last_ticks));
 }
 
 /// Mostly of a known event, now and then too short, too long, or one bit away from zeros.

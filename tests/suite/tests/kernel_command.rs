@@ -238,15 +238,16 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     );
 }
 
-/// Rings that are full take a while to be written. All CPUs are recorded meanwhile, and the snapshot is not to end earlier on one of them.
+/// Rings that are full take a while to be written. All CPUs are recorded meanwhile, and the snapshot is not to end earlier on one of them, also when
+/// nothing happens there at last.
 #[test]
 fn a_snapshot_that_lacks_nothing_ends_on_all_cpus_at_the_same_time() {
     let Some(place) = kernel::workplace() else { return };
-    let busy = "for cpu in 0 1; do taskset -c $cpu timeout 3 sh -c 'while :; do ls / >/dev/null; done' & done; wait";
+    let busy = "for cpu in 0 1; do taskset -c $cpu timeout $((1 + 2 * cpu)) sh -c 'while :; do ls / >/dev/null; done' & done; wait";
     let mut target = place.start("sh", &["-c", busy]);
     let output = place.path("snapshots");
     let pid = target.pid().to_string();
-    let options = ["-p", &pid, "--snapshot-on", "exit", "-d", "1s", "-o"];
+    let options = ["-p", &pid, "--snapshot-on", "exit", "-d", "1500ms", "-o"];
     let recorded = place.piste(&[&["record"], &options[..], &[output.to_str().expect("UTF-8")]].concat());
     recorded.expect_success();
     assert!(recorded.stderr.contains("nothing lost"), "{recorded}");

@@ -242,6 +242,29 @@ fn what_the_kernel_recorded_before_a_rotation_is_in_its_chunk() {
 }
 
 #[test]
+fn a_chunk_is_whole_where_nothing_happened_at_last() {
+    const SCRIPT: &str =
+        "read go; taskset -pc 0 $$; /bin/true; taskset -pc 1 $$; echo moved; while :; do /bin/true; done";
+    let Some(place) = kernel::workplace() else { return };
+    let session = KernelSession::create(&place, &[]);
+    let mut shell = place.start("sh", &["-c", SCRIPT]);
+    session
+        .enable(&["sched_switch"])
+        .track(&["--pid", &shell.pid().to_string(), "--follow"])
+        .start();
+    shell.say("go");
+    while shell.line() != "moved" {}
+    // Much longer than CPUs may end apart.
+    sleep(Duration::from_millis(100));
+    let chunk = place.piste_json(&["rotate"]);
+    let stats = place.piste_json(&["stats", chunk["trace"].as_str().expect("a path")]);
+    assert_eq!(stats["findings"], Value::Array(vec![]), "{stats:#}");
+    session.end();
+    shell.signal(Signal::KILL);
+    shell.finish();
+}
+
+#[test]
 fn session_that_cannot_be_rotated_says_why_and_goes_on() {
     let place = Workplace::new();
     let output = place.path("trace");

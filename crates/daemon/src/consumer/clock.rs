@@ -11,6 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Counters of two CPUs may differ a little, and a counter is read ahead of what precedes it. Some ten milliseconds.
 const TOLERANCE_TICKS: u64 = 1 << 25;
+/// Who makes a record of the kernel is interrupted for less time. One or a few milliseconds: readers take CPUs that end 10 ms apart for cut.
+const SETTLING_TICKS: u64 = 1 << 22;
 
 /// Now, in ticks.
 pub(crate) fn now_ticks(clock: ClockSource) -> u64 {
@@ -28,9 +30,9 @@ pub(super) fn limit_ticks(clock: ClockSource) -> u64 {
     now_ticks(clock).saturating_add(TOLERANCE_TICKS)
 }
 
-/// What has an earlier time and was recorded is there: who writes a record may be interrupted between reading the time and being done.
+/// What has an earlier time and was recorded by the kernel is there: who makes a record may be interrupted between reading the time and being done.
 pub(crate) fn settled_ticks(clock: ClockSource) -> u64 {
-    now_ticks(clock).saturating_sub(TOLERANCE_TICKS)
+    now_ticks(clock).saturating_sub(SETTLING_TICKS)
 }
 
 /// How far what a trace says of its clock was from the wall clock, at most, when somebody looked. A clock's speed is known to a millionth, and

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::Fullest;
 use super::folders::{Folders, STATE_DUMP};
 use super::hidden::{Hiding, own_threads};
+use super::kept::Until;
 use super::kernel::Kernel;
 use super::metadata::Metadata;
 use super::ring::{CpuRing, Desk, Home};
@@ -312,7 +313,7 @@ impl Channel {
     }
 
     /// It has recorded until then, if that is known, and what it recorded is in the rings.
-    pub(super) fn recorded_until(&self, clock: ClockSource) -> Option<u64> {
+    fn recorded_until(&self, clock: ClockSource) -> Option<u64> {
         let settled_ticks = clock::settled_ticks(clock);
         if self.is_on() {
             Some(settled_ticks)
@@ -411,20 +412,29 @@ impl Channel {
         Ok(true)
     }
 
-    /// Writes what one ring has recorded until now, at most a ring's worth.
+    /// Writes what each ring has recorded until then, at most a ring's worth. Returns where a snapshot of each ends, in which nothing is later.
     ///
     /// # Errors
     /// As `take`.
-    pub(super) fn drain(
+    pub(super) fn take_for_snapshot(
         &mut self,
-        index: usize,
-        clock: ClockSource,
+        end_ticks: u64,
         tools: &mut Tools<'_>,
-    ) -> Result<(), StorageError> {
-        let (most, now_ticks) = (self.most(), clock::now_ticks(clock));
-        let (ring, mut desk) = self.desk(index, tools);
-        ring.take_until(now_ticks, most, &mut desk)?;
-        Ok(())
+    ) -> Result<Vec<Until>, StorageError> {
+        let most = self.most();
+        let recorded_until = if self.is_on() {
+            Some(end_ticks)
+        } else {
+            self.stopped_ticks.map(|ticks| ticks.min(end_ticks))
+        };
+        let mut ends = Vec::new();
+        self.for_each_ring(tools, |ring, desk| {
+            let mut until = ring.take_for_snapshot(end_ticks, most, desk)?;
+            until.ticks = until.ticks.and(recorded_until);
+            ends.push(until);
+            Ok(true)
+        })?;
+        Ok(ends)
     }
 
     /// What was recorded and lost.
@@ -449,11 +459,6 @@ impl Channel {
     pub(super) fn abandon(&mut self, clock: ClockSource) {
         let until_ticks = self.stopped_ticks.unwrap_or_else(|| clock::now_ticks(clock));
         self.rings.iter_mut().for_each(|ring| ring.abandon(until_ticks));
-    }
-
-    /// Streams that it has.
-    pub(super) fn ring_count(&self) -> usize {
-        self.rings.len()
     }
 
     /// Removes the instance and the probes. Returns what could not be removed.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use piste_ctf::index::{self, Entry};
 use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
+use piste_kernel::convert::Cut;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::consumer::sink::Paths;
@@ -53,12 +54,29 @@ impl Counts {
     }
 }
 
+/// Where a snapshot of a stream ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    /// Then, if all that is earlier was read.
+    pub(super) ticks: Option<u64>,
+    /// Before the packet of this number.
+    pub(super) next_sequence: u64,
+    /// In the packet before that one, when not all of that is earlier.
+    pub(super) cut: Option<Cut>,
+}
+
 /// Copies the newest packets of `kept`, at most `bytes_max` of them, to the end of `snapshot`; what is older gives its space back.
-/// What was lost before the first of them is none of the snapshot's.
+/// What was lost before the first of them is none of the snapshot's, and what was recorded since it ended is the next one's.
 ///
 /// # Errors
 /// The file that cannot be read or written.
-pub(super) fn copy(kept: &Paths, counts: &Counts, bytes_max: u64, snapshot: &mut Stream) -> Result<(), StorageError> {
+pub(super) fn copy(
+    kept: &Paths,
+    counts: &Counts,
+    bytes_max: u64,
+    until: &Until,
+    snapshot: &mut Stream,
+) -> Result<(), StorageError> {
     let entries = match fs::read(&kept.index) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => index::decode(&file.at(&kept.index)?).unwrap_or_default(),
@@ -76,18 +94,24 @@ pub(super) fn copy(kept: &Paths, counts: &Counts, bytes_max: u64, snapshot: &mut
         let _ = fallocate(&data, flags, 0, first.offset_bytes);
     }
     let mut packet = vec![];
+    let mut discarded = 0;
     for entry in newest {
         packet.resize((entry.packet_bits / 8) as usize, 0);
         data.read_exact_at(&mut packet, entry.offset_bytes).at(&kept.data)?;
         let damaged = || StorageError::new(&kept.data, io::ErrorKind::InvalidData.into());
         let header = KernelHeader::decode(&packet).ok_or_else(damaged)?;
+        if header.packet_seq_num >= until.next_sequence {
+            break;
+        }
         let content_bytes = (header.content_bits / 8) as usize;
         // One without records has the number of its neighbour.
-        let events = match content_bytes > KERNEL_HEADER_BYTES {
-            true => counts.events(header.packet_seq_num)?,
-            false => 0,
+        let has_records = content_bytes > KERNEL_HEADER_BYTES;
+        let events = if has_records {
+            counts.events(header.packet_seq_num)?
+        } else {
+            0
         };
-        let facts = PacketFacts {
+        let mut facts = PacketFacts {
             sequence: header.packet_seq_num,
             begin_ticks: header.timestamp_begin,
             end_ticks: header.timestamp_end,
@@ -95,7 +119,18 @@ pub(super) fn copy(kept: &Paths, counts: &Counts, bytes_max: u64, snapshot: &mut
             events,
             discarded: header.events_discarded - first.events_discarded,
         };
+        discarded = facts.discarded;
+        let is_last = has_records && facts.sequence + 1 == until.next_sequence;
+        if let Some(cut) = until.cut.filter(|_| is_last) {
+            if cut.events == 0 {
+                break;
+            }
+            (facts.content_bytes, facts.events, facts.end_ticks) = (cut.content_bytes, cut.events, cut.last_ticks);
+        }
         snapshot.append(&mut packet, &facts)?;
+    }
+    if let Some(ticks) = until.ticks {
+        snapshot.reach(ticks, discarded)?;
     }
     Ok(())
 }
@@ -148,7 +183,7 @@ mod tests {
             kept.append(&mut vec![7; KERNEL_HEADER_BYTES + 4096], &facts).unwrap();
         }
         let mut snapshot = open(&folder.path().join("snapshot"));
-        copy(kept.paths(), &counts, 3 * 4200, &mut snapshot).unwrap();
+        copy(kept.paths(), &counts, 3 * 4200, &whole(), &mut snapshot).unwrap();
         let end = snapshot.end();
         assert_eq!((end.packets, end.discarded, end.events), (3, 20, 1097 + 1098 + 1099));
         let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&kept.paths().data).unwrap());
@@ -172,7 +207,7 @@ mod tests {
         kept.append(&mut vec![7; KERNEL_HEADER_BYTES + 4096], &facts).unwrap();
         assert_eq!(kept.end().packets, 2, "one that tells of losses, and its neighbour");
         let mut snapshot = open(&folder.path().join("snapshot"));
-        copy(kept.paths(), &counts, 1 << 20, &mut snapshot).unwrap();
+        copy(kept.paths(), &counts, 1 << 20, &whole(), &mut snapshot).unwrap();
         assert_eq!(snapshot.end().events, 1000);
     }
 
@@ -181,7 +216,62 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let counts = Counts::open(&folder.path().join("counts")).unwrap();
         let mut snapshot = open(&folder.path().join("snapshot"));
-        copy(open(&folder.path().join("kept")).paths(), &counts, 1000, &mut snapshot).unwrap();
+        let kept = open(&folder.path().join("kept"));
+        copy(kept.paths(), &counts, 1000, &whole(), &mut snapshot).unwrap();
         assert_eq!(snapshot.end().packets, 0);
+    }
+
+    fn whole() -> Until {
+        Until {
+            ticks: None,
+            next_sequence: u64::MAX,
+            cut: None,
+        }
+    }
+
+    /// Packets of ten events, which begin at 100, 200 and so on, and lost one before each.
+    #[test]
+    fn snapshot_ends_where_it_is_to_end() {
+        let ends = |until: Until| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut kept = open(&folder.path().join("kept"));
+            let counts = Counts::open(&folder.path().join("counts")).unwrap();
+            for sequence in 0..4 {
+                let begin_ticks = 100 * (sequence + 1);
+                let facts = PacketFacts {
+                    sequence,
+                    begin_ticks,
+                    end_ticks: begin_ticks + 50,
+                    content_bytes: KERNEL_HEADER_BYTES + 1000,
+                    events: 10,
+                    discarded: sequence + 1,
+                };
+                counts.note(sequence, facts.events).unwrap();
+                kept.append(&mut vec![7; KERNEL_HEADER_BYTES + 1000], &facts).unwrap();
+            }
+            let mut snapshot = open(&folder.path().join("snapshot"));
+            copy(kept.paths(), &counts, 1 << 20, &until, &mut snapshot).unwrap();
+            let end = snapshot.end();
+            (end.events, end.discarded, end.end_ticks)
+        };
+        let cut = |events| Cut {
+            content_bytes: KERNEL_HEADER_BYTES + 100 * events as usize,
+            events,
+            last_ticks: 400 + 5 * events,
+        };
+        let until = |ticks, next_sequence, cut| Until {
+            ticks,
+            next_sequence,
+            cut,
+        };
+        assert_eq!(ends(until(None, 4, None)), (40, 4, 450));
+        assert_eq!(ends(until(Some(500), 4, None)), (40, 4, 500));
+        // Packets that were read later.
+        assert_eq!(ends(until(None, 3, None)), (30, 3, 350));
+        assert_eq!(ends(until(Some(430), 4, Some(cut(6)))), (36, 4, 430));
+        // What was lost before a packet of which nothing is left may have been lost before the end.
+        assert_eq!(ends(until(Some(390), 4, Some(cut(0)))), (30, 4, 390));
+        // The first packet has another one before it that says what was lost earlier.
+        assert_eq!(ends(until(Some(130), 1, Some(cut(0)))), (0, 1, 130));
     }
 }

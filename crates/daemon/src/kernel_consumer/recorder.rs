@@ -63,7 +63,7 @@ impl Session {
         };
         match outcome {
             None => {
-                let wait = if job.waits_for_dump() {
+                let wait = if job.is_waiting() {
                     Duration::from_millis(1)
                 } else {
                     Duration::ZERO

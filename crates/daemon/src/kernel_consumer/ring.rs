@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use piste_control::{FILES_GONE, INDEX_GONE, METADATA_GONE};
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
-use piste_kernel::convert::{Converted, Converter};
+use piste_kernel::convert::{Converted, Converter, Cut};
 use piste_kernel::instance::Instance;
 use piste_kernel::page::{Lost, Page, PageLayout};
 use piste_kernel::ring::Ring;
@@ -21,7 +21,7 @@ use piste_kernel::spec::{ChannelSpec, Loss};
 use piste_reason::reason;
 
 use super::folders::Folders;
-use super::kept::Counts;
+use super::kept::{Counts, Until};
 use super::metadata::Metadata;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
@@ -42,6 +42,8 @@ pub(super) struct CpuRing {
     unwritten: u64,
     /// Events of each packet, where packets are kept for snapshots.
     counts: Option<Counts>,
+    /// What of the last packet a snapshot has, if not all.
+    cut: Option<Cut>,
     /// It records since then, of which its stream does not tell yet.
     recorded_from: Option<u64>,
 }
@@ -132,6 +134,7 @@ impl CpuRing {
             unwritten: 0,
             standing,
             counts,
+            cut: None,
             recorded_from: None,
         };
         if is_gone {
@@ -150,7 +153,7 @@ impl CpuRing {
     }
 
     /// Neither records nor losses wait for the next page.
-    pub(super) fn is_all_told(&self) -> bool {
+    fn is_all_told(&self) -> bool {
         self.standing.kept.is_empty() && self.ring.missing() == 0
     }
 
@@ -187,6 +190,29 @@ impl CpuRing {
             }
         }
         Ok(false)
+    }
+
+    /// The same for a snapshot, in which nothing is later. Returns where it ends.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn take_for_snapshot(
+        &mut self,
+        ticks: u64,
+        most: u32,
+        desk: &mut Desk<'_>,
+    ) -> Result<Until, StorageError> {
+        self.cut = None;
+        desk.converter.cut_at(Some(ticks));
+        let taken = self.take_until(ticks, most, desk);
+        desk.converter.cut_at(None);
+        taken?;
+        let is_whole = self.cut.is_some() || self.is_all_told();
+        Ok(Until {
+            ticks: is_whole.then_some(ticks),
+            next_sequence: self.stream.end().next_sequence,
+            cut: self.cut,
+        })
     }
 
     /// It begins to record.
@@ -428,7 +454,9 @@ impl CpuRing {
             events: converted.events,
             discarded: (after.damaged + after.lost).max(self.stream.end().discarded),
         };
-        self.stream.append(desk.packet, &facts)
+        self.stream.append(desk.packet, &facts)?;
+        self.cut = converted.cut;
+        Ok(())
     }
 
     /// Says that nothing happened from when it began to record to its first event.

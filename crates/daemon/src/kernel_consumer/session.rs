@@ -519,7 +519,7 @@ impl Session {
 
     /// The streams of the trace, the state dump apart.
     pub(super) fn stream_count(&self) -> usize {
-        self.channels.values().map(Channel::ring_count).sum()
+        self.channels.values().map(|channel| channel.rings().len()).sum()
     }
 
     /// Sets space aside for what is written in the end, should the disk be full.

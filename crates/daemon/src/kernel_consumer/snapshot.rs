@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what the rings of a flight recorder hold to a trace of its own, while the kernel goes on recording.
 //!
-//! All rings are read first, each at most once around, and then written one after the other. Their packets are kept (kept.rs), since reading takes
+//! All rings are read first, each at most once around: up to a time by which all records of earlier times are in them, so that a snapshot ends on all
+//! CPUs at once. Then they are written one after the other. Their packets are kept (kept.rs), since reading takes
 //! them out of the ring and the next snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
 //! snapshot that was interrupted.
 
@@ -15,16 +16,17 @@ use piste_kernel::spec::Loss;
 use super::channel::Tools;
 use super::dump::StateDump;
 use super::folders::{STATE_DUMP, kernel_folder};
-use super::kept;
+use super::kept::{self, Until};
 use super::mappings::{self, Writing};
 use super::session::{Session, Shared};
+use crate::consumer::clock;
 use crate::consumer::sink::Paths;
 use crate::consumer::storage::StorageError;
 use crate::consumer::stream::{Identity, Origin, Stream};
 use crate::link::{ChannelTotals, Failure, RequestId};
 use crate::person::{Output, Person};
 
-/// CPUs whose recording ends further apart than 10 ms are taken for cut.
+/// Rings that are read in less time have little that is newer.
 const QUICK: Duration = Duration::from_millis(2);
 /// A machine may always be too busy for that.
 const READ_TIMES_MAX: usize = 8;
@@ -34,10 +36,10 @@ pub(super) struct SnapshotJob {
     request: RequestId,
     output: Output,
     begun: bool,
-    /// Channel, and index of the ring.
-    rings: VecDeque<(u32, usize)>,
-    /// Channels, and until when all their rings were read.
-    read_until: Option<BTreeMap<u32, Option<u64>>>,
+    /// When it ends, once the rings have little that is newer.
+    end_ticks: Option<u64>,
+    /// What is to be written, once all rings were read: channel, index of the ring, and where it ends.
+    rings: Option<VecDeque<(u32, usize, Until)>>,
     dump: Option<StateDump>,
     mappings: Option<Writing>,
     totals: BTreeMap<u32, ChannelTotals>,
@@ -49,27 +51,22 @@ type Outcome = Result<Vec<ChannelTotals>, Failure>;
 impl SnapshotJob {
     /// A snapshot of everything that was recorded until now, to be written to `output`.
     pub(super) fn new(request: RequestId, output: Output, session: &Session) -> Self {
-        let mut rings = VecDeque::new();
-        let mut totals = BTreeMap::new();
-        for (&stream_id, channel) in &session.channels {
-            rings.extend((0..channel.rings().len()).map(|index| (stream_id, index)));
-            totals.insert(
+        let totals = |&stream_id: &u32| {
+            let none = ChannelTotals {
                 stream_id,
-                ChannelTotals {
-                    stream_id,
-                    ..ChannelTotals::default()
-                },
-            );
-        }
+                ..ChannelTotals::default()
+            };
+            (stream_id, none)
+        };
         Self {
             request,
             output,
             begun: false,
-            rings,
-            read_until: None,
+            end_ticks: None,
+            rings: None,
             dump: None,
             mappings: None,
-            totals,
+            totals: session.channels.keys().map(totals).collect(),
         }
     }
 
@@ -77,8 +74,12 @@ impl SnapshotJob {
         self.request
     }
 
-    pub(super) fn waits_for_dump(&self) -> bool {
-        self.rings.is_empty()
+    /// It waits for records that are being made, or for the state dump.
+    pub(super) fn is_waiting(&self) -> bool {
+        match &self.rings {
+            None => self.end_ticks.is_some(),
+            Some(rings) => rings.is_empty(),
+        }
     }
 
     /// Writes the next ring. Returns the totals of the snapshot once everything is written, or what could not be; then nothing
@@ -116,14 +117,20 @@ impl SnapshotJob {
         if self.dump.is_none() {
             self.dump = Some(begin_dump(&self.output.owner, folder, session)?);
         }
-        if self.read_until.is_none() {
-            self.read_until = Some(read_rings(session, shared)?);
-            let mappings = session.mappings.as_ref();
-            self.mappings = mappings.map(|mappings| mappings.write(self.output.clone()));
+        let Some(end_ticks) = self.end_ticks else {
+            self.end_ticks = Some(read_rings(session, shared)?);
             return Ok(false);
-        }
-        if let Some((stream_id, index)) = self.rings.pop_front() {
-            self.write_ring(folder, stream_id, index, session)?;
+        };
+        let Some(rings) = &mut self.rings else {
+            if clock::settled_ticks(session.clock) >= end_ticks {
+                self.rings = Some(take_rings(end_ticks, session, shared)?);
+                let mappings = session.mappings.as_ref();
+                self.mappings = mappings.map(|mappings| mappings.write(self.output.clone()));
+            }
+            return Ok(false);
+        };
+        if let Some((stream_id, index, until)) = rings.pop_front() {
+            self.write_ring(folder, stream_id, index, &until, session)?;
             return Ok(false);
         }
         let dump = self.dump.as_mut().expect("it was begun above");
@@ -143,13 +150,12 @@ impl SnapshotJob {
         folder: &Path,
         stream_id: u32,
         index: usize,
+        until: &Until,
         session: &Session,
     ) -> Result<(), StorageError> {
         let Some(channel) = session.channels.get(&stream_id) else {
             return Ok(());
         };
-        let read_until = self.read_until.as_ref().and_then(|known| known.get(&stream_id));
-        let until_ticks = read_until.copied().flatten();
         let ring = &channel.rings()[index];
         let Some(counts) = ring.counts() else { return Ok(()) };
         let identity = Identity {
@@ -160,10 +166,7 @@ impl SnapshotJob {
         };
         let paths = Paths::new(&self.output.owner, folder, &channel.spec.name, ring.cpu().into());
         let mut stream = Stream::open(paths, identity)?;
-        kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), &mut stream)?;
-        if let Some(until_ticks) = until_ticks.filter(|_| ring.is_all_told()) {
-            stream.reach(until_ticks, stream.end().discarded)?;
-        }
+        kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), until, &mut stream)?;
         let end = stream.end();
         let totals = self.totals.entry(stream_id).or_default();
         totals.events += end.events;
@@ -197,34 +200,44 @@ impl SnapshotJob {
     }
 }
 
-/// Takes what all rings have, again until that is quickly done: the snapshot then ends on all CPUs at nearly the same time. Returns until when each
-/// channel is read.
+/// Takes what all rings have, again until that is quickly done. Returns when the snapshot is to end: then.
 ///
 /// # Errors
-/// The file that could not be written.
-fn read_rings(session: &mut Session, shared: &mut Shared<'_>) -> Result<BTreeMap<u32, Option<u64>>, StorageError> {
-    let mut read_until = BTreeMap::new();
-    let Some(kernel) = session.kernel() else {
-        return Ok(read_until);
-    };
+/// As `take_rings`.
+fn read_rings(session: &mut Session, shared: &mut Shared<'_>) -> Result<u64, StorageError> {
     for _ in 0..READ_TIMES_MAX {
         let begin = Instant::now();
-        for (&stream_id, channel) in &mut session.channels {
-            read_until.insert(stream_id, channel.recorded_until(session.clock));
-            let mut tools = Tools {
-                kernel: &kernel,
-                metadata: &mut session.metadata,
-                packet: shared.packet,
-            };
-            for index in 0..channel.ring_count() {
-                channel.drain(index, session.clock, &mut tools)?;
-            }
-        }
+        take_rings(clock::now_ticks(session.clock), session, shared)?;
         if begin.elapsed() < QUICK {
             break;
         }
     }
-    Ok(read_until)
+    Ok(clock::now_ticks(session.clock))
+}
+
+/// Takes what all rings have recorded until then. Returns where a snapshot of each ends.
+///
+/// # Errors
+/// The file that could not be written.
+fn take_rings(
+    end_ticks: u64,
+    session: &mut Session,
+    shared: &mut Shared<'_>,
+) -> Result<VecDeque<(u32, usize, Until)>, StorageError> {
+    let mut rings = VecDeque::new();
+    let Some(kernel) = session.kernel() else {
+        return Ok(rings);
+    };
+    for (&stream_id, channel) in &mut session.channels {
+        let mut tools = Tools {
+            kernel: &kernel,
+            metadata: &mut session.metadata,
+            packet: shared.packet,
+        };
+        let ends = channel.take_for_snapshot(end_ticks, &mut tools)?.into_iter();
+        rings.extend(ends.enumerate().map(|(index, until)| (stream_id, index, until)));
+    }
+    Ok(rings)
 }
 
 fn begin_dump(owner: &Person, folder: &Path, session: &Session) -> Result<StateDump, StorageError> {

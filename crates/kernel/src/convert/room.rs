@@ -74,8 +74,13 @@ impl<'a> Room<'a> {
         (self.next, self.end) = (spare.start.cast(), spare.end.cast());
     }
 
+    /// Bytes of the packet so far.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        self.next.addr() - self.packet.as_ptr().addr()
+    }
+
     fn settle(&mut self) {
-        let length = self.next.addr() - self.packet.as_ptr().addr();
+        let length = self.packet_bytes();
         // SAFETY: `length` is at most the capacity by R1, and the bytes are initialised by R2.
         unsafe { self.packet.set_len(length) }
     }

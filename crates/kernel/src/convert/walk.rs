@@ -7,7 +7,7 @@ use super::plans::{Call, Plans, Slot, Watched};
 use super::returns::{LOST_NUMBER, Returns};
 use super::room::Room;
 use super::syscall::{CallFormat, Side};
-use super::{Converted, Cursor, Fault, Finding, NoRoom, TID_FROM, class_id, kept};
+use super::{Converted, Cursor, Cut, Fault, Finding, NoRoom, TID_FROM, class_id, kept};
 use crate::page::Record;
 use crate::plan::{Stop, Surroundings};
 use crate::stacks::{Look, Stacks};
@@ -20,6 +20,8 @@ pub(super) struct Walk<'a> {
     /// Some threads run 32-bit programs.
     pub(super) has_compat: bool,
     pub(super) around: Surroundings<'a>,
+    /// The first event that is not earlier ends the part that is.
+    pub(super) cut_ticks: u64,
     room: Room<'a>,
     pub(super) converted: Converted,
     back_in_time: u64,
@@ -57,6 +59,7 @@ impl<'a> Walk<'a> {
             plans,
             returns,
             has_compat: false,
+            cut_ticks: u64::MAX,
             around,
             room: Room::behind(packet),
             converted: Converted {
@@ -65,6 +68,7 @@ impl<'a> Walk<'a> {
                 begin_ticks,
                 first_ticks: begin_ticks,
                 last_ticks: begin_ticks,
+                cut: None,
                 findings: Vec::new(),
             },
             back_in_time: 0,
@@ -201,9 +205,12 @@ impl<'a> Walk<'a> {
     /// Writes an event, or counts why not.
     #[inline(always)]
     fn event(&mut self, index: u32, record: Record, stacks: Option<Stacks>) {
-        let planned = self.plans.get(index);
         let last_ticks = self.converted.last_ticks;
         let ticks = record.ticks.max(last_ticks);
+        if ticks >= self.cut_ticks {
+            self.cut();
+        }
+        let planned = self.plans.get(index);
         let stacks_bytes = stacks.map_or(0, |stacks| stacks.event_bytes());
         let mut bytes = HEADER_BYTES_MAX + planned.plan.event_bytes(record.data.len()) + stacks_bytes;
         loop {
@@ -227,6 +234,16 @@ impl<'a> Walk<'a> {
         self.converted.events += 1;
         self.converted.last_ticks = ticks;
         self.back_in_time += u64::from(record.ticks < ticks);
+    }
+
+    #[cold]
+    fn cut(&mut self) {
+        self.cut_ticks = u64::MAX;
+        self.converted.cut = Some(Cut {
+            content_bytes: self.room.packet_bytes(),
+            events: self.converted.events,
+            last_ticks: self.converted.last_ticks,
+        });
     }
 
     #[cold]
