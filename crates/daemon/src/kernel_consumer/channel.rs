@@ -369,24 +369,43 @@ impl Channel {
         Ok(())
     }
 
-    /// Writes what was recorded until now, and lets every ring go on in the next chunk of the trace.
+    /// Writes what was recorded until now, where a chunk of the trace is to end.
     ///
     /// # Errors
-    /// As `take`. What was not done is the next call's.
-    pub(super) fn move_on(
+    /// As `take`.
+    pub(super) fn end_in_chunk(
         &mut self,
         clock: ClockSource,
-        chunks: &mut Chunks,
+        chunks: &Chunks,
         tools: &mut Tools<'_>,
     ) -> Result<(), StorageError> {
-        if self.rings.iter().any(|ring| ring.is_behind(chunks)) {
-            let (most, until_ticks) = (self.most(), self.recorded_until(clock));
-            let now_ticks = clock::now_ticks(clock);
-            self.for_each_ring(tools, |ring, desk| {
-                ring.move_on(most, now_ticks, until_ticks, chunks, desk).map(|()| true)
-            })?;
+        if !self.is_behind(chunks) {
+            return Ok(());
+        }
+        // Rings that are full take a while to be written. Then all are at their ends at nearly the same time.
+        let (most, now_ticks) = (self.most(), clock::now_ticks(clock));
+        self.for_each_ring(tools, |ring, desk| ring.take_until(now_ticks, most, desk))?;
+        let (now_ticks, until_ticks) = (clock::now_ticks(clock), self.recorded_until(clock));
+        self.for_each_ring(tools, |ring, desk| {
+            ring.end_in_chunk(most, now_ticks, until_ticks, chunks, desk)
+                .map(|()| true)
+        })?;
+        Ok(())
+    }
+
+    /// Lets every ring go on in the next chunk of the trace.
+    ///
+    /// # Errors
+    /// The file that could not be made. What was not done is the next call's.
+    pub(super) fn move_on(&mut self, chunks: &mut Chunks, tools: &mut Tools<'_>) -> Result<(), StorageError> {
+        if self.is_behind(chunks) {
+            self.for_each_ring(tools, |ring, _| ring.move_on(chunks).map(|()| true))?;
         }
         Ok(())
+    }
+
+    fn is_behind(&self, chunks: &Chunks) -> bool {
+        self.rings.iter().any(|ring| ring.is_behind(chunks))
     }
 
     /// A chunk of the trace ends: its rings' files were moved.

@@ -220,17 +220,16 @@ impl CpuRing {
         self.recorded_from = Some(ticks).filter(|_| self.counts.is_none());
     }
 
-    /// Writes what was recorded until now, then goes on in the next chunk of the trace. It has recorded until `until_ticks` at least, where that
-    /// is known.
+    /// Writes what was recorded until now to the chunk of the trace that ends. It has recorded until `until_ticks` at least, where that is known.
     ///
     /// # Errors
     /// As `take`. The rest is the next call's.
-    pub(super) fn move_on(
+    pub(super) fn end_in_chunk(
         &mut self,
         most: u32,
         now_ticks: u64,
         until_ticks: Option<u64>,
-        chunks: &mut Chunks,
+        chunks: &Chunks,
         desk: &mut Desk<'_>,
     ) -> Result<(), StorageError> {
         if !self.is_behind(chunks) {
@@ -242,6 +241,17 @@ impl CpuRing {
         {
             self.stream.reach(until_ticks, self.stream.end().discarded)?;
             self.records_from(until_ticks.max(self.recorded_from.unwrap_or(0)));
+        }
+        Ok(())
+    }
+
+    /// Goes on in the next chunk of the trace.
+    ///
+    /// # Errors
+    /// The file that could not be made.
+    pub(super) fn move_on(&mut self, chunks: &mut Chunks) -> Result<(), StorageError> {
+        if !self.is_behind(chunks) {
+            return Ok(());
         }
         let events = self.events_here();
         chunks.move_on(&mut self.stream, events)

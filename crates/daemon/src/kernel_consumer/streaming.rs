@@ -25,13 +25,19 @@ impl Session {
         let is_ending = matches!(self.stage, Stage::Ending(_));
         let flush_ticks = std::mem::take(&mut self.wants_flush).then(|| clock::now_ticks(self.clock));
         let (mut all, mut failed) = (true, None);
+        let mut tools = Tools {
+            kernel: &kernel,
+            metadata: &mut self.metadata,
+            packet: shared.packet,
+        };
         for channel in self.channels.values_mut() {
-            let mut tools = Tools {
-                kernel: &kernel,
-                metadata: &mut self.metadata,
-                packet: shared.packet,
-            };
-            if let Err(error) = channel.move_on(self.clock, &mut self.chunks, &mut tools) {
+            if let Err(error) = channel.end_in_chunk(self.clock, &self.chunks, &mut tools) {
+                failed.get_or_insert(error);
+            }
+        }
+        let has_ended = failed.is_none();
+        for channel in self.channels.values_mut() {
+            if has_ended && let Err(error) = channel.move_on(&mut self.chunks, &mut tools) {
                 failed.get_or_insert(error);
                 continue;
             }
