@@ -170,8 +170,8 @@ test-steadiness: packages ## Runs the tests that depend on time or the machine 2
 	@$(AT_ONCE) $(PARTS) tests
 	@tools/test --strict --hog --repeat 20 --stages tools/steadiness-stages.toml --logs out/steadiness
 
-# As the stages of tools/test-stages.toml run them. The programs take longest to build, in crates that wait for each other, so the rest is built on
-# what CPU time they leave.
+# As the stages of tools/test-stages.toml run them. The programs take longest to build, in crates that wait for each other, so the rest is built
+# with the CPU time that they leave.
 .PHONY: tests tests-workspace tests-query tests-loom
 tests: tests-workspace tests-query tests-loom
 

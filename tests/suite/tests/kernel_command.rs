@@ -238,8 +238,8 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
     );
 }
 
-/// Rings that are full take a while to be written. All CPUs are recorded meanwhile, and the snapshot is not to end earlier on one of them, also when
-/// nothing happens there at last.
+/// Rings that are full take a while to be written. All CPUs are recorded meanwhile, and the snapshot is not to end earlier on one of them, even if
+/// nothing happens there near its end.
 #[test]
 fn a_snapshot_that_lacks_nothing_ends_on_all_cpus_at_the_same_time() {
     let Some(place) = kernel::workplace() else { return };

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Counters of two CPUs may differ a little, and a counter is read ahead of what precedes it. Some ten milliseconds.
 const TOLERANCE_TICKS: u64 = 1 << 25;
-/// Who makes a record of the kernel is interrupted for less time. One or a few milliseconds: readers take CPUs that end 10 ms apart for cut.
+/// No record of the kernel takes longer to be made, with the interrupts in between. A few milliseconds: readers report CPUs that end 10 ms apart.
 const SETTLING_TICKS: u64 = 1 << 22;
 
 /// Now, in ticks.

@@ -57,11 +57,11 @@ impl Counts {
 /// Where a snapshot of a stream ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until {
-    /// Then, if all that is earlier was read.
+    /// The time, if everything before it was read.
     pub(super) ticks: Option<u64>,
-    /// Before the packet of this number.
+    /// Packets from this number on are not in it.
     pub(super) next_sequence: u64,
-    /// In the packet before that one, when not all of that is earlier.
+    /// The part of the last packet that is in it, if not all is.
     pub(super) cut: Option<Cut>,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what the rings of a flight recorder hold to a trace of its own, while the kernel goes on recording.
 //!
-//! All rings are read first, each at most once around: up to a time by which all records of earlier times are in them, so that a snapshot ends on all
-//! CPUs at once. Then they are written one after the other. Their packets are kept (kept.rs), since reading takes
-//! them out of the ring and the next snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
+//! All rings are read first, each at most once around, and then written one after the other. A snapshot ends on all CPUs at the same time: it waits
+//! until the records from before that time are in the rings, and leaves out later ones. Packets are kept (kept.rs), since reading takes them out of
+//! the ring and the next snapshot shows them too. Each snapshot has a state dump, taken meanwhile. The metadata comes last: a folder without it is a
 //! snapshot that was interrupted.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -200,7 +200,7 @@ impl SnapshotJob {
     }
 }
 
-/// Takes what all rings have, again until that is quickly done. Returns when the snapshot is to end: then.
+/// Takes what all rings have, again until that is quickly done. Returns the time at which it is done, where the snapshot is to end.
 ///
 /// # Errors
 /// As `take_rings`.

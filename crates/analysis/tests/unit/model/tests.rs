@@ -214,18 +214,22 @@ fn who_sleeps_all_the_time_is_known_from_the_state_dump() {
     assert_eq!(run.did(7), "0-50 blocked");
 }
 
-#[test]
-fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
+/// A trace that lacks some time of CPU 0.
+fn with_a_gap(begin_ns: i64, end_ns: i64) -> Run {
     let gap = Gap {
         cpu: Some(0),
-        begin_ns: 20,
-        end_ns: 40,
+        begin_ns,
+        end_ns,
     };
-    let circumstances = Circumstances {
+    Run::new(Circumstances {
         gaps: Gaps::new(&[gap]),
         ..Circumstances::whole(0)
-    };
-    let run = Run::new(circumstances).lines(
+    })
+}
+
+#[test]
+fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
+    let run = with_a_gap(20, 40).lines(
         "5 cpu0 switch 9 waits 1
          5 cpu1 switch 8 waits 3
          50 cpu0 switch 2 waits 0
@@ -244,17 +248,8 @@ fn a_gap_is_unknown_and_what_follows_it_is_told_from_its_end() {
 
 #[test]
 fn the_last_event_before_a_gap_says_who_had_the_cpu() {
-    let gap = Gap {
-        cpu: Some(0),
-        begin_ns: 30,
-        end_ns: 40,
-    };
-    let circumstances = Circumstances {
-        gaps: Gaps::new(&[gap]),
-        ..Circumstances::whole(0)
-    };
     // The switch at 30 contradicts what the event at 20 says.
-    let run = Run::new(circumstances).lines(
+    let run = with_a_gap(30, 40).lines(
         "5 cpu0 switch 9 waits 1
          20 cpu0:2 other
          30 cpu0:1 switch 1 waits 0",
@@ -653,16 +648,7 @@ fn calls_that_a_gap_has_torn_are_counted() {
 
 /// How many interrupts of a CPU are told and how many are torn, where events are missing from 22 to 28 ns.
 fn interrupts_with_a_gap(lines: &str) -> (usize, u64) {
-    let gap = Gap {
-        cpu: Some(0),
-        begin_ns: 22,
-        end_ns: 28,
-    };
-    let circumstances = Circumstances {
-        gaps: Gaps::new(&[gap]),
-        ..Circumstances::whole(0)
-    };
-    let run = Run::new(circumstances).lines(lines, 50);
+    let run = with_a_gap(22, 28).lines(lines, 50);
     (run.kept.interruptions.len(), run.system.torn_interrupts_on(0))
 }
 
