@@ -214,11 +214,12 @@ impl<'t, 'o> Perfetto<'t, 'o> {
         bundle.count += 1;
         if &*event.class.name == "sched_process_fork"
             && !self.has_new_tasks
-            && let Some(child) = event.number("child_tid").or_else(|| event.number("child_pid"))
+            && let Some(process) = event.number("child_pid").filter(|process| *process >= 0)
         {
             // Perfetto knows by this event whether a thread or a process was begun.
             const CLONE_THREAD: u64 = 0x10000;
-            let is_thread = event.number("child_pid") != Some(child);
+            let child = event.number("child_tid").unwrap_or(process);
+            let is_thread = process != child;
             bundle.events.message(2, |message| {
                 message.number(1, timestamp);
                 message.signed(2, tid);

@@ -35,7 +35,7 @@ pub use finding::{Fault, Finding};
 pub use threads::{LivingThreads, Threads};
 
 use kept::Kept;
-pub(crate) use new_threads::NewThreads;
+pub(crate) use new_threads::{FORK, NEW_TASK, NewThreads};
 use plans::Plans;
 use returns::Returns;
 pub(crate) use room::{Cursor, NoRoom};
@@ -148,12 +148,18 @@ impl Converter {
         layout: Arc<Layout>,
         channel: &ChannelSpec,
         probes: &[ProbeEvent],
-        threads: Box<dyn Threads + Send>,
+        mut threads: Box<dyn Threads + Send>,
     ) -> Converter {
+        let plans = Plans::new(catalog, layout, channel, probes);
+        // A thread that makes others may have ended when its records are read.
+        let living = match plans.records_forks() {
+            true => threads.living(),
+            false => Vec::new(),
+        };
         Converter {
-            plans: Plans::new(catalog, layout, channel, probes),
+            plans,
             returns: Returns::default(),
-            new_threads: NewThreads::default(),
+            new_threads: NewThreads::after(living),
             threads,
             kept: Vec::new(),
             cut_ticks: u64::MAX,

@@ -41,6 +41,7 @@ pub mod pattern;
 mod plan;
 mod print;
 pub mod probe;
+pub mod proc;
 pub mod programs;
 pub mod resolve;
 pub mod ring;

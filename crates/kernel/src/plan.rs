@@ -92,6 +92,9 @@ impl From<NoRoom> for Stop {
     }
 }
 
+/// Stands for the process of a thread of which that cannot be known any more.
+const PROCESS_UNKNOWN: i32 = -1;
+
 impl Plan {
     /// Bytes that an event takes whose record has `record_bytes` and says nothing twice.
     #[inline]
@@ -133,7 +136,8 @@ impl Plan {
                 Step::Request { from, bytes } => at.put(values::request(run(from, bytes)?).to_le_bytes())?,
                 Step::Process { from } => {
                     let tid = i32::from_le_bytes(chunk(record, from).ok_or(short)?);
-                    let process = around.new_threads.process_of(tid, around.threads).unwrap_or(tid);
+                    let process = around.new_threads.process_of(tid, around.threads);
+                    let process = process.unwrap_or(PROCESS_UNKNOWN);
                     at.put(process.to_le_bytes())?;
                 }
                 Step::Text { from, location } => put_text(elsewhere(record, from, location)?, at)?,

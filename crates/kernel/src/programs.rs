@@ -14,7 +14,7 @@ mod history;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -294,10 +294,4 @@ fn open(instance: &Instance, cpu: u32) -> io::Result<File> {
         .custom_flags(flags.cast_signed())
         .open(&path);
     opened.map_err(|error| named(&error, path.display()))
-}
-
-/// Entries of a folder in `/proc` whose names are numbers.
-fn numbers_in(folder: &Path) -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

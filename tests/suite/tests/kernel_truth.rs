@@ -63,18 +63,32 @@ fn a_thread_that_is_gone_has_its_process() {
     let cpu = rustix::thread::sched_getcpu().to_string();
     let threads = THREADS.to_string();
     let arguments = ["-c", &cpu, program.to_str().expect("UTF-8"), &threads, "1"];
-    let recording = place.record_with_kernel(&["--no-user", "--preset", "sched"], "taskset", &arguments);
-    recording.expect_whole();
-    let mut made = 0;
-    recording.trace().for_each(|event| {
-        if event.name == "sched_process_fork" && event.field("parent_comm") == Some("count") {
-            assert_eq!(event.number("child_pid"), event.number("parent_pid"), "{event:?}");
-            assert_ne!(event.number("child_tid"), event.number("parent_tid"), "{event:?}");
-            made += 1;
-        }
-    });
-    // libpiste has a thread of its own.
-    assert!(made >= THREADS, "{made} threads");
+    for (option, events) in [("--preset", "sched"), ("-k", "sched_process_fork")] {
+        let recording = place.record_with_kernel(&["--no-user", option, events], "taskset", &arguments);
+        recording.expect_whole();
+        let mut made = 0;
+        let mut new_tasks = 0;
+        recording.trace().for_each(|event| {
+            new_tasks += u64::from(event.name == "task_newtask");
+            if event.name == "sched_process_fork" && event.field("parent_comm") == Some("count") {
+                assert_eq!(
+                    event.number("child_pid"),
+                    event.number("parent_pid"),
+                    "{events}: {event:?}"
+                );
+                assert_ne!(
+                    event.number("child_tid"),
+                    event.number("parent_tid"),
+                    "{events}: {event:?}"
+                );
+                made += 1;
+            }
+        });
+        // libpiste has a thread of its own.
+        assert!(made >= THREADS, "{events}: {made} threads");
+        // The event that tells this is not in the trace without being asked for.
+        assert_eq!(new_tasks > 0, option == "--preset", "{events}: {new_tasks} new tasks");
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use piste_kernel::instance::Instance;
+use piste_kernel::proc;
 
 /// Kernels since 5.7 have it.
 const FILE: &str = "set_event_notrace_pid";
@@ -39,15 +40,5 @@ pub(super) fn own_threads() -> Vec<i32> {
         let executable = fs::metadata(format!("/proc/{pid}/exe"));
         executable.is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
     };
-    let processes = numbers_in(Path::new("/proc")).into_iter().filter(is_own);
-    processes
-        .flat_map(|pid| numbers_in(&PathBuf::from(format!("/proc/{pid}/task"))))
-        .collect()
-}
-
-fn numbers_in(folder: &Path) -> Vec<i32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    proc::processes().filter(is_own).flat_map(proc::threads_of).collect()
 }

@@ -48,10 +48,12 @@ impl Processes {
                 true
             }
             "sched_process_fork" if !has_new_tasks => {
-                if let (Some(tid), Some(pid)) = (event.number("child_tid"), event.number("child_pid")) {
+                // Piste says -1 where the process could not be known any more.
+                let process = |field| event.number(field).filter(|pid| *pid >= 0);
+                if let (Some(tid), Some(pid)) = (event.number("child_tid"), process("child_pid")) {
                     let name = event.text("child_comm").unwrap_or_default();
                     if tid == pid {
-                        let parent = event.number("parent_pid");
+                        let parent = process("parent_pid");
                         self.process(pid, parent, name, true);
                     }
                     self.thread(tid, pid, name);

@@ -6,6 +6,12 @@ use std::collections::HashMap;
 
 use super::Threads;
 
+/// Tells of a new thread after [`NEW_TASK`], and not which process it belongs to.
+pub(crate) const FORK: (&str, &str) = ("sched", "sched_process_fork");
+
+/// The kernel records it wherever [`FORK`] is recorded. What no rule means of it is not in the trace.
+pub(crate) const NEW_TASK: (&str, &str) = ("task", "task_newtask");
+
 /// The processes of threads, from the records read so far.
 #[derive(Debug, Default)]
 pub(crate) struct NewThreads {
@@ -22,6 +28,15 @@ const CLONE_THREAD: i32 = 0x1_0000;
 const COUNT_MAX: usize = 1 << 16;
 
 impl NewThreads {
+    /// With threads that are alive, each with its process.
+    pub(super) fn after(living: Vec<(i32, i32)>) -> NewThreads {
+        let mut threads = NewThreads::default();
+        for (tid, process) in living {
+            note(&mut threads.processes, tid, process);
+        }
+        threads
+    }
+
     /// `parent` made `tid`.
     pub(super) fn made(&mut self, parent: i32, tid: i32, clone_flags: i32, threads: &mut dyn Threads) {
         let process = match clone_flags & CLONE_THREAD {

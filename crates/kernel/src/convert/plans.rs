@@ -8,6 +8,7 @@ use piste_ctf::{EventClass, Label};
 
 use super::detail::{Detail, Subject};
 use super::event::{self, Event};
+use super::new_threads::{FORK, NEW_TASK};
 use super::returns::is_return;
 use super::syscall::{self, CallFormat, Side};
 use super::{Finding, class_id};
@@ -35,8 +36,7 @@ pub(super) struct Plans {
     /// By table, side and number.
     calls: Box<[Call; 4 * CALL_COUNT]>,
     all: Vec<Planned>,
-    /// What is said of threads, by plan.
-    watched: Vec<(u32, Watched)>,
+    watched: Vec<Heard>,
     pub(super) new_classes: Vec<EventClass>,
     pub(super) findings: Vec<Finding>,
 }
@@ -57,7 +57,7 @@ pub(super) enum Slot {
     Unseen,
     /// The plan with this index.
     Plan(u32),
-    /// The plan with this index; and the record says something of threads.
+    /// The record says something of threads: what [`Plans::watched`] has with this index.
     Watched(u32),
     /// It is the entry or exit of a system call.
     Call(CallFormat),
@@ -65,6 +65,14 @@ pub(super) enum Slot {
     Stack,
     /// Nothing is known of it.
     Unknown,
+}
+
+/// Events that say something of threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) what: Watched,
+    /// `None` for [`NEW_TASK`] where no rule means it.
+    pub(super) plan: Option<u32>,
 }
 
 /// What a record says of threads.
@@ -137,10 +145,9 @@ impl Plans {
         }
     }
 
-    /// What the records of a plan say of threads.
-    pub(super) fn watched(&self, index: u32) -> Option<Watched> {
-        let (_, watched) = self.watched.iter().find(|(plan, _)| *plan == index)?;
-        Some(*watched)
+    /// What [`Slot::Watched`] stands for.
+    pub(super) fn watched(&self, index: u32) -> Heard {
+        self.watched[index as usize]
     }
 
     /// The plan with this index.
@@ -190,19 +197,40 @@ impl Plans {
             trace_name: &trace_name,
         };
         let detail = Detail::of(&self.rules, subject);
+        let watched = Watched::of(format);
+        if let Some(what) = watched
+            && detail.is_none()
+            && (system.as_str(), name.as_str()) == NEW_TASK
+            && self.records_forks()
+        {
+            return self.new_watched(what, None);
+        }
         let class_id = match system.as_str() {
             // The numbers of frequent calls are those of calls whose fields the table tells.
             CALLS => class_id::of_probe(id),
             _ => class_id::of_event(&trace_name, id),
         };
         let plan = self.new_plan(format, trace_name, class_id, detail);
-        match Watched::of(format) {
-            Some(watched) => {
-                self.watched.push((plan, watched));
-                Slot::Watched(plan)
-            }
+        match watched {
+            Some(what) => self.new_watched(what, Some(plan)),
             None => Slot::Plan(plan),
         }
+    }
+
+    fn new_watched(&mut self, what: Watched, plan: Option<u32>) -> Slot {
+        self.watched.push(Heard { what, plan });
+        Slot::Watched(self.watched.len() as u32 - 1)
+    }
+
+    pub(super) fn records_forks(&self) -> bool {
+        let (system, name) = FORK;
+        let trace_name = self.layout.event_name(system, name);
+        let subject = Subject::Tracepoint {
+            system,
+            name,
+            trace_name: &trace_name,
+        };
+        Detail::of(&self.rules, subject).is_some()
     }
 
     /// An event that no rule means is recorded as it is: somebody asked the instance for it.
@@ -309,7 +337,7 @@ impl Watched {
     fn of(format: &EventFormat) -> Option<Watched> {
         let from = |name| u16::try_from(format.field(name)?.offset).ok();
         match (format.system.as_str(), format.name.as_str()) {
-            ("task", "task_newtask") => Some(Watched::Make {
+            NEW_TASK => Some(Watched::Make {
                 tid_from: from("pid")?,
                 flags_from: from("clone_flags")?,
             }),

@@ -4,12 +4,18 @@
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::proc;
 use crate::programs::Programs;
 
 /// Tells of threads what their records do not.
 pub trait Threads {
     /// The process that a thread belongs to; `None` when that cannot be known any more.
     fn process_of(&mut self, tid: i32) -> Option<i32>;
+
+    /// The threads that are alive, each with its process, as far as that is known.
+    fn living(&mut self) -> Vec<(i32, i32)> {
+        Vec::new()
+    }
 
     /// Reads every fork and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit program,
     /// which has its own system call numbers.
@@ -32,6 +38,11 @@ impl Threads for LivingThreads {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
         line.trim().parse().ok()
+    }
+
+    fn living(&mut self) -> Vec<(i32, i32)> {
+        let threads_of = |pid| proc::threads_of(pid).map(move |tid| (tid, pid));
+        proc::processes().flat_map(threads_of).collect()
     }
 
     fn catch_up(&mut self) -> bool {

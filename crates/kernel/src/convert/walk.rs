@@ -160,8 +160,9 @@ impl<'a> Walk<'a> {
     fn rare(&mut self, id: u16, record: &[u8], slot: Slot) -> Option<u32> {
         match slot {
             Slot::Watched(index) => {
-                self.watch(record, self.plans.watched(index));
-                Some(index)
+                let heard = self.plans.watched(index);
+                self.watch(record, heard.what);
+                heard.plan
             }
             Slot::Unknown | Slot::Unseen => {
                 self.discard_unknown(id);
@@ -171,8 +172,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn watch(&mut self, record: &[u8], watched: Option<Watched>) {
-        let (Some(tid), Some(watched)) = (int(record, TID_FROM), watched) else {
+    fn watch(&mut self, record: &[u8], watched: Watched) {
+        let Some(tid) = int(record, TID_FROM) else {
             return;
         };
         match watched {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::file::runs_compat;
-use super::numbers_in;
+use crate::proc;
 
 /// A change takes 16 bytes, and a thread with its first one some 100.
 const CHANGES_MAX: usize = 1 << 17;
@@ -99,8 +99,8 @@ impl History {
 
     /// Adds the threads that run 32-bit programs now. They are taken to have done so since the recording began.
     pub(super) fn note_living(&mut self) {
-        for pid in numbers_in(Path::new("/proc")).filter(|pid| runs_compat(*pid) == Some(true)) {
-            for tid in numbers_in(Path::new(&format!("/proc/{pid}/task"))) {
+        for pid in proc::processes().filter(|pid| runs_compat(*pid) == Some(true)) {
+            for tid in proc::threads_of(pid) {
                 self.note(tid, 0, true);
             }
         }

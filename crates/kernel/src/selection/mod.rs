@@ -40,7 +40,7 @@ pub struct Selection<'a> {
     pub tracked: &'a Tracked,
 }
 
-/// Makes `instance` record what `selection` says, and nothing else; at once, if it is on. Returns findings: what the kernel refused
+/// Makes `instance` record what `selection` says, and nothing else but what conversion needs of it; at once, if it is on. Returns findings: what the kernel refused
 /// and why, each a sentence.
 pub fn apply(instance: &Instance, selection: &Selection) -> Vec<String> {
     let mut findings = tracked::apply(instance, selection.tracked);

@@ -311,7 +311,8 @@ impl<'t> Threads<'t> {
             News::Thread { tid, pid, comm } => {
                 if let Some(tid) = values.integer(tid) {
                     let thread = Thread {
-                        pid: values.integer(pid),
+                        // It is negative where the tracer could not know it any more.
+                        pid: values.integer(pid).filter(|pid| *pid >= 0),
                         comm: values.text(comm).map(Comm::new),
                     };
                     machine.threads.insert(tid, thread);

@@ -65,10 +65,10 @@ pub(super) static CLASSES: [Class; 11] = [
         ],
         |values| Fact::Fork(Fork {
             parent_tid: values.id(parent_tid)?,
-            parent_pid: values.id(parent_pid),
+            parent_pid: process(values.id(parent_pid)),
             // The kernel's own name of the thread's id is `child_pid`, which then is no process's.
             tid: values.id(child_tid).or(values.id(child_pid))?,
-            pid: values.id(child_tid).and(values.id(child_pid)),
+            pid: process(values.id(child_tid).and(values.id(child_pid))),
             name: values.text(name),
         })
     ),
@@ -98,6 +98,11 @@ pub(super) static CLASSES: [Class; 11] = [
         name: values.text(name),
     }),
 ];
+
+/// Piste says -1 where the process cannot be known any more.
+fn process(pid: Option<i32>) -> Option<i32> {
+    pid.filter(|pid| *pid >= 0)
+}
 
 /// From `prev_state`, and from the kernel's own number where the tracer gives it beside.
 fn left(state: Option<i64>, raw: Option<i64>) -> Left {
