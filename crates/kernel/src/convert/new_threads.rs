@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use super::Threads;
 
-/// Tells of a new thread after [`NEW_TASK`], and not which process it belongs to.
+/// The event that tells of a new thread. It follows [`NEW_TASK`] and does not say to which process the thread belongs.
 pub(crate) const FORK: (&str, &str) = ("sched", "sched_process_fork");
 
-/// The kernel records it wherever [`FORK`] is recorded. What no rule means of it is not in the trace.
+/// The event that says this. Whoever records [`FORK`] records it, too; unless a rule means it, it is not in the trace.
 pub(crate) const NEW_TASK: (&str, &str) = ("task", "task_newtask");
 
 /// The processes of threads, from the records read so far.

@@ -67,11 +67,11 @@ pub(super) enum Slot {
     Unknown,
 }
 
-/// Events that say something of threads.
+/// What to do with an event that says something of threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) what: Watched,
-    /// `None` for [`NEW_TASK`] where no rule means it.
+    /// `None` when it is not written to the trace: [`NEW_TASK`], if no rule means it.
     pub(super) plan: Option<u32>,
 }
 
