@@ -165,6 +165,11 @@ impl Catalog {
         recordable.map(|entry| (entry.system.as_str(), entry.name.as_str()))
     }
 
+    /// Whether both have the same names with the same numbers.
+    pub fn has_same_events_as(&self, other: &Catalog) -> bool {
+        self.names().eq(other.names()) && self.ids() == other.ids()
+    }
+
     /// Learns the numbers of all events now: some thousand small files, for which there is no time while rings fill.
     pub fn learn_ids(&self) {
         self.ids();

@@ -20,6 +20,7 @@ mod syscall;
 mod threads;
 mod walk;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use piste_ctf::{Base, Element, EventClass, Field, FieldKind, StreamClass};
@@ -164,6 +165,12 @@ impl Converter {
             kept: Vec::new(),
             cut_ticks: u64::MAX,
         }
+    }
+
+    /// Classes that the metadata has, by number with the fingerprint of each (`piste_ctf::metadata::class_fingerprint`). To be told before the
+    /// first page: an event that is not one of these gets another number.
+    pub fn restore_classes(&mut self, classes: HashMap<u32, u64>) {
+        self.plans.classes = classes;
     }
 
     /// From now on, packets say what of them is earlier than `ticks`; with `None`, none does.

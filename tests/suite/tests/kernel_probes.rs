@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -509,6 +510,72 @@ fn workplace() -> Option<KernelWorkplace> {
 /// `BINARY:WHAT`
 fn at(binary: &Path, what: &str) -> String {
     format!("{}:{what}", binary.display())
+}
+
+/// Modules and other tools bring events, take them away, and may bring others with the same names.
+#[test]
+fn an_event_that_comes_while_pisted_runs_is_recorded_as_it_is_then() {
+    let Some(place) = workplace() else { return };
+    let program = place.program("probed.c");
+    let session = record(&place, &["sched_process_exit"]);
+    for (count, argument) in [(10, "number=%di:s32"), (20, "text=+0(%si):string")] {
+        let _theirs = Theirs::define(&place, &program, "others/worked", argument);
+        session.enable(&["others:worked"]);
+        call(&place, &program, count);
+        place.piste_succeeds(&["disable-event", "-k", "-c", "kernel", "others:worked"]);
+    }
+    let (channel, trace) = session.end();
+    assert_eq!(channel["discarded_events"], 0, "{channel:#}");
+    let events = named(&trace, "worked");
+    let (first, second) = events.split_at(10);
+    assert_eq!(numbers(first, "number"), (0..10).collect::<Vec<_>>());
+    let texts: Vec<_> = second.iter().map(|event| event.field("text")).collect();
+    assert_eq!(texts, [Some("even"), Some("odd")].repeat(10));
+}
+
+#[test]
+fn a_pattern_that_is_enabled_again_means_what_came_since() {
+    let Some(place) = workplace() else { return };
+    let program = place.program("probed.c");
+    let _first = Theirs::define(&place, &program, "guests/first", "");
+    let session = record(&place, &["guests:*"]);
+    let _second = Theirs::define(&place, &program, "guests/second", "");
+    call(&place, &program, 5);
+    session.enable(&["guests:*"]);
+    call(&place, &program, 7);
+    let (channel, trace) = session.end();
+    assert_eq!(channel["discarded_events"], 0, "{channel:#}");
+    let counts = ["first", "second"].map(|name| named(&trace, name).len());
+    assert_eq!(counts, [12, 7]);
+}
+
+/// A probe of another tool on the function `work`; it goes with this value.
+struct Theirs {
+    event: &'static str,
+}
+
+impl Theirs {
+    fn define(place: &Workplace, program: &Path, event: &'static str, argument: &str) -> Theirs {
+        let path = program.to_str().expect("UTF-8");
+        let places = place.piste_json(&["list", "--symbols", path, "work"]);
+        let offset = places["places"][0]["offset_bytes"].as_u64().expect("a number");
+        Theirs::write(&format!("p:{event} {path}:{offset:#x} {argument}"));
+        Theirs { event }
+    }
+
+    fn write(line: &str) {
+        let mut list = fs::OpenOptions::new()
+            .append(true)
+            .open(LIST)
+            .expect("it can be opened");
+        list.write_all(line.as_bytes()).expect("the kernel takes it");
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        Theirs::write(&format!("-:{}", self.event));
+    }
 }
 
 /// A session that records probes of all processes.

@@ -13,13 +13,13 @@ use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::kernel::pattern;
 
-/// Whether the kernel can do what the rules say, about files that all of these people may read, and whether all of them may ask for it. What goes wrong later, because a file changes or a module goes, is a finding of the
-/// channel.
+/// Whether the kernel can do what the rules say, about files that all of these people may read, and whether all of them may ask for it. What
+/// goes wrong later, because a file changes or a module goes, is a finding of the channel.
 ///
 /// # Errors
 /// The first thing that cannot be.
 pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> Result<(), Refusal> {
-    let catalog = clerk.catalog()?;
+    let catalog = &clerk.catalog()?;
     for rule in rules {
         let meant = resolve::rule(rule, catalog)?;
         let mut of_probe = Vec::new();

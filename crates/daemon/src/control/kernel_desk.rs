@@ -25,8 +25,6 @@ use crate::session::Refusal;
 
 /// How long an answer may take. Most take milliseconds; the symbols of a huge program, a machine that is busy: some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long a list of the kernel's events is good: modules bring events, and take them away.
-const CATALOG_LIFE: Duration = Duration::from_secs(10);
 /// Names of functions are demangled recursively.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -55,7 +53,6 @@ pub struct Clerk {
     run_folder: PathBuf,
     /// Held as long as this pisted lives; of root's alone.
     owner: Result<Owner, Lack>,
-    catalog: Option<(Instant, Catalog)>,
     /// When to look again for what dead owners left.
     next_look: Option<Instant>,
 }
@@ -129,9 +126,7 @@ fn serve(asked: &Receiver<Question>, is_stuck: &AtomicBool, run_folder: PathBuf,
     clerk.tidy_up(kept);
     while let Some(question) = clerk.next(asked) {
         // Files of programs are strangers' bytes. Who asked about one that trips a library is told; the next question is answered.
-        if catch_unwind(AssertUnwindSafe(|| question(&mut clerk))).is_err() {
-            clerk.catalog = None;
-        }
+        let _ = catch_unwind(AssertUnwindSafe(|| question(&mut clerk)));
         is_stuck.store(false, Ordering::Relaxed);
     }
 }
@@ -156,7 +151,6 @@ impl Clerk {
         Clerk {
             run_folder,
             owner,
-            catalog: None,
             next_look: None,
         }
     }
@@ -209,7 +203,7 @@ impl Clerk {
     ///
     /// # Errors
     /// What is missing, and what mends it.
-    pub fn tracefs(&mut self) -> Result<Tracefs, Refusal> {
+    pub fn tracefs(&self) -> Result<Tracefs, Refusal> {
         let refuse = |lack: Lack| Refusal::NoKernelDomain {
             reason: lack.reason,
             mend: lack.mend,
@@ -222,23 +216,15 @@ impl Clerk {
         Ok(tracefs)
     }
 
-    /// The events that the kernel has.
+    /// The events that the kernel has now: modules and other tools' probes bring events, and take them away. Takes some milliseconds.
     ///
     /// # Errors
     /// As [`Clerk::tracefs`], or they cannot be read.
-    pub fn catalog(&mut self) -> Result<&Catalog, Refusal> {
+    pub fn catalog(&self) -> Result<Catalog, Refusal> {
         let tracefs = self.tracefs()?;
-        let fresh = self.catalog.take().filter(|(read, _)| read.elapsed() < CATALOG_LIFE);
-        let catalog = match fresh {
-            Some(catalog) => catalog,
-            None => {
-                let read = Catalog::read(&tracefs).map_err(|error| Refusal::NoKernelDomain {
-                    reason: error.to_string(),
-                    mend: "`piste doctor` checks what is needed".into(),
-                })?;
-                (Instant::now(), read)
-            }
-        };
-        Ok(&self.catalog.insert(catalog).1)
+        Catalog::read(&tracefs).map_err(|error| Refusal::NoKernelDomain {
+            reason: error.to_string(),
+            mend: "`piste doctor` checks what is needed".into(),
+        })
     }
 }

@@ -30,7 +30,7 @@ fn check_pattern(text: Option<&str>) -> Result<(), Refusal> {
 /// The kernel cannot be asked, or the text is no pattern.
 pub fn events(clerk: &mut Clerk, pattern: Option<&str>) -> Result<Vec<shown::KernelEvent>, Refusal> {
     check_pattern(pattern)?;
-    let catalog = clerk.catalog()?;
+    let catalog = &clerk.catalog()?;
     let layout = Layout::new(catalog.names());
     let event = |event: ListedEvent| shown::KernelEvent {
         name: event.name,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use piste_control::RINGS_GONE;
+use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, LivingThreads, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::probe::{Plans, Probes};
@@ -46,6 +47,8 @@ pub(super) struct Channel {
     /// Before it was stopped; it recorded then.
     stopped_ticks: Option<u64>,
     probes: Probes,
+    /// The events that there were when it was told what to record.
+    catalog: Arc<Catalog>,
     converter: Converter,
     subbuf_bytes: u32,
     /// What people should know and were not told yet.
@@ -139,6 +142,7 @@ impl Channel {
         notes.extend(findings);
         let mut converter = converter(&spec, frame, &probes);
         metadata.add_stream(&stream_class(&spec));
+        converter.restore_classes(metadata.classes_of(spec.stream_id));
         let home = Home {
             session,
             instance: &instance,
@@ -164,6 +168,7 @@ impl Channel {
             was_on,
             stopped_ticks: None,
             probes,
+            catalog: kernel.catalog.clone(),
             converter,
             subbuf_bytes,
             notes,
@@ -217,9 +222,10 @@ impl Channel {
 
     /// Records other events from now on. What was recorded before is written first, as the rules of then have it.
     pub(super) fn change(&mut self, spec: ChannelSpec, frame: Frame<'_>, tools: &mut Tools<'_>) {
-        if spec == self.spec {
+        if spec == self.spec && frame.kernel.catalog.has_same_events_as(&self.catalog) {
             return;
         }
+        self.catalog = frame.kernel.catalog.clone();
         let (most, now_ticks) = (self.most(), clock::now_ticks(frame.clock));
         if let Err(error) = self.for_each_ring(tools, |ring, desk| ring.take_until(now_ticks, most, desk)) {
             self.notes.push(format!(
@@ -231,6 +237,8 @@ impl Channel {
         self.probes = probes;
         self.notes.extend(findings);
         self.converter = converter(&self.spec, frame, &self.probes);
+        self.converter
+            .restore_classes(tools.metadata.classes_of(self.spec.stream_id));
         for ring in &self.rings {
             self.converter.restore(ring.cpu(), ring.kept());
         }

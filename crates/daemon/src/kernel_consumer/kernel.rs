@@ -12,7 +12,7 @@ use piste_kernel::tracefs::Tracefs;
 
 pub(super) struct Kernel {
     pub(super) tracefs: Tracefs,
-    pub(super) owner: Owner,
+    pub(super) owner: Arc<Owner>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) layout: Arc<Layout>,
     pub(super) pages: PageLayout,
@@ -26,9 +26,23 @@ impl Kernel {
     pub(super) fn open(run_folder: &Path) -> Result<Kernel, String> {
         let tracefs = Tracefs::find().map_err(|lack| lack.to_string())?;
         let owner = Owner::claim(run_folder).map_err(|error| error.to_string())?;
-        let catalog = Catalog::read(&tracefs).map_err(|error| error.to_string())?;
-        catalog.learn_ids();
         let pages = PageLayout::read(&tracefs).map_err(|error| error.to_string())?;
+        Kernel::now(tracefs, Arc::new(owner), pages)
+    }
+
+    /// The same kernel with the events that it has now: modules and other tools' probes bring events, and take them away. Takes some
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn again(&self) -> Result<Kernel, String> {
+        let kernel = Kernel::now(self.tracefs.clone(), self.owner.clone(), self.pages)?;
+        kernel.catalog.learn_ids();
+        Ok(kernel)
+    }
+
+    fn now(tracefs: Tracefs, owner: Arc<Owner>, pages: PageLayout) -> Result<Kernel, String> {
+        let catalog = Catalog::read(&tracefs).map_err(|error| error.to_string())?;
         let layout = Layout::new(catalog.names());
         Ok(Kernel {
             tracefs,

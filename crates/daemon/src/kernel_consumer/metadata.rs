@@ -2,13 +2,14 @@
 //! The metadata file of a kernel trace: classes are added when their first event comes.
 //!
 //! Numbers of classes follow from the kernel's and from the rules, so that a consumer which takes over keeps the text that is there and
-//! needs to know only which classes it has. The file is replaced as a whole, never changed in place.
+//! needs to know only which classes it has, and which others must not have their numbers. The file is replaced as a whole, never changed in place.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use piste_ctf::metadata::{Form, environment_line, event_class, opening, stream_class, uuid_text};
+use piste_ctf::metadata::{Form, class_fingerprint, environment_line, event_class, opening, stream_class, uuid_text};
 use piste_ctf::{EnvironmentValue, EventClass, StreamClass, Trace};
 
 use crate::consumer::clock::ClockError;
@@ -24,8 +25,8 @@ pub(super) struct Metadata {
     trace_uuid: [u8; 16],
     text: String,
     streams: BTreeSet<u32>,
-    /// Stream class and class.
-    classes: BTreeSet<(u32, u32)>,
+    /// By stream class and class: its fingerprint.
+    classes: BTreeMap<(u32, u32), u64>,
     written: bool,
     clock_error: ClockError,
     /// It is not in the file, and no packet needs it.
@@ -45,7 +46,7 @@ impl Metadata {
             trace_uuid: trace.uuid,
             text: opening(trace, Form::Kernel),
             streams: BTreeSet::new(),
-            classes: BTreeSet::new(),
+            classes: BTreeMap::new(),
             written: false,
             clock_error: ClockError::new(trace.clock.clone()),
             has_news: false,
@@ -143,10 +144,18 @@ impl Metadata {
     }
 
     pub(super) fn add_class(&mut self, stream_id: u32, class: &EventClass) {
-        if self.classes.insert((stream_id, class.id)) {
-            self.text += &event_class(stream_id, class);
+        if let Entry::Vacant(entry) = self.classes.entry((stream_id, class.id)) {
+            let text = event_class(stream_id, class);
+            entry.insert(class_fingerprint(&text));
+            self.text += &text;
             self.written = false;
         }
+    }
+
+    /// The classes of a stream class by their number: the fingerprint of each.
+    pub(super) fn classes_of(&self, stream_id: u32) -> HashMap<u32, u64> {
+        let classes = self.classes.range((stream_id, 0)..=(stream_id, u32::MAX));
+        classes.map(|((_, id), fingerprint)| (*id, *fingerprint)).collect()
     }
 
     /// Writes what is new; to be called before a packet that needs it.
@@ -220,18 +229,22 @@ impl Metadata {
     /// Takes text that an earlier consumer wrote, and finds what it describes: blocks that begin at the start of a line, with ids in
     /// lines of their own. Names are quoted, so that no other line looks like one.
     fn take(&mut self, text: String) {
-        let (mut block, mut id) = ("", None);
-        for line in text.lines() {
+        let (mut block, mut block_from, mut id) = ("", 0, None);
+        let mut from = 0;
+        for line in text.split('\n') {
+            let begin = from;
+            from += line.len() + 1;
             let number = |key: &str| line.strip_prefix(key)?.strip_suffix(';')?.parse::<u32>().ok();
             if let "stream {" | "event {" = line {
-                (block, id) = (line, None);
+                (block, block_from, id) = (line, begin, None);
             } else if let Some(number) = number("\tid = ") {
                 id = Some(number);
                 if block == "stream {" {
                     self.streams.insert(number);
                 }
             } else if let (Some(stream_id), Some(id), "event {") = (number("\tstream_id = "), id, block) {
-                self.classes.insert((stream_id, id));
+                let fingerprint = class_fingerprint(&text[block_from..]);
+                self.classes.insert((stream_id, id), fingerprint);
             }
         }
         self.clock_error.take(&text);
@@ -306,6 +319,7 @@ mod tests {
         second.add_class(0, &class(70_000));
         second.write().unwrap();
         assert_eq!(second.text, text);
+        assert_eq!(second.classes, first.classes, "the text tells what other classes are");
         second.add_class(0, &class(4));
         second.add_stream(&stream(1));
         second.add_class(1, &class(3));

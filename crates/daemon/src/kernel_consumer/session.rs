@@ -169,9 +169,20 @@ impl Session {
         self.kernel.as_ref().ok().cloned()
     }
 
+    /// The kernel with the events that it has now, which the rules of a channel may be about.
+    fn kernel_with_new_events(&mut self, outbox: &Outbox) -> Option<Arc<Kernel>> {
+        match self.kernel()?.again() {
+            Ok(kernel) => self.kernel = Ok(Arc::new(kernel)),
+            Err(error) => self.find(format!("cannot read which events the kernel has: {error}"), outbox),
+        }
+        self.kernel()
+    }
+
     /// Adds a channel, or changes what it records.
     pub(super) fn set_channel(&mut self, spec: ChannelSpec, outbox: &Outbox) {
-        let Some(kernel) = self.kernel() else { return };
+        let Some(kernel) = self.kernel_with_new_events(outbox) else {
+            return;
+        };
         let stream_id = spec.stream_id;
         if spec.filters_switches() {
             self.metadata.say_selected_events();

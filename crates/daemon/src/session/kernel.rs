@@ -231,8 +231,9 @@ impl Machine {
                 channel,
                 rules,
             });
-            self.tell_kernel_channel(session, channel);
         }
+        // Also without a change: the rules may be about events that the kernel did not have when they were made.
+        self.tell_kernel_channel(session, channel);
         self.confirm_at_kernel(session)
     }
 

@@ -13,7 +13,8 @@
 //!   a hash of the fields << 17 | one of those     an event of which not all fields, or stacks too, are recorded
 //! ```
 //!
-//! With a hash, two choices of fields for one event could have the same number, once in 32767 changes of mind within a session.
+//! With a hash, two choices of fields for one event could have the same number. And the kernel gives the number of an event that is gone to
+//! another one. The first class of a stream class keeps the number; for another one, [`another`] finds one.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -80,6 +81,16 @@ pub(crate) fn of_fields(id: u32, fields: &[Field]) -> u32 {
     id | (1 + (hash % HASH_COUNT) as u32) << HASH_SHIFT
 }
 
+/// The next number to try for a class with this fingerprint when the class `id` is another one.
+pub(crate) fn another(id: u32, fingerprint: u64) -> u32 {
+    let (event, tried) = (id & ((1 << HASH_SHIFT) - 1), id >> HASH_SHIFT);
+    let next = match tried {
+        0 => fingerprint % HASH_COUNT,
+        tried => u64::from(tried) % HASH_COUNT,
+    };
+    event | (1 + next as u32) << HASH_SHIFT
+}
+
 #[cfg(test)]
 mod tests {
     use piste_ctf::FieldKind;
@@ -106,6 +117,20 @@ mod tests {
             of_syscall("syscall_exit_unknown", Table::Native, None, true),
             (1 << 14) + (1 << 13) - 1
         );
+    }
+
+    #[test]
+    fn every_number_of_an_event_is_tried_until_one_is_free() {
+        for first in [7, of_fields(7, &[])] {
+            let mut tried = vec![first];
+            for _ in 1..HASH_COUNT {
+                tried.push(another(*tried.last().expect("the first"), 12_345));
+            }
+            assert!(tried.iter().all(|id| id & ((1 << HASH_SHIFT) - 1) == 7));
+            tried.sort_unstable();
+            tried.dedup();
+            assert_eq!(tried.len() as u64, HASH_COUNT);
+        }
     }
 
     #[test]

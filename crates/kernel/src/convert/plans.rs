@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use piste_ctf::metadata::{class_fingerprint, event_class};
 use piste_ctf::{EventClass, Label};
 
 use super::detail::{Detail, Subject};
@@ -38,6 +39,8 @@ pub(super) struct Plans {
     all: Vec<Planned>,
     watched: Vec<Heard>,
     pub(super) new_classes: Vec<EventClass>,
+    /// Fingerprints of the classes that the stream class has, by number.
+    pub(super) classes: HashMap<u32, u64>,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -122,6 +125,7 @@ impl Plans {
             watched: Vec::new(),
             all: Vec::new(),
             new_classes: Vec::new(),
+            classes: HashMap::new(),
             findings: Vec::new(),
         }
     }
@@ -294,8 +298,12 @@ impl Plans {
         }
     }
 
-    fn add(&mut self, (plan, class): (Plan, EventClass), detail: Detail) -> u32 {
+    fn add(&mut self, (plan, mut class): (Plan, EventClass), detail: Detail) -> u32 {
         let index = self.all.len() as u32;
+        let fingerprint = class_fingerprint(&event_class(0, &class));
+        while *self.classes.entry(class.id).or_insert(fingerprint) != fingerprint {
+            class.id = class_id::another(class.id, fingerprint);
+        }
         self.all.push(Planned {
             plan,
             class_id: class.id,

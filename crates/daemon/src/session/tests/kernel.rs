@@ -153,7 +153,10 @@ fn what_changes_while_the_kernel_records_is_confirmed() {
         &["kernel: set 1/0 default [sched_* block:*]", "kernel: report 1 #3"],
     );
     machine.enable_kernel_event(session, None, more).unwrap();
-    check(&mut machine, &["kernel: report 1 #4"]);
+    check(
+        &mut machine,
+        &["kernel: set 1/0 default [sched_* block:*]", "kernel: report 1 #4"],
+    );
     let disabled = machine.disable_kernel_event(session, None, &["sched_*".into()]);
     assert_eq!(disabled, Ok((0, Some(5))));
     check(
