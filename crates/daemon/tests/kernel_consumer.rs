@@ -44,9 +44,10 @@ fn whole_system_is_what_the_kernel_counted() {
     const SLEEPS: u64 = 4000;
     let Some(mut consumer) = Consumer::start() else { return };
     consumer.open("trace", false);
-    // New tasks are recorded with forks in any case; here they become events, so the kernel's count is that of the trace.
-    let sources = ["sched:*", "task:task_newtask", "irq:*", "timer:*"].map(tracepoint);
-    consumer.set_channel(&channel("default", &sources));
+    consumer.set_channel(&channel(
+        "default",
+        &[tracepoint("sched:*"), tracepoint("irq:*"), tracepoint("timer:*")],
+    ));
     consumer.start_session().unwrap();
     // Each time this thread leaves its CPU, and the timer brings it back.
     (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_micros(50)));
@@ -97,7 +98,7 @@ fn sub_buffers_of_4_kib_and_two_channels() {
     consumer.set_tracked(this_process());
     let mut small = channel("small", &[numbered()]);
     (small.subbuf_bytes, small.subbuf_count) = (4096, 4096);
-    let mut other = channel("other", &[tracepoint("sched_*"), tracepoint("task_newtask")]);
+    let mut other = channel("other", &[tracepoint("sched_*")]);
     other.stream_id = 1;
     consumer.set_channel(&small);
     consumer.set_channel(&other);

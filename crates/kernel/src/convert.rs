@@ -36,7 +36,7 @@ pub use finding::{Fault, Finding};
 pub use threads::{LivingThreads, Threads};
 
 use kept::Kept;
-pub(crate) use new_threads::{FORK, NEW_TASK, NewThreads};
+pub(crate) use new_threads::NewThreads;
 use plans::Plans;
 use returns::Returns;
 pub(crate) use room::{Cursor, NoRoom};
@@ -99,7 +99,7 @@ pub(crate) const COMMON: [(&str, u16); 4] = [
     ("common_pid", TID_FROM),
 ];
 const FLAGS_FROM: u16 = 2;
-const TID_FROM: u16 = 4;
+pub(crate) const TID_FROM: u16 = 4;
 
 /// The class of the streams of `channel`.
 pub fn stream_class(channel: &ChannelSpec) -> StreamClass {
@@ -149,18 +149,12 @@ impl Converter {
         layout: Arc<Layout>,
         channel: &ChannelSpec,
         probes: &[ProbeEvent],
-        mut threads: Box<dyn Threads + Send>,
+        threads: Box<dyn Threads + Send>,
     ) -> Converter {
-        let plans = Plans::new(catalog, layout, channel, probes);
-        // A thread that makes others may have ended when its records are read.
-        let living = match plans.records_forks() {
-            true => threads.living(),
-            false => Vec::new(),
-        };
         Converter {
-            plans,
+            plans: Plans::new(catalog, layout, channel, probes),
             returns: Returns::default(),
-            new_threads: NewThreads::after(living),
+            new_threads: NewThreads::default(),
             threads,
             kept: Vec::new(),
             cut_ticks: u64::MAX,

@@ -136,7 +136,10 @@ impl Plan {
                 Step::Request { from, bytes } => at.put(values::request(run(from, bytes)?).to_le_bytes())?,
                 Step::Process { from } => {
                     let tid = i32::from_le_bytes(chunk(record, from).ok_or(short)?);
-                    let process = around.new_threads.process_of(tid, around.threads);
+                    let Surroundings {
+                        new_threads, threads, ..
+                    } = &mut *around;
+                    let process = new_threads.process_of(tid, &mut |tid| threads.process_of(tid));
                     let process = process.unwrap_or(PROCESS_UNKNOWN);
                     at.put(process.to_le_bytes())?;
                 }

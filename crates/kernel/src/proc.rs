@@ -13,6 +13,13 @@ pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
+/// The process that a thread belongs to; `None` when the thread has ended.
+pub fn process_of(tid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok()
+}
+
 fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -28,5 +35,6 @@ mod tests {
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         assert!(processes().any(|other| other == pid));
         assert!(threads_of(pid).any(|other| other == tid));
+        assert_eq!(process_of(tid), Some(pid));
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads ran 32-bit programs, and when. ARCHITECTURE.md says why a tracefs instance of its own records it ("32-bit programs").
+//! Which threads ran 32-bit programs, and when; and which process a thread belongs to. ARCHITECTURE.md says why a tracefs instance of its own
+//! records it ("New threads and 32-bit programs").
 //!
-//! `catch_up` reads the instance, and `history.rs` keeps the result, which is empty on most machines.
+//! `catch_up` reads the instance. `history.rs` keeps when 32-bit programs ran, which is empty on most machines, and [`NewThreads`] the processes.
 //!
 //! Not recognized:
 //! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
@@ -26,11 +27,13 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::catalog::Catalog;
+use crate::convert::{NewThreads, TID_FROM};
 use crate::format::{EventFormat, Location};
 use crate::instance::{Instance, TraceClock};
 use crate::owner::Owner;
 use crate::page::{Lost, Page, PageLayout};
 use crate::plan;
+use crate::proc;
 use crate::resolve::{self, ResolvedEvent};
 use crate::spec::{Loss, Rule};
 use crate::tracefs::{Tracefs, named};
@@ -49,7 +52,7 @@ const SUBBUF_COUNT: u32 = 32;
 /// Limits `Programs::parents`, which grows with threads that never execute a program.
 const PARENTS_MAX: usize = 1 << 16;
 
-/// Tracks which threads run 32-bit programs.
+/// Tracks which processes threads belong to, and which threads run 32-bit programs.
 #[derive(Debug)]
 pub struct Programs {
     instance: Instance,
@@ -60,23 +63,24 @@ pub struct Programs {
     /// The parents of threads that have executed nothing yet.
     parents: HashMap<i32, i32>,
     history: History,
+    threads: NewThreads,
     files: LocalFiles,
-    /// Forks or execs were lost.
+    /// New threads or execs were lost.
     lost_any: bool,
 }
 
-/// Offsets of the fields in the records of fork and exec.
+/// Offsets of the fields in the records of new threads and execs.
 #[derive(Debug)]
 struct Formats {
-    fork_id: u16,
-    parent_from: u16,
-    child_from: u16,
+    made_id: u16,
+    made_from: u16,
+    flags_from: u16,
     exec_id: u16,
     tid_from: u16,
     filename_from: u16,
 }
 
-/// A fork or an exec, and the thread that did it.
+/// A new thread or an exec, and the thread that did it.
 #[derive(Debug)]
 struct News {
     ticks: u64,
@@ -86,21 +90,22 @@ struct News {
 
 #[derive(Debug)]
 enum What {
-    Forked { child: i32 },
+    Made { child: i32, clone_flags: i32 },
     Executed { path: PathBuf },
 }
 
 impl Programs {
-    /// Whether these rules record system calls, and the kernel runs 32-bit programs.
+    /// Whether these rules record system calls, and the kernel runs 32-bit programs; or they record who made which thread.
     pub fn are_needed(rules: &[Rule], catalog: &Catalog) -> bool {
-        let is_call = |event: &ResolvedEvent| match event {
-            ResolvedEvent::Syscall { .. } => true,
-            ResolvedEvent::Tracepoint { system, .. } => system == "raw_syscalls",
+        let has_compat = catalog.architecture().has_tables() && Path::new(COMPAT_FILE).exists();
+        let needs = |event: &ResolvedEvent| match event {
+            ResolvedEvent::Syscall { .. } => has_compat,
+            ResolvedEvent::Tracepoint { system, name, .. } => {
+                has_compat && system == "raw_syscalls" || system == "sched" && name == "sched_process_fork"
+            }
         };
-        let records_calls = |rule: &Rule| resolve::rule(rule, catalog).is_ok_and(|events| events.iter().any(is_call));
-        catalog.architecture().has_tables()
-            && Path::new(COMPAT_FILE).exists()
-            && rules.iter().filter(|rule| rule.enabled).any(records_calls)
+        let need = |rule: &Rule| resolve::rule(rule, catalog).is_ok_and(|events| events.iter().any(needs));
+        rules.iter().filter(|rule| rule.enabled).any(need)
     }
 
     /// Creates the instance, or opens the one that an earlier consumer of the session left behind, and starts to record.
@@ -115,8 +120,8 @@ impl Programs {
         catalog: &Catalog,
         pages: PageLayout,
     ) -> io::Result<Programs> {
-        let formats =
-            Formats::of(catalog).ok_or_else(|| io::Error::other("this kernel does not report fork and exec"))?;
+        let formats = Formats::of(catalog)
+            .ok_or_else(|| io::Error::other("this kernel does not report new threads and execs"))?;
         let instance = Instance::create_or_open(tracefs, owner, session, CHANNEL)?;
         let opened = Programs::begin(instance.clone(), clock, pages, formats);
         if opened.is_err() {
@@ -132,8 +137,8 @@ impl Programs {
         if instance.has("buffer_percent") {
             instance.write("buffer_percent", "0")?;
         }
-        for event in ["sched_process_fork", "sched_process_exec"] {
-            instance.write(format!("events/sched/{event}/enable"), "1")?;
+        for event in ["task/task_newtask", "sched/sched_process_exec"] {
+            instance.write(format!("events/{event}/enable"), "1")?;
         }
         instance.set_on(true)?;
         let rings: io::Result<Vec<File>> = instance.cpus()?.into_iter().map(|cpu| open(&instance, cpu)).collect();
@@ -145,14 +150,24 @@ impl Programs {
             formats,
             parents: HashMap::new(),
             history: History::default(),
+            threads: NewThreads::default(),
             files: LocalFiles::new(),
             lost_any: false,
         };
         programs.history.note_living();
+        for pid in proc::processes() {
+            proc::threads_of(pid).for_each(|tid| programs.threads.lives(tid, pid));
+        }
         Ok(programs)
     }
 
-    /// Reads every fork and exec until now. Returns true if any thread has run a 32-bit program.
+    /// The process that a thread belongs to, or belonged to; `None` when the records do not tell. `catch_up` must have reached the time of what is
+    /// asked about.
+    pub fn process_of(&self, tid: i32) -> Option<i32> {
+        self.threads.known(tid)
+    }
+
+    /// Reads every new thread and exec until now. Returns true if any thread has run a 32-bit program.
     pub fn catch_up(&mut self) -> bool {
         if self.has_news() {
             let mut news = self.news();
@@ -195,7 +210,7 @@ impl Programs {
     fn news(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for ring in &self.rings {
-            // Other threads may go on forking: read no more than a full ring.
+            // Others may go on making threads: read no more than a full ring.
             for _ in 0..=SUBBUF_COUNT {
                 self.page[..self.pages.header_bytes()].fill(0);
                 match rustix::io::read(ring, &mut self.page[..]) {
@@ -207,7 +222,11 @@ impl Programs {
                 let Ok(page) = Page::parse(&self.pages, &self.page) else {
                     break;
                 };
-                self.lost_any |= page.lost() != Lost::None;
+                if page.lost() != Lost::None {
+                    self.lost_any = true;
+                    // A thread may have got the number of one that is known.
+                    self.threads = NewThreads::default();
+                }
                 if page.record_bytes() == 0 {
                     break;
                 }
@@ -221,7 +240,8 @@ impl Programs {
     /// The program of a thread's `is_last` exec is the one that the thread runs now.
     fn learn(&mut self, new: &News, is_last: bool) {
         match &new.what {
-            What::Forked { child } => {
+            What::Made { child, clone_flags } => {
+                self.threads.made(new.tid, *child, *clone_flags, &mut proc::process_of);
                 if self.parents.len() >= PARENTS_MAX {
                     self.parents.clear();
                 }
@@ -230,6 +250,7 @@ impl Programs {
                 self.history.note(*child, new.ticks, is_compat);
             }
             What::Executed { path } => {
+                self.threads.executed(new.tid);
                 let parent = self.parents.remove(&new.tid);
                 let is_compat = program_is_compat(&mut self.files, new.tid, parent, path, is_last);
                 self.history.note(new.tid, new.ticks, is_compat);
@@ -250,13 +271,13 @@ fn program_is_compat(files: &mut LocalFiles, tid: i32, parent: Option<i32>, path
 
 impl Formats {
     fn of(catalog: &Catalog) -> Option<Formats> {
-        let fork = catalog.by_name("sched", "sched_process_fork").ok()?;
+        let made = catalog.by_name("task", "task_newtask").ok()?;
         let exec = catalog.by_name("sched", "sched_process_exec").ok()?;
         let from = |format: &EventFormat, name| u16::try_from(format.field(name)?.offset).ok();
         Some(Formats {
-            fork_id: fork.id,
-            parent_from: from(fork, "parent_pid")?,
-            child_from: from(fork, "child_pid")?,
+            made_id: made.id,
+            made_from: from(made, "pid")?,
+            flags_from: from(made, "clone_flags")?,
             exec_id: exec.id,
             tid_from: from(exec, "pid")?,
             filename_from: from(exec, "filename")?,
@@ -266,11 +287,12 @@ impl Formats {
     fn read(&self, ticks: u64, record: &[u8]) -> Option<News> {
         let id = u16::from_le_bytes(*record.first_chunk()?);
         let int = |from: u16| Some(i32::from_le_bytes(*record.get(usize::from(from)..)?.first_chunk()?));
-        if id == self.fork_id {
-            let what = What::Forked {
-                child: int(self.child_from)?,
+        if id == self.made_id {
+            let what = What::Made {
+                child: int(self.made_from)?,
+                clone_flags: int(self.flags_from)?,
             };
-            let tid = int(self.parent_from)?;
+            let tid = int(TID_FROM)?;
             Some(News { ticks, tid, what })
         } else if id == self.exec_id {
             let text = plan::elsewhere(record, self.filename_from, Location::FromRecord).unwrap_or_default();

@@ -60,7 +60,7 @@ fn the_process_of_a_new_thread_is_known_or_unknown_but_not_guessed() {
     let mut converter = Converter::new(Arc::clone(&catalog), layout, &channel, &[], Box::new(NobodyKnows));
     let mut packet = Vec::new();
     let converted = converter.page(&handmade::parse(&page), 0, &mut packet);
-    assert_eq!((converted.events, converted.discarded), (3, 0));
+    assert_eq!((converted.events, converted.discarded), (6, 0));
 
     let classes: HashMap<_, _> = converter
         .take_new_classes()
@@ -75,7 +75,10 @@ fn the_process_of_a_new_thread_is_known_or_unknown_but_not_guessed() {
             int(&event.fields[position])
         })
     };
-    let told: Vec<_> = events.iter().map(told).collect();
+    let forks = events
+        .iter()
+        .filter(|event| classes[&event.class_id].name == "sched_process_fork");
+    let told: Vec<_> = forks.map(told).collect();
     assert_eq!(told, [[70, -1, 71, -1], [70, -1, 80, 80], [80, 80, 81, 80]]);
 }
 

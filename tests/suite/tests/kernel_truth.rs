@@ -60,11 +60,9 @@ fn a_thread_that_is_gone_has_its_process() {
     const THREADS: u64 = 50;
     let Some(place) = kernel::workplace() else { return };
     let program = place.program("count.c");
-    let cpu = rustix::thread::sched_getcpu().to_string();
     let threads = THREADS.to_string();
-    let arguments = ["-c", &cpu, program.to_str().expect("UTF-8"), &threads, "1"];
     for (option, events) in [("--preset", "sched"), ("-k", "sched_process_fork")] {
-        let recording = place.record_with_kernel(&["--no-user", option, events], "taskset", &arguments);
+        let recording = place.record_with_kernel(&["--no-user", option, events], &program, &[&threads, "1"]);
         recording.expect_whole();
         let mut made = 0;
         let mut new_tasks = 0;

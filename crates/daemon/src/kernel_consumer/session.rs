@@ -48,8 +48,8 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The finding that some of them were not read.
-const UNSURE: &str = "some system calls of 32-bit programs may have the names of 64-bit ones, because programs were started faster than pisted \
-                      could follow";
+const UNSURE: &str = "the processes of some new threads may be unknown, and some system calls of 32-bit programs may have the names of 64-bit \
+                      ones, because programs and threads were started faster than pisted could follow";
 
 /// How often to look whether the trace's files are still there.
 const LOOK_AT_FILES_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub(super) struct Session {
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
-    /// Which threads run 32-bit programs; `None` until a channel records system calls.
+    /// Whose threads are whose, and which run 32-bit programs; `None` until a channel records forks or system calls.
     programs: Option<Arc<Mutex<Programs>>>,
     pub(super) channels: BTreeMap<u32, Channel>,
     /// Channels that could not be opened, and why.
@@ -225,7 +225,7 @@ impl Session {
         self.tell_notes(outbox);
     }
 
-    /// Starts to track 32-bit programs when the first channel records system calls.
+    /// Starts to track new threads and 32-bit programs when the first channel records system calls or forks.
     fn watch_programs(&mut self, spec: &ChannelSpec, kernel: &Kernel, outbox: &Outbox) {
         if self.programs.is_some() || !Programs::are_needed(&spec.rules, &kernel.catalog) {
             return;
@@ -240,7 +240,9 @@ impl Session {
         match Programs::open(tracefs, owner, self.id, trace_clock(self.clock), catalog, *pages) {
             Ok(programs) => self.programs = Some(Arc::new(Mutex::new(programs))),
             Err(error) => {
-                let what = format!("system calls of 32-bit programs get the names of 64-bit ones: {error}");
+                let what = format!(
+                    "the processes of new threads may be unknown, and system calls of 32-bit programs get the names of 64-bit ones: {error}"
+                );
                 self.find(what, outbox);
             }
         }

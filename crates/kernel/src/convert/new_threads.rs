@@ -4,13 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::Threads;
-
-/// The event that tells of a new thread. It follows [`NEW_TASK`] and does not say to which process the thread belongs.
-pub(crate) const FORK: (&str, &str) = ("sched", "sched_process_fork");
-
-/// The event that says this. Whoever records [`FORK`] records it, too; unless a rule means it, it is not in the trace.
-pub(crate) const NEW_TASK: (&str, &str) = ("task", "task_newtask");
+/// Tells the process of a thread that is alive.
+pub(crate) type Ask<'a> = &'a mut dyn FnMut(i32) -> Option<i32>;
 
 /// The processes of threads, from the records read so far.
 #[derive(Debug, Default)]
@@ -28,20 +23,16 @@ const CLONE_THREAD: i32 = 0x1_0000;
 const COUNT_MAX: usize = 1 << 16;
 
 impl NewThreads {
-    /// With threads that are alive, each with its process.
-    pub(super) fn after(living: Vec<(i32, i32)>) -> NewThreads {
-        let mut threads = NewThreads::default();
-        for (tid, process) in living {
-            note(&mut threads.processes, tid, process);
-        }
-        threads
+    /// `tid` is alive.
+    pub(crate) fn lives(&mut self, tid: i32, process: i32) {
+        note(&mut self.processes, tid, process);
     }
 
     /// `parent` made `tid`.
-    pub(super) fn made(&mut self, parent: i32, tid: i32, clone_flags: i32, threads: &mut dyn Threads) {
+    pub(crate) fn made(&mut self, parent: i32, tid: i32, clone_flags: i32, ask: Ask) {
         let process = match clone_flags & CLONE_THREAD {
             0 => Some(tid),
-            _ => self.process_of(parent, threads),
+            _ => self.process_of(parent, ask),
         };
         self.processes.remove(&tid);
         self.gone.remove(&tid);
@@ -55,7 +46,7 @@ impl NewThreads {
     }
 
     /// `tid` executes a program.
-    pub(super) fn executed(&mut self, tid: i32) {
+    pub(crate) fn executed(&mut self, tid: i32) {
         note(&mut self.processes, tid, tid);
     }
 
@@ -66,12 +57,15 @@ impl NewThreads {
         }
     }
 
+    /// As `process_of`, of what the records say alone.
+    pub(crate) fn known(&self, tid: i32) -> Option<i32> {
+        self.processes.get(&tid).copied()
+    }
+
     /// The process that a thread belongs to; `None` when nobody knows any more.
-    pub(crate) fn process_of(&self, tid: i32, threads: &mut dyn Threads) -> Option<i32> {
+    pub(crate) fn process_of(&self, tid: i32, ask: Ask) -> Option<i32> {
         let known = self.processes.get(&tid).copied();
-        known
-            .or_else(|| threads.process_of(tid))
-            .or_else(|| self.gone.get(&tid).copied())
+        known.or_else(|| ask(tid)).or_else(|| self.gone.get(&tid).copied())
     }
 }
 
@@ -87,69 +81,43 @@ mod tests {
     use super::*;
 
     /// Knows of one thread, 10 of process 9.
-    struct One;
-
-    impl Threads for One {
-        fn process_of(&mut self, tid: i32) -> Option<i32> {
-            (tid == 10).then_some(9)
-        }
-
-        fn catch_up(&mut self) -> bool {
-            false
-        }
-
-        fn is_compat(&mut self, _: i32, _: u64) -> bool {
-            false
-        }
+    fn one(tid: i32) -> Option<i32> {
+        (tid == 10).then_some(9)
     }
 
-    /// Knows no thread.
-    struct Nobody;
-
-    impl Threads for Nobody {
-        fn process_of(&mut self, _: i32) -> Option<i32> {
-            None
-        }
-
-        fn catch_up(&mut self) -> bool {
-            false
-        }
-
-        fn is_compat(&mut self, _: i32, _: u64) -> bool {
-            false
-        }
+    fn nobody(_: i32) -> Option<i32> {
+        None
     }
 
     #[test]
     fn a_thread_belongs_to_the_process_of_its_maker_unless_it_is_one() {
         let mut threads = NewThreads::default();
-        threads.made(10, 11, CLONE_THREAD | 0x100, &mut One);
-        threads.made(11, 12, CLONE_THREAD, &mut One);
-        threads.made(12, 13, 0x100, &mut One);
-        threads.made(13, 14, CLONE_THREAD, &mut One);
-        let mut process_of = |tid| threads.process_of(tid, &mut One);
+        threads.made(10, 11, CLONE_THREAD | 0x100, &mut one);
+        threads.made(11, 12, CLONE_THREAD, &mut one);
+        threads.made(12, 13, 0x100, &mut one);
+        threads.made(13, 14, CLONE_THREAD, &mut one);
+        let mut process_of = |tid| threads.process_of(tid, &mut one);
         assert_eq!([11, 12, 13, 14].map(&mut process_of), [9, 9, 13, 13].map(Some));
         // The others of process 9 end with that.
         threads.executed(9);
-        threads.made(9, 15, CLONE_THREAD, &mut One);
-        assert_eq!(threads.process_of(15, &mut One), Some(9));
+        threads.made(9, 15, CLONE_THREAD, &mut one);
+        assert_eq!(threads.process_of(15, &mut one), Some(9));
     }
 
     #[test]
     fn what_nobody_knows_is_not_made_up() {
         let mut threads = NewThreads::default();
-        threads.made(1, 2, 0, &mut One);
+        threads.made(1, 2, 0, &mut one);
         // The number again, of a thread whose maker is gone.
-        threads.made(7, 2, CLONE_THREAD, &mut One);
-        assert_eq!(threads.process_of(2, &mut One), None);
+        threads.made(7, 2, CLONE_THREAD, &mut one);
+        assert_eq!(threads.process_of(2, &mut one), None);
     }
 
     #[test]
     fn the_process_of_a_thread_that_ended_stays_known_until_its_id_is_reused() {
         let mut threads = NewThreads::default();
-        threads.made(10, 11, CLONE_THREAD, &mut One);
+        threads.made(10, 11, CLONE_THREAD, &mut one);
         // From here on, /proc knows nothing.
-        let mut nobody = Nobody;
         threads.ended(11);
         threads.ended(10);
         assert_eq!(threads.process_of(11, &mut nobody), Some(9));
@@ -159,15 +127,15 @@ mod tests {
         assert_eq!(threads.process_of(10, &mut nobody), Some(10));
         // The id belongs to a new thread, whose start was not recorded.
         threads.ended(10);
-        assert_eq!(threads.process_of(10, &mut One), Some(9));
+        assert_eq!(threads.process_of(10, &mut one), Some(9));
     }
 
     #[test]
     fn without_ends_no_more_is_kept_than_the_limit() {
         let mut threads = NewThreads::default();
         for tid in 0..3 * COUNT_MAX as i32 {
-            threads.made(1, tid, 0, &mut One);
-            assert_eq!(threads.process_of(tid, &mut One), Some(tid));
+            threads.made(1, tid, 0, &mut one);
+            assert_eq!(threads.process_of(tid, &mut one), Some(tid));
         }
         assert!(threads.processes.len() <= COUNT_MAX);
     }

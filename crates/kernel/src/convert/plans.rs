@@ -9,7 +9,6 @@ use piste_ctf::{EventClass, Label};
 
 use super::detail::{Detail, Subject};
 use super::event::{self, Event};
-use super::new_threads::{FORK, NEW_TASK};
 use super::returns::is_return;
 use super::syscall::{self, CallFormat, Side};
 use super::{Finding, class_id};
@@ -37,7 +36,8 @@ pub(super) struct Plans {
     /// By table, side and number.
     calls: Box<[Call; 4 * CALL_COUNT]>,
     all: Vec<Planned>,
-    watched: Vec<Heard>,
+    /// What is said of threads, by plan.
+    watched: Vec<(u32, Watched)>,
     pub(super) new_classes: Vec<EventClass>,
     /// Fingerprints of the classes that the stream class has, by number.
     pub(super) classes: HashMap<u32, u64>,
@@ -60,7 +60,7 @@ pub(super) enum Slot {
     Unseen,
     /// The plan with this index.
     Plan(u32),
-    /// The record says something of threads: what [`Plans::watched`] has with this index.
+    /// The plan with this index; and the record says something of threads.
     Watched(u32),
     /// It is the entry or exit of a system call.
     Call(CallFormat),
@@ -68,14 +68,6 @@ pub(super) enum Slot {
     Stack,
     /// Nothing is known of it.
     Unknown,
-}
-
-/// What to do with an event that says something of threads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
-    pub(super) what: Watched,
-    /// `None` when it is not written to the trace: [`NEW_TASK`], if no rule means it.
-    pub(super) plan: Option<u32>,
 }
 
 /// What a record says of threads.
@@ -149,9 +141,10 @@ impl Plans {
         }
     }
 
-    /// What [`Slot::Watched`] stands for.
-    pub(super) fn watched(&self, index: u32) -> Heard {
-        self.watched[index as usize]
+    /// What the records of a plan say of threads.
+    pub(super) fn watched(&self, index: u32) -> Option<Watched> {
+        let (_, watched) = self.watched.iter().find(|(plan, _)| *plan == index)?;
+        Some(*watched)
     }
 
     /// The plan with this index.
@@ -201,40 +194,19 @@ impl Plans {
             trace_name: &trace_name,
         };
         let detail = Detail::of(&self.rules, subject);
-        let watched = Watched::of(format);
-        if let Some(what) = watched
-            && detail.is_none()
-            && (system.as_str(), name.as_str()) == NEW_TASK
-            && self.records_forks()
-        {
-            return self.new_watched(what, None);
-        }
         let class_id = match system.as_str() {
             // The numbers of frequent calls are those of calls whose fields the table tells.
             CALLS => class_id::of_probe(id),
             _ => class_id::of_event(&trace_name, id),
         };
         let plan = self.new_plan(format, trace_name, class_id, detail);
-        match watched {
-            Some(what) => self.new_watched(what, Some(plan)),
+        match Watched::of(format) {
+            Some(watched) => {
+                self.watched.push((plan, watched));
+                Slot::Watched(plan)
+            }
             None => Slot::Plan(plan),
         }
-    }
-
-    fn new_watched(&mut self, what: Watched, plan: Option<u32>) -> Slot {
-        self.watched.push(Heard { what, plan });
-        Slot::Watched(self.watched.len() as u32 - 1)
-    }
-
-    pub(super) fn records_forks(&self) -> bool {
-        let (system, name) = FORK;
-        let trace_name = self.layout.event_name(system, name);
-        let subject = Subject::Tracepoint {
-            system,
-            name,
-            trace_name: &trace_name,
-        };
-        Detail::of(&self.rules, subject).is_some()
     }
 
     /// An event that no rule means is recorded as it is: somebody asked the instance for it.
@@ -345,7 +317,7 @@ impl Watched {
     fn of(format: &EventFormat) -> Option<Watched> {
         let from = |name| u16::try_from(format.field(name)?.offset).ok();
         match (format.system.as_str(), format.name.as_str()) {
-            NEW_TASK => Some(Watched::Make {
+            ("task", "task_newtask") => Some(Watched::Make {
                 tid_from: from("pid")?,
                 flags_from: from("clone_flags")?,
             }),

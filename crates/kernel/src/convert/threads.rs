@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What records do not say of threads, and somebody has to know.
 
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::proc;
@@ -12,12 +11,7 @@ pub trait Threads {
     /// The process that a thread belongs to; `None` when that cannot be known any more.
     fn process_of(&mut self, tid: i32) -> Option<i32>;
 
-    /// The threads that are alive, each with its process, as far as that is known.
-    fn living(&mut self) -> Vec<(i32, i32)> {
-        Vec::new()
-    }
-
-    /// Reads every fork and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit program,
+    /// Reads every new thread and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit program,
     /// which has its own system call numbers.
     fn catch_up(&mut self) -> bool;
 
@@ -35,14 +29,12 @@ pub struct LivingThreads {
 
 impl Threads for LivingThreads {
     fn process_of(&mut self, tid: i32) -> Option<i32> {
-        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-        line.trim().parse().ok()
-    }
-
-    fn living(&mut self) -> Vec<(i32, i32)> {
-        let threads_of = |pid| proc::threads_of(pid).map(move |tid| (tid, pid));
-        proc::processes().flat_map(threads_of).collect()
+        let programs = self.programs.as_ref();
+        let told = programs.and_then(|programs| {
+            let programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
+            programs.process_of(tid)
+        });
+        told.or_else(|| proc::process_of(tid))
     }
 
     fn catch_up(&mut self) -> bool {

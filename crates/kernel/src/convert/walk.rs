@@ -160,9 +160,8 @@ impl<'a> Walk<'a> {
     fn rare(&mut self, id: u16, record: &[u8], slot: Slot) -> Option<u32> {
         match slot {
             Slot::Watched(index) => {
-                let heard = self.plans.watched(index);
-                self.watch(record, heard.what);
-                heard.plan
+                self.watch(record, self.plans.watched(index));
+                Some(index)
             }
             Slot::Unknown | Slot::Unseen => {
                 self.discard_unknown(id);
@@ -172,15 +171,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn watch(&mut self, record: &[u8], watched: Watched) {
-        let Some(tid) = int(record, TID_FROM) else {
+    fn watch(&mut self, record: &[u8], watched: Option<Watched>) {
+        let (Some(tid), Some(watched)) = (int(record, TID_FROM), watched) else {
             return;
         };
         match watched {
             Watched::Make { tid_from, flags_from } => {
                 if let (Some(made), Some(flags)) = (int(record, tid_from), int(record, flags_from)) {
-                    let around = &mut self.around;
-                    around.new_threads.made(tid, made, flags, around.threads);
+                    let Surroundings {
+                        new_threads, threads, ..
+                    } = &mut self.around;
+                    new_threads.made(tid, made, flags, &mut |tid| threads.process_of(tid));
                 }
             }
             Watched::Exec => self.around.new_threads.executed(tid),

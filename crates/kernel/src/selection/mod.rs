@@ -40,8 +40,8 @@ pub struct Selection<'a> {
     pub tracked: &'a Tracked,
 }
 
-/// Makes `instance` record what `selection` says, and nothing else except what conversion needs to know; at once, if it is on. Returns
-/// findings: what the kernel refused and why, each a sentence.
+/// Makes `instance` record what `selection` says, and nothing else; at once, if it is on. Returns findings: what the kernel refused
+/// and why, each a sentence.
 pub fn apply(instance: &Instance, selection: &Selection) -> Vec<String> {
     let mut findings = tracked::apply(instance, selection.tracked);
     let Plan { events, user_stack } = Plan::of(selection, &mut findings);

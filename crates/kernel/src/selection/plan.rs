@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::{Selection, numbers};
-use crate::convert::{FORK, NEW_TASK};
 use crate::filter::{self, Translation, Words};
 use crate::format::EventFormat;
 use crate::probe::ProbeEvent;
@@ -66,22 +65,15 @@ impl Plan {
                 Err(refusal) => findings.push(refusal.to_string()),
             }
         }
-        let mut events: BTreeMap<EventName, EventPlan> = wishes
+        let events = wishes
             .into_iter()
             .map(|(name, wishes)| {
                 let plan = together(&name, &wishes, findings);
                 (name, plan)
             })
             .collect();
-        if events.contains_key(&owned(FORK)) && selection.catalog.by_name(NEW_TASK.0, NEW_TASK.1).is_ok() {
-            events.entry(owned(NEW_TASK)).or_default();
-        }
         Plan { events, user_stack }
     }
-}
-
-fn owned((system, name): (&str, &str)) -> EventName {
-    (system.to_owned(), name.to_owned())
 }
 
 /// The events of a rule and their filters.
@@ -102,7 +94,7 @@ fn wanted(
     }
     if !called.is_empty() {
         let filters = resolve::syscall_filters(rule, selection.catalog)?;
-        let raw = |name| owned(("raw_syscalls", name));
+        let raw = |name: &str| ("raw_syscalls".to_owned(), name.to_owned());
         let numbers = numbers::Numbers::of(&called, selection.catalog.architecture());
         events.push((raw("sys_enter"), both(numbers.filter_of_entries(), filters.entry)));
         events.push((raw("sys_exit"), both(numbers.filter_of_exits(), filters.exit)));
