@@ -390,9 +390,7 @@ impl Channel {
         if !self.is_behind(chunks) {
             return Ok(());
         }
-        // Rings that are full take a while to be written. Then all are at their ends at nearly the same time.
-        let (most, now_ticks) = (self.most(), clock::now_ticks(clock));
-        self.for_each_ring(tools, |ring, desk| ring.take_until(now_ticks, most, desk))?;
+        let most = self.most();
         let (now_ticks, until_ticks) = (clock::now_ticks(clock), self.recorded_until(clock));
         self.for_each_ring(tools, |ring, desk| {
             ring.end_in_chunk(most, now_ticks, until_ticks, chunks, desk)
