@@ -33,7 +33,7 @@ use crate::probe::ProbeEvent;
 use crate::spec::{ChannelSpec, Context};
 
 pub use finding::{Fault, Finding};
-pub use threads::{LivingThreads, Threads};
+pub use threads::{LivingThreads, RecordedThreads, Threads};
 
 use kept::Kept;
 pub(crate) use new_threads::NewThreads;
@@ -161,8 +161,8 @@ impl Converter {
         }
     }
 
-    /// Classes that the metadata has, by number with the fingerprint of each (`piste_ctf::metadata::class_fingerprint`). To be told before the
-    /// first page: an event that is not one of these gets another number.
+    /// Takes the classes that the metadata has: the fingerprint of each (`piste_ctf::metadata::class_fingerprint`) by its number. Call it before
+    /// the first page. An event of another class than the one that has its number gets another number.
     pub fn restore_classes(&mut self, classes: HashMap<u32, u64>) {
         self.plans.classes = classes;
     }

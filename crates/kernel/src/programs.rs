@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads ran 32-bit programs, and when; and which process a thread belongs to. ARCHITECTURE.md says why a tracefs instance of its own
-//! records it ("New threads and 32-bit programs").
+//! Which process a thread belongs to; and which threads ran 32-bit programs, and when. ARCHITECTURE.md says why a tracefs instance of its own
+//! records this ("New threads and 32-bit programs").
 //!
-//! `catch_up` reads the instance. `history.rs` keeps when 32-bit programs ran, which is empty on most machines, and [`NewThreads`] the processes.
+//! `catch_up` reads the instance. [`NewThreads`] keeps the processes, and `history.rs` when 32-bit programs ran, which is empty on most machines.
 //!
 //! Not recognized:
 //! - 32-bit numbers that a 64-bit program uses (`int 0x80`): these calls get names from the 64-bit table;
@@ -161,8 +161,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The process that a thread belongs to, or belonged to; `None` when the records do not tell. `catch_up` must have reached the time of what is
-    /// asked about.
+    /// The process that a thread belongs or belonged to; `None` when it is not known. Call `catch_up` first.
     pub fn process_of(&self, tid: i32) -> Option<i32> {
         self.threads.known(tid)
     }

@@ -10,29 +10,12 @@ use std::sync::Arc;
 
 use handmade::decode::{self, Value};
 use piste_kernel::catalog::Catalog;
-use piste_kernel::convert::{Converter, Threads};
+use piste_kernel::convert::{Converter, RecordedThreads};
 use piste_kernel::format::EventFormat;
 use piste_kernel::layout::Layout;
 use piste_kernel::spec::EventSource;
 
 const CLONE_THREAD: u64 = 0x1_0000;
-
-/// All threads have ended.
-struct NobodyKnows;
-
-impl Threads for NobodyKnows {
-    fn process_of(&mut self, _: i32) -> Option<i32> {
-        None
-    }
-
-    fn catch_up(&mut self) -> bool {
-        false
-    }
-
-    fn is_compat(&mut self, _: i32, _: u64) -> bool {
-        false
-    }
-}
 
 #[test]
 fn the_process_of_a_new_thread_is_known_or_unknown_but_not_guessed() {
@@ -57,7 +40,7 @@ fn the_process_of_a_new_thread_is_known_or_unknown_but_not_guessed() {
         forked(80, 81),
     ];
     let page = handmade::page(1, (2..).zip(records.iter().map(Vec::as_slice)));
-    let mut converter = Converter::new(Arc::clone(&catalog), layout, &channel, &[], Box::new(NobodyKnows));
+    let mut converter = Converter::new(Arc::clone(&catalog), layout, &channel, &[], Box::new(RecordedThreads));
     let mut packet = Vec::new();
     let converted = converter.page(&handmade::parse(&page), 0, &mut packet);
     assert_eq!((converted.events, converted.discarded), (6, 0));

@@ -94,7 +94,7 @@ pub(super) struct Frame<'a> {
     pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
     pub(super) tracked: &'a Tracked,
-    /// Whose threads are whose, and which run 32-bit programs; `None` unless a channel records forks or system calls.
+    /// The processes of threads, and which threads run 32-bit programs; `None` unless a channel records forks or system calls.
     pub(super) programs: Option<&'a Arc<Mutex<Programs>>>,
     /// Packets are kept for snapshots.
     pub(super) is_recorder: bool,

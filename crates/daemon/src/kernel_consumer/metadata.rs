@@ -2,7 +2,8 @@
 //! The metadata file of a kernel trace: classes are added when their first event comes.
 //!
 //! Numbers of classes follow from the kernel's and from the rules, so that a consumer which takes over keeps the text that is there and
-//! needs to know only which classes it has, and which others must not have their numbers. The file is replaced as a whole, never changed in place.
+//! needs to know only which classes it has. An event that got the number of another one is kept apart by the fingerprints of the classes. The
+//! file is replaced as a whole, never changed in place.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

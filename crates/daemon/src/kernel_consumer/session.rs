@@ -65,7 +65,7 @@ pub(super) struct Session {
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
-    /// Whose threads are whose, and which run 32-bit programs; `None` until a channel records forks or system calls.
+    /// The processes of threads, and which threads run 32-bit programs; `None` until a channel records forks or system calls.
     programs: Option<Arc<Mutex<Programs>>>,
     pub(super) channels: BTreeMap<u32, Channel>,
     /// Channels that could not be opened, and why.

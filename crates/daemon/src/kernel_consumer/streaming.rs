@@ -17,10 +17,10 @@ use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::{Storage, StorageError};
 use crate::link::{RequestId, Rotation};
 
-/// Rings that are full, and a disk that others use, take a while. What is recorded meanwhile is written in another round, so that all CPUs end in
-/// a chunk at nearly the same time. Readers do not report less than 10 ms.
+/// Writing the rings to the end of a chunk may take a while, if they are full or the disk is busy. If it takes longer than this, they are written
+/// again: all CPUs are to end at nearly the same time. Readers report CPUs that end 10 ms apart.
 const END_APART: Duration = Duration::from_millis(5);
-/// Then the trace tells what is missing at its end and is in the next chunk.
+/// After so many times, the chunk ends as it is: readers report what is in the next one.
 const END_ROUNDS_MAX: u32 = 20;
 
 impl Session {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use piste_ctf::StreamClass;
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
-use piste_kernel::convert::{Converted, Converter, Threads, stream_class};
+use piste_kernel::convert::{Converted, Converter, RecordedThreads, stream_class};
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::layout::Layout;
 use piste_kernel::page::{Lost, Page};
@@ -62,7 +62,7 @@ impl<'a, 'w> Channel<'a, 'w> {
             buffer,
             survey,
             class: stream_class(&spec),
-            converter: Converter::new(catalog, Arc::new(layout), &spec, &[], Box::new(NobodyKnows)),
+            converter: Converter::new(catalog, Arc::new(layout), &spec, &[], Box::new(RecordedThreads)),
             work,
         }
     }
@@ -238,21 +238,4 @@ fn spec(named: Named, contents: &Contents, survey: &Survey) -> ChannelSpec {
 fn has(contents: &Contents, survey: &Survey, system: &str, name: &str) -> bool {
     let format = contents.catalog.by_name(system, name);
     format.is_ok_and(|format| survey.has(format.id))
-}
-
-/// The file tells of threads only what its records do.
-struct NobodyKnows;
-
-impl Threads for NobodyKnows {
-    fn process_of(&mut self, _: i32) -> Option<i32> {
-        None
-    }
-
-    fn catch_up(&mut self) -> bool {
-        false
-    }
-
-    fn is_compat(&mut self, _: i32, _: u64) -> bool {
-        false
-    }
 }

@@ -23,7 +23,7 @@ const CLONE_THREAD: i32 = 0x1_0000;
 const COUNT_MAX: usize = 1 << 16;
 
 impl NewThreads {
-    /// `tid` is alive.
+    /// `tid` is a thread of `process`.
     pub(crate) fn lives(&mut self, tid: i32, process: i32) {
         note(&mut self.processes, tid, process);
     }
@@ -57,15 +57,15 @@ impl NewThreads {
         }
     }
 
-    /// As `process_of`, of what the records say alone.
+    /// The process that a thread belongs to as the records say; `None` when they do not.
     pub(crate) fn known(&self, tid: i32) -> Option<i32> {
         self.processes.get(&tid).copied()
     }
 
     /// The process that a thread belongs to; `None` when nobody knows any more.
     pub(crate) fn process_of(&self, tid: i32, ask: Ask) -> Option<i32> {
-        let known = self.processes.get(&tid).copied();
-        known.or_else(|| ask(tid)).or_else(|| self.gone.get(&tid).copied())
+        let gone = || self.gone.get(&tid).copied();
+        self.known(tid).or_else(|| ask(tid)).or_else(gone)
     }
 }
 

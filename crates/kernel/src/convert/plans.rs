@@ -175,7 +175,9 @@ impl Plans {
             let Ok(format) = self.catalog.read_format(&probe.group, &probe.event) else {
                 return Slot::Unknown;
             };
-            return Slot::Plan(self.new_plan(&format, name, class_id, detail));
+            return self
+                .new_plan(&format, name, class_id, detail)
+                .map_or(Slot::Unknown, Slot::Plan);
         }
         let catalog = Arc::clone(&self.catalog);
         let Some(format) = catalog.by_id(id) else {
@@ -199,7 +201,9 @@ impl Plans {
             CALLS => class_id::of_probe(id),
             _ => class_id::of_event(&trace_name, id),
         };
-        let plan = self.new_plan(format, trace_name, class_id, detail);
+        let Some(plan) = self.new_plan(format, trace_name, class_id, detail) else {
+            return Slot::Unknown;
+        };
         match Watched::of(format) {
             Some(watched) => {
                 self.watched.push((plan, watched));
@@ -210,7 +214,7 @@ impl Plans {
     }
 
     /// An event that no rule means is recorded as it is: somebody asked the instance for it.
-    fn new_plan(&mut self, format: &EventFormat, name: String, class_id: u32, detail: Option<Detail>) -> u32 {
+    fn new_plan(&mut self, format: &EventFormat, name: String, class_id: u32, detail: Option<Detail>) -> Option<u32> {
         let detail = detail.unwrap_or_default();
         let event = Event {
             format,
@@ -259,7 +263,9 @@ impl Plans {
         let returns = side == Side::Entry && call.is_some_and(|call| is_return(call.name));
         match syscall::plan(table, call, format, &detail, &self.contexts) {
             Ok(planned) => {
-                let index = self.add(planned, detail);
+                let Some(index) = self.add(planned, detail) else {
+                    return Call::Dropped;
+                };
                 if returns {
                     Call::Return(index)
                 } else {
@@ -270,12 +276,12 @@ impl Plans {
         }
     }
 
-    fn add(&mut self, (plan, mut class): (Plan, EventClass), detail: Detail) -> u32 {
+    /// `None` when every number that the class may have is that of another one.
+    fn add(&mut self, (plan, mut class): (Plan, EventClass), detail: Detail) -> Option<u32> {
         let index = self.all.len() as u32;
         let fingerprint = class_fingerprint(&event_class(0, &class));
-        while *self.classes.entry(class.id).or_insert(fingerprint) != fingerprint {
-            class.id = class_id::another(class.id, fingerprint);
-        }
+        let mut ids = class_id::candidates(class.id, fingerprint);
+        class.id = ids.find(|id| *self.classes.entry(*id).or_insert(fingerprint) == fingerprint)?;
         self.all.push(Planned {
             plan,
             class_id: class.id,
@@ -286,7 +292,7 @@ impl Plans {
         if !self.new_classes.iter().any(|other| other.id == class.id) {
             self.new_classes.push(class);
         }
-        index
+        Some(index)
     }
 }
 

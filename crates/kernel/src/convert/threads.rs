@@ -11,12 +11,30 @@ pub trait Threads {
     /// The process that a thread belongs to; `None` when that cannot be known any more.
     fn process_of(&mut self, tid: i32) -> Option<i32>;
 
-    /// Reads every new thread and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit program,
-    /// which has its own system call numbers.
+    /// Reads every new thread and exec until now; called after a page was taken out of its ring. Returns true if a thread has run a 32-bit
+    /// program, which has its own system call numbers.
     fn catch_up(&mut self) -> bool;
 
     /// Whether a thread ran a 32-bit program at this time.
     fn is_compat(&mut self, tid: i32, ticks: u64) -> bool;
+}
+
+/// Threads of which nothing is known but what their records say: those of another machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RecordedThreads;
+
+impl Threads for RecordedThreads {
+    fn process_of(&mut self, _: i32) -> Option<i32> {
+        None
+    }
+
+    fn catch_up(&mut self) -> bool {
+        false
+    }
+
+    fn is_compat(&mut self, _: i32, _: u64) -> bool {
+        false
+    }
 }
 
 /// The threads of this machine: from `/proc`, which lists those that are alive, and [`Programs`]. Without `programs`, all programs are taken for
