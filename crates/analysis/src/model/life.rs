@@ -89,7 +89,7 @@ impl System {
         if let State::Running { cpu, .. } = self.threads[id.index()].state
             && self.cpu(cpu).current == Some(id)
         {
-            self.vacate(cpu);
+            self.lose_cpu(cpu);
         }
         let since_ns = self.threads[id.index()].since_ns;
         self.lose(id, since_ns, to);

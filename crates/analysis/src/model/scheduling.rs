@@ -64,16 +64,29 @@ impl System {
                 self.circumstances.idle_ends_untold.insert(cpu);
             }
         }
-        if self.cpu(cpu).is_idle() && self.cpu(cpu).idle_ends.are_untold && self.is_told() {
+        let is_untold = self.cpu(cpu).is_idle() && self.cpu(cpu).idle_ends.are_untold;
+        if is_untold && self.is_told() {
             self.idle_ends_missed.insert(cpu);
         }
         let sure_ns = self.cpu(cpu).last_ns;
-        self.vacate(cpu);
+        // Only the switch is not in the trace: interrupts are, and none is under way.
+        if is_untold && self.cpu(cpu).stack.is_empty() {
+            self.vacate(cpu);
+        } else {
+            self.lose_cpu(cpu);
+        }
         self.lose(wrong, sure_ns, to);
     }
 
+    /// Nobody knows any more who has the CPU, nor in which interrupts it is.
+    pub(super) fn lose_cpu(&mut self, cpu: u32) {
+        self.vacate(cpu);
+        let torn = self.cpu(cpu).lose_interrupts();
+        self.tear_interrupts(cpu, torn);
+    }
+
     /// Nobody knows any more who has the CPU.
-    pub(super) fn vacate(&mut self, cpu: u32) {
+    fn vacate(&mut self, cpu: u32) {
         let now_ns = self.now_ns;
         let known = self.cpu(cpu);
         if let before @ Some(_) = known.current.take() {
@@ -81,8 +94,6 @@ impl System {
         }
         known.contradictions += 1;
         known.occupied_ns = now_ns;
-        let torn = known.lose_interrupts();
-        self.tear_interrupts(cpu, torn);
     }
 
     /// A thread has one CPU; that it had another one was wrong.
@@ -94,7 +105,7 @@ impl System {
             return;
         }
         if self.cpu(other).current == Some(id) {
-            self.vacate(other);
+            self.lose_cpu(other);
         }
     }
 

@@ -442,6 +442,31 @@ fn a_cpu_that_does_not_tell_the_end_of_idling_is_found_out() {
 }
 
 #[test]
+fn a_thread_that_comes_after_untold_idling_is_no_interrupt() {
+    // Of CPU 1, the switch from idling to 7, which wakes 1, is missing.
+    let waker = |before: &str| {
+        let circumstances = Circumstances {
+            idle_ends_untold: [1].into(),
+            ..Circumstances::whole(0)
+        };
+        let lines = [
+            "2 cpu1 switch 8 waits 0",
+            "3 cpu0 switch 1 waits 9",
+            before,
+            "20 cpu1:7 waking 1",
+            "30 cpu0 switch 9 waits 1",
+        ];
+        let run = Run::new(circumstances).lines(&lines.join("\n"), 40);
+        let of_wait = |slice: &&Slice| matches!(slice.state, State::Blocked(_)) && slice.wake.is_some();
+        let wait = run.kept.slices.iter().find(of_wait).expect("1 has waited");
+        let wake = wait.wake.expect("it was woken");
+        wake.thread.map(|id| run.system.thread(id).tid)
+    };
+    assert_eq!(waker("10 cpu1:0 irq 3\n11 cpu1:0 irqend 3"), Some(7));
+    assert_eq!(waker("10 cpu1:0 irq 3"), None, "an exit is missing");
+}
+
+#[test]
 fn of_some_threads_those_are_followed_that_do_something() {
     let partial = || {
         Run::new(Circumstances {
