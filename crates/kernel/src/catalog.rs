@@ -175,6 +175,15 @@ impl Catalog {
         self.ids();
     }
 
+    /// Reads the formats of these events now, if they are events of the catalog. Reading one waits for whoever changes what is recorded,
+    /// which can take a tenth of a second, and meanwhile rings fill.
+    pub fn learn_formats<'a>(&self, events: impl IntoIterator<Item = &'a (String, String)>) {
+        for (system, name) in events {
+            // Of an event that is not understood, the conversion says so.
+            let _ = self.by_name(system, name);
+        }
+    }
+
     /// The event with this number, if it was there when the catalog was read and its format is understood.
     pub fn by_id(&self, id: u16) -> Option<&EventFormat> {
         self.format(&self.entries[*self.ids().get(&id)?]).ok()

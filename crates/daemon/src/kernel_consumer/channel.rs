@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Fullest;
 use super::folders::{Folders, STATE_DUMP};
-use super::hidden::{Hiding, own_threads};
+use super::hidden::{Hiding, hide_own};
 use super::kept::Until;
 use super::kernel::Kernel;
 use super::metadata::Metadata;
@@ -179,7 +179,7 @@ impl Channel {
             .map_err(|error| format!("channel {}: {error}", channel.spec.name))?;
         let wanted = Selected::of(&channel.spec, frame.tracked);
         if was_on && Selected::read(&folders.selected(&channel.spec.name)) == Some(wanted) {
-            channel.hide_own(frame.tracked);
+            hide_own(&channel.instance, frame.tracked);
         } else {
             channel.select(frame);
         }
@@ -270,23 +270,12 @@ impl Channel {
         let findings = change(self);
         self.notes.extend(findings);
         Selected::of(&self.spec, frame.tracked).write(&path);
-        self.hide_own(frame.tracked);
+        hide_own(&self.instance, frame.tracked);
     }
 
-    /// Looks for processes that are meant by now, or not any more.
-    pub(super) fn refresh(&mut self, tracked: &Tracked) {
-        let findings = tracked.refresh(&self.instance);
-        self.notes.extend(findings);
-        self.hide_own(tracked);
-    }
-
-    /// Leaves out what pisted does, unless somebody asked for its processes by number.
-    fn hide_own(&self, tracked: &Tracked) {
-        if let Some(hiding) = self.hiding()
-            && tracked.pids.is_empty()
-        {
-            hiding.hide(&own_threads());
-        }
+    /// Its instance in tracefs.
+    pub(super) fn instance(&self) -> &Instance {
+        &self.instance
     }
 
     /// Records from now on. What cannot be done is a finding.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use piste_kernel::instance::Instance;
 use piste_kernel::proc;
+use piste_kernel::spec::Tracked;
 
 /// Kernels since 5.7 have it.
 const FILE: &str = "set_event_notrace_pid";
@@ -31,8 +32,17 @@ impl Hiding {
     }
 }
 
+/// Leaves out of an instance what pisted does, unless somebody asked for processes by number.
+pub(super) fn hide_own(instance: &Instance, tracked: &Tracked) {
+    if let Some(hiding) = Hiding::of(instance)
+        && tracked.pids.is_empty()
+    {
+        hiding.hide(&own_threads());
+    }
+}
+
 /// Every thread of the processes that run this executable: control and consumers, those of other users too.
-pub(super) fn own_threads() -> Vec<i32> {
+fn own_threads() -> Vec<i32> {
     let Ok(own) = fs::metadata("/proc/self/exe") else {
         return vec![std::process::id() as i32];
     };

@@ -15,7 +15,7 @@
 //!                    tally.rs    consumer/stream.rs     what the files do not say; stream and index file
 //! ```
 //!
-//! What is mapped where in processes is recorded beside (mappings.rs).
+//! Other threads of the session record what is mapped where in processes (mappings.rs) and look for threads that are to be recorded (tracking.rs).
 //!
 //! The process can be killed at any instant: the page in hand lies in a file of the run folder, the index file says which packets are on
 //! disk, and the kernel goes on recording. It outlives the control process. A kernel whose tracing hangs holds up this process and no other.
@@ -36,6 +36,7 @@ mod session;
 mod snapshot;
 mod streaming;
 mod tally;
+mod tracking;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

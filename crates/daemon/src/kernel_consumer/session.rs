@@ -24,6 +24,7 @@ use super::kernel::Kernel;
 use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;
 use super::recorder::Recorder;
+use super::tracking::Tracking;
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
@@ -40,9 +41,6 @@ use crate::person::{Output, Person};
 const DUMP_GONE: &str = "the state dump was removed during the recording, and was written again";
 /// The same when nothing is recorded any more.
 const DUMP_GONE_AT_END: &str = "the state dump was removed before the session ended";
-
-/// How soon to look again for processes that are meant.
-const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often to read which programs were started, at least: a ring has room for a few thousand of them.
 const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,6 +63,8 @@ pub(super) struct Session {
     pub(super) metadata: Metadata,
     pub(super) chunks: Chunks,
     tracked: Tracked,
+    /// While it records threads that only looking can find.
+    tracking: Option<Tracking>,
     /// The processes of threads, and which threads run 32-bit programs; `None` until a channel records forks or system calls.
     programs: Option<Arc<Mutex<Programs>>>,
     pub(super) channels: BTreeMap<u32, Channel>,
@@ -85,7 +85,6 @@ pub(super) struct Session {
     /// A flight recorder has it until it is closed, others while they record.
     pub(super) mappings: Option<MappingRecorder>,
     next_catch_up: Option<Instant>,
-    next_refresh: Option<Instant>,
     next_look_at_files: Option<Instant>,
     /// Somebody follows: what is in pages that are not full is to be written too.
     pub(super) wants_flush: bool,
@@ -138,6 +137,7 @@ impl Session {
             kernel,
             folders,
             tracked: Tracked::default(),
+            tracking: None,
             programs: None,
             channels: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -151,7 +151,6 @@ impl Session {
             recorder: snapshot.then(Recorder::default),
             mappings: None,
             next_catch_up: None,
-            next_refresh: None,
             next_look_at_files: None,
             wants_flush: false,
         };
@@ -188,6 +187,7 @@ impl Session {
             self.metadata.say_selected_events();
         }
         self.watch_programs(&spec, &kernel, outbox);
+        self.tracking = None;
         let frame = Frame {
             session: self.id,
             owner: &self.owner,
@@ -260,6 +260,8 @@ impl Session {
             self.metadata.say_selected_cpus();
         }
         self.tracked = tracked;
+        // It knows the old ones, and two must not change the kernel's lists at once.
+        self.tracking = None;
         let Some(kernel) = self.kernel() else { return };
         let frame = Frame {
             session: self.id,
@@ -298,7 +300,7 @@ impl Session {
 
     /// Does what there is to do.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
-        let refresh = self.refresh_tracked(shared.now);
+        self.keep_tracking(shared.outbox);
         let catch_up = self.catch_up_with_programs(shared.now);
         let again = if self.recorder.is_some() {
             self.record(shared)
@@ -306,7 +308,7 @@ impl Session {
             stream(self, shared)
         };
         self.tell_notes(shared.outbox);
-        match (again, refresh.into_iter().chain(catch_up).min()) {
+        match (again, catch_up) {
             (Again::Closed, _) | (_, None) => again,
             // The pace is shorter than that, or as good.
             (Again::AtPace, Some(_)) => again,
@@ -475,20 +477,31 @@ impl Session {
         }
     }
 
-    /// Returns when to do so again.
-    fn refresh_tracked(&mut self, now: Instant) -> Option<Duration> {
+    /// Has a thread look for what is to be recorded, while something is and only looking can find it.
+    fn keep_tracking(&mut self, outbox: &Outbox) {
         if !self.stage.is_started() || !self.tracked.needs_refresh() {
-            return None;
+            self.tracking = None;
+            return;
         }
-        let next = *self.next_refresh.get_or_insert(now);
-        if now < next {
-            return Some(next - now);
+        if let Some(tracking) = &self.tracking {
+            for found in tracking.found() {
+                if let Some(channel) = self.channels.get_mut(&found.stream_id) {
+                    found.findings.iter().for_each(|what| channel.note(what));
+                }
+            }
+            return;
         }
-        for channel in self.channels.values_mut() {
-            channel.refresh(&self.tracked);
+        let channels = self.channels.iter();
+        let instances = channels
+            .map(|(id, channel)| (*id, channel.instance().clone()))
+            .collect();
+        match Tracking::begin(self.tracked.clone(), instances) {
+            Ok(tracking) => self.tracking = Some(tracking),
+            Err(error) => {
+                let what = format!("processes that start or end from now on may be recorded or missing: {error}");
+                self.find(what, outbox);
+            }
         }
-        self.next_refresh = Some(now + REFRESH_INTERVAL);
-        Some(REFRESH_INTERVAL)
     }
 
     /// Pages of calls may be converted much later, or not at all: a flight recorder's, and those of a channel in which little happens. Returns
@@ -642,6 +655,7 @@ impl Recording for Session {
         for channel in self.channels.values_mut() {
             channel.stop(now_ticks);
         }
+        self.tracking = None;
         self.stage.end(request, close, now);
     }
 

@@ -29,7 +29,8 @@ pub(super) struct Plans {
     rules: Vec<Rule>,
     contexts: Vec<Context>,
     texts: Vec<Label>,
-    probes: HashMap<u16, ProbeEvent>,
+    /// With their formats, read at once: see [`Catalog::learn_formats`].
+    probes: HashMap<u16, (ProbeEvent, Option<EventFormat>)>,
     pub(super) stacks: StackFormats,
     /// By the number that a record begins with.
     slots: Vec<Slot>,
@@ -103,7 +104,9 @@ impl Plans {
         channel: &ChannelSpec,
         probes: &[ProbeEvent],
     ) -> Plans {
-        let probes = probes.iter().map(|probe| (probe.id, probe.clone()));
+        let format = |probe: &ProbeEvent| catalog.read_format(&probe.group, &probe.event).ok();
+        let with_format = |probe: &ProbeEvent| (probe.id, (probe.clone(), format(probe)));
+        let probes = probes.iter().map(with_format).collect();
         Plans {
             stacks: StackFormats::of(&catalog),
             texts: catalog.constant_texts(),
@@ -111,7 +114,7 @@ impl Plans {
             layout,
             rules: channel.rules.clone(),
             contexts: channel.contexts.clone(),
-            probes: probes.collect(),
+            probes,
             slots: Vec::new(),
             calls: Box::new([Call::Unseen; 4 * CALL_COUNT]),
             watched: Vec::new(),
@@ -168,11 +171,11 @@ impl Plans {
         if self.stacks.has(id) {
             return Slot::Stack;
         }
-        if let Some(probe) = self.probes.get(&id) {
+        if let Some((probe, format)) = self.probes.get(&id) {
             let rule = probe.rule.map(|rule| Subject::Probe { rule });
             let detail = rule.and_then(|rule| Detail::of(&self.rules, rule));
             let (class_id, name) = (class_id::of_probe(probe.class_id), probe.trace_name.clone());
-            let Ok(format) = self.catalog.read_format(&probe.group, &probe.event) else {
+            let Some(format) = format.clone() else {
                 return Slot::Unknown;
             };
             return self

@@ -45,6 +45,7 @@ pub struct Selection<'a> {
 pub fn apply(instance: &Instance, selection: &Selection) -> Vec<String> {
     let mut findings = tracked::apply(instance, selection.tracked);
     let Plan { events, user_stack } = Plan::of(selection, &mut findings);
+    selection.catalog.learn_formats(events.keys());
     let current = match current::read(instance) {
         Ok(current) => current,
         Err(error) => {

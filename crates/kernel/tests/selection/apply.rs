@@ -2,6 +2,7 @@
 //! Rules as the kernel has them.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -32,6 +33,39 @@ fn file(instance: &Instance, event: &str, file: &str) -> String {
         .filter(|line| !line.starts_with('#'))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+#[test]
+fn formats_are_read_before_the_rings_fill() {
+    let Some(kernel) = kernel() else { return };
+    let events = kernel.tracefs.path("events");
+    let recorder = Recorder::new(kernel, 4);
+    let picture = tempfile::tempdir().expect("a folder");
+    let names = [
+        "sched/sched_switch",
+        "sched/sched_waking",
+        "raw_syscalls/sys_enter",
+        "raw_syscalls/sys_exit",
+    ];
+    for name in names {
+        let (from, to) = (events.join(name), picture.path().join(name));
+        fs::create_dir_all(&to).expect("a folder");
+        for file in ["enable", "format", "id"] {
+            fs::copy(from.join(file), to.join(file)).expect("a copy");
+        }
+    }
+    let catalog = Catalog::read_folder(picture.path()).expect("a catalog");
+    recorder.apply(
+        &catalog,
+        &[tracepoints("sched_switch"), syscalls("futex")],
+        &Tracked::default(),
+    );
+    drop(picture);
+    let is_known = |name: &str| {
+        let (system, name) = name.split_once('/').expect("a group");
+        catalog.by_name(system, name).is_ok()
+    };
+    assert_eq!(names.map(is_known), [true, false, true, true]);
 }
 
 #[test]
