@@ -24,7 +24,7 @@ use super::kernel::Kernel;
 use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;
 use super::recorder::Recorder;
-use super::tracking::Tracking;
+use super::tracking::{self, Tracking};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
@@ -300,7 +300,7 @@ impl Session {
 
     /// Does what there is to do.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
-        self.keep_tracking(shared.outbox);
+        let tracking = self.keep_tracking(shared.outbox);
         let catch_up = self.catch_up_with_programs(shared.now);
         let again = if self.recorder.is_some() {
             self.record(shared)
@@ -308,7 +308,7 @@ impl Session {
             stream(self, shared)
         };
         self.tell_notes(shared.outbox);
-        match (again, catch_up) {
+        match (again, tracking.into_iter().chain(catch_up).min()) {
             (Again::Closed, _) | (_, None) => again,
             // The pace is shorter than that, or as good.
             (Again::AtPace, Some(_)) => again,
@@ -477,28 +477,33 @@ impl Session {
         }
     }
 
-    /// Has a thread look for what is to be recorded, while something is and only looking can find it.
-    fn keep_tracking(&mut self, outbox: &Outbox) {
+    /// Has a thread look for what is to be recorded, while something is and only looking can find it. Returns when to ask again what was found.
+    fn keep_tracking(&mut self, outbox: &Outbox) -> Option<Duration> {
         if !self.stage.is_started() || !self.tracked.needs_refresh() {
             self.tracking = None;
-            return;
+            return None;
         }
-        if let Some(tracking) = &self.tracking {
-            for found in tracking.found() {
-                if let Some(channel) = self.channels.get_mut(&found.stream_id) {
-                    found.findings.iter().for_each(|what| channel.note(what));
+        match &self.tracking {
+            Some(tracking) => {
+                for found in tracking.found() {
+                    if let Some(channel) = self.channels.get_mut(&found.stream_id) {
+                        found.findings.iter().for_each(|what| channel.note(what));
+                    }
                 }
             }
-            return;
+            None => self.begin_tracking(outbox),
         }
-        let channels = self.channels.iter();
-        let instances = channels
-            .map(|(id, channel)| (*id, channel.instance().clone()))
-            .collect();
+        Some(tracking::INTERVAL)
+    }
+
+    fn begin_tracking(&mut self, outbox: &Outbox) {
+        let instance = |(id, channel): (&u32, &Channel)| (*id, channel.instance().clone());
+        let instances = self.channels.iter().map(instance).collect();
         match Tracking::begin(self.tracked.clone(), instances) {
             Ok(tracking) => self.tracking = Some(tracking),
             Err(error) => {
-                let what = format!("processes that start or end from now on may be recorded or missing: {error}");
+                let what =
+                    format!("processes that start or end from now on may be missing or recorded by mistake: {error}");
                 self.find(what, outbox);
             }
         }

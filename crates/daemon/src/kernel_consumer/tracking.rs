@@ -14,8 +14,8 @@ use piste_kernel::spec::Tracked;
 
 use super::hidden;
 
-/// How soon to look again.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// How soon to look again, and to ask what was found.
+pub(super) const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A thread that looks. Ends when it is dropped, which may take as long as one look.
 pub(super) struct Tracking {
@@ -73,8 +73,9 @@ fn look(tracked: &Tracked, instances: &[(u32, Instance)], asked: &Receiver<()>, 
         for (stream_id, instance) in instances {
             let (stream_id, findings) = (*stream_id, tracked.refresh(instance));
             hidden::hide_own(instance, tracked);
-            if find.send(Found { stream_id, findings }).is_err() {
-                return;
+            if !findings.is_empty() {
+                // Nobody asks any more when this is to end.
+                let _ = find.send(Found { stream_id, findings });
             }
         }
         match asked.recv_timeout(INTERVAL) {
