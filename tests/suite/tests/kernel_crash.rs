@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -122,6 +123,27 @@ fn rings_that_are_removed_while_no_pisted_runs_are_a_loss_that_is_told() {
     let lost = count(&channel, "discarded_events");
     assert!(lost > 0, "{channel:#}");
     assert_eq!(trace.events_and_loss().1, lost);
+}
+
+/// A consumer that is killed while it notes what it records must not leave half a note: rings that are there would count as removed.
+#[test]
+fn a_consumer_that_goes_on_does_not_note_again_what_it_records() {
+    let Some(place) = kernel::workplace() else { return };
+    let (session, mut running) = begin(&place, &ROOMY, 1000, "0");
+    let note = || {
+        let found = fs::metadata(place.run_folder().join("kernel/1/kernel.recording")).expect("the note");
+        (found.ino(), found.modified().expect("a time"))
+    };
+    let before = note();
+    kill_and_go_on(&place, Victim::KernelConsumer);
+    // The next one answers once it has gone on.
+    place.kernel_consumer();
+    place.piste_json(&["status"]);
+    assert_eq!(note(), before);
+    assert_eq!(running.ask("begin"), "done");
+    let (channel, _) = session.end();
+    finish(&mut running);
+    assert_eq!(count(&channel, "discarded_events"), 0, "{channel:#}");
 }
 
 #[test]

@@ -208,11 +208,15 @@ impl Channel {
         Some(folder.ino().to_string())
     }
 
+    /// A consumer that is killed meanwhile leaves the note of before, and no half of one.
     fn note_instance(&self) {
-        if let Some(number) = self.instance_number() {
-            // Without it, nobody is told of rings that are removed.
-            let _ = fs::write(&self.recording, number);
+        let Some(number) = self.instance_number() else { return };
+        if fs::read_to_string(&self.recording).is_ok_and(|noted| noted == number) {
+            return;
         }
+        let new = self.recording.with_extension("new");
+        // Without it, nobody is told of rings that are removed.
+        let _ = fs::write(&new, number).and_then(|()| fs::rename(&new, &self.recording));
     }
 
     /// Another consumer had started it.
