@@ -39,7 +39,7 @@ const STAMP_FIRST: u32 = 1 << 29;
 
 /// How long /proc is searched until nothing new is found. Each look finds what was started during the last one by threads that were not known
 /// then, which are few after the first.
-const SEARCH_MAX: Duration = Duration::from_secs(1);
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 
 /// Thread ids in one write.
 const WRITE_COUNT: usize = 512;
@@ -174,22 +174,25 @@ fn put_stamp(instance: &Instance, recorded: &BTreeSet<u32>, stamp: u32, is_nobod
 
 /// Adds the threads of `processes` to the recorded ones, and looks again until there is none to add. Returns all that were seen, and whether
 /// none was added.
+///
+/// Reading the kernel's list can take a tenth of a second (ARCHITECTURE.md). A thread that was listed and has ended by then, and is not in the
+/// list, may have been followed or not, and so may those that it started: only another look can tell.
 fn add(instance: &Instance, processes: &BTreeSet<u32>, begun: Instant) -> io::Result<(BTreeSet<u32>, bool)> {
     let (mut seen, mut is_complete) = (BTreeSet::new(), true);
     loop {
-        // The list is read behind /proc: what the kernel added to it in between is not new. What ended in between is not alive.
+        // The list is read behind /proc: what the kernel added to it in between is not new.
         let threads = processes::threads(processes);
         let recorded = read_list(instance, RECORDED)?;
-        let new: Vec<u32> = threads
-            .difference(&recorded)
-            .copied()
-            .filter(|&id| is_alive(id))
-            .collect();
+        let unknown: Vec<u32> = threads.difference(&recorded).copied().collect();
+        let new: Vec<u32> = unknown.iter().copied().filter(|&id| is_alive(id)).collect();
         append(instance, RECORDED, &new)?;
         seen.extend(threads);
         is_complete &= new.is_empty();
-        if new.is_empty() || begun.elapsed() > SEARCH_MAX {
+        if unknown.is_empty() {
             return Ok((seen, is_complete));
+        }
+        if begun.elapsed() > SEARCH_MAX {
+            return Ok((seen, false));
         }
     }
 }
