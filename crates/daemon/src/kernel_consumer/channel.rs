@@ -208,7 +208,7 @@ impl Channel {
         Some(folder.ino().to_string())
     }
 
-    /// A consumer that is killed meanwhile leaves the note of before, and no half of one.
+    /// Notes the instance. If the consumer is killed meanwhile, the earlier note stays as it is.
     fn note_instance(&self) {
         let Some(number) = self.instance_number() else { return };
         if fs::read_to_string(&self.recording).is_ok_and(|noted| noted == number) {

@@ -116,23 +116,24 @@ fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) ->
     set_fork(instance, true)?;
     let stamp = tracked.stamp();
     let begun = Instant::now();
-    let mut is_first = true;
+    let mut was_continued = None;
     loop {
         // The lists are read before /proc: what the kernel adds in between is then no stranger.
         let (recorded, hidden) = (read_list(instance, RECORDED)?, read_list(instance, HIDDEN)?);
         let is_unstamped = recorded.iter().all(|&id| id < STAMP_FIRST);
         let is_continued =
             is_unstamped && !recorded.is_empty() || recorded.contains(&stamp) && !hidden.contains(&stamp);
-        if std::mem::take(&mut is_first) && !is_continued {
+        if was_continued.is_none() && !is_continued {
             findings.extend(missing(tracked));
         }
+        let was_continued = *was_continued.get_or_insert(is_continued);
         let mut believed = BTreeSet::new();
         if is_continued && tracked.follow_children {
             believed.extend(recorded.difference(&hidden).filter(|&&id| id < STAMP_FIRST));
         }
         let processes = processes::processes(tracked, &believed)?;
         put_stamp(instance, &recorded, stamp, processes.is_empty())?;
-        let (mut wanted, is_complete) = add(instance, &processes, begun)?;
+        let (mut wanted, is_complete) = add(instance, &processes, was_continued, begun)?;
         if tracked.is_pids_only() {
             wanted.extend(&believed);
         }
@@ -175,9 +176,15 @@ fn put_stamp(instance: &Instance, recorded: &BTreeSet<u32>, stamp: u32, is_nobod
 /// Adds the threads of `processes` to the recorded ones, and looks again until there is none to add. Returns all that were seen, and whether
 /// none was added.
 ///
-/// Reading the kernel's list can take a tenth of a second (ARCHITECTURE.md). A thread that was listed and has ended by then, and is not in the
-/// list, may have been followed or not, and so may those that it started: only another look can tell.
-fn add(instance: &Instance, processes: &BTreeSet<u32>, begun: Instant) -> io::Result<(BTreeSet<u32>, bool)> {
+/// Reading the kernel's list can take a tenth of a second (ARCHITECTURE.md). If a thread that was listed has ended by then and is not in the list,
+/// nobody knows whether it was followed, nor whether the threads are that it started, so another look is needed. Not when a selection goes on: the
+/// kernel follows these threads, and the next refresh is another look.
+fn add(
+    instance: &Instance,
+    processes: &BTreeSet<u32>,
+    was_continued: bool,
+    begun: Instant,
+) -> io::Result<(BTreeSet<u32>, bool)> {
     let (mut seen, mut is_complete) = (BTreeSet::new(), true);
     loop {
         // The list is read behind /proc: what the kernel added to it in between is not new.
@@ -188,7 +195,7 @@ fn add(instance: &Instance, processes: &BTreeSet<u32>, begun: Instant) -> io::Re
         append(instance, RECORDED, &new)?;
         seen.extend(threads);
         is_complete &= new.is_empty();
-        if unknown.is_empty() {
+        if unknown.is_empty() || was_continued && new.is_empty() {
             return Ok((seen, is_complete));
         }
         if begun.elapsed() > SEARCH_MAX {
