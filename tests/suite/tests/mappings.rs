@@ -87,9 +87,11 @@ fn mappings_of_a_process_and_of_all_that_it_starts_are_recorded() {
 fn mappings_that_were_not_recorded_are_told() {
     let Some(place) = kernel::workplace() else { return };
     let (trace, over) = (place.path("trace"), place.path("over"));
+    let maps = place.program("maps.c");
     // More than the ring of a CPU has room for.
     let script = format!(
-        "echo ready; read go; i=0; while [ $i -lt 600 ]; do /bin/true; i=$((i+1)); done; touch {}",
+        "echo ready; read go; {} 20000; touch {}",
+        maps.display(),
         over.display()
     );
     let folder = trace.to_str().expect("UTF-8");

@@ -16,7 +16,7 @@ const FILE: &str = "set_event_notrace_pid";
 
 /// Where threads of one instance are hidden; can go to another thread.
 #[derive(Debug, Clone)]
-pub(super) struct Hiding(PathBuf);
+pub(super) struct Hiding(pub(super) PathBuf);
 
 impl Hiding {
     pub(super) fn of(instance: &Instance) -> Option<Hiding> {

@@ -28,7 +28,7 @@ use super::hidden::Hiding;
 use crate::busy::AtFiles;
 use crate::person::{Output, Person};
 
-/// How often the rings are emptied. In that time, a CPU cannot start so many programs that its ring is full.
+/// How often the rings are emptied. In that time, a CPU starts a hundred programs at most, which fill a fifth of its ring.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long a session waits for the last lines of a file. The disk may hang, and so may reading a process's files in /proc.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -90,8 +90,10 @@ impl MappingRecorder {
         let (end, ended) = channel();
         let (hidings, is_continued) = (wanted.hidings, wanted.is_continued);
         let record = move || {
-            let own_thread = gettid().as_raw_pid();
-            hidings.iter().for_each(|hiding| hiding.hide(&[own_thread]));
+            let hidden = hide_own_thread(hidings);
+            while hidden.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                log.hold(&mut rings);
+            }
             // A disk that is full ends it early.
             let _ = log
                 .begin(begun_ns, is_continued, &mut rings)
@@ -178,6 +180,20 @@ pub(super) fn remove(output: &Output) {
     }
 }
 
+/// Leaves this thread out of what its session records. That may take long, while others use tracefs, so another thread does it; its sender is
+/// dropped then.
+fn hide_own_thread(hidings: Vec<Hiding>) -> Receiver<()> {
+    let own_thread = gettid().as_raw_pid();
+    let (end, ended) = channel();
+    let hide = move || {
+        hidings.iter().for_each(|hiding| hiding.hide(&[own_thread]));
+        drop(end);
+    };
+    // Without it the trace has more than it should, which people see.
+    let _ = thread::Builder::new().name("pisted-hiding".into()).spawn(hide);
+    ended
+}
+
 /// Records until nobody can ask for anything any more.
 ///
 /// # Errors
@@ -227,4 +243,58 @@ fn digits(bytes: &[u8]) -> String {
 fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use memmap2::MmapMut;
+    use piste_mappings::{Change, Line};
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_while_others_use_tracefs_is_recorded() {
+        const ROUNDS: usize = 150;
+        const MAPPED: usize = 100;
+        if let Err(error) = Rings::open() {
+            println!("skipped: nobody tells here what is mapped: {error}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        // Nobody can write to it until it is read, as to a file of tracefs that others use.
+        let list = folder.path().join("list");
+        mkfifoat(CWD, &list, Mode::RWXU).unwrap();
+        let pid = std::process::id();
+        let tracked = Tracked {
+            pids: vec![pid],
+            ..Tracked::default()
+        };
+        let wanted = Wanted {
+            owner: &Person::default(),
+            tracked: &tracked,
+            is_continued: false,
+            hidings: vec![Hiding(list.clone())],
+        };
+        let recorder = MappingRecorder::begin(wanted, folder.path()).unwrap();
+        // More than the rings have room for, but slowly.
+        for _ in 0..ROUNDS {
+            for _ in 0..MAPPED {
+                drop(MmapMut::map_anon(4096).unwrap().make_exec().unwrap());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!fs::read(&list).unwrap().is_empty());
+        recorder.end();
+        let lines = fs::read_to_string(folder.path().join(FILE_NAME)).unwrap();
+        let (mut mapped, mut lost) = (0, 0);
+        for line in lines.lines() {
+            match serde_json::from_str::<Line>(line).unwrap().change {
+                Change::Mapped(told) if told.path == "//anon" => mapped += 1,
+                Change::Lost => lost += 1,
+                _ => {}
+            }
+        }
+        assert_eq!((mapped, lost), (ROUNDS * MAPPED, 0));
+    }
 }

@@ -12,7 +12,7 @@ use piste_kernel::spec::Tracked;
 use piste_mappings::{Change, Line, Mapped};
 
 use super::now_ns;
-use super::present::{FileId, Present};
+use super::present::Present;
 use super::rings::Rings;
 use crate::person::Person;
 
@@ -219,16 +219,21 @@ impl Log {
         self.take(rings, is_last)
     }
 
+    /// Takes what the rings have; it is written later.
+    pub(super) fn hold(&mut self, rings: &mut Rings) {
+        let lines = rings.take().into_iter().filter_map(self.present.permits());
+        self.held.extend(lines);
+    }
+
     fn take(&mut self, rings: &mut Rings, is_last: bool) -> io::Result<()> {
         let begun_ns = now_ns();
-        let mut lines = rings.take();
+        self.hold(rings);
         if is_last && rings.have_lost() {
             let change = Change::Lost;
             let time_ns = now_ns();
-            lines.push((Line { time_ns, change }, FileId::default()));
+            self.held.push(Line { time_ns, change });
         }
-        let lines = lines.into_iter().filter_map(self.present.permits()).collect();
-        for line in self.ripe(lines, begun_ns, is_last) {
+        for line in self.ripe(begun_ns, is_last) {
             if self.wants(&line.change) {
                 self.add(line.change, line.time_ns);
             }
@@ -239,9 +244,8 @@ impl Log {
     /// The lines before which none can be missing, in the order of time. A process may start and map something while the rings are emptied one
     /// after the other: what it maps is then found in one ring, and only the next time, in another one, that it has started. So lines wait
     /// until the rings have been emptied once more.
-    fn ripe(&mut self, new: Vec<Line>, begun_ns: i64, is_last: bool) -> Vec<Line> {
+    fn ripe(&mut self, begun_ns: i64, is_last: bool) -> Vec<Line> {
         let mut lines = mem::take(&mut self.held);
-        lines.extend(new);
         lines.sort_by_key(|line| line.time_ns);
         if !is_last {
             let ripe = lines.partition_point(|line| line.time_ns < self.emptied_ns);
@@ -332,12 +336,16 @@ mod tests {
         let mut log = log(&[1]);
         let line = |time_ns, change| Line { time_ns, change };
         let (fork, map) = (line(10, Change::Forked { pid: 2, parent_pid: 1 }), line(11, mapped(2)));
+        let mut ripe = |new: Option<&Line>, begun_ns, is_last| {
+            log.held.extend(new.cloned());
+            log.ripe(begun_ns, is_last)
+        };
         // The ring of the CPU of the fork was emptied just before it.
-        assert_eq!(log.ripe(vec![map.clone()], 9, false), []);
-        assert_eq!(log.ripe(vec![fork.clone()], 20, false), []);
+        assert_eq!(ripe(Some(&map), 9, false), []);
+        assert_eq!(ripe(Some(&fork), 20, false), []);
         let last = line(25, mapped(1));
-        assert_eq!(log.ripe(vec![last.clone()], 30, false), [fork, map]);
-        assert_eq!(log.ripe(vec![], 40, true), [last]);
+        assert_eq!(ripe(Some(&last), 30, false), [fork, map]);
+        assert_eq!(ripe(None, 40, true), [last]);
     }
 
     #[test]

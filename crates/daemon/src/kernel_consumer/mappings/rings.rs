@@ -16,7 +16,7 @@ use piste_mappings::{Change, Line, Mapped};
 use super::present::FileId;
 
 /// Of each CPU.
-const RING_BYTES: usize = 64 << 10;
+const RING_BYTES: usize = 512 << 10;
 /// A process has changed its name because it has become another program.
 const COMM_EXEC: u16 = 1 << 13;
 /// A mapping, with its file.
