@@ -184,7 +184,7 @@ tests-query: query
 	$(RUN_CARGO) test --locked --profile query -p piste-query --no-run
 
 tests-loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/loom" $(RUN_CARGO) test --locked -p piste-ring --test loom --release --no-run
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/loom" $(RUN_CARGO) test --locked -p piste-ring --test loom --profile loom --no-run
 
 CHECKS ?=
 KERNELS ?=
