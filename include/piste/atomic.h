@@ -23,9 +23,9 @@
  * would make the code that follows wait for the condition. */
 #define piste_keep_branch() __asm__ volatile("")
 
-/* A ring's writers get space back through the consumer, which is another process, or through marks that are read many at a time.
- * ThreadSanitizer cannot see that order, so these macros announce it. It also rejects plain stores that are read concurrently on
- * purpose, so under it they are replaced. */
+/* A ring's writers reuse space after the consumer, which is another process, has released it, or after they have read its marks, many
+ * at a time. ThreadSanitizer cannot see this order, so these macros declare it. It also reports plain stores that are read
+ * concurrently on purpose, so with it, atomic stores replace them. */
 #if defined(__SANITIZE_THREAD__)
 #define PISTE_THREAD_SANITIZER 1
 #elif defined(__has_feature)

@@ -10,8 +10,8 @@
  *
  *     cc app.c $(pkg-config --cflags --libs piste)
  *
- * A declaration may be in a header that many files and libraries include; an event that is declared twice is one event. In C++,
- * declare events outside namespaces and classes.
+ * A declaration may be in a header that many files and libraries include: an event that is declared several times is still one
+ * event. In C++, declare events outside namespaces and classes.
  *
  * Cost: one load and one predicted branch while the event is not recorded, otherwise about as much as reading the clock. No system
  * call, no lock and no allocation. Recording is safe in signal handlers, in any thread, after fork, and without a daemon.

@@ -43,7 +43,7 @@ use crate::ids::parse_id;
 use crate::screen::{BAD, STRONG};
 use crate::tracked::TrackedOptions;
 
-/// Record what programs and the Linux kernel do, in one trace and on one clock
+/// Record what programs and the Linux kernel do, in one trace with a common clock
 #[derive(Parser)]
 #[command(
     name = "piste",
@@ -95,11 +95,11 @@ pub(crate) enum Command {
     Stop(OneSession),
     #[command(subcommand, disable_help_subcommand = true)]
     Snapshot(Snapshot),
-    /// Complete the current chunk as a trace, and start the next one
+    /// Save what was recorded so far as a separate trace, and go on
     ///
-    /// Turns what was recorded so far into a complete, separate trace, a chunk, and continues recording into the next chunk. The completed
+    /// Everything recorded so far becomes a complete, separate trace, called a chunk, and recording continues in a new chunk. The completed
     /// chunk is moved to archives/NUMBER-BEGIN-END in the session's folder, and nothing is written to it any more. Each event is in exactly
-    /// one chunk, and each chunk begins with a state dump.
+    /// one chunk. Each chunk of the kernel begins with a state dump: events that describe the processes, open files and devices.
     Rotate(OneSession),
     #[command(subcommand, disable_help_subcommand = true)]
     Regenerate(Regenerate),
@@ -122,11 +122,11 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Diff(Diff),
     Query(Query),
-    /// Check what tracing needs here, and how to fix what is missing
+    /// Check what tracing needs on this system, and show fixes
     ///
     /// Exit status: 0, or 1 if something is missing.
     Doctor(PagerOption),
-    /// Print the versions of this command and of the running pisted
+    /// Print the versions of piste and of the running daemon, pisted
     Version,
     /// Print completions for a shell
     ///
@@ -158,12 +158,12 @@ pub(crate) struct Create {
     /// Write the trace to DIR, which must be new or empty [default: ~/piste-traces/NAME-YYYYmmdd-HHMMSS]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// Keep the newest events in memory; only `piste snapshot record` writes them
+    /// Keep the newest events in memory, and write them to disk only on `piste snapshot record`
     #[arg(long)]
     pub(crate) snapshot: bool,
 }
 
-/// Create a channel: separate rings and settings for some events
+/// Create a channel: ring buffers and settings for some events
 #[derive(Args)]
 #[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
 pub(crate) struct EnableChannel {
@@ -173,7 +173,8 @@ pub(crate) struct EnableChannel {
     pub(crate) domain: DomainFlags,
     /// Name of the channel
     pub(crate) name: String,
-    /// Add these contexts to each event: vtid,cpu_id; with -k: tid,cpu_id,interrupt_state; or none [default: vtid,cpu_id; with -k: tid]
+    /// Record these values with each event, in addition to its fields: vtid (thread ID in the program's namespace), cpu_id; with -k: tid,
+    /// cpu_id, interrupt_state; or none [default: vtid,cpu_id; with -k: tid]
     #[arg(
         long = "context",
         value_name = "CONTEXT",
@@ -200,7 +201,7 @@ pub(crate) enum Snapshot {
 
 /// Choose the threads and CPUs whose kernel events are recorded
 ///
-/// Replaces the previous choice. With several options, a thread is recorded only if each of them allows it.
+/// Replaces the previous choice. With several options, a thread is recorded only if it matches all of them.
 #[derive(Args)]
 pub(crate) struct Track {
     #[command(flatten)]
@@ -223,10 +224,10 @@ pub(crate) struct Track {
     pub(crate) all: bool,
 }
 
-/// Write another state dump into the kernel trace
+/// Record the system's state again in the kernel trace
 #[derive(Subcommand)]
 pub(crate) enum Regenerate {
-    /// Write another dump of the system's state into the kernel trace: processes, open files, devices
+    /// Write another state dump (processes, open files, devices) into the kernel trace
     Statedump(OneSession),
 }
 
@@ -246,7 +247,7 @@ pub(crate) struct Destroy {
 /// and --usdt list where a program or library can be probed.
 #[derive(Args)]
 pub(crate) struct List {
-    /// List only matching events, and only programs that have any; `*` matches any text
+    /// List only matching events (or system calls, functions, static probes), and only programs with a matching event; `*` matches any text
     pub(crate) pattern: Option<String>,
     /// List only programs
     #[arg(short = 'u', long = "programs", visible_alias = "userspace")]

@@ -10,13 +10,14 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (the default)
+    /// Discard the newest events when a ring is full (the default, except in snapshot sessions)
     #[arg(long, group = "loss")]
     discard: bool,
-    /// Overwrite the oldest events when a ring is full
+    /// Overwrite the oldest events when a ring is full (the default, and the only choice, in snapshot sessions)
     #[arg(long, group = "loss")]
     overwrite: bool,
-    /// Let the program wait when a ring is full, at most this long: 100us, 500ms, 1s, forever
+    /// When a ring is full, let the program wait for space, at most TIMEOUT (100us, 500ms, 1s, forever), then discard the event; not for
+    /// kernel channels
     #[arg(long, alias = "blocking-timeout", value_name = "TIMEOUT", group = "loss", value_parser = quantity::parse_timeout)]
     block: Option<Timeout>,
     /// Size of a sub-buffer, a power of two: 64K, 1M [default: 256K; for a kernel channel 64K]

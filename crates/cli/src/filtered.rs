@@ -25,8 +25,8 @@ struct Given {
     /// Record matching tracepoints of the kernel: sched_switch,block:*
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Filter the -k patterns since the previous --filter: record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"'
-    /// (see docs/reference/filter.md). Before any -k, filters all tracepoints and probes that have no other filter
+    /// Record the events of the -k patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm =~ "k*"'
+    /// (see piste-filter(7)). A --filter before the first -k applies to all tracepoints and probes that have no filter of their own
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }

@@ -16,19 +16,19 @@ use crate::session::connect;
 /// Restrictions beside processes: `record` and `track` have the same.
 #[derive(Args)]
 pub(crate) struct TrackedOptions {
-    /// Record only threads of these users, by number or name
+    /// Record kernel events only of threads of these users, given by ID or name
     #[arg(long = "uid", value_name = "UID", value_delimiter = ',', value_parser = parse_user)]
     uids: Vec<u32>,
-    /// Record only threads of these groups, by number or name
+    /// Record kernel events only of threads of these groups, given by ID or name
     #[arg(long = "gid", value_name = "GID", value_delimiter = ',', value_parser = parse_group)]
     gids: Vec<u32>,
-    /// Record only threads of these process groups
+    /// Record kernel events only of threads of these process groups
     #[arg(long = "pgroup", value_name = "PGID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_groups: Vec<u32>,
-    /// Record only threads of these process sessions (setsid)
+    /// Record kernel events only of threads of these process sessions (setsid)
     #[arg(long = "psession", value_name = "SID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     process_sessions: Vec<u32>,
-    /// Record only these CPUs: 0,2-3
+    /// Record kernel events only on these CPUs: 0,2-3
     #[arg(long = "cpu", value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
 }

@@ -25,7 +25,7 @@ struct Arguments {
     /// Run in the background: return as soon as programs and clients can connect
     #[arg(long)]
     background: bool,
-    /// Exit after this many seconds without a session and without a client
+    /// Exit after SECONDS with no session and no client [default: do not exit]
     #[arg(long, value_name = "SECONDS")]
     exit_when_idle: Option<u32>,
     /// Run as the consumer, on the listening socket on standard input

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all headers of the contract between a traced program, pisted and the consumer need.
+ * Definitions that all headers of the contract between a traced program, pisted and the consumer share.
  *
  * The headers of this folder hold data only: fixed-width integers in the machine's byte order; no pointers, `long`,
  * bit-fields or atomics. Memory that two processes share starts with a struct that has magic, version and size, and grows by

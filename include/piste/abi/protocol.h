@@ -8,24 +8,24 @@
  *   EVENTS ... (descriptions)       ->
  *   SYNC token                      ->
  *                                   <-     CHANNEL + memfd ...   ENABLE ...   STATEDUMP ...
- *                                   <-     SYNCED token                       the program's start goes on
+ *                                   <-     SYNCED token                       the program continues to start
  *                                   <-     BELL, CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
  *   SYNCED token                    ->
  *   EVENTS, SYNC, MODULE_GONE       ->                                        a library is loaded, unloaded
  *   LATE                            ->                                        SYNCED did not come in time: the start went on
  *
- * Each side answers SYNC with SYNCED once everything sent before it has taken effect. When the socket closes, the program goes
- * on recording into what it has; with the next daemon it says HELLO again and lists the channels that it has attached, and
- * gets CHANNEL_GONE for those that no longer exist.
+ * Each side answers SYNC with SYNCED once everything sent before it has taken effect. When the socket closes, the program keeps
+ * recording into the channels that it has. When it connects to the next daemon, it sends HELLO again with the channels that it
+ * has attached, and gets CHANNEL_GONE for those that no longer exist.
  *
  * State page: a file of 4 bytes, a generation number that a starting pisted changes once it listens; programs wait on it with
  * FUTEX_WAIT through a shared read-only mapping, and never load from that mapping (the file may be truncated under them).
  *
  * Places: $PISTE_RUNDIR, when set, holds everything: app.sock, state. Otherwise root's daemon has /run/piste/app.sock and
  * /dev/shm/piste-state-0, that of user UID /run/user/UID/piste/app.sock (/tmp/piste-UID/app.sock where /run/user/UID is
- * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon and, if its user could also debug it, with its
- * user's: not when its file is set-user-ID or the like, not when it has capabilities, and not when it had other rights before
- * (prctl's PR_GET_DUMPABLE).
+ * missing) and /dev/shm/piste-state-UID. A program registers with root's daemon. It also registers with its user's daemon, if that
+ * user could attach a debugger to it: not if its file is set-user-ID or similar, if it has capabilities, or if it changed its
+ * privileges earlier (PR_GET_DUMPABLE in prctl(2)).
  * A program with raised privileges takes no setting from its environment.
  */
 #ifndef PISTE_ABI_PROTOCOL_H
@@ -89,7 +89,7 @@ PISTE_ABI_SIZE(struct piste_message_hello, 80);
 /* Followed by `event_count` event descriptions (event.h). A module with many events sends several of these. */
 struct piste_message_events {
 	struct piste_message message;
-	uint32_t module_id; /* Drawn by the program; never used again in that process. */
+	uint32_t module_id; /* Chosen by the program; never reused in that process. */
 	uint32_t event_count;
 };
 PISTE_ABI_SIZE(struct piste_message_events, 24);
@@ -101,7 +101,7 @@ struct piste_message_module_gone {
 };
 PISTE_ABI_SIZE(struct piste_message_module_gone, 24);
 
-/* The program could not do what it was told. */
+/* The program could not carry out a message. */
 struct piste_message_refused {
 	struct piste_message message;
 	uint32_t key;
@@ -126,8 +126,8 @@ struct piste_message_channel {
 };
 PISTE_ABI_SIZE(struct piste_message_channel, 24);
 
-/* Carries the memfd of a board (ring.h): the channel of the next CHANNEL message has the bell of this number on it. A channel without
- * one is looked at all the time. */
+/* Carries the memfd of a board (a page of words that announce records, see ring.h); the channel of the next CHANNEL message has the word
+ * with this number as its bell. A channel without a bell is polled all the time. */
 struct piste_message_bell {
 	struct piste_message message;
 	uint32_t bell_index;

@@ -12,17 +12,17 @@
  *
  * where ring_bytes = subbuf_bytes * subbuf_count. The sizes decide the offsets: ring 0 follows the channel header, each part of a
  * ring starts at the next multiple of 4096 behind the part before, and the stride is the next power of two that holds a ring.
- * Each side computes them and refuses a memfd that says otherwise, that is not sealed against shrinking, growing and more
- * seals, or that has anything set that this version does not know.
+ * Each side computes them and rejects a memfd whose header has other offsets, that is not sealed against shrinking, growing and
+ * further seals, or in which anything is set that this version does not know.
  *
- * A ring of zero bytes is a valid empty ring: pisted sizes and seals the memfd and fills only the channel header, so that a
- * ring nobody writes to has no memory. Rings are indexed by rseq's concurrency id, else by CPU.
+ * A ring whose bytes are all zero is a valid empty ring. So pisted sizes and seals the memfd but fills in only the channel header,
+ * and a ring that nobody writes to takes no memory. Rings are indexed by rseq's concurrency id, else by CPU.
  *
  * Bells         Most channels are idle most of the time, and polling them all would take a CPU. So each channel has a bell: a word
  *               of a board, which is a second memfd that programs of one user share. A program stores a new value there after it
- *               has entered a sub-buffer or touched a ring. The consumer compares all words with their last values and looks only
- *               at the rings of channels whose word has changed. The value has no meaning. Overwriting the bell of another
- *               channel costs a look in vain, or delays a look by at most LOOK_AT_ALL (crates/daemon).
+ *               has entered a sub-buffer or touched a ring. The consumer compares all words with their last values and polls only
+ *               the rings of channels whose word has changed. The value has no meaning. Overwriting the bell of another
+ *               channel causes one needless poll, or delays a poll by at most LOOK_AT_ALL (crates/daemon).
  *
  * Position      A ring is an endless sequence of units of 8 bytes, numbered from 0; a record starts at a unit. Position p lies
  *               in sub-buffer sequence s = p / units per sub-buffer, kept at index s % subbuf_count, in lap s / subbuf_count.
@@ -30,8 +30,8 @@
  *               follow without gaps but the padding to units; padding fills the end.
  * Marks         Each unit that is committed carries its lap's tag in its mark, and the first unit of a record the bit HEAD too.
  *               A sub-buffer is complete when all its units carry the tag, and has as many records as heads. Marks are the
- *               commit: plain byte stores, no counter. When a program died between reserve and commit they tell exactly
- *               which records are whole, wherever the hole is.
+ *               commit: plain byte stores, no counter. If a program died between reserve and commit, the marks show exactly
+ *               which records are complete, wherever the gap is.
  *
  * Invariants
  *  R1  The write position only grows, by compare-and-swap, and the clock is read between its load and its swap: the order of
@@ -81,8 +81,8 @@ enum piste_clock {
 #define PISTE_CONTEXT_CPU_ID 2u /* uint16: CPU that recorded the event. */
 #define PISTE_CONTEXT_ALL    3u
 
-/* pisted writes it before anybody maps the memory, and holds a copy of its own, which is what its side goes by. After that only
- * active_key and touched change. */
+/* pisted writes it before anybody maps the memory, keeps its own copy, and uses only that copy. After that only active_key and
+ * touched change. */
 struct piste_channel_header {
 	uint32_t magic; /* PISTE_CHANNEL_MAGIC */
 	uint16_t version_major;
@@ -103,7 +103,7 @@ struct piste_channel_header {
 	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
 	uint32_t reserved_0[13];
 
-	/* `key` while the session records, else 0. The consumer stores; the program looks at it in each record. */
+	/* `key` while the session records, else 0. The consumer stores; the program reads it for each record. */
 	uint32_t active_key;
 	uint32_t reserved_1[31];
 
@@ -157,9 +157,9 @@ PISTE_ABI_SIZE(struct piste_ring_header, 512);
 /* `ended` says where the content of a sub-buffer ends: (sequence + 1) << PISTE_ENDED_SEQUENCE_SHIFT | units of content, the
  * packet header included. Whoever ends the sub-buffer stores `discarded`, then `ended` (release), then marks the padding.
  *
- * Nobody ends a sub-buffer that records fill to its last byte: `ended` keeps the sequence of an earlier lap. Whoever enters
- * the next sub-buffer stores `discarded` first. Several threads can do this at once, and late, so a smaller number can
- * replace a larger one; readers keep the largest. */
+ * A sub-buffer that records fill completely is not ended: `ended` keeps the sequence of an earlier lap. Whoever enters
+ * the next sub-buffer stores `discarded` first. Several threads can do this concurrently and with a delay, so a smaller number
+ * can replace a larger one; readers keep the largest. */
 #define PISTE_ENDED_SEQUENCE_SHIFT 24
 #define PISTE_ENDED_UNITS_MASK     0xffffffu
 
@@ -186,7 +186,7 @@ struct piste_packet_header {
 	uint64_t packet_bits;
 	uint64_t packet_seq_num;
 	uint64_t events_discarded; /* Since the start of the stream. */
-	uint32_t ring_index;       /* Not the CPU, which only the events know. */
+	uint32_t ring_index;       /* Not the CPU, which only the events contain. */
 	int32_t vpid;              /* Process id in the program's own pid namespace, as the program reports it. */
 	int32_t pid;  /* Process id in pisted's pid namespace, from the kernel, when the program connected. */
 	uint32_t uid; /* User id, from the kernel, when the program connected. */

@@ -13,12 +13,12 @@ use crate::moment;
 
 /// Show what stands out in a trace, such as losses and long waits
 ///
-/// Looks for losses, long interrupts and waits, throttling, lock convoys, busy threads and more. Lists the most important first, each with
-/// its numbers, its time, and the command that looks closer.
+/// Looks for losses, long interrupts and waits, throttling, lock convoys, busy threads and more. Lists the most important results first, each
+/// with its measurements, its time, and a command that shows the details.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 if no kernel trace can be read."))]
 pub(crate) struct Insights {
-    /// Folders that contain traces of one machine, at any depth, or trace.dat files
+    /// Folders to search for traces of one machine, including subfolders, or trace.dat files
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Insights {
 pub(crate) struct Analyze {
     /// Name of the analysis; `piste analyze` lists the names
     pub(crate) name: Option<String>,
-    /// Folders that contain traces of one machine, at any depth, or trace.dat files
+    /// Folders to search for traces of one machine, including subfolders, or trace.dat files
     #[arg(value_name = "TRACE", requires = "name", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Print the tables as CSV, separated by empty lines
@@ -46,8 +46,8 @@ pub(crate) struct Analyze {
     /// For flame: print call paths as lines `a;b;c COST`, for speedscope and flamegraph.pl
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) folded: bool,
-    /// Print only this table
-    #[arg(long, value_name = "NAME")]
+    /// Print only this table of the analysis; a wrong name lists the tables
+    #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
     pub(crate) range: RangeOptions,
@@ -57,14 +57,14 @@ pub(crate) struct Analyze {
     pub(crate) cgroups: CgroupOption,
     #[command(flatten)]
     pub(crate) periods: PeriodsOptions,
-    /// Print at most COUNT rows of each table
+    /// Print at most COUNT rows of each table [default: 20; for some tables, more]
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
-    /// Limit to calls, waits and interrupts that took at least TIME: 100us
-    #[arg(long = "min", value_name = "TIME", value_parser = moment::parse_length)]
+    /// Include only calls, waits and interrupts that took at least DURATION: 100us
+    #[arg(long = "min", value_name = "DURATION", value_parser = moment::parse_length)]
     pub(crate) min_ns: Option<i64>,
-    /// Limit to calls, waits and interrupts that took at most TIME
-    #[arg(long = "max", value_name = "TIME", value_parser = moment::parse_length)]
+    /// Include only calls, waits and interrupts that took at most DURATION
+    #[arg(long = "max", value_name = "DURATION", value_parser = moment::parse_length)]
     pub(crate) max_ns: Option<i64>,
     #[command(flatten)]
     pub(crate) page: PageOptions,
@@ -75,7 +75,8 @@ pub(crate) struct Analyze {
 /// Show the differences between two traces
 ///
 /// With NAME, compares the results of one analysis; without it, shows what changed most in all analyses. Rows are matched by the names of
-/// threads, system calls and CPUs. Times come first, then counts, each with the largest changes first.
+/// threads, system calls and CPUs. Lists changes of times first, then changes of counts, the
+/// largest first in both.
 #[derive(Args)]
 #[command(after_help = "Exit status: 0, or 1 if a trace cannot be read or lacks the events that the analysis needs.")]
 pub(crate) struct Diff {
@@ -90,8 +91,8 @@ pub(crate) struct Diff {
     /// Print the differences as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// Print only this table
-    #[arg(long, value_name = "NAME")]
+    /// Print only this table of the analysis; a wrong name lists the tables
+    #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
     pub(crate) whose: WhoseOptions,
@@ -99,13 +100,13 @@ pub(crate) struct Diff {
     pub(crate) cgroups: CgroupOption,
     #[command(flatten)]
     pub(crate) periods: PeriodsOptions,
-    /// Print at most COUNT changes of times, and as many of counts
+    /// Print at most COUNT changes of times and COUNT changes of counts [default: 20]
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
-    /// Compare sums per second of trace, even if both traces are of commands
+    /// Divide sums by the duration of their trace before comparing [default if a trace covers the whole system]
     #[arg(long, conflicts_with = "as_is")]
     pub(crate) per_second: bool,
-    /// Compare sums as they are, even if the traces are of the whole system for some time
+    /// Compare sums without dividing them [default if both traces are of commands]
     #[arg(long)]
     pub(crate) as_is: bool,
     #[command(flatten)]
@@ -117,19 +118,20 @@ pub(crate) struct Diff {
 /// What `periods` is about.
 #[derive(Args)]
 pub(crate) struct PeriodsOptions {
-    /// For periods: events that fulfil EXPR begin a period: 'name == "shop:begin"' (see piste-filter(7))
+    /// For periods: events that satisfy EXPR begin a period: 'name == "shop:begin"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR", requires = "end_event")]
     pub(crate) begin_event: Option<String>,
-    /// For periods: events that fulfil EXPR end a period
+    /// For periods: events that satisfy EXPR end a period
     #[arg(long, value_name = "EXPR", requires = "begin_event")]
     pub(crate) end_event: Option<String>,
-    /// For periods: match begin and end by these fields, written as in filters
+    /// For periods: a period ends at the next end event in which these fields have the same values as in its begin event; fields are written
+    /// as in filters
     #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "$tid", value_parser = Column::parse)]
     pub(crate) by: Vec<Column>,
-    /// For periods: group by the values of these fields of the begin event
+    /// For periods: group the periods by the values that these fields have in the begin event
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) capture: Vec<Column>,
-    /// For periods: also show the N longest (1 to 1000), with what their threads did meanwhile
+    /// For periods: also list the N longest periods (1 to 1000), and show what their threads did during each
     #[arg(long, value_name = "N", requires = "end_event", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) top: Option<u16>,
 }
@@ -137,7 +139,7 @@ pub(crate) struct PeriodsOptions {
 /// Which the state dump of a trace has.
 #[derive(Args)]
 pub(crate) struct CgroupOption {
-    /// Limit to processes in matching control groups and in those below: '/system.slice/*'
+    /// Include only processes in matching control groups and in those below: '/system.slice/*'
     #[arg(long = "cgroup", value_name = "PATTERN", value_delimiter = ',')]
     cgroups: Vec<String>,
 }

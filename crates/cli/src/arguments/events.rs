@@ -78,16 +78,16 @@ pub(crate) struct KernelEventOptions {
     /// Name the probe's event in the trace [default: derived from its place]
     #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "presets", "usdt"])]
     pub(crate) name: Option<String>,
-    /// Record only events that fulfil EXPR: 'prev_prio < 0 && next_comm =~ "k*"' (see docs/reference/filter.md)
+    /// Record only events that satisfy EXPR: 'prev_prio < 0 && next_comm =~ "k*"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR", requires = "kernel")]
     pub(crate) filter: Option<String>,
     /// Record only these fields, by their names in the trace
     #[arg(long, value_name = "FIELD", value_delimiter = ',', requires = "kernel")]
     pub(crate) fields: Vec<String>,
-    /// Record the call stack: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    /// Record the call stack of each event: kernel, user or kernel,user; append :DEPTH to limit the number of frames: kernel:8
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
     pub(crate) callstack: Option<StackChoice>,
-    /// Record only stack frames from address A up to, but not including, B
+    /// Record only stack frames with addresses from A to B, B excluded
     #[arg(long, value_name = "A-B", value_parser = call_stack::parse_range, requires = "callstack")]
     pub(crate) callstack_range: Option<AddressRange>,
 }
@@ -114,10 +114,10 @@ pub(crate) struct DisableEvent {
 /// `-u` or `-k`, which are understood before, after and between names.
 #[derive(Args)]
 pub(crate) struct DomainFlags {
-    /// Events of programs (the default)
+    /// Use events of programs (the default)
     #[arg(short = 'u', long = "userspace", action = ArgAction::Count, conflicts_with = "kernel")]
     _userspace: u8,
-    /// Events of the kernel
+    /// Use events of the kernel
     #[arg(short, long, action = ArgAction::Count)]
     kernel: u8,
 }

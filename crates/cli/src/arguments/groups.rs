@@ -10,7 +10,7 @@ use crate::screen::{STRONG, styled};
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Record", &["record", "list"]),
     (
-        "Sessions, which record on demand",
+        "Sessions (record on demand)",
         &[
             "create",
             "set-session",

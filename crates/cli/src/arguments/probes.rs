@@ -10,20 +10,20 @@ use crate::failure::Failure;
 /// Places that are probed.
 #[derive(Args)]
 pub(crate) struct ProbeOptions {
-    /// Probe a place in a program or library, and record these arguments: BINARY:SYMBOL[+OFFSET][ ARGUMENT]... (NAME=%di:s32, or with debug
-    /// information NAME=PARAMETER->MEMBER)
+    /// Record each time execution reaches a place in a program or library: 'BINARY:SYMBOL[+OFFSET][ ARGUMENT]...'. An ARGUMENT is a value to
+    /// record: NAME=%di:s32, or NAME=PARAMETER->MEMBER if BINARY has debug information
     #[arg(long, value_name = "PLACE")]
     pub(crate) uprobe: Vec<String>,
-    /// Probe the returns from a function of a program or library: BINARY:SYMBOL[ ARGUMENT]...
+    /// Record each return from a function of a program or library: 'BINARY:SYMBOL[ ARGUMENT]...'
     #[arg(long, value_name = "PLACE")]
     pub(crate) uretprobe: Vec<String>,
     /// Record a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME
     #[arg(long, value_name = "PROBE")]
     pub(crate) usdt: Vec<String>,
-    /// Probe a place in the kernel, and record these arguments: SYMBOL[+OFFSET][ ARGUMENT]...
+    /// Record each time execution reaches a place in the kernel: 'SYMBOL[+OFFSET][ ARGUMENT]...'
     #[arg(long, value_name = "PLACE")]
     pub(crate) kprobe: Vec<String>,
-    /// Probe the returns from a function of the kernel: SYMBOL[ ARGUMENT]...
+    /// Record each return from a kernel function: 'SYMBOL[ ARGUMENT]...'
     #[arg(long, value_name = "PLACE")]
     pub(crate) kretprobe: Vec<String>,
 }

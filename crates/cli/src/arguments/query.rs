@@ -24,7 +24,7 @@ Example: piste query trace \"SELECT name, count(*) FROM events GROUP BY name ORD
 Exit status: 0; 1 if no trace can be read or the query fails; 2 if the SQL is wrong."
 )]
 pub(crate) struct Query {
-    /// Folders that contain traces, at any depth, or trace.dat files, followed by the SQL
+    /// Folders to search for traces, including subfolders, or trace.dat files, followed by the SQL
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) arguments: Vec<OsString>,
     /// Write rows in this format [default: table, or json with --json]
@@ -33,7 +33,7 @@ pub(crate) struct Query {
     /// Write the rows to FILE; an existing file is replaced once they are complete
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Let sorting, grouping and joining use this much memory before they use files
+    /// Limit the memory of a query; sorts that need more use temporary files, joins that need more fail
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) memory_bytes: u64,
     #[command(flatten)]

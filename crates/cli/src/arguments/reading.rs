@@ -9,13 +9,13 @@ use clap::{ArgAction, Args, ValueHint};
 use super::selection::{SelectionOptions, TIMES_HELP};
 use crate::ids::parse_thread_count;
 
-/// Count events by name, stream and process, and count losses
+/// Count events by name and stream, and count losses
 ///
 /// Losses are always those of the whole trace, whichever events you select.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong."))]
 pub(crate) struct Stats {
-    /// Folders that contain traces, at any depth, or trace.dat files
+    /// Folders to search for traces, including subfolders, or trace.dat files
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct Stats {
     /// Also count by process; takes longer
     #[arg(long)]
     pub(crate) processes: bool,
-    /// Count on N threads, if all events are counted and not by process [default: one per CPU]
+    /// Count with N threads [default: one per CPU]; with --processes or options that select events, one thread counts
     #[arg(long, value_name = "N", value_parser = parse_thread_count)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Stats {
 /// Exit status: 0, or 1 if no trace can be read.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// Folders that contain traces, at any depth, or trace.dat files
+    /// Folders to search for traces, including subfolders, or trace.dat files
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Show matching events with all their fields, instead of the streams; `*` matches any text
@@ -52,7 +52,7 @@ pub(crate) struct Info {
 /// Of commands whose result may be longer or wider than the terminal.
 #[derive(Args, Default)]
 pub(crate) struct PageOptions {
-    /// Show all columns and whole texts, even if the terminal is narrower
+    /// Show all columns and do not shorten text, even if the lines do not fit the terminal
     #[arg(long)]
     pub(crate) wide: bool,
     #[command(flatten)]

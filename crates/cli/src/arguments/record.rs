@@ -19,8 +19,9 @@ use crate::tracked::TrackedOptions;
 /// Record a command, running processes or the whole system
 ///
 /// Runs CMD with the stdin, stdout and stderr of this command, and exits with CMD's status. Records only CMD and everything it starts: their
-/// own events, and what the kernel does for them. Without CMD, -a records the whole system and -p records processes that are already
-/// running, until the time of -d is over or you press Ctrl-C. The summary goes to stderr.
+/// own events, and what the kernel does for them. Without CMD, -a records the whole system and -p records the kernel events of running
+/// processes. Recording ends when the time of -d has passed, when the last process of -p ends, or when you press Ctrl-C. The summary goes
+/// to stderr.
 #[derive(Args)]
 #[command(
     // The rings of the kernel have options of their own here.
@@ -35,12 +36,13 @@ Exit status: CMD's (0 without CMD), or
   127      if CMD was not found
   126      if CMD cannot be executed
   125      if piste failed
-  90       with --fail-on-loss, if CMD succeeded and something was lost
+  90       with --fail-on-loss, if CMD succeeded but something was lost or a
+           program was not recorded
 
 Examples:
   piste record -- ./shop
   piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
-  piste record --preload libc --preload pthread -- python3 script.py
+  piste record --preload libc,pthread -- python3 script.py
   piste record --preset io -k 'ext4:*' -- make
   piste record --preset sched --uprobe './shop:sell order->id' -- ./shop
   piste record -a -d 10s"
@@ -55,22 +57,24 @@ pub(crate) struct Record {
     /// Exclude matching events of programs
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Load a helper into CMD, for programs that have no events of their own: libc, libc-callers, pthread, dl, functions
+    /// Load a helper that records events of CMD itself: libc (heap calls), libc-callers (the same, with the caller), pthread (locks), dl
+    /// (libraries loaded and unloaded), functions (entries and exits, if built with -finstrument-functions)
     #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
     pub(crate) preload: Vec<String>,
-    /// Record only the kernel, no events of programs
+    /// Do not record events of programs
     #[arg(long, conflicts_with_all = ["patterns", "excluded", "preload", "no_kernel"])]
     pub(crate) no_user: bool,
     /// Record the whole system, not only CMD and what it starts
     #[arg(short, long)]
     pub(crate) all_system: bool,
-    /// Stop recording after TIME: 500ms, 10s, 2min; CMD runs to its end
-    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    /// Stop recording after DURATION: 500ms, 10s, 2min; CMD keeps running [default: no limit]
+    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel for running processes and what they start, until the last of the processes ends
+    /// Record the kernel events of these processes and of what they start, until the last of the processes ends; the events of programs
+    /// only with -u, and then those of all programs
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
-    /// Keep the newest events in memory, and write them as a snapshot at these times
+    /// Keep the newest events in memory, and write a snapshot of them to disk when this happens
     #[arg(long, value_name = "WHEN", value_delimiter = ',', ignore_case = true)]
     pub(crate) snapshot_on: Vec<SnapshotOn>,
     /// Write the summary to FILE as JSON
@@ -82,7 +86,7 @@ pub(crate) struct Record {
     /// Exit with status 90 if CMD succeeded but an event or packet was lost, or a program was not recorded
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
-    /// Print at the end what stands out in the kernel's part of a trace of at most 64 MiB (see `piste insights`)
+    /// At the end, print what stands out in the kernel trace, unless the trace is larger than 64 MiB (see `piste insights`)
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) insights: Tell,
     /// Command to record, with its arguments
@@ -103,15 +107,16 @@ pub(crate) struct KernelOptions {
     /// Record system calls with matching names: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) syscalls: Vec<String>,
-    /// Record a set of kernel events [default, without -k, --syscall and probes: sched,syscalls,irq]
+    /// Record a set of kernel events [default: sched,syscalls,irq, unless -k, --syscall or a probe is given]
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
     pub(crate) presets: Vec<&'static Preset>,
     #[command(flatten)]
     pub(crate) probes: ProbeOptions,
-    /// Record the call stack with the events of -k and of probes: kernel, user or kernel,user; with at most DEPTH frames: kernel:8
+    /// Record the call stack of each event of -k and of probes: kernel, user or kernel,user; append :DEPTH to limit the number of frames:
+    /// kernel:8
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "named")]
     pub(crate) callstack: Option<StackChoice>,
-    /// Do not record the kernel
+    /// Do not record kernel events
     #[arg(long, conflicts_with_all = ["named", "filter", "syscalls", "presets", "pids"])]
     pub(crate) no_kernel: bool,
     #[command(flatten)]
@@ -135,7 +140,7 @@ pub(crate) enum SnapshotOn {
 pub(crate) enum Tell {
     /// Only on a terminal
     Auto,
-    /// Also to files and pipes
+    /// Even if stderr is not a terminal
     Always,
     /// Never
     Never,

@@ -20,10 +20,10 @@ pub(crate) const TIMES_HELP: &str = "TIME is a time of day (09:41:07.5), a date 
 pub(crate) struct SelectionOptions {
     #[command(flatten)]
     pub(crate) range: RangeOptions,
-    /// Limit to events with matching names; `*` matches any text
+    /// Include only events with matching names; `*` matches any text
     #[arg(short, long = "event", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) events: Vec<String>,
-    /// Limit to events that fulfil EXPR: 'ret < 0 && filename =~ "/etc/*"' (see piste-filter(7))
+    /// Include only events that satisfy EXPR: 'ret < 0 && filename =~ "/etc/*"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
     #[command(flatten)]
@@ -44,16 +44,16 @@ pub(crate) struct RangeOptions {
 /// Threads and CPUs.
 #[derive(Args)]
 pub(crate) struct WhoseOptions {
-    /// Limit to these processes
+    /// Include only these processes
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) pids: Vec<i64>,
-    /// Limit to these threads
+    /// Include only these threads
     #[arg(long = "tid", value_name = "TID", value_delimiter = ',', value_parser = parse_id::<i64>)]
     pub(crate) tids: Vec<i64>,
-    /// Limit to threads with matching names; `*` matches any text
+    /// Include only threads with matching names; `*` matches any text
     #[arg(long = "comm", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) comms: Vec<String>,
-    /// Limit to these CPUs
+    /// Include only these CPUs
     #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',', value_parser = parse_id::<u64>)]
     pub(crate) cpus: Vec<u64>,
 }

@@ -15,7 +15,7 @@ use super::selection::{SelectionOptions, TIMES_HELP};
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if no trace can be read; 2 if the arguments are wrong; 130 if Ctrl-C ended --follow."))]
 pub(crate) struct View {
-    /// Folders that contain traces, at any depth, or trace.dat files; with --follow, also the name of a session
+    /// Folders to search for traces, including subfolders, or trace.dat files; with --follow, also the name of a session
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -35,10 +35,10 @@ pub(crate) struct View {
     /// Show only these fields of each event, written as in filters: `ret,inner.x,$ctx.vtid,$pid`
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) fields: Vec<Column>,
-    /// Show times in this form; may be combined: `date,utc`
+    /// How to show times; combine values with commas: `date,utc`
     #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     pub(crate) clock: Vec<Clock>,
-    /// Continue as the trace grows, until its session stops or you press Ctrl-C
+    /// Keep showing new events until the session stops or you press Ctrl-C
     #[arg(long, conflicts_with = "end")]
     pub(crate) follow: bool,
     /// Colour the text
@@ -68,11 +68,11 @@ pub(crate) enum Clock {
     Date,
     /// Seconds since 1970, or since the clock's origin
     Seconds,
-    /// The clock's own count
+    /// Raw value of the clock
     Cycles,
     /// UTC instead of local time
     Utc,
-    /// Without the time since the previous event
+    /// Do not show the time since the previous event
     NoDelta,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Clock {
 pub(crate) enum Color {
     /// Only on a terminal, and only if `NO_COLOR` is not set
     Auto,
-    /// Also in files and pipes
+    /// Even if stdout is not a terminal
     Always,
     /// Never
     Never,

@@ -10,11 +10,12 @@ use super::selection::{SelectionOptions, TIMES_HELP};
 
 /// Write part of a trace as a smaller trace
 ///
-/// Writes the events that `piste view` shows with the same options. Losses keep their places.
+/// Writes the events that `piste view` shows with the same options. Losses stay at the positions where they
+/// occurred: the packets that are written keep their counts of lost events and packets.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Trim {
-    /// Folder that contains traces, at any depth, or a trace.dat file
+    /// Folder to search for traces, including subfolders, or a trace.dat file
     #[arg(value_name = "TRACE", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
     /// Write the new trace to DIR, which must be new or empty
@@ -26,7 +27,7 @@ pub(crate) struct Trim {
     pub(crate) progress: ProgressOption,
 }
 
-/// Write the trace of another tracer's file to a folder
+/// Convert another tracer's file to a trace folder
 ///
 /// Reads trace.dat files of trace-cmd, versions 6 and 7. Commands that read traces also read such files directly: they import them into a
 /// temporary folder, in $TMPDIR or /tmp, and remove it when they end. Import a file that you want to read more than once.
@@ -50,13 +51,13 @@ pub(crate) struct Import {
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Export {
-    /// Folders that contain traces, at any depth, or trace.dat files
+    /// Folders to search for traces, including subfolders, or trace.dat files
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Format to write
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Format,
-    /// Write to this file, replacing it, or `-` for stdout; for ctf1, ctf2 and parquet, to this new or empty folder
+    /// File to write, which is replaced if it exists, or `-` for stdout; for ctf1, ctf2 and parquet, a folder, which must be new or empty
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
