@@ -14,6 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use piste_reason::reason;
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::error::Error;
 use crate::interface::VarlinkClient;
@@ -41,7 +44,7 @@ impl Client {
     pub fn connect(places: &Places) -> Result<Client, Error> {
         places.check_run_folder()?;
         let socket = places.control_socket();
-        match UnixStream::connect(&socket).and_then(Client::over) {
+        match UnixStream::connect(&socket).and_then(of_living).and_then(Client::over) {
             Ok(client) => Ok(client),
             Err(error) => Err(match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NoDaemon {
@@ -87,6 +90,27 @@ impl Client {
     pub fn calls(&mut self) -> &mut VarlinkClient {
         &mut self.calls
     }
+}
+
+/// The connection, if whoever listens there lives. A process that pisted is just starting has pisted's sockets until it is another program; if
+/// pisted is killed meanwhile, clients can still connect, and nobody answers.
+fn of_living(stream: UnixStream) -> io::Result<UnixStream> {
+    // One in another pid namespace has no number here.
+    let is_dead = socket_peercred(&stream).is_ok_and(|peer| is_over(peer.pid));
+    match is_dead {
+        true => Err(io::ErrorKind::ConnectionRefused.into()),
+        false => Ok(stream),
+    }
+}
+
+/// Whether a process has ended, or has all but its place in the list of processes.
+fn is_over(pid: Pid) -> bool {
+    if test_kill_process(pid) == Err(Errno::SRCH) {
+        return true;
+    }
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| "ZX".contains(state))
 }
 
 /// Starts `pisted --background` and waits until it listens. That leaves the terminal's session by itself, and in its log its
@@ -203,6 +227,7 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::net::UnixListener;
 
     use super::*;
     use crate::interface::{ErrorKind, VarlinkClientInterface};
@@ -227,6 +252,30 @@ mod tests {
             .into();
         server.join().unwrap();
         error
+    }
+
+    #[test]
+    fn a_socket_that_only_a_child_of_a_dead_pisted_has_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, inherited) = (folder.path().join("own"), folder.path().join("inherited"));
+        let _listener = UnixListener::bind(&own).unwrap();
+        assert!(UnixStream::connect(&own).and_then(of_living).is_ok());
+        let code = "\
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+if os.fork() == 0:
+    sys.stdin.read()
+";
+        let mut command = Command::new("python3");
+        command.args(["-c", code]).arg(&inherited).stdin(Stdio::piped());
+        let mut listens = command.spawn().unwrap();
+        let held_open = listens.stdin.take();
+        assert!(listens.wait().unwrap().success());
+        let error = UnixStream::connect(&inherited).and_then(of_living).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        drop(held_open);
     }
 
     #[test]
