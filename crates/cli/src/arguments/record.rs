@@ -70,7 +70,7 @@ pub(crate) struct Record {
     /// Stop recording after DURATION: 500ms, 10s, 2min; CMD keeps running [default: no limit]
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel events of these processes and of what they start, until the last of the processes ends; the events of programs
+    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; the events of programs
     /// only with -u, and then those of all programs
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,

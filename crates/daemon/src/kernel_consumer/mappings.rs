@@ -28,10 +28,12 @@ use super::hidden::Hiding;
 use crate::busy::AtFiles;
 use crate::person::{Output, Person};
 
-/// How often the rings are emptied. In that time, a CPU starts a hundred programs at most, which fill a fifth of its ring.
+/// How often the rings are emptied. In that time, a CPU starts a hundred programs at most, and these fill a fifth of its ring.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long a session waits for the last lines of a file. The disk may hang, and so may reading a process's files in /proc.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the thread waits until it is left out: tracefs may hang. Until then, changes are held in memory.
+const HIDING_MAX: Duration = Duration::from_secs(4);
 
 /// What is to be recorded.
 pub(super) struct Wanted<'a> {
@@ -91,7 +93,8 @@ impl MappingRecorder {
         let (hidings, is_continued) = (wanted.hidings, wanted.is_continued);
         let record = move || {
             let hidden = hide_own_thread(hidings);
-            while hidden.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            let since = Instant::now();
+            while since.elapsed() < HIDING_MAX && hidden.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 log.hold(&mut rings);
             }
             // A disk that is full ends it early.
@@ -189,7 +192,7 @@ fn hide_own_thread(hidings: Vec<Hiding>) -> Receiver<()> {
         hidings.iter().for_each(|hiding| hiding.hide(&[own_thread]));
         drop(end);
     };
-    // Without it the trace has more than it should, which people see.
+    // Without it the trace has this thread too, which people see.
     let _ = thread::Builder::new().name("pisted-hiding".into()).spawn(hide);
     ended
 }

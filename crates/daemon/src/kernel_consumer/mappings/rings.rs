@@ -15,7 +15,7 @@ use piste_mappings::{Change, Line, Mapped};
 
 use super::present::FileId;
 
-/// Of each CPU.
+/// Of each CPU. As much as perf_event_mlock_kb allows a user by default.
 const RING_BYTES: usize = 512 << 10;
 /// A process has changed its name because it has become another program.
 const COMM_EXEC: u16 = 1 << 13;
