@@ -221,8 +221,10 @@ fn kernel_events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_tra
         });
         damage(&output);
         load();
-        let status = place.piste_json(&["status", name]);
-        assert!(status.to_string().contains(what), "{name}: {status:#}");
+        // Counts are outdated while the consumer waits for the disk, and so is this.
+        wait_until("it is told", || {
+            place.piste_json(&["status", name]).to_string().contains(what)
+        });
         let ended = place.piste_json(&["destroy", name]);
         let counts = said(&ended);
         assert_eq!(counts.1 > 0, what == GONE, "{name}: {ended:#}");
