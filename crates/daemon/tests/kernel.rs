@@ -6,7 +6,8 @@ mod skipping;
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, fs};
 
@@ -579,4 +580,34 @@ fn without_a_journal_a_pisted_clears_away_what_it_does_not_know() {
     assert_eq!(place.instances().len(), 2);
     place.pisted.start_again(&[]);
     wait_until("it is gone", || place.instances().is_empty());
+}
+
+#[test]
+fn a_kernel_that_does_not_answer_at_first_is_tidied_up_later() {
+    let Some(mut place) = TracingPisted::new() else { return };
+    let _caller = place.recording_calls();
+    let _owner = Owner::claim(place.pisted.run_folder()).unwrap();
+    place.pisted.kill();
+    place.kill_kernel_consumer();
+    fs::remove_file(place.pisted.run_folder().join("journal")).unwrap();
+    // pisted has a child ask the kernel.
+    let answering = place.pisted.output("answering");
+    place.pisted.path_before = Some(a_cat_that_fails_until(&answering, place.pisted.run_folder()));
+    place.pisted.start_again(&[]);
+    let log = || place.pisted.log();
+    wait_until("it tells", || log().contains("cannot trace the kernel"));
+    assert_eq!(place.instances().len(), 2);
+    fs::write(&answering, "").unwrap();
+    wait_until("it is gone", || place.instances().is_empty());
+}
+
+/// A folder with a `cat` that works only once the file `answering` is there.
+fn a_cat_that_fails_until(answering: &Path, folder: &Path) -> PathBuf {
+    let folder = folder.join("commands");
+    fs::create_dir(&folder).unwrap();
+    let cat = folder.join("cat");
+    let text = format!("#!/bin/sh\ntest -e {} && exec /bin/cat \"$@\"\n", answering.display());
+    fs::write(&cat, text).unwrap();
+    fs::set_permissions(&cat, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
 }

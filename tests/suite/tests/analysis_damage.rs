@@ -20,10 +20,9 @@ const ALL_THREADS: [&str; 4] = ["--table", "threads", "--limit", "1000000"];
 
 /// The whole system while a script computes, writes and waits; on one CPU that stays online, as Linux 6.18 does not tell who follows the idle
 /// thread on one that was offline. Without loss: nothing is missing but what a test takes away.
-fn record(place: &KernelWorkplace, options: &[&str]) -> PathBuf {
+fn record(place: &KernelWorkplace) -> PathBuf {
     let busy = "for i in 1 2 3 4; do ls / | sort | md5sum; dd if=/dev/zero of=file bs=4K count=20 conv=fsync status=none; sleep 0.05; done";
-    let options = [&["-a"], options].concat();
-    let (trace, _) = record_whole(place, &options, &["taskset", "-c", &allowed_cpu(), "sh", "-c", busy]);
+    let (trace, _) = record_whole(place, &["-a"], &["taskset", "-c", &allowed_cpu(), "sh", "-c", busy]);
     // To read it takes much longer.
     place.let_others_record();
     PathBuf::from(trace)
@@ -145,7 +144,7 @@ fn damaged(place: &Workplace, whole: &Path, damage: &str) -> Option<PathBuf> {
 #[test]
 fn what_is_missing_is_said() {
     let Some(place) = kernel_workplace() else { return };
-    let whole = record(&place, &[]);
+    let whole = record(&place);
     for damage in ["no stream", "cut", "early end", "lost packet", "no packet", "no event"] {
         let Some(copy) = damaged(&place, &whole, damage) else {
             println!("skipped: the trace is too small for: {damage}");
@@ -258,8 +257,7 @@ fn shown_by_perfetto(place: &Workplace, trace: &str) -> BTreeMap<i64, i64> {
 #[test]
 fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
     let Some(place) = kernel_workplace() else { return };
-    // System calls would be most of it, and are read many times.
-    let whole = record(&place, &["--preset", "sched,irq"]);
+    let whole = record(&place);
     let known = shown_by_analysis(&place, text(&whole));
     for damage in [
         "nothing",
@@ -298,7 +296,7 @@ fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
 #[test]
 fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
     let Some(place) = kernel_workplace() else { return };
-    let whole = record(&place, &[]);
+    let whole = record(&place);
     let unrecorded = |trace: &Path| {
         let stats = place.piste_json(&["stats", text(trace)]);
         let findings = stats["findings"].as_array().expect("a list");
@@ -324,7 +322,7 @@ fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
 #[test]
 fn a_part_of_a_trace_is_analyzed_as_well() {
     let Some(place) = kernel_workplace() else { return };
-    let whole = record(&place, &[]);
+    let whole = record(&place);
     let whole = text(&whole);
     let report = place.piste_json(&["analyze", "health", whole]);
     let (begin, end) = (number(&report["begin_ns"]), number(&report["end_ns"]));
@@ -360,7 +358,7 @@ fn a_part_of_a_trace_is_analyzed_as_well() {
 #[test]
 fn a_part_is_not_taken_for_all_that_happened() {
     let Some(place) = kernel_workplace() else { return };
-    let whole = record(&place, &[]);
+    let whole = record(&place);
     let (dd, all) = (["--comm", "dd"], ["--limit", "1000000"]);
     let calls = |trace: &Path| {
         let report = analyze(&place, "syscallstats", text(trace), &[dd, all].concat());

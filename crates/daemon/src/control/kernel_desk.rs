@@ -2,7 +2,8 @@
 //! Where questions about the kernel are put. A kernel whose tracing hangs makes whoever asks it hang too, so one thread does all of
 //! it, and nobody waits for that thread longer than is bearable. The daemon's own thread never does.
 //!
-//! The first thing on the desk is to tidy up what dead pisteds left (leftovers.rs): before any channel is made.
+//! The first thing on the desk is to tidy up what dead pisteds left (leftovers.rs): before any channel is made. While the kernel does
+//! not answer there are no new channels, and it tries again.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,6 +26,8 @@ use crate::session::Refusal;
 
 /// How long an answer may take. Most take milliseconds; the symbols of a huge program, a machine that is busy: some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
+/// After tidying up failed. Each time it is twice as long: a kernel that hangs keeps one more process at each attempt.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// Names of functions are demangled recursively.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -53,7 +56,10 @@ pub struct Clerk {
     run_folder: PathBuf,
     /// Held as long as this pisted lives; of root's alone.
     owner: Result<Owner, Lack>,
-    /// When to look again for what dead owners left.
+    /// Until it has tidied up: what to leave alone.
+    untidy: Option<Kept>,
+    retry: Duration,
+    /// When to tidy up again, or to look for what dead owners left.
     next_look: Option<Instant>,
 }
 
@@ -69,7 +75,7 @@ impl KernelDesk {
         thread::Builder::new()
             .name("pisted-desk".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || serve(&asked, &stuck, run_folder, &kept))?;
+            .spawn(move || serve(&asked, &stuck, run_folder, kept))?;
         Ok(KernelDesk { questions, is_stuck })
     }
 
@@ -104,7 +110,8 @@ impl KernelDesk {
     /// Removes what a session has in the kernel, whose consumer could not do it.
     pub fn clear_away(&self, session: SessionId) {
         let question: Question = Box::new(move |clerk| {
-            if let (Ok(tracefs), Ok(owner)) = (clerk.tracefs(), &clerk.owner) {
+            let tracefs = clerk.tracefs();
+            if let (Ok(tracefs), Ok(owner)) = (tracefs, &clerk.owner) {
                 let is_meant = |of: SessionId| of == session;
                 report(leftovers::of_sessions(&tracefs, owner, is_meant));
             }
@@ -121,9 +128,9 @@ fn silent() -> Refusal {
     }
 }
 
-fn serve(asked: &Receiver<Question>, is_stuck: &AtomicBool, run_folder: PathBuf, kept: &Kept) {
-    let mut clerk = Clerk::new(run_folder);
-    clerk.tidy_up(kept);
+fn serve(asked: &Receiver<Question>, is_stuck: &AtomicBool, run_folder: PathBuf, kept: Kept) {
+    let mut clerk = Clerk::new(run_folder, kept);
+    clerk.tidy_up();
     while let Some(question) = clerk.next(asked) {
         // Files of programs are strangers' bytes. Who asked about one that trips a library is told; the next question is answered.
         let _ = catch_unwind(AssertUnwindSafe(|| question(&mut clerk)));
@@ -136,7 +143,7 @@ fn report(findings: Vec<String>) {
 }
 
 impl Clerk {
-    fn new(run_folder: PathBuf) -> Clerk {
+    fn new(run_folder: PathBuf, kept: Kept) -> Clerk {
         let owner = if rustix::process::geteuid().is_root() {
             Owner::claim(&run_folder).map_err(|error| Lack {
                 reason: error.to_string(),
@@ -151,11 +158,13 @@ impl Clerk {
         Clerk {
             run_folder,
             owner,
+            untidy: Some(kept),
+            retry: FIRST_RETRY,
             next_look: None,
         }
     }
 
-    /// Waits for the next question. Removes what dead owners left when its time has come.
+    /// Waits for the next question. Meanwhile removes what nobody needs, when its time has come.
     fn next(&mut self, asked: &Receiver<Question>) -> Option<Question> {
         loop {
             let Some(look) = self.next_look else {
@@ -163,22 +172,38 @@ impl Clerk {
             };
             match asked.recv_timeout(look.saturating_duration_since(Instant::now())) {
                 Ok(question) => return Some(question),
+                Err(RecvTimeoutError::Timeout) if self.untidy.is_some() => self.tidy_up(),
                 Err(RecvTimeoutError::Timeout) => self.clear_dead_away(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 
-    fn tidy_up(&mut self, kept: &Kept) {
-        let Ok(owner) = &self.owner else { return };
-        // A machine without tracefs has no leftovers, and says why when somebody wants to trace it.
-        let Ok(tracefs) = Tracefs::find() else { return };
-        if let Err(lack) = answers(&tracefs) {
-            eprintln!("pisted: cannot trace the kernel: {lack}");
+    /// Tries again later if the kernel does not answer.
+    fn tidy_up(&mut self) {
+        self.next_look = None;
+        if self.owner.is_err() {
             return;
         }
+        // A machine without tracefs has no leftovers, and says why when somebody wants to trace it.
+        let Ok(tracefs) = Tracefs::find() else { return };
+        match answers(&tracefs) {
+            Ok(()) => self.clear_away_once(&tracefs),
+            Err(lack) => {
+                eprintln!("pisted: cannot trace the kernel: {lack}");
+                self.next_look = Some(Instant::now() + self.retry);
+                self.retry = self.retry.saturating_mul(2);
+            }
+        }
+    }
+
+    /// Removes what this run folder and dead owners left. Only the first call does.
+    fn clear_away_once(&mut self, tracefs: &Tracefs) {
+        let (Some(kept), Ok(owner)) = (self.untidy.take(), &self.owner) else {
+            return;
+        };
         if let Kept::Sessions(kept) = kept {
-            report(leftovers::of_sessions(&tracefs, owner, |session| {
+            report(leftovers::of_sessions(tracefs, owner, |session| {
                 !kept.contains(&session)
             }));
         }
@@ -199,11 +224,11 @@ impl Clerk {
         &self.run_folder
     }
 
-    /// The kernel's tracing, which is there, allowed, and answers.
+    /// The kernel's tracing, which is there, allowed, answers, and is tidied up: whoever makes something there asks for it first.
     ///
     /// # Errors
     /// What is missing, and what mends it.
-    pub fn tracefs(&self) -> Result<Tracefs, Refusal> {
+    pub fn tracefs(&mut self) -> Result<Tracefs, Refusal> {
         let refuse = |lack: Lack| Refusal::NoKernelDomain {
             reason: lack.reason,
             mend: lack.mend,
@@ -213,6 +238,7 @@ impl Clerk {
         }
         let tracefs = Tracefs::find().map_err(refuse)?;
         answers(&tracefs).map_err(refuse)?;
+        self.clear_away_once(&tracefs);
         Ok(tracefs)
     }
 
@@ -220,7 +246,7 @@ impl Clerk {
     ///
     /// # Errors
     /// As [`Clerk::tracefs`], or they cannot be read.
-    pub fn catalog(&self) -> Result<Catalog, Refusal> {
+    pub fn catalog(&mut self) -> Result<Catalog, Refusal> {
         let tracefs = self.tracefs()?;
         Catalog::read(&tracefs).map_err(|error| Refusal::NoKernelDomain {
             reason: error.to_string(),

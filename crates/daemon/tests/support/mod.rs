@@ -22,6 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// A running pisted. Dropping it ends it and its consumer, and removes the folder.
 pub struct Pisted {
     pub folder: TempDir,
+    /// A folder whose commands it runs before those of the machine.
+    pub path_before: Option<PathBuf>,
     control: Option<Child>,
 }
 
@@ -33,6 +35,7 @@ impl Pisted {
     pub fn start_with(arguments: &[&str]) -> Pisted {
         let mut pisted = Pisted {
             folder: tempfile::tempdir().unwrap(),
+            path_before: None,
             control: None,
         };
         pisted.start_again(arguments);
@@ -43,6 +46,7 @@ impl Pisted {
     pub fn start_as(uid: u32) -> Option<Pisted> {
         let mut pisted = Pisted {
             folder: tempfile::tempdir().unwrap(),
+            path_before: None,
             control: None,
         };
         std::os::unix::fs::chown(pisted.run_folder(), Some(uid), None).unwrap();
@@ -84,6 +88,10 @@ impl Pisted {
             .args(arguments)
             .env("PISTE_RUNDIR", self.run_folder())
             .stdin(Stdio::null());
+        if let Some(first) = &self.path_before {
+            let path = std::env::var("PATH").unwrap();
+            command.env("PATH", format!("{}:{path}", first.display()));
+        }
         command
     }
 
