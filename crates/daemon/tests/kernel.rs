@@ -90,6 +90,18 @@ impl TracingPisted {
         kill(consumer);
         wait_until("it is dead", || is_over(consumer));
     }
+
+    /// Kills it while it records, and removes its journal. While the returned owner lives, no pisted of another test takes what is
+    /// left here for a dead one's.
+    fn leave_all_without_a_journal(&mut self) -> (Caller, Owner) {
+        let caller = self.recording_calls();
+        let owner = Owner::claim(self.pisted.run_folder()).unwrap();
+        self.pisted.kill();
+        self.kill_kernel_consumer();
+        fs::remove_file(self.pisted.run_folder().join("journal")).unwrap();
+        assert_eq!(self.instances().len(), 2);
+        (caller, owner)
+    }
 }
 
 impl Drop for TracingPisted {
@@ -571,13 +583,7 @@ fn the_dead_are_tidied_up_and_nobody_else() {
 #[test]
 fn without_a_journal_a_pisted_clears_away_what_it_does_not_know() {
     let Some(mut place) = TracingPisted::new() else { return };
-    let _caller = place.recording_calls();
-    // Held meanwhile, or a pisted of another test takes what is here for a dead one's.
-    let _owner = Owner::claim(place.pisted.run_folder()).unwrap();
-    place.pisted.kill();
-    place.kill_kernel_consumer();
-    fs::remove_file(place.pisted.run_folder().join("journal")).unwrap();
-    assert_eq!(place.instances().len(), 2);
+    let _left = place.leave_all_without_a_journal();
     place.pisted.start_again(&[]);
     wait_until("it is gone", || place.instances().is_empty());
 }
@@ -585,11 +591,7 @@ fn without_a_journal_a_pisted_clears_away_what_it_does_not_know() {
 #[test]
 fn a_kernel_that_does_not_answer_at_first_is_tidied_up_later() {
     let Some(mut place) = TracingPisted::new() else { return };
-    let _caller = place.recording_calls();
-    let _owner = Owner::claim(place.pisted.run_folder()).unwrap();
-    place.pisted.kill();
-    place.kill_kernel_consumer();
-    fs::remove_file(place.pisted.run_folder().join("journal")).unwrap();
+    let _left = place.leave_all_without_a_journal();
     // pisted has a child ask the kernel.
     let answering = place.pisted.output("answering");
     place.pisted.path_before = Some(a_cat_that_fails_until(&answering, place.pisted.run_folder()));

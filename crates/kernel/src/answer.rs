@@ -16,13 +16,13 @@ use crate::tracefs::{Lack, Tracefs};
 
 /// Reading the first takes the lock over tracers and instances, the second that over events.
 const ASKED: [&str; 2] = ["current_tracer", "events/sched/enable"];
-/// Sleeping where no signal wakes it, without a break. Whoever waits for a busy tracefs does so for seconds.
+/// Of uninterruptible sleep without a break. A busy tracefs can keep a reader waiting for seconds.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 /// On a machine that is merely busy.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const MEND: &str = "restart the machine; `dmesg` may show what happened";
 
-/// Asks for two small files. Returns after at most 30 s, from a wedged kernel after 10 s.
+/// Asks for two small files. Returns after at most 30 s; if the kernel hangs, after 10 s.
 ///
 /// # Errors
 /// That it does not answer, or what it answered.

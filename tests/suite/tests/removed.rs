@@ -221,7 +221,7 @@ fn kernel_events_of_files_that_are_gone_are_missing_in_the_counts_and_in_the_tra
         });
         damage(&output);
         load();
-        // Counts are outdated while the consumer waits for the disk, and so is this.
+        // While the consumer waits for the disk, the status is outdated.
         wait_until("it is told", || {
             place.piste_json(&["status", name]).to_string().contains(what)
         });

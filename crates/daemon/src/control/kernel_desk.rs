@@ -2,8 +2,8 @@
 //! Where questions about the kernel are put. A kernel whose tracing hangs makes whoever asks it hang too, so one thread does all of
 //! it, and nobody waits for that thread longer than is bearable. The daemon's own thread never does.
 //!
-//! The first thing on the desk is to tidy up what dead pisteds left (leftovers.rs): before any channel is made. While the kernel does
-//! not answer there are no new channels, and it tries again.
+//! The first thing on the desk is to tidy up what dead pisteds left (leftovers.rs): before any channel is made. If the kernel does not
+//! answer, this is tried again later, and at each question that needs the kernel.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,7 +26,7 @@ use crate::session::Refusal;
 
 /// How long an answer may take. Most take milliseconds; the symbols of a huge program, a machine that is busy: some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
-/// After tidying up failed. Each time it is twice as long: a kernel that hangs keeps one more process at each attempt.
+/// The wait before tidying up is tried again. It doubles each time, because each try may leave a process that hangs in the kernel.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// Names of functions are demangled recursively.
 const STACK_BYTES: usize = 8 << 20;
@@ -56,7 +56,7 @@ pub struct Clerk {
     run_folder: PathBuf,
     /// Held as long as this pisted lives; of root's alone.
     owner: Result<Owner, Lack>,
-    /// Until it has tidied up: what to leave alone.
+    /// What tidying up leaves alone; `None` once it is done.
     untidy: Option<Kept>,
     retry: Duration,
     /// When to tidy up again, or to look for what dead owners left.
@@ -164,7 +164,7 @@ impl Clerk {
         }
     }
 
-    /// Waits for the next question. Meanwhile removes what nobody needs, when its time has come.
+    /// Waits for the next question, and removes leftovers when it is time.
     fn next(&mut self, asked: &Receiver<Question>) -> Option<Question> {
         loop {
             let Some(look) = self.next_look else {
@@ -179,7 +179,7 @@ impl Clerk {
         }
     }
 
-    /// Tries again later if the kernel does not answer.
+    /// If the kernel does not answer, it is tried again later.
     fn tidy_up(&mut self) {
         self.next_look = None;
         if self.owner.is_err() {
@@ -192,12 +192,12 @@ impl Clerk {
             Err(lack) => {
                 eprintln!("pisted: cannot trace the kernel: {lack}");
                 self.next_look = Some(Instant::now() + self.retry);
-                self.retry = self.retry.saturating_mul(2);
+                self.retry *= 2;
             }
         }
     }
 
-    /// Removes what this run folder and dead owners left. Only the first call does.
+    /// Removes what this run folder and dead owners left. After the first call it does nothing.
     fn clear_away_once(&mut self, tracefs: &Tracefs) {
         let (Some(kept), Ok(owner)) = (self.untidy.take(), &self.owner) else {
             return;
@@ -224,7 +224,7 @@ impl Clerk {
         &self.run_folder
     }
 
-    /// The kernel's tracing, which is there, allowed, answers, and is tidied up: whoever makes something there asks for it first.
+    /// The kernel's tracing, once it is there, allowed, answers, and is tidied up. Ask for it before making anything in it.
     ///
     /// # Errors
     /// What is missing, and what mends it.

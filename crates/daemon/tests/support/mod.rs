@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// A running pisted. Dropping it ends it and its consumer, and removes the folder.
 pub struct Pisted {
     pub folder: TempDir,
-    /// A folder whose commands it runs before those of the machine.
+    /// A folder to put first in its PATH.
     pub path_before: Option<PathBuf>,
     control: Option<Child>,
 }
