@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import instance
 import processes
 from instance import Instance, Reader
-from programs import Built, Program
+from programs import Built, Elapsed, Program
 from results import Bar, Results
 from tracers import Piste, Tracer
 
@@ -30,6 +30,8 @@ NOBODY = "nobody"
 BARE = "instance, nobody reading"
 SPLICE = "instance, spliced to a file"
 PISTE = "Piste"
+ADDRESSES = "Piste, addresses"
+NAMES = "Piste, names"
 PERF = "perf record"
 STRACE = "strace"
 
@@ -42,18 +44,19 @@ def run(results: Results, tracers: list[Tracer], built: Built, folder: pathlib.P
     piste = next(tracer for tracer in tracers if isinstance(tracer, Piste))
     with piste, Program([built.calls, "1"]) as program:
         cost(results, piste, built, program, folder)
+        names(results, piste, program)
         consumer(results, piste, program)
         size(results, piste, program, folder)
 
 
 def cost(results: Results, piste: Piste, built: Built, program: Program, folder: pathlib.Path) -> None:
-    """Blocks of rounds, interleaved: a tracer is started, a few rounds run, it is ended, then the next."""
     pid = program.process.pid
     tracers: dict[str, Callable[[], contextlib.AbstractContextManager]] = {
         NOBODY: contextlib.nullcontext,
         BARE: lambda: Instance(EVENTS, pid),
         SPLICE: lambda: spliced(built.splice, pid, folder / "spliced"),
-        PISTE: lambda: recorded(piste, pid),
+        # The call has nothing in memory. With BPF, it costs more, as `names` shows.
+        PISTE: lambda: recorded(piste, pid, "--no-strings"),
     }
     if shutil.which("perf"):
         tracers[PERF] = lambda: perf_record(pid, folder / "perf.data")
@@ -61,13 +64,8 @@ def cost(results: Results, piste: Piste, built: Built, program: Program, folder:
         results.leave_out(PERF, "no perf here (Debian: linux-perf)")
     if shutil.which("strace"):
         tracers[STRACE] = lambda: strace(pid)
-    samples: dict[str, list[float]] = {name: [] for name in tracers}
-    for _ in range(results.scale.kernel_blocks):
-        for name, tracer in tracers.items():
-            count = results.scale.kernel_calls // (STRACE_SHARE if name == STRACE else 1)
-            with tracer():
-                rounds = [program.round("call", count, warm_up=count // 4) for _ in range(ROUNDS_IN_A_BLOCK)]
-            samples[name] += [elapsed.cpu_ns for elapsed in rounds]
+    rounds = rounds_of(results, tracers, program, "call", results.scale.kernel_calls)
+    samples = {name: [elapsed.cpu_ns for elapsed in rounds[name]] for name in tracers}
     figures = {name: results.add(NAME, f"getppid, {name}", "ns", samples[name]) for name in tracers}
     call = figures[NOBODY].median
     added = {
@@ -79,6 +77,43 @@ def cost(results: Results, piste: Piste, built: Built, program: Program, folder:
     results.ratio("added to a system call, Piste / splice", added[PISTE], added[SPLICE])
     results.ratio("added to a system call, perf record / Piste", added.get(PERF), added[PISTE])
     results.ratio("added to a system call, strace / Piste", added.get(STRACE), added[PISTE])
+
+
+def names(results: Results, piste: Piste, program: Program) -> None:
+    """open, read and close of a file: what is recorded of the memory that arguments point to adds to it, here the name. By the wall clock: a thread that
+    strace stops waits most of the time."""
+    pid = program.process.pid
+    tracers: dict[str, Callable[[], contextlib.AbstractContextManager]] = {
+        NOBODY: contextlib.nullcontext,
+        ADDRESSES: lambda: recorded(piste, pid, "--no-strings"),
+        NAMES: lambda: recorded(piste, pid),
+    }
+    if shutil.which("strace"):
+        tracers[STRACE] = lambda: strace(pid)
+    rounds = rounds_of(results, tracers, program, "file", results.scale.kernel_calls // 10)
+    samples = {name: [elapsed.wall_ns for elapsed in rounds[name]] for name in tracers}
+    figures = {name: results.add(NAME, f"open, read, close, {name}", "ns", samples[name]) for name in tracers}
+    results.ratio("open, read, close, with names / with addresses", figures[NAMES], figures[ADDRESSES], Bar(at_most=1.5))
+    file = figures[NOBODY].median
+    added = {
+        name: results.add(NAME, f"added to open, read, close by {name}", "ns", [sample - file for sample in samples[name]])
+        for name in tracers
+        if name != NOBODY
+    }
+    results.ratio("added to open, read, close, strace / names", added.get(STRACE), added[NAMES], Bar(at_least=20))
+
+
+def rounds_of(
+    results: Results, tracers: dict[str, Callable[[], contextlib.AbstractContextManager]], program: Program, variant: str, calls: int
+) -> dict[str, list[Elapsed]]:
+    """Blocks of rounds, interleaved: a tracer is started, a few rounds run, it is ended, then the next."""
+    rounds: dict[str, list[Elapsed]] = {name: [] for name in tracers}
+    for _ in range(results.scale.kernel_blocks):
+        for name, tracer in tracers.items():
+            count = calls // (STRACE_SHARE if name == STRACE else 1)
+            with tracer():
+                rounds[name] += [program.round(variant, count, warm_up=count // 4) for _ in range(ROUNDS_IN_A_BLOCK)]
+    return rounds
 
 
 def consumer(results: Results, piste: Piste, program: Program) -> None:
@@ -137,9 +172,10 @@ class Recorded:
 
 
 @contextlib.contextmanager
-def recorded(piste: Piste, pid: int) -> Iterator[Recorded]:
+def recorded(piste: Piste, pid: int, *options: str) -> Iterator[Recorded]:
     piste.piste("create", "bench", "-o", piste.new_trace())
-    piste.piste("enable-event", "-k", "--syscall", "*")
+    piste.piste("enable-channel", "-k", *options, "bench")
+    piste.piste("enable-event", "-k", "-c", "bench", "--syscall", "*")
     piste.piste("track", "--pid", str(pid))
     piste.piste("start")
     yield Recorded(piste)

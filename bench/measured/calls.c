@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A system call that does next to nothing, in a loop: what is added to it is the tracer's. See bench/kernel_events.py.
+ * System calls in a loop: what is added to them is the tracer's. One that does next to nothing, and three that read a file, of which one takes its
+ * name. See bench/kernel_events.py.
  */
 #define _GNU_SOURCE
 #include "rounds.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-VARIANT(call, syscall(SYS_getppid))
+static void read_file(void)
+{
+	char byte;
+	int file = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
 
-static const struct variant variants[] = {{"call", call}};
+	if (file < 0 || read(file, &byte, 1) < 0)
+		abort();
+	close(file);
+}
+
+VARIANT(call, syscall(SYS_getppid))
+VARIANT(file, read_file())
+
+static const struct variant variants[] = {{"call", call}, {"file", file}};
 
 SERVE_ROUNDS(variants)

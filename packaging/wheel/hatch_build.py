@@ -9,7 +9,7 @@ import subprocess
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# What manylinux lets a wheel expect of a system, as far as the programs use it.
+# What manylinux lets a wheel expect of a system, as far as the programs use it. tools/wheel adds the other libraries.
 EXPECTED = {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
 
 

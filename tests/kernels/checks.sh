@@ -27,6 +27,13 @@ default() { piste record -o $traces/default -- bash -c 'ls / >/dev/null; cat /et
 
 syscall() { piste record --no-user --syscall 'openat,close,read' -o $traces/syscall -- cat /etc/hostname; }
 
+# What arguments of system calls point to.
+names() {
+	piste record --no-user --syscall 'execve,openat' -o $traces/names -- cat /etc/hostname &&
+		piste record --no-user --syscall openat --filter 'filename =~ "/etc/host*"' -o $traces/names-filter -- cat /etc/passwd /etc/hostname &&
+		piste strace -e openat -o $out/names-strace cat /etc/hostname
+}
+
 filter() {
 	piste record --no-user -k sched_switch --filter 'prev_comm == "sleep"' -o $traces/filter -- bash -c 'sleep 0.1; cat /etc/hostname'
 }

@@ -41,7 +41,7 @@ def doctor(lab: Recordings) -> str:
     expect("lacks", lacks, [])
     expect("kernel", checks["kernel"]["value"].split()[1], lab.release)
     expect("clock", checks["clock"]["value"], "the CPU's time stamp counter (TSC)")
-    for name in ("kprobes", "uprobes", "idle CPUs", "event formats", "system calls"):
+    for name in ("kprobes", "uprobes", "idle CPUs", "event formats", "system calls", "BPF"):
         expect(f"level of {name} ({checks[name]['value']})", checks[name]["level"], "ok")
     expect("level of soft interrupts", checks["soft interrupts"]["level"], "note" if lab.kernel.is_realtime else "ok")
     return f"{len(checks)} items"
@@ -85,6 +85,22 @@ def syscall(lab: Recordings) -> str:
         begun = calls[f"syscall_exit_{name}"] - calls[f"syscall_entry_{name}"]
         expect(f"exits of {name} are as many as entries, or one more", begun in (0, 1), True)
     return f"{calls.total()} entries and exits of the named calls, none of others"
+
+
+def names(lab: Recordings) -> str:
+    lab.whole("names")
+    entries = [event["payload"] for event in lab.events("names", "--event", "syscall_entry_*")]
+    opened = [entry.get("filename") for entry in entries]
+    expect("opens of /etc/hostname", opened.count("/etc/hostname"), 1)
+    arguments = [entry["argv"] for entry in entries if "argv" in entry]
+    expect("arguments of the program", arguments[-1:], [["cat", "/etc/hostname"]])
+    expect("what is incomplete", {entry["incomplete"] for entry in entries} - {"", "filename unreadable"}, set())
+    lab.whole("names-filter")
+    filtered = [event["payload"].get("filename") for event in lab.events("names-filter", "--event", "syscall_entry_*")]
+    expect("names that the filter selects", filtered, ["/etc/hostname"])
+    printed = lab.file("names-strace")
+    expect("printed like strace", 'openat(AT_FDCWD, "/etc/hostname", O_RDONLY) = 3' in printed, True)
+    return f"{len(opened)} file names, and the one that a filter selects"
 
 
 def filter(lab: Recordings) -> str:
@@ -263,6 +279,7 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "presets": presets,
     "default": default,
     "syscall": syscall,
+    "names": names,
     "filter": filter,
     "stacks": stacks,
     "kprobe": kprobe,

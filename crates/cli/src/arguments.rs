@@ -4,6 +4,7 @@
 //! - [`record`]: the options of `piste record`
 //! - [`events`]: those of `enable-event` and `disable-event`
 //! - [`analysis`]: those of `insights`, `analyze` and `diff`
+//! - [`strace`]: those of `strace`
 //! - [`view`]: those of `view`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
@@ -19,6 +20,7 @@ mod query;
 mod reading;
 mod record;
 mod selection;
+mod strace;
 mod view;
 mod writing;
 
@@ -34,6 +36,7 @@ pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::selection::{filter, tell_absent};
+pub(crate) use self::strace::{SortBy, Strace};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::writing::{Export, Format, Import, Trim};
 use crate::channel_options::ChannelOptions;
@@ -79,6 +82,7 @@ impl Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Record(Box<Record>),
+    Strace(Box<Strace>),
     Create(Create),
     /// Make a session the current one, the default for -s
     SetSession {

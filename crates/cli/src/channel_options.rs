@@ -2,7 +2,7 @@
 //! The options of a channel, the same for `record` and `enable-channel`; and those of the kernel's channel of a recording.
 
 use clap::{Args, ValueEnum};
-use piste_control::interface::{ChannelRequest, Domain, LossMode};
+use piste_control::interface::{CallMemory, ChannelRequest, Domain, LossMode};
 
 use crate::quantity::{self, Timeout};
 
@@ -29,6 +29,35 @@ pub(crate) struct ChannelOptions {
     /// Record neither the thread ID nor the CPU with each event
     #[arg(long)]
     no_default_contexts: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryOptions,
+}
+
+/// What is recorded of the memory that arguments of system calls point to; the same for `record` and `enable-channel`.
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "Kernel options")]
+pub(crate) struct MemoryOptions {
+    /// Record the first N bytes of what system calls read and write, 0 to 4096 [default: 0]
+    #[arg(long, value_name = "N")]
+    strings: Option<u16>,
+    /// Record the environment of programs that are executed
+    #[arg(long)]
+    environment: bool,
+    /// Record pointer arguments of system calls only as numbers, without the file names, structures or socket addresses behind them
+    #[arg(long, conflicts_with_all = ["strings", "environment"])]
+    no_strings: bool,
+}
+
+impl MemoryOptions {
+    fn apply(self, request: &mut ChannelRequest) {
+        if self.strings.is_some() || self.environment {
+            request.call_memory = Some(CallMemory {
+                environment: self.environment,
+                buffer_bytes: self.strings.unwrap_or(0).into(),
+            });
+        }
+        request.addresses_only = self.no_strings.then_some(true);
+    }
 }
 
 impl ChannelOptions {
@@ -40,7 +69,7 @@ impl ChannelOptions {
             (_, _, Some(timeout)) => (Some(LossMode::block), Some(timeout)),
             _ => (None, None),
         };
-        ChannelRequest {
+        let mut request = ChannelRequest {
             name,
             domain: Some(domain),
             loss,
@@ -51,7 +80,13 @@ impl ChannelOptions {
             subbuf_bytes: self.subbuf_size.map(told_bytes),
             subbuf_count: self.num_subbuf.map(i64::from),
             contexts: self.no_default_contexts.then(Vec::new),
+            call_memory: None,
+            addresses_only: None,
+        };
+        if request.domain == Some(Domain::kernel) {
+            self.memory.apply(&mut request);
         }
+        request
     }
 }
 
@@ -78,8 +113,8 @@ enum KernelLoss {
 
 impl KernelRingOptions {
     /// The request for a kernel channel of that name.
-    pub(crate) fn request(&self, name: String) -> ChannelRequest {
-        ChannelRequest {
+    pub(crate) fn request(&self, name: String, memory: MemoryOptions) -> ChannelRequest {
+        let mut request = ChannelRequest {
             name,
             domain: Some(Domain::kernel),
             loss: self.kernel_loss.map(|loss| match loss {
@@ -90,7 +125,11 @@ impl KernelRingOptions {
             subbuf_bytes: self.kernel_subbuf_size.map(told_bytes),
             subbuf_count: self.kernel_subbuf_count.map(i64::from),
             contexts: None,
-        }
+            call_memory: None,
+            addresses_only: None,
+        };
+        memory.apply(&mut request);
+        request
     }
 }
 

@@ -90,7 +90,7 @@ fn values(command: &str, argument: &Arg) -> Option<Values> {
         ("record", "kernel") => kernel_events,
         ("record", "patterns") => |_| program_events(),
         ("enable-event", "patterns") | ("list", "pattern") => events,
-        (_, "syscalls") => |_| syscalls(),
+        (_, "syscall" | "syscalls") => |_| syscalls(),
         // A new one.
         ("create", _) => return None,
         ("set-session", "name") | (_, "session") => |_| sessions(),

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `-k PATTERN... --filter EXPR`: a filter belongs to the patterns before it, back to the filter before; one that comes first
-//! belongs to everything that has no filter of its own.
+//! `-k PATTERN... --syscall PATTERN... --filter EXPR`: a filter belongs to the patterns before it, back to the filter before; one that comes first
+//! belongs to all tracepoints and probes that have no filter of their own.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Patterns of tracepoints with their filters.
+/// Patterns of tracepoints and system calls with their filters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FilteredPatterns {
+    /// Of tracepoints.
     pub(crate) patterns: Vec<FilteredPattern>,
-    /// The filter for all others.
+    pub(crate) syscalls: Vec<FilteredPattern>,
+    /// The filter for all other tracepoints and probes.
     pub(crate) filter: Option<String>,
 }
 
@@ -25,26 +27,38 @@ struct Given {
     /// Record matching tracepoints of the kernel: sched_switch,block:*
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Record the events of the -k patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm =~ "k*"'
-    /// (see piste-filter(7)). A --filter before the first -k applies to all tracepoints and probes that have no filter of their own
+    /// Record system calls with matching names: open*,read
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    syscall: Vec<String>,
+    /// Record the events of the -k and --syscall patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm =~
+    /// "k*"' (see piste-filter(7)). A --filter before the first -k or --syscall applies to all tracepoints and probes without a filter of their
+    /// own, but not to system calls
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }
 
 impl FilteredPatterns {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.patterns.is_empty() && self.syscalls.is_empty()
+    }
+
     /// Patterns and filters in the order of the command line, as (index, text) each.
-    fn ordered(patterns: Vec<(usize, String)>, filters: Vec<(usize, String)>) -> FilteredPatterns {
-        let first = patterns.first().map_or(usize::MAX, |(index, _)| *index);
+    fn ordered(
+        patterns: Vec<(usize, String)>,
+        syscalls: Vec<(usize, String)>,
+        filters: Vec<(usize, String)>,
+    ) -> FilteredPatterns {
+        let first = [&patterns, &syscalls].into_iter().filter_map(|list| list.first());
+        let first = first.map(|(index, _)| *index).min().unwrap_or(usize::MAX);
         let (before, after): (Vec<_>, Vec<_>) = filters.into_iter().partition(|(index, _)| *index < first);
         let filter_of = |index: usize| after.iter().find(|(position, _)| *position > index);
+        let filtered = |(index, pattern)| FilteredPattern {
+            pattern,
+            filter: filter_of(index).map(|(_, filter)| filter.clone()),
+        };
         FilteredPatterns {
-            patterns: patterns
-                .into_iter()
-                .map(|(index, pattern)| FilteredPattern {
-                    pattern,
-                    filter: filter_of(index).map(|(_, filter)| filter.clone()),
-                })
-                .collect(),
+            patterns: patterns.into_iter().map(filtered).collect(),
+            syscalls: syscalls.into_iter().map(filtered).collect(),
             filter: before.into_iter().next_back().map(|(_, filter)| filter),
         }
     }
@@ -56,6 +70,7 @@ impl FromArgMatches for FilteredPatterns {
         let indices = |name: &str| matches.indices_of(name).into_iter().flatten();
         Ok(FilteredPatterns::ordered(
             indices("kernel").zip(given.kernel).collect(),
+            indices("syscall").zip(given.syscall).collect(),
             indices("filter").zip(given.filter).collect(),
         ))
     }
@@ -94,6 +109,7 @@ mod tests {
         let patterns: Vec<_> = seen
             .patterns
             .iter()
+            .chain(&seen.syscalls)
             .map(|one| (one.pattern.as_str(), one.filter.as_deref()))
             .collect();
         assert_eq!(patterns, expected, "{line}");
@@ -116,5 +132,15 @@ mod tests {
         );
         check("--filter x<1 -k a", &[("a", None)], Some("x<1"));
         check("--filter x<1", &[], Some("x<1"));
+        check(
+            "-k a --syscall b --filter x<1 --syscall c -k d --filter y>2",
+            &[
+                ("a", Some("x<1")),
+                ("d", Some("y>2")),
+                ("b", Some("x<1")),
+                ("c", Some("y>2")),
+            ],
+            None,
+        );
     }
 }

@@ -59,8 +59,12 @@ pub(crate) fn of_record(options: &KernelOptions) -> Result<Vec<Wanted>, Failure>
         };
         add(rule, None);
     }
-    for pattern in &options.syscalls {
-        add(rule(KernelEventKind::syscall, pattern), None);
+    for one in &tracepoints.syscalls {
+        let rule = KernelRule {
+            filter: one.filter.clone(),
+            ..rule(KernelEventKind::syscall, &one.pattern)
+        };
+        add(rule, None);
     }
     for mut rule in options.probes.rules(None)? {
         rule.filter.clone_from(&tracepoints.filter);
@@ -93,8 +97,7 @@ fn means(pattern: &str, other: &str) -> bool {
 }
 
 fn presets(options: &KernelOptions) -> Vec<&'static Preset> {
-    let nothing_named =
-        options.tracepoints.patterns.is_empty() && options.syscalls.is_empty() && options.probes.is_empty();
+    let nothing_named = options.tracepoints.is_empty() && options.probes.is_empty();
     match options.presets.is_empty() && nothing_named {
         true => preset::DEFAULT
             .into_iter()

@@ -47,6 +47,7 @@ mod screen;
 mod session;
 mod stats;
 mod status;
+mod strace;
 mod summary;
 mod traces;
 mod tracked;
@@ -88,6 +89,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
     let json = arguments.json;
     match arguments.command {
         Command::Record(record) => return record::record(&record, json),
+        Command::Strace(arguments) => return strace::strace(&arguments),
         Command::Create(create) => session::create(create, json),
         Command::SetSession { name } => session::set_current(name, json),
         Command::EnableChannel(channel) => session::enable_channel(channel, json),

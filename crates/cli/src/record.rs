@@ -32,10 +32,26 @@ use crate::summary::{self, Summary};
 
 /// Runs the command; the status is the command's.
 pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
-    run(arguments, json).map_err(Failure::of_record)
+    record_and_tell(arguments, json).map_err(Failure::of_record)
 }
 
-/// A recording that has ended.
+/// A recording of which nothing was told.
+pub(crate) struct Recorded {
+    pub(crate) exit_status: u8,
+    pub(crate) lost_events: i64,
+}
+
+/// Runs the command, and tells nothing of what was recorded.
+pub(crate) fn record_quietly(arguments: &Record) -> Result<Recorded, Failure> {
+    let ended = run(arguments).map_err(Failure::of_record)?;
+    let summary = Summary::new(&ended.status, ended.exit_status, &ended.kernel);
+    Ok(Recorded {
+        exit_status: ended.exit_status,
+        lost_events: summary.lost_events(),
+    })
+}
+
+/// A recording whose command has ended.
 struct Outcome {
     exit_status: u8,
     /// The session's status if its end succeeded.
@@ -43,14 +59,49 @@ struct Outcome {
     kernel: KernelSide,
 }
 
-fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
+/// A recording that has ended.
+struct Ended {
+    exit_status: u8,
+    status: SessionStatus,
+    kernel: KernelSide,
+}
+
+fn record_and_tell(arguments: &Record, json: bool) -> Result<u8, Failure> {
+    let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
+    let Ended {
+        exit_status,
+        status,
+        kernel,
+    } = run(arguments)?;
+    let summary = Summary::new(&status, exit_status, &kernel);
+    if json {
+        screen::tell(&format!("{}\n", summary.json()));
+    } else {
+        let wanted = Wanted {
+            patterns: &arguments.patterns,
+            preloaded: !arguments.preload.is_empty(),
+        };
+        let verbose = arguments.verbose.then_some(&kernel);
+        screen::tell(&summary::recorded(&status, &wanted, verbose));
+        if kernel.is_recorded && !status.snapshot {
+            insights::tell_of_recording(Path::new(&status.output), arguments.insights);
+        }
+    }
+    if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
+        writeln!(file, "{}", summary.json())
+            .map_err(|error| Failure::new(format!("cannot write the summary to {path:?}: {}", reason(&error))))?;
+    }
+    let failed_by_loss = arguments.fail_on_loss && exit_status == 0 && summary.lost_anything();
+    Ok(if failed_by_loss { LOSS } else { exit_status })
+}
+
+fn run(arguments: &Record) -> Result<Ended, Failure> {
     let (orders, received) = channel();
     let at_signal = arguments.snapshot_on.contains(&SnapshotOn::Signal);
     let guard = Guard::new(at_signal.then(|| orders.clone()))
         .map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     // All that can be refused without a session is refused before there is one.
     let preloaded = preload::setting(&arguments.preload)?;
-    let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
     let folder = match &arguments.output {
         Some(path) => TraceFolder::chosen(path)?,
         None => TraceFolder::named_by_time(Path::new("."), &now())?,
@@ -75,27 +126,11 @@ fn run(arguments: &Record, json: bool) -> Result<u8, Failure> {
             Failure::with_status(sentence, exit_status)
         }
     })?;
-
-    let summary = Summary::new(&status, exit_status, &outcome.kernel);
-    if json {
-        screen::tell(&format!("{}\n", summary.json()));
-    } else {
-        let wanted = Wanted {
-            patterns: &arguments.patterns,
-            preloaded: !arguments.preload.is_empty(),
-        };
-        let verbose = arguments.verbose.then_some(&outcome.kernel);
-        screen::tell(&summary::recorded(&status, &wanted, verbose));
-        if outcome.kernel.is_recorded && !status.snapshot {
-            insights::tell_of_recording(Path::new(&status.output), arguments.insights);
-        }
-    }
-    if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
-        writeln!(file, "{}", summary.json())
-            .map_err(|error| Failure::new(format!("cannot write the summary to {path:?}: {}", reason(&error))))?;
-    }
-    let failed_by_loss = arguments.fail_on_loss && exit_status == 0 && summary.lost_anything();
-    Ok(if failed_by_loss { LOSS } else { exit_status })
+    Ok(Ended {
+        exit_status,
+        status,
+        kernel: outcome.kernel,
+    })
 }
 
 /// Records in a session of its own.

@@ -128,7 +128,10 @@ impl Recording {
         arguments: &Record,
         wanted: Vec<Wanted>,
     ) -> Result<(), Error> {
-        let request = arguments.kernel.rings.request(KERNEL_CHANNEL.into());
+        let request = arguments
+            .kernel
+            .rings
+            .request(KERNEL_CHANNEL.into(), arguments.channel.memory);
         calls.enable_channel(self.session(), request).call()?;
         let enabled = kernel_rules::enable(calls, self.session(), Some(KERNEL_CHANNEL.into()), wanted)?;
         self.kernel.lacking = enabled.lacking;

@@ -15,12 +15,13 @@ use crate::{preload, preset};
 const PAGE: &str = include_str!("../../../docs/reference/cli.md");
 
 /// The heading above a table of options, the table's first cell, and the commands that have them.
-const TABLES: [(&str, &str, &[&str]); 5] = [
+const TABLES: [(&str, &str, &[&str]); 6] = [
     ("Reading traces", "option", &["view", "stats", "trim", "export"]),
     ("Reading traces", "option of `view`", &["view"]),
     ("Channel options", "option", &["enable-channel"]),
     ("Kernel events", "option", &["enable-event"]),
     ("`piste record`", "option", &["record"]),
+    ("`piste strace`", "option", &["strace"]),
 ];
 
 /// What has its values elsewhere: in the line of the command, and in docs/reference/query.md.

@@ -71,6 +71,11 @@ impl<'a> Summary<'a> {
         self.discarded_events > 0 || self.lost_packets > 0 || self.programs_not_recorded > 0
     }
 
+    /// Events that are missing in the trace.
+    pub(crate) fn lost_events(&self) -> i64 {
+        self.discarded_events
+    }
+
     /// One line.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).expect("numbers and texts are always valid JSON")
@@ -331,6 +336,7 @@ pub(crate) mod tests {
                     subbuf_bytes: 256 << 10,
                     subbuf_count: 4,
                     contexts: vec!["vtid".into(), "cpu_id".into()],
+                    call_memory: None,
                 },
                 rules: vec![EventRule {
                     pattern: "shop:*".into(),

@@ -6,6 +6,7 @@
 //! - [`output`]: where it goes: stdout, or a pager; [`paint`]: in colours;
 //! - [`follow`]: traces that still grow.
 
+mod calls;
 mod follow;
 mod output;
 mod paint;
@@ -18,13 +19,16 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use piste_ctf::read::text::{TimeFormat, Times, WallTime};
 use piste_reason::reason;
+use piste_strace::Printer;
 use piste_terminal::progress::Progress;
 use piste_trace::Findings;
 use piste_trace::loss;
 use piste_trace::rows::Column;
 
+pub(crate) use self::calls::Calls;
+pub(crate) use self::follow::{Followed, sizes};
 use self::output::Output;
-use self::shower::Shower;
+use self::shower::{Going, Shower};
 use crate::arguments::{Clock, View, ViewFormat, tell_absent};
 use crate::failure::{Failure, USAGE};
 use crate::imported;
@@ -49,17 +53,19 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
         (true, ViewFormat::Csv) => Column::all(&traces, &selection),
         _ => arguments.fields.clone(),
     };
-    let mut shower = Shower::new(&traces, &selection, &columns, format, times(&arguments.clock)).map_err(unreadable)?;
+    let mut shower = Shower::new(&traces, &selection, &columns, format, going(&arguments.clock)).map_err(unreadable)?;
     let progress = Progress::beside_stdout("writing", &traces, selection.span, arguments.progress.wanted);
     let mut output = Output::open(arguments, format);
     let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
     shower.heading(&mut out);
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let shown = show(&mut shower, &mut output, &mut out, &mut left);
+    shower.finish(&mut out);
+    let shown = shown.and_then(|()| output.write(&out));
     drop(progress);
     output.close(shown)?;
     findings.extend(std::mem::take(&mut shower.merge().findings));
-    let losses = loss::sentences(&traces, &mut shower.into_times(|| times(&arguments.clock)));
+    let losses = loss::sentences(&traces, &mut shower.into_going(|| going(&arguments.clock)).times);
     tell_losses(&losses);
     tell_findings(&findings);
     Ok(())
@@ -100,6 +106,13 @@ fn zone(clock: &[Clock]) -> TimeZone {
     match clock.contains(&Clock::Utc) {
         true => TimeZone::UTC,
         false => TimeZone::system(),
+    }
+}
+
+fn going(clock: &[Clock]) -> Going {
+    Going {
+        times: times(clock),
+        printer: Printer::new(calls::options(clock)),
     }
 }
 

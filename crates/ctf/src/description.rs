@@ -117,6 +117,11 @@ pub enum FieldKind {
         /// Number of elements.
         count: u32,
     },
+    /// A uint32 number of structures, then the structures.
+    Structures {
+        /// What each has, in the order of its bytes.
+        members: Vec<Member>,
+    },
     /// A uint32 number of elements, then the elements.
     Sequence {
         /// Type of each element.
@@ -128,11 +133,24 @@ pub enum FieldKind {
     Text,
     /// Bytes, then a zero byte.
     String,
+    /// A uint32 number of strings, then the strings, each with its zero byte.
+    Strings,
     /// A fixed number of bytes: UTF-8 up to the first zero byte.
     FixedText {
         /// How many, the zero byte included if there is one.
         bytes: u32,
     },
+}
+
+/// A member of a structure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub element: Element,
+    /// How an integer is shown.
+    pub base: Base,
 }
 
 /// A named value of an enumeration.

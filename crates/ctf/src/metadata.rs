@@ -10,7 +10,7 @@ pub(crate) mod names;
 use std::fmt::Write;
 
 use crate::description::{
-    Base, Clock, Element, EnvironmentValue, EventClass, Field, FieldKind, Label, StreamClass, Trace,
+    Base, Clock, Element, EnvironmentValue, EventClass, Field, FieldKind, Label, Member, StreamClass, Trace,
 };
 use names::{FieldNames, identifier, quoted};
 
@@ -222,9 +222,11 @@ fn field_text(field: &Field, names: &mut FieldNames) -> String {
             &format!("{}[{count}]", names.one(&field.name)),
         ),
         FieldKind::Sequence { element, base } => counted(&element_text(*element, *base), field, names),
+        FieldKind::Structures { members } => counted(&structure_text(members), field, names),
         FieldKind::Text => counted(CHARACTER, field, names),
         FieldKind::FixedText { bytes } => member(CHARACTER, &format!("{}[{bytes}]", names.one(&field.name))),
-        FieldKind::String => member("string { encoding = UTF8; }", &names.one(&field.name)),
+        FieldKind::String => member(STRING, &names.one(&field.name)),
+        FieldKind::Strings => counted(STRING, field, names),
     }
 }
 
@@ -239,6 +241,20 @@ fn counted(of_type: &str, field: &Field, names: &mut FieldNames) -> String {
     member(&count_type, &length) + &member(of_type, &format!("{name}[ {length} ]"))
 }
 
+fn structure_text(members: &[Member]) -> String {
+    let mut names = FieldNames::default();
+    let members = members.iter().map(|member| {
+        format!(
+            "{} {};",
+            element_text(member.element, member.base),
+            names.one(&member.name)
+        )
+    });
+    let members: Vec<String> = members.collect();
+    format!("struct {{ {} }} align(8)", members.join(" "))
+}
+
+const STRING: &str = "string { encoding = UTF8; }";
 const CHARACTER: &str = "integer { size = 8; align = 8; signed = false; encoding = UTF8; base = 10; }";
 
 fn element_text(element: Element, base: Base) -> String {

@@ -260,6 +260,10 @@ impl Visitor for Collector<'_> {
         self.push(Value::Float(value));
     }
 
+    fn counted_text(&mut self, _: &[u8], whole: &[u8], encoding: Encoding) {
+        self.text(whole, encoding);
+    }
+
     fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         let value = match utf8(bytes, encoding) {
             None => self.fields.push_text(bytes),

@@ -170,6 +170,7 @@ fn channel() -> ChannelSpec {
     };
     let pattern = || "*".to_owned();
     ChannelSpec {
+        memory: None,
         stream_id: 0,
         name: "speed".into(),
         loss: Loss::Discard,

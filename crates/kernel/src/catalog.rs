@@ -2,7 +2,7 @@
 //! The events of the running kernel, by name and by number.
 //!
 //! Names are listed at once, formats are read when they are first asked for. Two groups are left out: `syscalls`, which
-//! [`syscalls`](crate::syscalls) knows and the raw tracepoints record, and the groups of probes that Piste itself defined, which come
+//! [`piste_syscalls`] knows and the raw tracepoints record, and the groups of probes that Piste itself defined, which come
 //! and go; [`Catalog::read_format`] reads the format of one of those.
 //!
 //! The events of another kernel, of which somebody kept the formats, are a catalog too: [`Catalog::of_texts`]. It leaves nothing out.
@@ -16,8 +16,8 @@ use piste_ctf::Label;
 use piste_reason::reason;
 
 use crate::format::{EventFormat, NoFormat};
-use crate::syscalls::Architecture;
 use crate::tracefs::Tracefs;
+use piste_syscalls::Architecture;
 
 /// The events of the running kernel, or of another one.
 #[derive(Debug)]

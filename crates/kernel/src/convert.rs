@@ -7,6 +7,7 @@
 //! Nothing in a record is believed. One that contradicts its format is left out and counted.
 
 mod class_id;
+pub(crate) mod copies;
 mod detail;
 mod event;
 pub(crate) mod field_names;
@@ -32,6 +33,7 @@ use crate::plan::{Builder, Surroundings, TooFar};
 use crate::probe::ProbeEvent;
 use crate::spec::{ChannelSpec, Context};
 
+pub use copies::program_call;
 pub use finding::{Fault, Finding};
 pub use threads::{LivingThreads, RecordedThreads, Threads};
 
@@ -87,6 +89,13 @@ pub struct Cut {
     /// Time of its last event; when there is none, the begin of the packet.
     pub last_ticks: u64,
 }
+
+/// Type of the BPF program's records of entries.
+pub const CALL_ENTRY: u16 = 0;
+/// Type of the BPF program's records of exits.
+pub const CALL_EXIT: u16 = 1;
+/// Type of those that have what could not be read at the entry.
+pub const CALL_LATE_EXIT: u16 = 2;
 
 /// Events do not wait any longer when this much waits. Between an event and its stack there is an interrupt's work at most.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -153,6 +162,23 @@ impl Converter {
     ) -> Converter {
         Converter {
             plans: Plans::new(catalog, layout, channel, probes),
+            returns: Returns::default(),
+            new_threads: NewThreads::default(),
+            threads,
+            kept: Vec::new(),
+            cut_ticks: u64::MAX,
+        }
+    }
+
+    /// For the records of the calls of `channel` that the BPF program makes: [`CALL_ENTRY`] and [`CALL_EXIT`].
+    pub fn of_calls(
+        catalog: Arc<Catalog>,
+        layout: Arc<Layout>,
+        channel: &ChannelSpec,
+        threads: Box<dyn Threads + Send>,
+    ) -> Converter {
+        Converter {
+            plans: Plans::of_calls(catalog, layout, channel),
             returns: Returns::default(),
             new_threads: NewThreads::default(),
             threads,

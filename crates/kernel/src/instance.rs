@@ -6,6 +6,7 @@
 
 mod removal;
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,11 @@ impl Instance {
     /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Its name, which no other instance has.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.folder.file_name().unwrap_or_default().to_string_lossy()
     }
 
     /// A file or folder of it.

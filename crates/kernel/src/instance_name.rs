@@ -30,12 +30,17 @@ impl<'a> InstanceName<'a> {
         (is_owner_id(owner) && named.text().is_ok_and(|text| text == name)).then_some(named)
     }
 
+    /// What the names of an owner's instances begin with.
+    pub(crate) fn prefix(owner: &str) -> String {
+        format!("{PREFIX}{owner}-")
+    }
+
     /// The name.
     ///
     /// # Errors
     /// No file can have it.
     pub(crate) fn text(&self) -> io::Result<String> {
-        let name = format!("{PREFIX}{}-{}-{}", self.owner, self.session, self.channel);
+        let name = format!("{}{}-{}", Self::prefix(self.owner), self.session, self.channel);
         if self.channel.is_empty() || name.contains(['/', '\0', '\n']) || name.len() > NAME_BYTES_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -10,8 +10,8 @@ use crate::format::{Content, FieldFormat, FieldKind, ValueNames};
 use crate::help;
 use crate::layout::Layout;
 use crate::pattern::matches_event;
-use crate::syscalls::{Architecture, Table};
 use piste_patterns::matches;
+use piste_syscalls::{Architecture, Table};
 
 /// An event that can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

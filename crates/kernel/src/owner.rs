@@ -85,6 +85,11 @@ impl DeadOwner {
         &self.id
     }
 
+    /// What the names of its instances begin with.
+    pub fn prefix(&self) -> String {
+        InstanceName::prefix(&self.id)
+    }
+
     /// Names of the instances that it left.
     ///
     /// # Errors

@@ -18,9 +18,11 @@
 
 mod layout;
 mod records;
+mod writer;
 
 pub use self::layout::PageLayout;
 pub use self::records::{Record, Records};
+pub use self::writer::PageWriter;
 
 const LOST: u32 = 1 << 31;
 const LOST_STORED: u32 = 1 << 30;

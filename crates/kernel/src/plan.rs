@@ -13,6 +13,7 @@ mod values;
 
 use crate::convert::{Cursor, Fault, NewThreads, NoRoom, Threads};
 use crate::format::Location;
+use piste_syscalls::copies::State;
 
 pub(crate) use builder::{Builder, TooFar};
 pub(crate) use values::kernel_state_bits;
@@ -26,6 +27,19 @@ pub(crate) struct Plan {
     needed_bytes: usize,
     /// Bytes that the steps write for each record, but for contents whose length the record says.
     fixed_bytes: usize,
+    /// For [`Step::Incomplete`].
+    copy_names: Box<[CopyName]>,
+}
+
+/// A copy of what an argument of a system call points to.
+#[derive(Debug)]
+pub(crate) struct CopyName {
+    /// Its index in the record.
+    pub(crate) index: usize,
+    /// What it is a copy of.
+    pub(crate) name: Box<str>,
+    /// What is written when it was not made.
+    pub(crate) absent: Option<&'static str>,
 }
 
 /// A part of what is done with a record. `from` counts bytes from the start of the record.
@@ -65,6 +79,14 @@ enum Step {
     TailText { from: u16 },
     /// Writes how many elements there are to the end of the record, and these.
     TailElements { from: u16, element_bytes: u8 },
+    /// Writes texts that are elsewhere in the record, where their count is in front of them.
+    Texts { from: u16 },
+    /// Writes a part of what is elsewhere in the record; zeros where it is shorter.
+    Part { from: u16, offset: u8, bytes: u8 },
+    /// Writes the socket address that is elsewhere in the record: family, port, IPv4 address, IPv6 address, path.
+    Address { from: u16 },
+    /// Writes, as a text with a zero byte, which copies are not whole.
+    Incomplete { from: u16 },
 }
 
 /// What a plan asks for that is not in the record.
@@ -153,6 +175,19 @@ impl Plan {
                 Step::TailElements { from, element_bytes } => {
                     put_elements(record.get(usize::from(from)..).ok_or(short)?, element_bytes, at)?;
                 }
+                Step::Texts { from } => put_texts(elsewhere(record, from, Location::FromRecord)?, at)?,
+                Step::Part { from, offset, bytes } => {
+                    let content = elsewhere(record, from, Location::FromRecord)?;
+                    let part = content
+                        .get(usize::from(offset)..)
+                        .and_then(|rest| rest.get(..usize::from(bytes)));
+                    at.put_all(part.unwrap_or(&[0; u8::MAX as usize][..usize::from(bytes)]))?;
+                }
+                Step::Address { from } => put_address(elsewhere(record, from, Location::FromRecord)?, at)?,
+                Step::Incomplete { from } => {
+                    let states = u16::from_le_bytes(chunk(record, from).ok_or(short)?);
+                    put_incomplete(states, &self.copy_names, at)?;
+                }
             }
         }
         Ok(())
@@ -202,4 +237,74 @@ fn put_elements(bytes: &[u8], element_bytes: u8, at: &mut Cursor) -> Result<(), 
     at.put((count as u32).to_le_bytes())?;
     at.put_all(&bytes[..count * element_bytes])?;
     Ok(())
+}
+
+/// A count, and texts that each end with a zero byte. Of texts that are not all there, those are written that are.
+fn put_texts(bytes: &[u8], at: &mut Cursor) -> Result<(), Stop> {
+    let (said, texts) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
+    let said = u32::from_le_bytes(*said) as usize;
+    let ends = memchr::memchr_iter(0, texts).take(said);
+    let (count, end) = ends.fold((0_u32, 0), |(count, _), end| (count + 1, end + 1));
+    at.put(count.to_le_bytes())?;
+    at.put_all(&texts[..end])?;
+    Ok(())
+}
+
+/// `filename unreadable, argv cut`; almost always nothing.
+fn put_incomplete(states: u16, names: &[CopyName], at: &mut Cursor) -> Result<(), NoRoom> {
+    let mut is_first = true;
+    for CopyName { index, name, absent } in names {
+        let what = match State::of(states, *index) {
+            State::Whole => None,
+            State::Cut => Some("cut"),
+            State::Unreadable => Some("unreadable"),
+            State::Absent => *absent,
+        };
+        if let Some(what) = what {
+            at.put_all(if is_first { b"" } else { b", " })?;
+            at.put_all(name.as_bytes())?;
+            at.put([b' '])?;
+            at.put_all(what.as_bytes())?;
+            is_first = false;
+        }
+    }
+    at.put([0])
+}
+
+impl CopyName {
+    fn bytes_max(&self) -> usize {
+        ", ".len() + self.name.len() + " unreadable".len()
+    }
+}
+
+/// `struct sockaddr`, as much of it as there is.
+fn put_address(bytes: &[u8], at: &mut Cursor) -> Result<(), Stop> {
+    const UNIX: u16 = 1;
+    const INET: u16 = 2;
+    const INET6: u16 = 10;
+    let family = chunk(bytes, 0).map_or(0, u16::from_le_bytes);
+    let port = chunk(bytes, 2).map_or(0, u16::from_be_bytes);
+    let (mut v4, mut v6, mut path) = (None, None, None);
+    match family {
+        INET => v4 = bytes.get(4..8),
+        INET6 => v6 = bytes.get(8..24),
+        UNIX => path = bytes.get(2..),
+        _ => {}
+    }
+    let port = if v4.is_some() || v6.is_some() { port } else { 0 };
+    at.put(i32::from(family).to_le_bytes())?;
+    at.put(port.to_le_bytes())?;
+    put_elements(v4.unwrap_or_default(), 1, at)?;
+    at.put((v6.map_or(0, <[u8]>::len) as u32 / 2).to_le_bytes())?;
+    for pair in v6.unwrap_or_default().chunks_exact(2) {
+        at.put([pair[1], pair[0]])?;
+    }
+    match path {
+        // An abstract name begins with a zero byte, and ends where the address does; it is shown as ss(8) shows it.
+        Some([0, name @ ..]) if !name.is_empty() => {
+            at.put(*b"@")?;
+            put_text(name, at)
+        }
+        path => put_text(path.unwrap_or_default(), at),
+    }
 }

@@ -104,7 +104,7 @@ impl Programs {
                 has_compat && system == "raw_syscalls" || system == "sched" && name == "sched_process_fork"
             }
         };
-        let need = |rule: &Rule| resolve::rule(rule, catalog).is_ok_and(|events| events.iter().any(needs));
+        let need = |rule: &Rule| resolve::rule(rule, catalog, None).is_ok_and(|events| events.iter().any(needs));
         rules.iter().filter(|rule| rule.enabled).any(need)
     }
 

@@ -6,13 +6,15 @@ mod fields;
 use std::collections::BTreeSet;
 
 use crate::catalog::Catalog;
+use crate::convert::field_names;
 use crate::filter::{self, MissingField, Words};
 use crate::layout::Layout;
 use crate::pattern::{self, InvalidPattern};
-use crate::spec::{EventSource, Rule};
-use crate::syscalls::{Architecture, Syscall, Table};
-use piste_filter::{Filter, FilterError};
+use crate::spec::{EventSource, Memory, Rule};
+use piste_filter::{Condition, Filter, FilterError};
 use piste_patterns::{matches, nearest};
+use piste_syscalls::filters::{self, TEST_COUNT};
+use piste_syscalls::{Architecture, Syscall, Table};
 
 pub use fields::{NoField, check_fields};
 
@@ -36,6 +38,8 @@ pub enum ResolvedEvent {
         number: u32,
         /// The kernel's name for it.
         name: &'static str,
+        /// Which of its calls are recorded, where the BPF program does that; absent: all.
+        condition: Option<Condition<filters::Test>>,
     },
 }
 
@@ -75,14 +79,18 @@ pub struct SyscallFilters {
 }
 
 /// The events that `rule` means. An event that lacks a field of the rule's filter is left out: nothing of it fulfils the filter.
-/// Rules of probes mean no event of the catalog; of them the filter's form is checked alone.
+/// Rules of probes mean no event of the catalog; of them the filter's form is checked alone. `memory` is what the BPF program records of system
+/// calls; absent: tracefs records them.
 ///
 /// # Errors
 /// When that is none, or a filter or pattern is wrong.
-pub fn rule(rule: &Rule, catalog: &Catalog) -> Result<Vec<ResolvedEvent>, Refusal> {
+pub fn rule(rule: &Rule, catalog: &Catalog, memory: Option<&Memory>) -> Result<Vec<ResolvedEvent>, Refusal> {
     match &rule.source {
         EventSource::Tracepoint { pattern } => tracepoints(rule, pattern, catalog),
         EventSource::Syscall { pattern } => {
+            if let Some(memory) = memory.filter(|_| catalog.architecture().has_tables()) {
+                return filtered_calls(rule, pattern, catalog.architecture(), memory);
+            }
             let filters = syscall_filters(rule, catalog)?;
             match catalog.architecture() {
                 architecture if architecture.has_tables() => calls(rule, pattern, architecture),
@@ -117,8 +125,7 @@ pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters,
     );
     let missing = exit.as_ref().and_then(|exit| exit.missing.first());
     if let Some(missing) = missing {
-        let reason =
-            "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and $cpu, but not arguments";
+        let reason = "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and $cpu, but not arguments: those need BPF (see `piste doctor`), and a channel without --callstack and --no-strings";
         return Err(refused(FilterError::at(missing.position, reason)));
     }
     let words = |words: Option<Words>| match words {
@@ -312,8 +319,74 @@ fn calls(rule: &Rule, pattern: &str, architecture: Architecture) -> Result<Vec<R
         table,
         number: call.number,
         name: call.name,
+        condition: None,
     });
     Ok(resolved.collect())
+}
+
+/// The calls that a rule means, with its filter for each.
+fn filtered_calls(
+    rule: &Rule,
+    pattern: &str,
+    architecture: Architecture,
+    memory: &Memory,
+) -> Result<Vec<ResolvedEvent>, Refusal> {
+    let mut meant = calls(rule, pattern, architecture)?;
+    let Some(filter) = parsed(rule)? else { return Ok(meant) };
+    let refused = |error| Refusal::filter(&filter, error);
+    // Fields that none of them has, so far.
+    let mut missing: Option<Vec<MissingField>> = None;
+    let mut names = BTreeSet::new();
+    let mut resolved = Vec::new();
+    for event in &mut meant {
+        let ResolvedEvent::Syscall {
+            table,
+            number,
+            condition: found,
+            ..
+        } = event
+        else {
+            continue;
+        };
+        let Some(call) = architecture.by_number(*table, *number) else {
+            continue;
+        };
+        let translation = filter::translate_call(&filter, *table, call, memory).map_err(refused)?;
+        match &mut missing {
+            None => missing = Some(translation.missing),
+            Some(missing) => missing.retain(|field| translation.missing.contains(field)),
+        }
+        if missing.as_ref().is_some_and(|missing| !missing.is_empty()) {
+            names.extend(field_names::of_call(*table, *number, architecture));
+        }
+        *found = match translation.condition {
+            Condition::Always(false) => continue,
+            Condition::Always(true) => None,
+            condition => {
+                filters::Filter::of(&condition).map_err(|filters::TooMany| {
+                    let reason = format!("a filter on system calls can have at most {TEST_COUNT} comparisons");
+                    refused(FilterError::at(0, reason))
+                })?;
+                Some(condition)
+            }
+        };
+        resolved.push(event.clone());
+    }
+    if let Some(missing) = missing.unwrap_or_default().first() {
+        let near = match nearest(&missing.name, names.iter().map(String::as_str), 1).as_slice() {
+            [near, ..] => format!(" (did you mean {near}?)"),
+            [] => String::new(),
+        };
+        let reason = format!(
+            "no system call matching {pattern:?} has a field `{}`{near}",
+            missing.name
+        );
+        return Err(refused(FilterError::at(missing.position, reason)));
+    }
+    if resolved.is_empty() {
+        return Err(refused(FilterError::at(0, "no system call can satisfy it")));
+    }
+    Ok(resolved)
 }
 
 fn check_patterns(rule: &Rule, pattern: &str) -> Result<(), InvalidPattern> {

@@ -13,7 +13,6 @@
 //! A full page is swapped out of the ring by the kernel without a look at its records, one that is being written is copied record by
 //! record; so without `flush` the kernel is asked first whether one is full.
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,6 +24,7 @@ use rustix::io::Errno;
 
 use crate::cpu_stats::CpuStats;
 use crate::instance::Instance;
+use crate::losses::Losses;
 use crate::page::{Lost, PageLayout};
 use crate::shared_buffer::{Position, SharedBuffer};
 use crate::tracefs::named;
@@ -42,25 +42,9 @@ pub struct Ring {
     buffer: SharedBuffer,
     has_page: bool,
     discards: bool,
-    told: Told,
-    /// What a discarding ring lost and nobody was told of.
-    missing: VecDeque<Missing>,
-}
-
-/// What was told of losses.
-#[derive(Debug, Clone, Copy)]
-struct Told {
-    records: u64,
-    /// Whether it is the sum of what pages said, so that the next page's may be added.
-    is_of_pages: bool,
-}
-
-/// Records that were discarded while the ring was full: between its newest record then, and the first one behind `space_ticks`, when a page was
-/// about to be taken. All pages that are read until then are older.
-#[derive(Debug, Clone, Copy)]
-struct Missing {
-    space_ticks: u64,
-    records: u64,
+    losses: Losses,
+    /// Whether what was told of them is the sum of what pages said, so that the next page's may be added.
+    told_by_pages: bool,
 }
 
 impl Ring {
@@ -78,7 +62,7 @@ impl Ring {
             ));
         }
         if instance.is_new() {
-            clear(layout, &mut buffer);
+            layout.clear(&mut buffer);
         }
         let open = |file: String| {
             let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
@@ -95,14 +79,11 @@ impl Ring {
             pages: open(format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?,
             stats: open(CpuStats::file(cpu))?,
             layout: *layout,
-            has_page: holds_page(layout, &buffer),
+            has_page: layout.holds_page(buffer.page()),
             buffer,
             discards: !overwrites,
-            told: Told {
-                records: 0,
-                is_of_pages: overwrites,
-            },
-            missing: VecDeque::new(),
+            losses: Losses::default(),
+            told_by_pages: overwrites,
         })
     }
 
@@ -121,30 +102,21 @@ impl Ring {
             // Whoever asks for the end is told when the counts cannot be read.
             let space_ticks = self.stats().ok().filter(|_| self.discards).map(|stats| stats.now_ticks);
             self.has_page = self.take()?;
-            if let Some(space_ticks) = space_ticks {
-                self.find_missing(space_ticks);
+            if let (Some(space_ticks), Ok(stats)) = (space_ticks, self.stats()) {
+                self.losses.find(stats.lost(), space_ticks);
             }
         }
         Ok(self.has_page.then(|| self.buffer.page()))
     }
 
-    fn find_missing(&mut self, space_ticks: u64) {
-        let Ok(stats) = self.stats() else { return };
-        let records = stats.lost().saturating_sub(self.told.records + self.missing());
-        if records > 0 {
-            self.missing.push_back(Missing { space_ticks, records });
-        }
-    }
-
     /// Records that were lost behind the pages that were read so far.
     pub fn missing(&self) -> u64 {
-        self.missing.iter().map(|missing| missing.records).sum()
+        self.losses.missing()
     }
 
     /// Records that were lost so far and not told with a page; 0 where the kernel does not say.
     pub fn untold(&self) -> u64 {
-        self.stats()
-            .map_or(0, |stats| stats.lost().saturating_sub(self.told.records))
+        self.stats().map_or(0, |stats| self.losses.untold(stats.lost()))
     }
 
     fn is_page_full(&self) -> io::Result<bool> {
@@ -157,11 +129,11 @@ impl Ring {
     }
 
     fn take(&mut self) -> io::Result<bool> {
-        clear(&self.layout, &mut self.buffer);
+        self.layout.clear(&mut self.buffer);
         self.buffer.touch();
         match rustix::io::read(&self.pages, self.buffer.page_mut()) {
             // A read of nothing leaves the cleared header.
-            Ok(_) => Ok(holds_page(&self.layout, &self.buffer)),
+            Ok(_) => Ok(self.layout.holds_page(self.buffer.page())),
             // NODEV: the CPU was never online and has no ring yet.
             Err(Errno::AGAIN | Errno::INTR | Errno::NODEV) => Ok(false),
             Err(error) => Err(self.named(error)),
@@ -170,7 +142,7 @@ impl Ring {
 
     /// The current page is written: the next one may take its place.
     pub fn done(&mut self) {
-        clear(&self.layout, &mut self.buffer);
+        self.layout.clear(&mut self.buffer);
         self.has_page = false;
     }
 
@@ -193,16 +165,12 @@ impl Ring {
     pub fn newly_lost(&mut self, lost: Lost) -> io::Result<u64> {
         if self.discards {
             let begin_ticks = self.layout.timestamp(self.buffer.page()).unwrap_or(0);
-            let is_later = |missing: &Missing| missing.space_ticks > begin_ticks;
-            let place = self.missing.iter().position(is_later).unwrap_or(self.missing.len());
-            let records = self.missing.drain(..place).map(|missing| missing.records).sum();
-            self.told.records += records;
-            return Ok(records);
+            return Ok(self.losses.tell_before(begin_ticks));
         }
         match lost {
-            Lost::None if self.told.is_of_pages => Ok(0),
-            Lost::Count(records) if self.told.is_of_pages => {
-                self.told.records += records;
+            Lost::None if self.told_by_pages => Ok(0),
+            Lost::Count(records) if self.told_by_pages => {
+                self.losses.tell(records);
                 Ok(records)
             }
             _ => self.lost_at_end(),
@@ -214,18 +182,17 @@ impl Ring {
     /// # Errors
     /// The kernel's.
     pub fn lost_at_end(&mut self) -> io::Result<u64> {
-        let records = self.stats()?.lost().saturating_sub(self.told.records);
-        self.missing.clear();
+        let lost = self.stats()?.lost();
+        let records = self.losses.tell_rest(lost);
         // The counts may be ahead of the pages, so what those say is part of it from now on.
-        self.told.is_of_pages &= records == 0;
-        self.told.records += records;
+        self.told_by_pages &= records == 0;
         Ok(records)
     }
 
     /// What readers before this one have told already: the sum of losses that is on disk.
     pub fn set_told(&mut self, lost_records: u64) {
-        self.told.records = lost_records;
-        self.told.is_of_pages &= lost_records == 0;
+        self.losses.set_told(lost_records);
+        self.told_by_pages &= lost_records == 0;
     }
 
     /// What was counted in this ring.
@@ -248,15 +215,4 @@ impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pages.as_fd()
     }
-}
-
-/// Whether there is a page: one that was read has at least one record.
-fn holds_page(layout: &PageLayout, buffer: &SharedBuffer) -> bool {
-    layout.commit(buffer.page()).is_some_and(|commit| commit != 0)
-}
-
-/// First the page, then its position: a position alone means nothing.
-fn clear(layout: &PageLayout, buffer: &mut SharedBuffer) {
-    buffer.page_mut()[..layout.header_bytes()].fill(0);
-    buffer.set_position(None);
 }

@@ -12,6 +12,7 @@
 //!       32      8  1 if the two words below are about the page, else 0
 //!       40      8  step of the stream that writes the page
 //!       48      8  sequence number of its packet there
+//!       56      8  of a page that was made here: where the source of its records goes on
 //!     4096    ...  the page, as the kernel wrote it
 //! ```
 //!
@@ -27,7 +28,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,7 @@ const VERSION: u32 = 1;
 const IS_NOTED: usize = 32;
 const STEP: usize = 40;
 const PACKET: usize = 48;
+const SUPPLY: usize = 56;
 const PAGE: usize = 4096;
 /// The least that any machine has; touching too often does no harm.
 const MEMORY_PAGE_BYTES: usize = 4096;
@@ -180,6 +182,21 @@ impl SharedBuffer {
             store(PACKET, position.packet);
             store(IS_NOTED, 1);
         }
+    }
+
+    /// Where the source of the page's records goes on.
+    pub(crate) fn supply_position(&self) -> u64 {
+        self.word(SUPPLY).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_supply_position(&self, position: u64) {
+        self.word(SUPPLY).store(position, Ordering::Release);
+    }
+
+    /// Lets `commit` make a page of what was written to the buffer so far, which a process that is killed meanwhile has written before.
+    pub(crate) fn commit(&mut self, commit: impl FnOnce(&mut [u8])) {
+        compiler_fence(Ordering::Release);
+        commit(self.page_mut());
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {

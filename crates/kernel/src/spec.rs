@@ -24,6 +24,18 @@ pub struct ChannelSpec {
     pub contexts: Vec<Context>,
     /// Which events it records.
     pub rules: Vec<Rule>,
+    /// What it records of the memory that arguments of system calls point to; absent: their addresses only.
+    #[serde(default)]
+    pub memory: Option<Memory>,
+}
+
+/// What is recorded of the memory that arguments of system calls point to, beside texts, addresses and small structures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The environment of programs that are executed.
+    pub environment: bool,
+    /// The first bytes of what is read and written.
+    pub buffer_bytes: u16,
 }
 
 impl ChannelSpec {

@@ -12,7 +12,7 @@ use piste_ctf::packet::{KERNEL_HEADER_BYTES, KernelHeader};
 use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, NO_LEVEL, StreamClass, Trace, metadata};
 use piste_kernel::catalog::Catalog;
 use piste_kernel::format::{Content, FieldFormat, FieldKind as Kind};
-use piste_kernel::syscalls::{Architecture, Table};
+use piste_syscalls::{Architecture, Table};
 
 #[test]
 fn every_class_is_read() {

@@ -15,7 +15,7 @@ use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::spec::Context;
-use piste_kernel::syscalls::{Architecture, Table};
+use piste_syscalls::{Architecture, Table};
 
 /// Name in the trace, then each field and its type. Readers take no name for a number: only what no analysis reads may be named.
 const WANTED: &str = "\

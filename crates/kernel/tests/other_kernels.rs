@@ -13,7 +13,7 @@ use piste_kernel::convert::{Converter, Finding, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::resolve::{self, Refusal, ResolvedEvent};
 use piste_kernel::spec::{Context, EventSource};
-use piste_kernel::syscalls::Architecture;
+use piste_syscalls::Architecture;
 
 const ENTER: u16 = 348;
 const EXIT: u16 = 347;
@@ -175,7 +175,7 @@ fn rules_choose_all_calls_of_other_processors_or_are_refused() {
         let pattern = pattern.to_owned();
         handmade::rule(EventSource::Syscall { pattern })
     };
-    let all = resolve::rule(&rule("*"), &other).unwrap();
+    let all = resolve::rule(&rule("*"), &other, None).unwrap();
     let raw = |name: &str| ResolvedEvent::Tracepoint {
         system: "raw_syscalls".to_owned(),
         name: name.to_owned(),
@@ -185,7 +185,7 @@ fn rules_choose_all_calls_of_other_processors_or_are_refused() {
     let mut without = rule("*");
     without.excluded.push("read".to_owned());
     for (rule, named) in [(rule("openat"), "openat"), (without, "read")] {
-        match resolve::rule(&rule, &other) {
+        match resolve::rule(&rule, &other, None) {
             Err(Refusal::InvalidPattern(invalid)) => {
                 assert_eq!(invalid.pattern, named);
                 assert!(invalid.reason.contains("aarch64"), "{}", invalid.reason);

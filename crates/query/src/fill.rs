@@ -213,6 +213,10 @@ impl Visitor for Filler<'_> {
         self.value(Value::Float(value));
     }
 
+    fn counted_text(&mut self, _: &[u8], whole: &[u8], encoding: Encoding) {
+        self.text(whole, encoding);
+    }
+
     fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         if self.json.is_none() && matches!(self.sink, Sink::Nowhere) {
             return;

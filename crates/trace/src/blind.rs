@@ -84,7 +84,8 @@ pub struct Unrecorded<'t> {
 
 /// The parts of `span` in which a kernel's CPUs were not recorded. A stream tells of its CPU from the begin of its first packet to the end of
 /// its last; one whose first packet is the first of all, numbered 0, from the begin of the trace. A packet without events says that nothing
-/// happened in its time, and that the time between it and its neighbours was not recorded. Chunks of a trace go on where the one before ends.
+/// happened in its time, and that the time between it and its neighbours was not recorded. Chunks of a trace go on where the one before ends. If a
+/// CPU has several streams, each tells of something else; but they need not begin and end at once, so short parts of which another one tells do not count.
 pub fn unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace>, span: Span) -> Vec<Unrecorded<'t>> {
     let mut recorded: BTreeMap<_, Vec<(i64, i64, &StreamIndex)>> = BTreeMap::new();
     for trace in traces {
@@ -93,14 +94,21 @@ pub fn unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace>, span: Span) -
             let parts = recorded_in(trace, stream, own).unwrap_or_default();
             let parts = parts.into_iter().map(|(begin_ns, end_ns)| (begin_ns, end_ns, stream));
             recorded
-                .entry((stream.cpu_id, stream.class_id))
+                .entry((stream.cpu_id, stream.class_id, stream.stream_id))
                 .or_default()
                 .extend(parts);
         }
     }
-    recorded.retain(|(cpu, _), parts| cpu.is_some() && !parts.is_empty());
+    recorded.retain(|(cpu, ..), parts| cpu.is_some() && !parts.is_empty());
     let mut found = Vec::new();
-    for ((cpu, _), mut parts) in recorded {
+    for (key @ (cpu, class_id, _), mut parts) in recorded.clone() {
+        let another_tells = |part: &Unrecorded<'_>| {
+            let others = recorded
+                .iter()
+                .filter(|(other, _)| (other.0, other.1) == (cpu, class_id) && **other != key);
+            let mut told = others.flat_map(|(_, parts)| parts);
+            told.any(|(begin_ns, end_ns, _)| *begin_ns <= part.blind.begin_ns && part.blind.end_ns <= *end_ns)
+        };
         parts.sort_by_key(|(begin_ns, ..)| *begin_ns);
         let (mut until_ns, mut ending) = (span.begin_ns, parts[0].2);
         for (begin_ns, end_ns, stream) in parts.into_iter().chain([(span.end_ns, span.end_ns, ending)]) {
@@ -111,7 +119,10 @@ pub fn unrecorded<'t>(traces: impl IntoIterator<Item = &'t Trace>, span: Span) -
                     begin_ns: until_ns,
                     end_ns: begin_ns,
                 };
-                found.push(Unrecorded { blind });
+                let part = Unrecorded { blind };
+                if part.is_told() || !another_tells(&part) {
+                    found.push(part);
+                }
             }
             if end_ns > until_ns {
                 (until_ns, ending) = (end_ns, stream);

@@ -107,6 +107,10 @@ impl Visitor for JsonValue<'_> {
         };
     }
 
+    fn counted_text(&mut self, _: &[u8], whole: &[u8], encoding: Encoding) {
+        self.text(whole, encoding);
+    }
+
     fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         self.name_at = None;
         match encoding {

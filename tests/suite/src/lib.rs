@@ -19,6 +19,7 @@ pub mod process;
 pub mod recording;
 pub mod report;
 pub mod served;
+pub mod strace;
 pub mod trace;
 pub mod users;
 pub mod workplace;

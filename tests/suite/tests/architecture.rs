@@ -10,7 +10,7 @@ use piste_suite::build_tree::repository;
 use piste_suite::comments::{Notation, named_files};
 
 /// Crates that may hold `unsafe`.
-const MAY_BE_UNSAFE: [&str; 3] = ["abi", "ring", "kernel"];
+const MAY_BE_UNSAFE: [&str; 4] = ["abi", "bpf", "kernel", "ring"];
 
 /// The folders of the repository. Others beside them are made by builds.
 const FOLDERS: [&str; 9] = [

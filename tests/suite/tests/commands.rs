@@ -190,7 +190,7 @@ fn channels_have_settings_of_their_own() {
     ]);
     let expected = json!({
         "name": "narrow", "domain": "user", "loss": "block", "block_timeout_us": 500_000, "subbuf_bytes": 8192, "subbuf_count": 16,
-        "contexts": [],
+        "contexts": [], "call_memory": null,
     });
     assert_eq!(channel, expected);
     place.piste_succeeds(&["enable-event", "-u", "shop:order", "-c", "narrow"]);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What events say.
 
+use core::net::{IpAddr, SocketAddr};
+
 use super::programs::ProgramFact;
 use crate::names::Name;
 
@@ -79,6 +81,8 @@ pub enum Fact<'f> {
         call: Option<Name>,
         /// Its result; negative for errors.
         result: i64,
+        /// What is known only now.
+        found: Found<'f>,
     },
     /// The CPU leaves what it does for something more urgent.
     Begin(Interrupt),
@@ -169,8 +173,57 @@ pub struct Arguments<'f> {
     pub value: Option<i64>,
     /// A path, of tracers that record what pointers point to.
     pub path: &'f [u8],
+    /// The other end of a connection, of tracers that record what pointers point to.
+    pub peer: Option<Peer<'f>>,
     /// The futex that it is about.
     pub futex: Option<Futex>,
+}
+
+/// What a tracer could read of the memory of a call only when it had ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found<'f> {
+    /// A path that was not in memory before.
+    pub path: &'f [u8],
+    /// Who has connected.
+    pub peer: Option<Peer<'f>>,
+}
+
+/// The address of an end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer<'f> {
+    /// Of an internet address; 0 for others.
+    pub port: u16,
+    /// Four bytes, or nothing.
+    pub v4: &'f [u64],
+    /// Eight groups, or nothing.
+    pub v6: &'f [u64],
+    /// Of a socket of this machine; `@` marks an abstract name.
+    pub path: &'f [u8],
+}
+
+impl Peer<'_> {
+    /// `127.0.0.1:80`, `[::1]:80`, `/run/socket`; `None` of what has no address.
+    pub fn text(&self, with_port: bool) -> Option<String> {
+        let address = match (self.v4, self.v6) {
+            (&[a, b, c, d], _) => IpAddr::from([a, b, c, d].map(|byte| byte as u8)),
+            (_, groups) if groups.len() == 8 => {
+                let mut segments = [0; 8];
+                groups
+                    .iter()
+                    .zip(&mut segments)
+                    .for_each(|(group, to)| *to = *group as u16);
+                IpAddr::from(segments)
+            }
+            _ => {
+                let path = String::from_utf8_lossy(self.path).into_owned();
+                return Some(path).filter(|path| !path.is_empty());
+            }
+        };
+        Some(match with_port {
+            true => SocketAddr::new(address, self.port).to_string(),
+            false => address.to_string(),
+        })
+    }
 }
 
 /// What happens to a request to a device.

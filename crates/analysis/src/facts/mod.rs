@@ -15,8 +15,8 @@ use piste_ctf::read::walk::Visitor;
 
 use self::classes::Make;
 pub use self::fact::{
-    Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Futex, FutexOperation, Interrupt, Left, Packet,
-    RequestFact, RequestStep, Switch, Woken,
+    Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Found, Futex, FutexOperation, Interrupt, Left,
+    Packet, Peer, RequestFact, RequestStep, Switch, Woken,
 };
 pub use self::programs::ProgramFact;
 use self::values::{FieldNames, Order, Outermost, Take, Values};

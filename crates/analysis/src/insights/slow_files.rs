@@ -8,7 +8,7 @@ use super::occurrences::{LONGEST, Occurrences};
 use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::totals::PerThread;
 use crate::measure::Times;
-use crate::model::{FileCall, FileOperation, Listen, ProcessId, Slice, State, System, ThreadId};
+use crate::model::{FileCall, FileId, FileOperation, Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::names::Name;
 use crate::report::{Unit, Value, column};
 
@@ -30,6 +30,7 @@ struct OfProcess {
     usual: Times,
     slow: Occurrences,
     slowest: ThreadId,
+    slowest_file: Option<FileId>,
 }
 
 impl Listen for SlowFiles {
@@ -57,12 +58,14 @@ impl Listen for SlowFiles {
             usual: Times::default(),
             slow: Occurrences::default(),
             slowest: call.thread,
+            slowest_file: None,
         });
         let ns = waited.filter(|(of, _)| *of == call.name).map_or(0, |(_, ns)| ns);
         if ns < SLOW_NS {
             own.usual.add(call.end_ns - call.begin_ns);
         } else if own.slow.add((call.begin_ns, call.end_ns), ns) {
             own.slowest = call.thread;
+            own.slowest_file = file_call.target.or(file_call.source).map(|opened| opened.file);
         }
     }
 }
@@ -91,9 +94,10 @@ impl Detector for SlowFiles {
                     kind: "slow file",
                     level: Level::Notable,
                     what: format!(
-                        "{} waited unusually long to {}",
+                        "{} waited unusually long to {}{}",
                         process_named(system, *process),
-                        operation.text()
+                        operation.text(),
+                        file_named(system, own.slowest_file)
                     ),
                     span_ns: own.slow.span_ns,
                     cost_ns: own.slow.times.total_ns,
@@ -105,5 +109,15 @@ impl Detector for SlowFiles {
                 }
             })
             .collect()
+    }
+}
+
+/// ` /path/of/file`, if it has a name.
+fn file_named(system: &System, file: Option<FileId>) -> String {
+    let name = file.map_or("", |file| system.names.text(system.file(file).name));
+    if name.is_empty() {
+        String::new()
+    } else {
+        format!(" {name}")
     }
 }

@@ -9,7 +9,7 @@ use super::{Closer, Detector, Insight, Level, process_named};
 use crate::analyses::totals::PerThread;
 use crate::cause::{Cause, Causes};
 use crate::durations::Durations;
-use crate::model::{Call, Listen, Nature, ProcessId, Slice, State, System};
+use crate::model::{Call, FileCall, FileId, Listen, Nature, ProcessId, Slice, State, System};
 use crate::names::Name;
 use crate::report::{Column, Unit, Value, column};
 
@@ -25,13 +25,14 @@ const HANGS_NS: i64 = 2_000_000_000;
 const CALLS: Column = column("calls", "system call", Unit::Count);
 const LIFE: Column = column("life_ns", "of", Unit::Nanoseconds);
 const BY_CALL: Column = column("by_call", "in", Unit::Durations);
+const BY_FILE: Column = column("by_file", "of", Unit::Durations);
 
 #[derive(Default)]
 pub(super) struct Uninterruptible {
     causes: Causes,
     by_process: FxHashMap<(ProcessId, Cause), Waits>,
-    /// What the thread waited for last in the call that it is in.
-    in_call: PerThread<Option<Cause>>,
+    /// What the thread waited for last in the call that it is in, and how long it waited there.
+    in_call: PerThread<Option<(Cause, i64)>>,
 }
 
 #[derive(Default)]
@@ -39,6 +40,8 @@ struct Waits {
     all: Occurrences,
     /// Those in each system call. Others are in none, as in a page fault.
     by_call: Durations<Name>,
+    /// Those in system calls that have to do with a file.
+    by_file: Durations<FileId>,
     /// How many system calls had waits.
     calls: u64,
 }
@@ -61,12 +64,25 @@ impl Listen for Uninterruptible {
         if wait.call.is_some() {
             waits.by_call.add(wait.call, slice.duration_ns());
         }
-        *self.in_call.of(slice.thread) = wait.call.map(|_| cause);
+        let in_call = self.in_call.of(slice.thread);
+        let before_ns = in_call.map_or(0, |(_, ns)| ns);
+        *in_call = wait.call.map(|_| (cause, before_ns + slice.duration_ns()));
+    }
+
+    fn file_call(&mut self, system: &System, file_call: &FileCall) {
+        let thread = file_call.call.thread;
+        if let Some((cause, ns)) = *self.in_call.of(thread)
+            && let Some(opened) = file_call.target.or(file_call.source)
+        {
+            let process = system.thread(thread).process();
+            let waits = self.by_process.entry((process, cause)).or_default();
+            waits.by_file.add(Some(opened.file), ns);
+        }
     }
 
     #[inline]
     fn call(&mut self, system: &System, call: &Call) {
-        if let Some(cause) = self.in_call.take(call.thread) {
+        if let Some((cause, _)) = self.in_call.take(call.thread) {
             let process = system.thread(call.thread).process();
             self.by_process.entry((process, cause)).or_default().calls += 1;
         }
@@ -95,9 +111,20 @@ impl Detector for Uninterruptible {
                 };
                 let times = &waits.all.times;
                 let call_named = |call| system.names.text(call).to_owned();
-                let mostly = match waits.by_call.sorted().first() {
-                    Some((Some(call), ns)) if 2 * ns > times.total_ns => format!(", mostly in {}", call_named(*call)),
+                let file_named = |file| system.names.text(system.file(file).name).to_owned();
+                let of_file = match waits.by_file.sorted().first() {
+                    Some((Some(file), ns)) if 2 * ns > times.total_ns => file_named(*file),
                     _ => String::new(),
+                };
+                let mostly = match (waits.by_call.sorted().first(), of_file.as_str()) {
+                    (Some((Some(call), ns)), "") if 2 * ns > times.total_ns => {
+                        format!(", mostly in {}", call_named(*call))
+                    }
+                    (Some((Some(call), ns)), file) if 2 * ns > times.total_ns => {
+                        format!(", mostly in {} of {file}", call_named(*call))
+                    }
+                    (_, "") => String::new(),
+                    (_, file) => format!(", mostly for {file}"),
                 };
                 let leader = system.leader(*process).map(|leader| system.thread(leader));
                 let born_ns = leader.and_then(|thread| thread.born_ns).unwrap_or(begin_ns);
@@ -115,6 +142,11 @@ impl Detector for Uninterruptible {
                 evidence.push((LONGEST, Value::Number(times.max_ns)));
                 if !waits.by_call.is_empty() {
                     evidence.push((BY_CALL, waits.by_call.value(call_named)));
+                }
+                if !waits.by_file.is_empty() {
+                    let named = |file| Some(file_named(file)).filter(|name| !name.is_empty());
+                    let named = |file| named(file).unwrap_or_else(|| "unknown".to_owned());
+                    evidence.push((BY_FILE, waits.by_file.value(named)));
                 }
                 Insight {
                     kind: "uninterruptible wait",

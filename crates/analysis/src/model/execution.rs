@@ -5,7 +5,7 @@ use super::state::{Call, Interruption, Mode, State, ThreadId};
 use super::thread::{Calling, NESTED_MAX, Nature, Pending, Popped, Raised, SOFT_VECTORS};
 use super::turn::{Next, Turn};
 use super::{At, Listen, System};
-use crate::facts::{Arguments, Interrupt};
+use crate::facts::{Arguments, Found, Interrupt};
 use crate::names::Name;
 
 /// Networks and disks: what is asked for is done for who asks. Timers and the like are everybody's.
@@ -30,7 +30,13 @@ impl System {
         self.set_mode(id, cpu);
     }
 
-    pub(super) fn call_exit(&mut self, call: Option<Name>, result: i64, cpu: u32, at: &At, to: &mut dyn Listen) {
+    pub(super) fn call_exit(
+        &mut self,
+        (call, result, found): (Option<Name>, i64, Found<'_>),
+        cpu: u32,
+        at: &At,
+        to: &mut dyn Listen,
+    ) {
         let Some(id) = self.caller(cpu, at, to) else { return };
         let inside = self.threads[id.index()].call;
         let call = match (call, inside) {
@@ -65,7 +71,7 @@ impl System {
                 result,
             };
             if let Some(asked) = asked {
-                self.answered(&call, &asked, to);
+                self.answered(&call, &asked, &found, to);
             }
             if self.is_told() {
                 to.call(self, &call);

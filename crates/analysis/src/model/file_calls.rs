@@ -4,7 +4,7 @@
 use super::files::{CLOSE_ON_EXEC, FileId, FileKind, Opened, Owner};
 use super::state::{Call, ThreadId};
 use super::{Listen, System};
-use crate::facts::Arguments;
+use crate::facts::{Arguments, Found};
 use crate::names::Name;
 
 /// A system call that opens a file, moves bytes, or waits for bytes to be on a device.
@@ -79,6 +79,7 @@ pub(super) struct Asked {
     flags: Option<i64>,
     value: Option<i64>,
     path: Box<[u8]>,
+    peer: Option<String>,
 }
 
 /// What a call does to descriptors.
@@ -94,6 +95,7 @@ pub(super) enum Effect {
     Duplicate,
     Control,
     Socket,
+    Connect,
     Accept,
     /// Makes a file that the kernel calls so.
     Make(&'static str, Marks),
@@ -122,8 +124,10 @@ impl Effect {
             "recv" | "recvfrom" | "recvmsg" => Effect::OnSocket(Some(Read)),
             "send" | "sendto" | "sendmsg" => Effect::OnSocket(Some(Write)),
             "recvmmsg" | "sendmmsg" => Effect::Messages,
-            "bind" | "connect" | "listen" | "getpeername" | "getsockname" | "getsockopt" | "setsockopt"
-            | "shutdown" => Effect::OnSocket(None),
+            "connect" => Effect::Connect,
+            "bind" | "listen" | "getpeername" | "getsockname" | "getsockopt" | "setsockopt" | "shutdown" => {
+                Effect::OnSocket(None)
+            }
             "close" => Effect::Close,
             "close_range" => Effect::CloseRange,
             "dup" | "dup2" | "dup3" => Effect::Duplicate,
@@ -150,6 +154,8 @@ impl Effect {
 
 /// Linux's number of the error that there is no such descriptor.
 const EBADF: i64 = 9;
+/// And that a connection is on its way.
+const EINPROGRESS: i64 = 115;
 /// What `fcntl` can do to descriptors.
 const F_DUPFD: i64 = 0;
 const F_SETFD: i64 = 2;
@@ -174,11 +180,12 @@ impl System {
             flags: arguments.flags,
             value: arguments.value,
             path: arguments.path.into(),
+            peer: arguments.peer.and_then(|peer| peer.text(true)),
         }))
     }
 
     /// A call has ended: what it did to descriptors, and what it moved.
-    pub(super) fn answered(&mut self, call: &Call, asked: &Asked, to: &mut dyn Listen) {
+    pub(super) fn answered(&mut self, call: &Call, asked: &Asked, found: &Found<'_>, to: &mut dyn Listen) {
         let (owner, now_ns) = (self.owner(call.thread), call.end_ns);
         let is_done = call.result >= 0;
         let result = call.result as i32;
@@ -186,7 +193,8 @@ impl System {
         match asked.effect {
             Effect::Operation(FileOperation::Open) => {
                 let target = is_done.then(|| {
-                    let file = self.file_of_path(&asked.path);
+                    let path = if asked.path.is_empty() { found.path } else { &asked.path };
+                    let file = self.file_of_path(owner, asked.descriptor, path);
                     self.files
                         .open(owner, result, file, makes_closed(CLOSE_ON_EXEC), now_ns);
                     Opened {
@@ -229,14 +237,25 @@ impl System {
                 self.files
                     .open(owner, result, file, makes_closed(CLOSE_ON_EXEC), now_ns);
             }
+            Effect::Connect => {
+                let socket = self.opened(call, asked.descriptor, FileKind::Socket);
+                let is_begun = is_done || call.result == -EINPROGRESS;
+                if let (Some(socket), Some(peer), true) = (socket, &asked.peer, is_begun) {
+                    let file = self.connected(socket.file, peer);
+                    self.files.rename(owner, socket.descriptor, file);
+                }
+            }
             Effect::Accept if is_done => {
                 // It is of the family of the one that listens; which connection that one is a name for, this one is not.
                 let listening = self.opened(call, asked.descriptor, FileKind::Socket);
                 let name = listening.map_or(Name::default(), |opened| self.files.file(opened.file).name);
                 let is_family = self.names.text(name).starts_with(SOCKET);
-                let file = match is_family {
-                    true => self.files.named(FileKind::Socket, name),
-                    false => self.files.nameless(FileKind::Socket),
+                // Each connection has a port of its own, and who connects has only one address.
+                let peer = found.peer.and_then(|peer| peer.text(false));
+                let file = match (is_family, peer, listening) {
+                    (true, Some(peer), Some(listening)) => self.connected(listening.file, &peer),
+                    (true, ..) => self.files.named(FileKind::Socket, name),
+                    (false, ..) => self.files.nameless(FileKind::Socket),
                 };
                 let is_closed = makes_closed(CLOSE_ON_EXEC).unwrap_or(false);
                 self.files.open(owner, result, file, Some(is_closed), now_ns);
@@ -263,12 +282,34 @@ impl System {
         }
     }
 
-    fn file_of_path(&mut self, path: &[u8]) -> FileId {
+    /// The file with this path, which may begin at an open folder.
+    fn file_of_path(&mut self, owner: Owner, folder: Option<i32>, path: &[u8]) -> FileId {
         if path.is_empty() {
             return self.files.nameless(FileKind::Path);
         }
-        let name = self.names.keep(path);
+        let folder = folder.filter(|_| path[0] != b'/');
+        let folder = folder.and_then(|descriptor| self.files.known(owner, descriptor));
+        let folder = folder.map_or("", |file| self.names.text(self.files.file(file).name));
+        let name = match folder.starts_with('/') {
+            true => [folder.as_bytes(), b"/", path].concat(),
+            false => path.to_vec(),
+        };
+        let name = self.names.keep(&name);
         self.files.named(FileKind::Path, name)
+    }
+
+    /// A socket that has another end: `socket inet stream 127.0.0.1:80`.
+    fn connected(&mut self, socket: FileId, peer: &str) -> FileId {
+        let name = self.names.text(self.files.file(socket).name);
+        // It may have had another one before.
+        let words: Vec<&str> = name.split(' ').take(3).collect();
+        let kind = if name.starts_with(SOCKET) {
+            words.join(" ")
+        } else {
+            SOCKET.trim_end().to_owned()
+        };
+        let name = self.names.keep(format!("{kind} {peer}").as_bytes());
+        self.files.named(FileKind::Socket, name)
     }
 
     /// What a call was about.

@@ -230,6 +230,19 @@ impl Files {
         self.table(owner).by_number.insert(descriptor, opened);
     }
 
+    /// What a descriptor is known to be open for.
+    pub(super) fn known(&mut self, owner: Owner, descriptor: i32) -> Option<FileId> {
+        let known = self.table(owner).by_number.get(&descriptor);
+        known.map(|known| known.file)
+    }
+
+    /// More is known of what a descriptor is open for: it is this file.
+    pub(super) fn rename(&mut self, owner: Owner, descriptor: i32, file: FileId) {
+        if let Some(known) = self.table(owner).by_number.get_mut(&descriptor) {
+            known.file = file;
+        }
+    }
+
     /// A descriptor is to be closed, or not, when another program is executed.
     pub(super) fn mark(&mut self, owner: Owner, descriptor: i32, is_close_on_exec: bool) {
         if let Some(known) = self.table(owner).by_number.get_mut(&descriptor) {

@@ -264,7 +264,7 @@ impl System {
                     Fact::Waking(woken) => self.waking(woken, cpu, &at, to),
                     Fact::Wakeup(woken) => self.wakeup(woken, cpu, &at, to),
                     Fact::CallEntry { call, ref arguments } => self.call_entry(call, arguments, cpu, &at, to),
-                    Fact::CallExit { call, result } => self.call_exit(call, result, cpu, &at, to),
+                    Fact::CallExit { call, result, found } => self.call_exit((call, result, found), cpu, &at, to),
                     Fact::Begin(interrupt) => self.begin_interrupt(interrupt, cpu, &at, to),
                     Fact::End(interrupt) => self.end_interrupt(interrupt, cpu, &at, to),
                     Fact::SoftirqRaise { vector } => self.raise(vector, cpu, &at, to),

@@ -5,7 +5,7 @@ use super::column::{Column, Emitter, Lasts, OfThread, column, times, who};
 use super::{Rows, Table, headings};
 use crate::analyses::CALLS;
 use crate::analysis::Need;
-use crate::model::{Call, Listen, System, ThreadId};
+use crate::model::{Call, FileCall, Listen, Opened, System, ThreadId};
 use crate::report::Unit;
 
 pub(super) static SYSCALLS: Table = Table {
@@ -15,40 +15,68 @@ pub(super) static SYSCALLS: Table = Table {
         ..CALLS
     }],
     columns: || headings(&columns()),
-    begin: |chosen, sink| Box::new(Syscalls(Emitter::new(&columns(), chosen, sink))),
+    begin: |chosen, sink| {
+        Box::new(Syscalls {
+            emitter: Emitter::new(&columns(), chosen, sink),
+            file: None,
+        })
+    },
 };
 
-fn columns() -> Vec<Column<Call>> {
+/// A call, and the file that it is about: what it writes to or opens, else what it reads.
+struct Called {
+    call: Call,
+    file: Option<Opened>,
+}
+
+fn columns() -> Vec<Column<Called>> {
     let own = [
-        column("name", Unit::Text, |system, call: &Call| {
-            system.names.text(call.name).into()
+        column("name", Unit::Text, |system, one: &Called| {
+            system.names.text(one.call.name).into()
         }),
-        column("ret", Unit::Count, |_, call: &Call| call.result.into()),
+        column("ret", Unit::Count, |_, one: &Called| one.call.result.into()),
+        column("fd", Unit::Id, |_, one: &Called| {
+            one.file.map(|file| i64::from(file.descriptor)).into()
+        }),
+        // The state dump may come later: what rows are grouped by must not change with it.
+        column("path", Unit::Text, |system, one: &Called| {
+            let name = one.file.map(|file| system.names.text(system.file(file.file).name));
+            name.filter(|name| !name.is_empty()).into()
+        }),
     ];
     [&times()[..], &own, &who()].concat()
 }
 
-impl Lasts for Call {
+impl Lasts for Called {
     fn begin_ns(&self) -> Option<i64> {
-        Some(self.begin_ns)
+        Some(self.call.begin_ns)
     }
 
     fn end_ns(&self) -> Option<i64> {
-        Some(self.end_ns)
+        Some(self.call.end_ns)
     }
 }
 
-impl OfThread for Call {
+impl OfThread for Called {
     fn thread(&self) -> Option<ThreadId> {
-        Some(self.thread)
+        Some(self.call.thread)
     }
 }
 
-struct Syscalls(Emitter<Call>);
+struct Syscalls {
+    emitter: Emitter<Called>,
+    /// Of the call that is told next, if it has to do with one.
+    file: Option<Opened>,
+}
 
 impl Listen for Syscalls {
+    fn file_call(&mut self, _: &System, call: &FileCall) {
+        self.file = call.target.or(call.source);
+    }
+
     fn call(&mut self, system: &System, call: &Call) {
-        self.0.row(system, call);
+        let (call, file) = (*call, self.file.take());
+        self.emitter.row(system, &Called { call, file });
     }
 }
 

@@ -8,7 +8,7 @@ use crate::screen::{STRONG, styled};
 
 /// Each command in its group, in the order in which `piste --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Record", &["record", "list"]),
+    ("Record", &["record", "strace", "list"]),
     (
         "Sessions (record on demand)",
         &[

@@ -104,9 +104,6 @@ pub(crate) struct Record {
 pub(crate) struct KernelOptions {
     #[command(flatten)]
     pub(crate) tracepoints: FilteredPatterns,
-    /// Record system calls with matching names: open*,read
-    #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) syscalls: Vec<String>,
     /// Record a set of kernel events [default: sched,syscalls,irq, unless -k, --syscall or a probe is given]
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser())]
     pub(crate) presets: Vec<&'static Preset>,
@@ -117,7 +114,7 @@ pub(crate) struct KernelOptions {
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "named")]
     pub(crate) callstack: Option<StackChoice>,
     /// Do not record kernel events
-    #[arg(long, conflicts_with_all = ["named", "filter", "syscalls", "presets", "pids"])]
+    #[arg(long, conflicts_with_all = ["named", "filter", "syscall", "presets", "pids"])]
     pub(crate) no_kernel: bool,
     #[command(flatten)]
     pub(crate) tracked: TrackedOptions,

@@ -9,7 +9,7 @@ use piste_trace::rows::Column;
 use super::reading::{PagerOption, ProgressOption};
 use super::selection::{SelectionOptions, TIMES_HELP};
 
-/// Show the events of traces in time order, as text, JSON or CSV
+/// Show the events of traces in time order, in several formats
 ///
 /// Reads traces of any tracer that writes CTF 1.8 or CTF 2. Reports losses and damage on stderr at the end.
 #[derive(Args)]
@@ -58,9 +58,11 @@ pub(crate) enum ViewFormat {
     Ndjson,
     /// One row per event, with a column for each field that events have
     Csv,
+    /// System calls as strace prints them
+    Strace,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
     /// Time of day (the default)
     Time,

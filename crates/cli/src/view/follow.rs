@@ -19,7 +19,7 @@ use piste_trace::{Findings, Trace, folders, loss};
 
 use super::output::Output;
 use super::shower::Shower;
-use super::{OUT_BYTES, show, tell_losses, times, unreadable, zone};
+use super::{OUT_BYTES, going, show, tell_losses, unreadable, zone};
 use crate::arguments::{View, ViewFormat};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::screen::{printable, tell_sentence};
@@ -40,7 +40,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         .map(|path| Followed::new(path))
         .collect::<Result<_, _>>()?;
     let mut output = Output::open(arguments, format);
-    let mut times_shown = times(&arguments.clock);
+    let mut shown_so_far = going(&arguments.clock);
     let mut growth = Growth::default();
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
@@ -57,7 +57,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         // Asked before the files are looked at: what is written until then is seen.
         let is_ended = pisted.have_ended(&sources);
         let is_over = is_ended || output.is_interrupted();
-        let now = sizes(&sources);
+        let now: HashMap<PathBuf, u64> = sources.iter().flat_map(|source| sizes(&source.folder)).collect();
         if !is_over && !is_waiting && state.as_ref() == Some(&now) {
             thread::sleep(PAUSE);
             continue;
@@ -76,7 +76,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
             is_waiting = round.is_waiting;
             let part = |index: &_| round.part(index, selection.span);
             let merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(unreadable)?;
-            let mut shower = Shower::of(merge, &traces, &selection, columns, format, times_shown);
+            let mut shower = Shower::of(merge, &traces, &selection, columns, format, shown_so_far);
             if !had_heading {
                 shower.heading(&mut out);
                 had_heading = true;
@@ -86,12 +86,15 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
                 return output.close(Err(failure));
             }
             findings.extend(std::mem::take(&mut shower.merge().findings));
-            times_shown = shower.into_times(|| times(&arguments.clock));
+            shown_so_far = shower.into_going(|| going(&arguments.clock));
         }
         state = Some(now);
         if is_over || left == 0 {
-            output.close(Ok(()))?;
-            tell_losses(&loss::sentences(&traces, &mut times_shown));
+            out.clear();
+            shown_so_far.printer.finish(&mut out);
+            let shown = output.write(&out);
+            output.close(shown)?;
+            tell_losses(&loss::sentences(&traces, &mut shown_so_far.times));
             tell_findings(&findings);
             return match is_ended || left == 0 {
                 true => Ok(()),
@@ -103,7 +106,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
 }
 
 /// A trace that is followed.
-struct Followed {
+pub(crate) struct Followed {
     folder: PathBuf,
     /// The session that writes it; absent: nobody knows when it ends.
     session: Option<String>,
@@ -111,7 +114,7 @@ struct Followed {
 
 impl Followed {
     /// A session by its name, or a folder.
-    fn new(path: &Path) -> Result<Followed, Failure> {
+    pub(crate) fn new(path: &Path) -> Result<Followed, Failure> {
         // Without a pisted, there is no session to follow, but there may be a trace.
         let sessions = sessions().unwrap_or_default();
         let name = path.to_string_lossy();
@@ -140,7 +143,7 @@ impl Followed {
     }
 
     /// Has written what waits for more. Where that cannot be, events come when their packets are full.
-    fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let Some(id) = &self.session else { return };
         let Ok(mut client) = Places::for_commands().and_then(|places| Client::connect(&places)) else {
             return;
@@ -197,13 +200,10 @@ fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
     Ok(client.calls().list_sessions().call()?.sessions)
 }
 
-/// What tells that there is something new.
-fn sizes(sources: &[Followed]) -> HashMap<PathBuf, u64> {
+/// What tells that there is something new: the bytes of each file of the traces in a folder.
+pub(crate) fn sizes(folder: &Path) -> HashMap<PathBuf, u64> {
     let mut sizes = HashMap::new();
-    for folder in sources
-        .iter()
-        .flat_map(|source| folders(&source.folder, &mut Findings::default()).unwrap_or_default())
-    {
+    for folder in folders(folder, &mut Findings::default()).unwrap_or_default() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if let Ok(metadata) = entry.metadata()

@@ -4,18 +4,27 @@
 use std::io;
 
 use piste_ctf::read::text::Times;
+use piste_strace::Printer;
 use piste_trace::merge::Merge;
 use piste_trace::objects::Objects;
 use piste_trace::rows::{Column, Form, Rows};
 use piste_trace::select::Selection;
 use piste_trace::{Lines, Trace};
 
+use super::calls::Calls;
 use crate::arguments::ViewFormat;
 
 pub(super) enum Shower<'t> {
     Lines(Box<Lines<'t>>),
     Objects(Box<Objects<'t>>),
     Rows(Box<Rows<'t>>),
+    Calls(Box<Calls<'t>>, Box<Printer>),
+}
+
+/// What goes on from one part of a trace that grows to the next.
+pub(super) struct Going {
+    pub(super) times: Times,
+    pub(super) printer: Printer,
 }
 
 impl<'t> Shower<'t> {
@@ -25,11 +34,11 @@ impl<'t> Shower<'t> {
         selection: &Selection,
         columns: &'t [Column],
         format: ViewFormat,
-        times: Times,
+        going: Going,
     ) -> io::Result<Shower<'t>> {
         Ok(match form(format, columns) {
-            Some(form) => Shower::Rows(Box::new(Rows::new(traces, selection, columns, form, times)?)),
-            None => Shower::whole(selection.merge(traces)?, traces, selection, format, times),
+            Some(form) => Shower::Rows(Box::new(Rows::new(traces, selection, columns, form, going.times)?)),
+            None => Shower::whole(selection.merge(traces)?, traces, selection, format, going),
         })
     }
 
@@ -40,11 +49,11 @@ impl<'t> Shower<'t> {
         selection: &Selection,
         columns: &'t [Column],
         format: ViewFormat,
-        times: Times,
+        going: Going,
     ) -> Shower<'t> {
         match form(format, columns) {
-            Some(form) => Shower::Rows(Box::new(Rows::of(merge, traces, selection, columns, form, times))),
-            None => Shower::whole(merge, traces, selection, format, times),
+            Some(form) => Shower::Rows(Box::new(Rows::of(merge, traces, selection, columns, form, going.times))),
+            None => Shower::whole(merge, traces, selection, format, going),
         }
     }
 
@@ -53,11 +62,15 @@ impl<'t> Shower<'t> {
         traces: &'t [Trace],
         selection: &Selection,
         format: ViewFormat,
-        times: Times,
+        going: Going,
     ) -> Shower<'t> {
         match format {
             ViewFormat::Ndjson => Shower::Objects(Box::new(Objects::of(merge, traces, selection))),
-            _ => Shower::Lines(Box::new(Lines::of(merge, traces, selection, times))),
+            ViewFormat::Strace => {
+                let calls = Calls::of(merge, traces, selection);
+                Shower::Calls(Box::new(calls), Box::new(going.printer))
+            }
+            _ => Shower::Lines(Box::new(Lines::of(merge, traces, selection, going.times))),
         }
     }
 
@@ -74,6 +87,20 @@ impl<'t> Shower<'t> {
             Shower::Lines(lines) => lines.next(out),
             Shower::Objects(objects) => objects.next(out),
             Shower::Rows(rows) => rows.next(out),
+            Shower::Calls(calls, printer) => match calls.take_next() {
+                Some((event, fields)) => {
+                    printer.event(&event.of(&fields), out);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Appends the end of the last line.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        if let Shower::Calls(_, printer) = self {
+            printer.finish(out);
         }
     }
 
@@ -82,15 +109,27 @@ impl<'t> Shower<'t> {
             Shower::Lines(lines) => &mut lines.merge,
             Shower::Objects(objects) => &mut objects.merge,
             Shower::Rows(rows) => &mut rows.merge,
+            Shower::Calls(calls, _) => &mut calls.merge,
         }
     }
 
-    /// The times as they were shown; new ones where none were.
-    pub(super) fn into_times(self, new: impl FnOnce() -> Times) -> Times {
+    /// What goes on in the next part of a trace that grows; new times where none were shown.
+    pub(super) fn into_going(self, new: impl FnOnce() -> Going) -> Going {
+        let going = new();
         match self {
-            Shower::Lines(lines) => lines.into_times(),
-            Shower::Objects(_) => new(),
-            Shower::Rows(rows) => rows.into_times(),
+            Shower::Lines(lines) => Going {
+                times: lines.into_times(),
+                ..going
+            },
+            Shower::Objects(_) => going,
+            Shower::Rows(rows) => Going {
+                times: rows.into_times(),
+                ..going
+            },
+            Shower::Calls(_, printer) => Going {
+                printer: *printer,
+                ..going
+            },
         }
     }
 }
@@ -102,5 +141,6 @@ fn form(format: ViewFormat, columns: &[Column]) -> Option<Form> {
         _ if columns.is_empty() => None,
         ViewFormat::Ndjson => Some(Form::Json),
         ViewFormat::Text => Some(Form::Text),
+        ViewFormat::Strace => None,
     }
 }

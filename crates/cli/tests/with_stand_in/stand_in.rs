@@ -173,6 +173,7 @@ fn settings(name: String) -> ChannelSettings {
         subbuf_bytes: 262_144,
         subbuf_count: 4,
         contexts: vec!["vtid".into(), "cpu_id".into()],
+        call_memory: None,
     }
 }
 

@@ -23,6 +23,8 @@ struct Part {
 enum Size {
     /// Up to and including the next zero byte.
     String,
+    /// A uint32 count, then as many strings.
+    Strings,
     /// A uint32 count, then as many elements.
     Counted { element_bytes: u32 },
 }
@@ -59,8 +61,12 @@ impl Plan {
                 FieldKind::Sequence { element, .. } => Size::Counted {
                     element_bytes: element.bytes(),
                 },
+                FieldKind::Structures { members } => Size::Counted {
+                    element_bytes: members.iter().map(|member| member.element.bytes()).sum(),
+                },
                 FieldKind::Text => Size::Counted { element_bytes: 1 },
                 FieldKind::String => Size::String,
+                FieldKind::Strings => Size::Strings,
             };
             parts.push(Part {
                 size,
@@ -96,6 +102,17 @@ impl Plan {
                 Size::String => {
                     let string_bytes = memchr::memchr(0, rest).ok_or(Wrong::EndlessString { left_bytes })?;
                     string_bytes as u64 + 1
+                }
+                Size::Strings => {
+                    let (count, strings) = rest.split_first_chunk().ok_or(cut(length.saturating_add(4)))?;
+                    let count = u32::from_le_bytes(*count) as usize;
+                    match count.checked_sub(1) {
+                        None => 4,
+                        Some(last) => {
+                            let end = memchr::memchr_iter(0, strings).nth(last);
+                            4 + end.ok_or(Wrong::EndlessString { left_bytes })? as u64 + 1
+                        }
+                    }
                 }
                 Size::Counted { element_bytes } => {
                     let count = rest.first_chunk().ok_or(cut(length.saturating_add(4)))?;

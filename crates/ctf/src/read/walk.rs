@@ -281,6 +281,11 @@ pub trait Visitor {
     fn float(&mut self, _value: f64, _bits: u32) {}
     /// A text, without what ends it.
     fn text(&mut self, _bytes: &[u8], _encoding: Encoding) {}
+    /// A text in as many bytes as an earlier field said. `whole` is all of them: a text ends at a 0, but what follows may have been recorded on
+    /// purpose.
+    fn counted_text(&mut self, text: &[u8], _whole: &[u8], encoding: Encoding) {
+        self.text(text, encoding);
+    }
     /// Bytes.
     fn blob(&mut self, _bytes: &[u8], _media_type: Option<&str>) {}
     /// Fields come, until `end_structure`.
@@ -338,6 +343,14 @@ fn visit_node(
         } => {
             cursor.align(*alignment)?;
             visitor.float(float(cursor, *bits, *byte_order, *is_reversed)?, *bits);
+        }
+        Node::Text {
+            length: length @ Length::Slot(_),
+            encoding,
+        } => {
+            cursor.align(8)?;
+            let whole = cursor.take(state.count(*length)?.unwrap_or(0))?;
+            visitor.counted_text(before_zero(whole, *encoding)?, whole, *encoding);
         }
         Node::Text { length, encoding } => {
             visitor.text(text(*length, *encoding, cursor, state)?, *encoding);

@@ -3,7 +3,7 @@
 
 use crate::fields;
 use crate::writer::{array, counted, event, hex, scalar, sequence};
-use piste_ctf::{Base, Element, FieldKind, Label};
+use piste_ctf::{Base, Element, FieldKind, Label, Member};
 
 #[test]
 fn every_element_is_read() {
@@ -129,6 +129,42 @@ fn texts_and_strings_are_read() {
     let bytes = [&counted(b"a\0b\xff\xfe")[..], b"\xc3\x28\0", &counted(b"\0"), b"\0"].concat();
     let text = fields(event(0, "t:strings", &fields_of), &bytes);
     assert!(text.starts_with("{ _t_length = 5, t = \"a\", s = \""), "{text}");
+}
+
+#[test]
+fn lists_of_strings_and_of_structures_are_read() {
+    let member = |name: &str, element, base| Member {
+        name: name.to_owned(),
+        element,
+        base,
+    };
+    let members = vec![
+        member("fd", Element::Int32, Base::Decimal),
+        member("events", Element::Uint16, Base::Hex),
+    ];
+    let fields_of = [
+        ("argv", FieldKind::Strings),
+        ("fds", FieldKind::Structures { members }),
+        ("none", FieldKind::Strings),
+        ("last", FieldKind::String),
+    ];
+    let bytes = [
+        &2u32.to_le_bytes()[..],
+        b"ls\0-l\0",
+        &2u32.to_le_bytes(),
+        &3i32.to_le_bytes(),
+        &1u16.to_le_bytes(),
+        &(-1i32).to_le_bytes(),
+        &0x2000u16.to_le_bytes(),
+        &0u32.to_le_bytes(),
+        b"end\0",
+    ];
+    assert_eq!(
+        fields(event(0, "t:lists", &fields_of), &bytes.concat()),
+        r#"{ _argv_length = 2, argv = [ [0] = "ls", [1] = "-l" ], _fds_length = 2, "#.to_owned()
+            + r#"fds = [ [0] = { fd = 3, events = 0x1 }, [1] = { fd = -1, events = 0x2000 } ], "#
+            + r#"_none_length = 0, none = [ ], last = "end" }"#
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 
 use piste_kernel::probe::{self, ProbeError};
 use piste_kernel::resolve::{self, NoField};
-use piste_kernel::spec::{EventSource, Rule};
+use piste_kernel::spec::{ChannelSpec, EventSource, Memory, Rule};
 use piste_reason::reason;
 
 use super::kernel_desk::Clerk;
@@ -20,8 +20,13 @@ use crate::session::kernel::pattern;
 /// The first thing that cannot be.
 pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> Result<(), Refusal> {
     let catalog = &clerk.catalog()?;
+    // Filters of system calls depend on who records them: `check_calls`.
+    let unfiltered = |rule: &Rule| Rule {
+        filter: rule.filter.clone().filter(|_| !is_of_calls(rule)),
+        ..rule.clone()
+    };
     for rule in rules {
-        let meant = resolve::rule(rule, catalog)?;
+        let meant = resolve::rule(&unfiltered(rule), catalog, None)?;
         let mut of_probe = Vec::new();
         for person in people {
             let _as_person = person.enter().map_err(not_entered)?;
@@ -37,6 +42,33 @@ pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> R
         })?;
     }
     Ok(())
+}
+
+/// Whether the filters of system calls can be followed, of the rules that are wanted and those that the channel has. The BPF program compares
+/// arguments, and tracefs only numbers and results; call stacks are recorded by tracefs.
+///
+/// # Errors
+/// The first filter that cannot be.
+pub fn check_calls(clerk: &mut Clerk, rules: &[Rule], channel: Option<&ChannelSpec>) -> Result<(), Refusal> {
+    let is_wanted_anew = |known: &Rule| rules.iter().any(|rule| rule.source == known.source);
+    let known = channel.map_or(&[][..], |channel| &channel.rules).iter();
+    let known = known.filter(|rule| rule.enabled && !is_wanted_anew(rule));
+    let calls: Vec<&Rule> = known.chain(rules).filter(|rule| is_of_calls(rule)).collect();
+    if calls.iter().all(|rule| rule.filter.is_none()) {
+        return Ok(());
+    }
+    let memory = channel.map_or(Some(Memory::default()), |channel| channel.memory);
+    let has_stacks = calls.iter().any(|rule| rule.stack.is_some());
+    let memory = memory.filter(|_| !has_stacks && clerk.has_program());
+    let catalog = &clerk.catalog()?;
+    for rule in calls {
+        resolve::rule(rule, catalog, memory.as_ref())?;
+    }
+    Ok(())
+}
+
+fn is_of_calls(rule: &Rule) -> bool {
+    matches!(rule.source, EventSource::Syscall { .. })
 }
 
 impl From<resolve::Refusal> for Refusal {

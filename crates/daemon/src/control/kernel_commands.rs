@@ -2,7 +2,7 @@
 //! What people ask of the kernel domain, done in the daemon's thread. What needs the kernel's word has it by then (kernel_checks.rs).
 
 use piste_control::interface as shown;
-use piste_kernel::spec::{Rule, Tracked};
+use piste_kernel::spec::{ChannelSpec, Rule, Tracked};
 
 use super::daemon::Daemon;
 use super::inbox::Answer;
@@ -10,7 +10,7 @@ use super::kernel_words;
 use crate::link::{RequestId, SessionId};
 use crate::person::Person;
 use crate::session::Refusal;
-use crate::session::commands::Asked;
+use crate::session::commands::{Asked, DEFAULT_CHANNEL};
 use crate::session::settings::ChannelRequest;
 
 /// A kernel channel's name and rules.
@@ -22,14 +22,28 @@ pub struct Prepared {
     pub cpu_count: u32,
     /// Whose the trace is.
     pub owner: Person,
+    /// Its kernel channels.
+    pub channels: Vec<ChannelSpec>,
+}
+
+impl Prepared {
+    /// The channel with this name, or the default one, if it is there.
+    pub fn channel(&self, name: Option<&str>) -> Option<&ChannelSpec> {
+        let name = name.unwrap_or(DEFAULT_CHANNEL);
+        self.channels.iter().find(|channel| channel.name == name)
+    }
 }
 
 impl Daemon {
     /// Whether a session is there, before the kernel is asked anything for it.
     pub fn prepare_for_kernel(&mut self, session: &Asked, answer: Answer<Prepared>) {
-        let prepared = self.machine.find_own_session(session).map(|session| Prepared {
-            cpu_count: self.machine.host().ring_count,
-            owner: self.machine.session(session).identity.owner.clone(),
+        let prepared = self.machine.find_own_session(session).map(|session| {
+            let state = self.machine.session(session);
+            Prepared {
+                cpu_count: self.machine.host().ring_count,
+                owner: state.identity.owner.clone(),
+                channels: state.kernel.channels.clone(),
+            }
         });
         self.reply(answer, prepared);
     }

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use piste_bpf::Program;
 use piste_kernel::answer::answers;
 use piste_kernel::catalog::Catalog;
 use piste_kernel::owner::Owner;
@@ -61,6 +62,8 @@ pub struct Clerk {
     retry: Duration,
     /// When to tidy up again, or to look for what dead owners left.
     next_look: Option<Instant>,
+    /// Whether the BPF program can be loaded, once somebody asked.
+    has_program: Option<bool>,
 }
 
 impl KernelDesk {
@@ -161,7 +164,13 @@ impl Clerk {
             untidy: Some(kept),
             retry: FIRST_RETRY,
             next_look: None,
+            has_program: None,
         }
+    }
+
+    /// Whether the BPF program can be loaded, which records what the arguments of system calls point to. The first time, that takes some milliseconds.
+    pub fn has_program(&mut self) -> bool {
+        *self.has_program.get_or_insert_with(|| Program::check().is_ok())
     }
 
     /// Waits for the next question, and removes leftovers when it is time.

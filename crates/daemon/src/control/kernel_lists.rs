@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use piste_bpf::Program;
 use piste_control::interface as shown;
 use piste_kernel::layout::Layout;
 use piste_kernel::list::{self, ListedEvent, ListedField, ListedSyscall};
 use piste_kernel::probe::{self, ProbePlace, ProbePlaceKind};
-use piste_kernel::syscalls::Architecture;
 use piste_kernel::{doctor, pattern};
+use piste_syscalls::Architecture;
 
 use super::kernel_checks::{not_entered, refused_probe};
 use super::kernel_desk::Clerk;
@@ -115,5 +116,9 @@ pub fn checks(clerk: &Clerk) -> Vec<shown::Check> {
         cost: check.cost,
         mend: check.mend,
     };
-    doctor::checks(clerk.run_folder()).into_iter().map(check).collect()
+    let lack = Program::check()
+        .err()
+        .map(|failure| (failure.to_string(), failure.mend()));
+    let checks = doctor::checks(clerk.run_folder()).into_iter();
+    checks.chain([doctor::call_memory(lack)]).map(check).collect()
 }

@@ -23,6 +23,10 @@ pub fn settings(channel: &ChannelSpec) -> shown::ChannelSettings {
             .iter()
             .map(|context| context.name().to_owned())
             .collect(),
+        call_memory: channel.memory.map(|memory| shown::CallMemory {
+            environment: memory.environment,
+            buffer_bytes: memory.buffer_bytes.into(),
+        }),
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes out of the kernel what nobody needs any more: instances and probes of pisteds that died with their consumers, and of sessions
+//! Takes out of the kernel what nobody needs any more: instances, probes and BPF programs of pisteds that died with their consumers, and of sessions
 //! that ended without one. Nothing else is touched.
 
 use std::time::Duration;
@@ -9,6 +9,7 @@ use piste_kernel::owner::{self, DeadOwner, Leftovers, Owner};
 use piste_kernel::probe::{self, Plans, Probes};
 use piste_kernel::tracefs::Tracefs;
 
+use crate::kernel_consumer::remove_instance;
 use crate::link::SessionId;
 
 /// How long a pisted that was killed with its consumer has to be started again, before its rings are removed.
@@ -30,7 +31,7 @@ pub fn of_sessions(tracefs: &Tracefs, owner: &Owner, is_meant: impl Fn(SessionId
 }
 
 fn remove_channel(tracefs: &Tracefs, owner: &Owner, session: SessionId, channel: &str) -> Vec<String> {
-    let removed = Instance::create_or_open(tracefs, owner, session, channel).and_then(Instance::remove);
+    let removed = Instance::create_or_open(tracefs, owner, session, channel).and_then(remove_instance);
     let (probes, _) = Probes::open(tracefs, owner.id(), session, channel, &[], Plans::default());
     let mut findings: Vec<String> = removed.err().map(|error| error.to_string()).into_iter().collect();
     findings.extend(probes.remove(tracefs));
@@ -49,6 +50,7 @@ pub fn of_dead_owners(tracefs: &Tracefs) -> (Option<Duration>, Vec<String>) {
         // Its probes after its instances: the kernel empties the rings in which a removed probe was enabled.
         let mut left = owner.remove_instances(tracefs);
         left.extend(probe::leftovers(tracefs, &[owner.id()]));
+        left.extend(piste_bpf::remove_all(&owner.prefix()));
         if left.is_empty()
             && let Err(error) = DeadOwner::forget(owner)
         {

@@ -113,6 +113,8 @@ fn type_name(kind: &FieldKind) -> String {
         FieldKind::FixedText { bytes } => format!("char[{bytes}]"),
         FieldKind::Text => "text".into(),
         FieldKind::String => "string".into(),
+        FieldKind::Strings => "string[]".into(),
+        FieldKind::Structures { .. } => "struct[]".into(),
     }
 }
 

@@ -217,6 +217,13 @@ impl VarlinkInterface for Server {
             subbuf_bytes: channel.subbuf_bytes,
             subbuf_count: channel.subbuf_count,
             contexts: channel.contexts,
+            memory: match (channel.addresses_only, channel.call_memory) {
+                (Some(true), _) => Some(settings::MemoryRequest::Nothing),
+                (_, memory) => memory.map(|memory| settings::MemoryRequest::More {
+                    environment: memory.environment,
+                    buffer_bytes: memory.buffer_bytes,
+                }),
+            },
         };
         let answer = match channel.domain {
             None | Some(Domain::user) => {
@@ -337,10 +344,12 @@ impl VarlinkInterface for Server {
         rules: Vec<KernelRule>,
     ) -> varlink::Result<()> {
         let asking = self.person.clone();
+        let known = channel.clone();
         let check = move |clerk: &mut Clerk, prepared: Prepared| {
             let rules = kernel_words::wanted_rules(rules)?;
             check_rules_fit(&rules)?;
             kernel_checks::check_rules(clerk, &rules, [&asking, &prepared.owner])?;
+            kernel_checks::check_calls(clerk, &rules, prepared.channel(known.as_deref()))?;
             Ok(rules)
         };
         let answer = self.after_kernel(session, check, |daemon, session, rules, answer| {

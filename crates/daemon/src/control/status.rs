@@ -163,6 +163,7 @@ pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
         subbuf_bytes: geometry.subbuf_bytes.into(),
         subbuf_count: geometry.subbuf_count.into(),
         contexts: geometry.contexts.names().into_iter().map(str::to_owned).collect(),
+        call_memory: None,
     }
 }
 

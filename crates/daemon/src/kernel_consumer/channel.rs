@@ -15,7 +15,9 @@ use piste_kernel::convert::{Converter, LivingThreads, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::probe::{Plans, Probes};
 use piste_kernel::programs::{self, Programs};
+use piste_kernel::ring::Ring;
 use piste_kernel::selection::{Selection, apply};
+use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::tracked;
 use piste_reason::reason;
@@ -23,18 +25,22 @@ use piste_ring::ClockSource;
 use serde::{Deserialize, Serialize};
 
 use super::Fullest;
+use super::calls::{self, Calls, remove_instance};
 use super::folders::{Folders, STATE_DUMP};
 use super::hidden::{Hiding, hide_own};
 use super::kept::Until;
 use super::kernel::Kernel;
 use super::metadata::Metadata;
-use super::ring::{CpuRing, Desk, Home};
+use super::ring::{CpuRing, Desk, Home, Opening};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::storage::StorageError;
 use crate::link::{ChannelTotals, SessionId};
 use crate::person::Person;
+
+/// Of the file that names the instance: the BPF program records as well.
+const WITH_CALLS: &str = "calls";
 
 pub(super) struct Channel {
     pub(super) spec: ChannelSpec,
@@ -53,8 +59,10 @@ pub(super) struct Channel {
     subbuf_bytes: u32,
     /// What people should know and were not told yet.
     notes: Vec<String>,
-    /// Absent once the channel is closed.
+    /// Of tracefs. Absent once the channel is closed.
     rings: Vec<CpuRing>,
+    /// Its system calls, where the BPF program records them.
+    calls: Option<Calls>,
 }
 
 /// What the kernel is told to record. It is kept beside the rings: the kernel needs a while to be asked about thousands of events, while
@@ -93,6 +101,8 @@ pub(super) struct Frame<'a> {
     pub(super) folders: &'a Folders,
     pub(super) chunks: &'a Chunks,
     pub(super) clock: ClockSource,
+    /// The clock's ticks per second.
+    pub(super) frequency_hz: u64,
     pub(super) tracked: &'a Tracked,
     /// The processes of threads, and which threads run 32-bit programs; `None` unless a channel records forks or system calls.
     pub(super) programs: Option<&'a Arc<Mutex<Programs>>>,
@@ -144,21 +154,36 @@ impl Channel {
         metadata.add_stream(&stream_class(&spec));
         converter.restore_classes(metadata.classes_of(spec.stream_id));
         let home = Home {
-            session,
-            instance: &instance,
             channel: &spec,
             folders,
             chunks: frame.chunks,
-            pages: &kernel.pages,
-            subbuf_bytes,
             is_recorder: frame.is_recorder,
         };
-        let cpus = instance.cpus().map_err(refuse)?;
-        let rings: Result<Vec<CpuRing>, String> = cpus
-            .iter()
-            .map(|&cpu| CpuRing::open(&home, cpu, &mut converter, &mut notes))
-            .collect();
-        let rings = rings.map_err(|why| format!("channel {}: {why}", spec.name))?;
+        let ring = |cpu: u32| {
+            let key = RingKey {
+                session,
+                stream_id: spec.stream_id,
+                cpu,
+            };
+            let buffer = SharedBuffer::open(&folders.file(&spec.name, cpu, "page"), key, subbuf_bytes)?;
+            Ring::open(&instance, &kernel.pages, cpu, buffer)
+        };
+        let mut rings = Vec::new();
+        for cpu in instance.cpus().map_err(refuse)? {
+            let opened = ring(cpu).map_err(|error| format!("cannot open the ring of CPU {cpu}: {}", reason(&error)));
+            let opened = opened.and_then(|ring| {
+                let opening = Opening {
+                    cpu,
+                    pages: Box::new(ring),
+                    instance_id: cpu.into(),
+                    is_new: instance.is_new(),
+                    loss: spec.loss,
+                    files: "",
+                };
+                CpuRing::open(&home, opening, &mut converter, &mut notes)
+            });
+            rings.push(opened.map_err(|why| format!("channel {}: {why}", spec.name))?);
+        }
         let recording = folders.recording(&spec.name);
         let mut channel = Channel {
             spec,
@@ -173,7 +198,9 @@ impl Channel {
             subbuf_bytes,
             notes,
             rings,
+            calls: None,
         };
+        channel.open_calls(frame, metadata);
         channel
             .look_for_lost_rings()
             .map_err(|error| format!("channel {}: {error}", channel.spec.name))?;
@@ -186,6 +213,22 @@ impl Channel {
         Ok(channel)
     }
 
+    /// Loads the BPF program, where the rules ask for what it records and it was not. Without it, tracefs records the calls.
+    fn open_calls(&mut self, frame: Frame<'_>, metadata: &Metadata) {
+        if self.calls.is_some() || calls::memory_of(&self.spec).is_none() {
+            return;
+        }
+        match Calls::open(&self.spec, frame, &self.instance, &mut self.notes) {
+            Ok(mut calls) => {
+                calls
+                    .converter
+                    .restore_classes(metadata.classes_of(self.spec.stream_id));
+                self.calls = Some(calls);
+            }
+            Err(why) => self.notes.push(why),
+        }
+    }
+
     /// Counts a loss if the rings were removed while no pisted was running.
     ///
     /// # Errors
@@ -194,9 +237,22 @@ impl Channel {
         let Ok(noted) = fs::read_to_string(&self.recording) else {
             return Ok(());
         };
-        if Some(noted) != self.instance_number() {
-            self.notes.push(RINGS_GONE.to_owned());
+        let (instance, calls) = noted.split_once(' ').unwrap_or((&noted, ""));
+        let is_instance_gone = Some(instance) != self.instance_number().as_deref();
+        let is_program_gone = calls == WITH_CALLS && self.calls.as_ref().is_none_or(Calls::is_new);
+        if is_instance_gone {
             self.rings.iter_mut().try_for_each(CpuRing::lose_unknown)?;
+        }
+        if is_program_gone && (self.calls.is_some() || !is_instance_gone) {
+            let rings = match &mut self.calls {
+                Some(calls) => &mut calls.rings,
+                // It cannot be loaded any more.
+                None => &mut self.rings,
+            };
+            rings.iter_mut().try_for_each(CpuRing::lose_unknown)?;
+        }
+        if is_instance_gone || is_program_gone {
+            self.notes.push(RINGS_GONE.to_owned());
             self.note_instance();
         }
         Ok(())
@@ -208,15 +264,19 @@ impl Channel {
         Some(folder.ino().to_string())
     }
 
-    /// Notes the instance. If the consumer is killed meanwhile, the earlier note stays as it is.
+    /// Notes the instance, and whether there is a program too. If the consumer is killed meanwhile, the earlier note stays as it is.
     fn note_instance(&self) {
-        let Some(number) = self.instance_number() else { return };
-        if fs::read_to_string(&self.recording).is_ok_and(|noted| noted == number) {
+        let Some(mut note) = self.instance_number() else { return };
+        if self.calls.is_some() {
+            note += " ";
+            note += WITH_CALLS;
+        }
+        if fs::read_to_string(&self.recording).is_ok_and(|noted| noted == note) {
             return;
         }
         let new = self.recording.with_extension("new");
         // Without it, nobody is told of rings that are removed.
-        let _ = fs::write(&new, number).and_then(|()| fs::rename(&new, &self.recording));
+        let _ = fs::write(&new, note).and_then(|()| fs::rename(&new, &self.recording));
     }
 
     /// Another consumer had started it.
@@ -240,31 +300,65 @@ impl Channel {
         let (probes, findings) = define(&self.spec, frame);
         self.probes = probes;
         self.notes.extend(findings);
+        let classes = || tools.metadata.classes_of(self.spec.stream_id);
         self.converter = converter(&self.spec, frame, &self.probes);
-        self.converter
-            .restore_classes(tools.metadata.classes_of(self.spec.stream_id));
+        self.converter.restore_classes(classes());
         for ring in &self.rings {
             self.converter.restore(ring.cpu(), ring.kept());
         }
+        match &mut self.calls {
+            Some(calls) => {
+                calls.converter = calls::converter(&self.spec, frame);
+                calls.converter.restore_classes(classes());
+            }
+            None => {
+                self.open_calls(frame, tools.metadata);
+                if self.recording.exists() {
+                    self.note_instance();
+                }
+            }
+        }
         self.select(frame);
+        self.set_calls_on(self.is_on(), frame.tracked);
     }
 
     /// Makes the kernel record what the rules and the session's threads and CPUs ask for, from now on.
     pub(super) fn select(&mut self, frame: Frame<'_>) {
         self.while_unknown(frame, |channel| {
+            let catalog = &frame.kernel.catalog;
+            let (spec, mut findings) = match &channel.calls {
+                Some(calls) => (
+                    calls::without_calls(&channel.spec),
+                    calls.select(&channel.spec, catalog),
+                ),
+                None => (channel.spec.clone(), Vec::new()),
+            };
             let selection = Selection {
-                catalog: &frame.kernel.catalog,
-                channel: &channel.spec,
+                catalog,
+                channel: &spec,
                 probes: channel.probes.events(),
                 tracked: frame.tracked,
             };
-            apply(&channel.instance, &selection)
+            findings.extend(apply(&channel.instance, &selection));
+            findings
         });
+    }
+
+    /// Lets the BPF program record or not.
+    fn set_calls_on(&mut self, is_on: bool, tracked: &Tracked) {
+        let Some(calls) = &self.calls else { return };
+        if let Err(error) = calls.set_on(is_on, &self.instance, tracked) {
+            self.notes.push(format!(
+                "system calls are not recorded as they should be: {}",
+                reason(&error)
+            ));
+        }
     }
 
     /// Makes the kernel record the session's threads and CPUs, from now on; of the same events as before.
     pub(super) fn track(&mut self, frame: Frame<'_>) {
         self.while_unknown(frame, |channel| tracked::apply(&channel.instance, frame.tracked));
+        self.set_calls_on(self.is_on(), frame.tracked);
     }
 
     /// Changes what the kernel records. A consumer that is killed in between leaves it to the next one to find out what that is.
@@ -283,20 +377,23 @@ impl Channel {
     }
 
     /// Records from now on. What cannot be done is a finding.
-    pub(super) fn start(&mut self, clock: ClockSource) {
+    pub(super) fn start(&mut self, clock: ClockSource, tracked: &Tracked) {
         let was_on = self.is_on();
         self.note_instance();
-        if !self.set_on(true) || was_on {
+        let is_on = self.set_on(true);
+        self.set_calls_on(true, tracked);
+        if !is_on || was_on {
             return;
         }
         let now_ticks = clock::now_ticks(clock);
         self.stopped_ticks = None;
-        self.rings.iter_mut().for_each(|ring| ring.records_from(now_ticks));
+        self.rings_mut().for_each(|ring| ring.records_from(now_ticks));
     }
 
     /// Records no more. What cannot be done is a finding. `now_ticks` is before now.
     pub(super) fn stop(&mut self, now_ticks: u64) {
         let was_on = self.is_on();
+        self.set_calls_on(false, &Tracked::default());
         if self.set_on(false) && was_on {
             self.stopped_ticks = Some(now_ticks);
         }
@@ -329,8 +426,9 @@ impl Channel {
 
     /// Looks whether the files of its streams are still there.
     pub(super) fn look_at_files(&mut self) {
-        let found = self.rings.iter_mut().filter_map(CpuRing::look_at_files);
-        self.notes.extend(found.map(str::to_owned));
+        let found = self.rings_mut().filter_map(CpuRing::look_at_files);
+        let found: Vec<String> = found.map(str::to_owned).collect();
+        self.notes.extend(found);
     }
 
     /// People should know this.
@@ -343,8 +441,16 @@ impl Channel {
         std::mem::take(&mut self.notes)
     }
 
-    pub(super) fn rings(&self) -> &[CpuRing] {
-        &self.rings
+    /// Those of tracefs, then those of the BPF program.
+    pub(super) fn rings(&self) -> impl Iterator<Item = &CpuRing> {
+        self.rings
+            .iter()
+            .chain(self.calls.iter().flat_map(|calls| &calls.rings))
+    }
+
+    fn rings_mut(&mut self) -> impl Iterator<Item = &mut CpuRing> {
+        let calls = self.calls.iter_mut().flat_map(|calls| &mut calls.rings);
+        self.rings.iter_mut().chain(calls)
     }
 
     pub(super) fn ring_bytes(&self) -> u64 {
@@ -368,6 +474,27 @@ impl Channel {
             flush_ticks.map_or(Ok(true), |ticks| ring.take_until(ticks, most, desk))
         })?;
         Ok(())
+    }
+
+    /// Keeps the newest events of the rings that do not overwrite old ones by themselves, those of the BPF program. False when there is none.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn keep_newest(&mut self, fullest: &mut Fullest, tools: &mut Tools<'_>) -> Result<bool, StorageError> {
+        let Some(calls) = &self.calls else {
+            return Ok(false);
+        };
+        let calls_bytes = calls.ring_bytes();
+        let (most, ring_bytes, first) = (self.most(), self.ring_bytes(), self.rings.len());
+        for index in first.. {
+            let Some((ring, mut desk)) = self.desk(index, tools) else {
+                break;
+            };
+            let taken = ring.take(most, &mut desk)?;
+            fullest.observe(u64::from(taken) * u64::from(calls::PAGE_BYTES), calls_bytes);
+            ring.forget_old(ring_bytes)?;
+        }
+        Ok(true)
     }
 
     /// Writes what was recorded until now, where a chunk of the trace is to end.
@@ -404,12 +531,12 @@ impl Channel {
     }
 
     fn is_behind(&self, chunks: &Chunks) -> bool {
-        self.rings.iter().any(|ring| ring.is_behind(chunks))
+        self.rings().any(|ring| ring.is_behind(chunks))
     }
 
     /// A chunk of the trace ends: its rings' files were moved.
     pub(super) fn moved(&mut self, chunks: &Chunks) {
-        self.rings.iter_mut().for_each(|ring| ring.moved(chunks));
+        self.rings_mut().for_each(|ring| ring.moved(chunks));
     }
 
     /// Writes everything that is in the rings, which record no more. False when there may be more.
@@ -422,7 +549,7 @@ impl Channel {
             return Ok(false);
         }
         // All stop at once: when one has an event, the others recorded still.
-        let last_ticks = self.rings.iter().map(|ring| ring.stream().end().end_ticks).max();
+        let last_ticks = self.rings().map(|ring| ring.stream().end().end_ticks).max();
         let until_ticks = last_ticks.filter(|ticks| *ticks > 0).max(self.stopped_ticks);
         let until_ticks = until_ticks.unwrap_or_else(|| clock::now_ticks(clock));
         self.for_each_ring(tools, |ring, desk| ring.settle(until_ticks, desk).map(|()| true))?;
@@ -462,28 +589,28 @@ impl Channel {
             findings: self.findings.list().to_vec(),
             ..ChannelTotals::default()
         };
-        for ring in &self.rings {
-            ring.add_to(&mut totals, self.spec.loss);
+        for ring in self.rings() {
+            ring.add_to(&mut totals);
         }
         totals
     }
 
     /// Events that were recorded and are not in the trace so far.
     pub(super) fn left(&self) -> u64 {
-        self.rings.iter().map(CpuRing::left).sum()
+        self.rings().map(CpuRing::left).sum()
     }
 
     /// Gives up what is left, and says so in the trace where there is room for that.
     pub(super) fn abandon(&mut self, clock: ClockSource) {
         let until_ticks = self.stopped_ticks.unwrap_or_else(|| clock::now_ticks(clock));
-        self.rings.iter_mut().for_each(|ring| ring.abandon(until_ticks));
+        self.rings_mut().for_each(|ring| ring.abandon(until_ticks));
     }
 
     /// Removes the instance and the probes. Returns what could not be removed.
     pub(super) fn close(self, kernel: &Kernel) -> Vec<String> {
         // Whoever reads a ring holds its instance.
-        drop(self.rings);
-        remove(self.instance.remove(), self.probes, kernel)
+        drop((self.rings, self.calls));
+        remove(remove_instance(self.instance), self.probes, kernel)
     }
 
     /// Removes what a channel has in the kernel that could not be opened. Returns what could not be removed.
@@ -493,13 +620,13 @@ impl Channel {
         if !owner.instances(tracefs).is_ok_and(|all| all.contains(&channel)) {
             return Vec::new();
         }
-        let removed = Instance::create_or_open(tracefs, owner, session, &spec.name).and_then(Instance::remove);
+        let removed = Instance::create_or_open(tracefs, owner, session, &spec.name).and_then(remove_instance);
         let (probes, _) = Probes::open(tracefs, owner.id(), session, &spec.name, &[], Plans::default());
         remove(removed, probes, kernel)
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.rings.iter().map(AsFd::as_fd)
+        self.rings().map(AsFd::as_fd)
     }
 
     /// Pages that a ring can have, and the one in hand.
@@ -508,16 +635,24 @@ impl Channel {
         u32::try_from(ring_bytes / u64::from(self.subbuf_bytes)).unwrap_or(u32::MAX - 2) + 2
     }
 
-    fn desk<'a>(&'a mut self, index: usize, tools: &'a mut Tools<'_>) -> (&'a mut CpuRing, Desk<'a>) {
+    /// The ring with this index among [`Channel::rings`].
+    fn desk<'a>(&'a mut self, index: usize, tools: &'a mut Tools<'_>) -> Option<(&'a mut CpuRing, Desk<'a>)> {
+        let (ring, converter) = match index.checked_sub(self.rings.len()) {
+            None => (self.rings.get_mut(index)?, &mut self.converter),
+            Some(index) => {
+                let calls = self.calls.as_mut()?;
+                (calls.rings.get_mut(index)?, &mut calls.converter)
+            }
+        };
         let desk = Desk {
             stream_id: self.spec.stream_id,
             pages: &tools.kernel.pages,
-            converter: &mut self.converter,
+            converter,
             metadata: tools.metadata,
             packet: tools.packet,
             notes: &mut self.notes,
         };
-        (&mut self.rings[index], desk)
+        Some((ring, desk))
     }
 
     /// Calls `visit` for every ring; true when all calls returned true. After a failed one the others are still visited, and the first
@@ -528,8 +663,10 @@ impl Channel {
         mut visit: impl FnMut(&mut CpuRing, &mut Desk<'_>) -> Result<bool, StorageError>,
     ) -> Result<bool, StorageError> {
         let (mut all, mut failed) = (true, None);
-        for index in 0..self.rings.len() {
-            let (ring, mut desk) = self.desk(index, tools);
+        for index in 0.. {
+            let Some((ring, mut desk)) = self.desk(index, tools) else {
+                break;
+            };
             match visit(ring, &mut desk) {
                 Ok(finished) => all &= finished,
                 Err(error) => {

@@ -4,12 +4,12 @@
 //! It holds for all events but those that tell of another thread as well, such as the switch to one.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use piste_kernel::instance::Instance;
 use piste_kernel::proc;
 use piste_kernel::spec::Tracked;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// Kernels since 5.7 have it.
 const FILE: &str = "set_event_notrace_pid";
@@ -41,14 +41,27 @@ pub(super) fn hide_own(instance: &Instance, tracked: &Tracked) {
     }
 }
 
-/// Every thread of the processes that run this executable: control and consumers, those of other users too.
 fn own_threads() -> Vec<i32> {
-    let Ok(own) = fs::metadata("/proc/self/exe") else {
+    own_processes().into_iter().flat_map(proc::threads_of).collect()
+}
+
+/// The processes that run this executable: control and consumers, those of other users too. Nothing here waits for a disk: other programs may be on
+/// one that does not answer.
+pub(super) fn own_processes() -> Vec<i32> {
+    const OWN: &str = "/proc/self/exe";
+    let (Ok(path), Some(identity)) = (fs::read_link(OWN), identity(OWN)) else {
         return vec![std::process::id() as i32];
     };
     let is_own = |pid: &i32| {
-        let executable = fs::metadata(format!("/proc/{pid}/exe"));
-        executable.is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
+        let executable = format!("/proc/{pid}/exe");
+        let has_name = fs::read_link(&executable).is_ok_and(|other| other.file_name() == path.file_name());
+        has_name && self::identity(&executable) == Some(identity)
     };
-    proc::processes().filter(is_own).flat_map(proc::threads_of).collect()
+    proc::processes().filter(is_own).collect()
+}
+
+/// What tells a file from others, as far as the kernel has it in memory.
+fn identity(path: &str) -> Option<(u32, u32, u64)> {
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some((found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
 }

@@ -77,22 +77,10 @@ pub(super) fn copy(
     until: &Until,
     snapshot: &mut Stream,
 ) -> Result<(), StorageError> {
-    let entries = match fs::read(&kept.index) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => index::decode(&file.at(&kept.index)?).unwrap_or_default(),
-    };
+    let entries = entries(kept)?;
     let newest = newest(&entries, bytes_max);
     let Some(first) = newest.first() else { return Ok(()) };
-    let data = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&kept.data)
-        .at(&kept.data)?;
-    if first.offset_bytes > 0 {
-        // It only spares memory.
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let _ = fallocate(&data, flags, 0, first.offset_bytes);
-    }
+    let data = forget_before(kept, first)?;
     let mut packet = vec![];
     let mut discarded = 0;
     for entry in newest {
@@ -133,6 +121,41 @@ pub(super) fn copy(
         snapshot.reach(ticks, discarded)?;
     }
     Ok(())
+}
+
+/// Gives the space of all but the newest packets back, of which at most `bytes_max` stay.
+///
+/// # Errors
+/// The file that cannot be read or written.
+pub(super) fn forget(kept: &Paths, bytes_max: u64) -> Result<(), StorageError> {
+    let entries = entries(kept)?;
+    match newest(&entries, bytes_max).first() {
+        Some(first) => forget_before(kept, first).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Those of all packets so far.
+fn entries(kept: &Paths) -> Result<Vec<Entry>, StorageError> {
+    match fs::read(&kept.index) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        file => Ok(index::decode(&file.at(&kept.index)?).unwrap_or_default()),
+    }
+}
+
+/// Makes a hole of what is older than a packet.
+fn forget_before(kept: &Paths, first: &Entry) -> Result<File, StorageError> {
+    let data = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&kept.data)
+        .at(&kept.data)?;
+    if first.offset_bytes > 0 {
+        // It only spares memory.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = fallocate(&data, flags, 0, first.offset_bytes);
+    }
+    Ok(data)
 }
 
 /// The last entries, with at most `bytes_max` of packets.

@@ -22,6 +22,8 @@
 //!
 //! What pisted itself does is left out of the traces, or recording would cause what it records (hidden.rs).
 
+mod call_supply;
+mod calls;
 mod channel;
 mod dump;
 mod folders;
@@ -30,6 +32,7 @@ mod kept;
 mod kernel;
 mod mappings;
 mod metadata;
+mod page_ring;
 mod recorder;
 mod ring;
 mod session;
@@ -44,6 +47,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+pub use self::calls::remove_instance;
 use self::kernel::Kernel;
 use self::session::{Session, Shared};
 use crate::consumer::outbox::{Outbox, lock};

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::channel::Tools;
 use super::session::{Session, Shared};
 use super::snapshot::SnapshotJob;
 use crate::consumer::stage::{Again, Stage};
@@ -48,11 +49,37 @@ impl Session {
         }
     }
 
+    /// Keeps the newest events of the rings that somebody has to look at meanwhile. False when there is none.
+    fn keep_newest(&mut self, shared: &mut Shared<'_>) -> bool {
+        let Some(kernel) = self.kernel() else { return false };
+        let mut tools = Tools {
+            kernel: &kernel,
+            metadata: &mut self.metadata,
+            packet: shared.packet,
+        };
+        let (mut any, mut failed) = (false, None);
+        for channel in self.channels.values_mut() {
+            match channel.keep_newest(shared.fullest, &mut tools) {
+                Ok(has_such) => any |= has_such,
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(error) = failed {
+            self.find(
+                format!("the newest system calls cannot be kept: {error}"),
+                shared.outbox,
+            );
+        }
+        any
+    }
+
     /// Writes a part of the first snapshot that was asked for.
     pub(super) fn record(&mut self, shared: &mut Shared<'_>) -> Again {
         let job = self.recorder.as_mut().and_then(|recorder| recorder.jobs.pop_front());
         let Some(mut job) = job else {
+            let has_to_look = self.keep_newest(shared);
             return match self.stage {
+                Stage::Started | Stage::Stopped if has_to_look => Again::AtPace,
                 Stage::Started | Stage::Stopped => Again::Never,
                 Stage::Ending(_) => self.finish_ending(shared),
             };

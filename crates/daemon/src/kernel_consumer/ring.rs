@@ -13,25 +13,28 @@ use std::os::fd::{AsFd, BorrowedFd};
 use piste_control::{FILES_GONE, INDEX_GONE, METADATA_GONE};
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
 use piste_kernel::convert::{Converted, Converter, Cut};
-use piste_kernel::instance::Instance;
 use piste_kernel::page::{Lost, Page, PageLayout};
-use piste_kernel::ring::Ring;
-use piste_kernel::shared_buffer::{Position, RingKey, SharedBuffer};
+use piste_kernel::shared_buffer::Position;
 use piste_kernel::spec::{ChannelSpec, Loss};
 use piste_reason::reason;
 
 use super::folders::Folders;
-use super::kept::{Counts, Until};
+use super::kept::{self, Counts, Until};
 use super::metadata::Metadata;
+use super::page_ring::PageRing;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::storage::StorageError;
 use crate::consumer::stream::{Identity, Origin, PacketFacts, Seen, Stream};
-use crate::link::{ChannelTotals, SessionId};
+use crate::link::ChannelTotals;
 
 pub(super) struct CpuRing {
     cpu: u32,
-    ring: Ring,
+    /// Of its stream.
+    instance_id: u64,
+    /// What happens when it is full.
+    loss: Loss,
+    ring: Box<dyn PageRing + Send>,
     stream: Stream,
     tally: Tally,
     /// How the stream stands on disk.
@@ -46,19 +49,31 @@ pub(super) struct CpuRing {
     cut: Option<Cut>,
     /// It records since then, of which its stream does not tell yet.
     recorded_from: Option<u64>,
+    /// When the stream has so many bytes, it is time to forget old packets.
+    forgets_at_bytes: u64,
 }
 
 /// Where a ring belongs.
 pub(super) struct Home<'a> {
-    pub(super) session: SessionId,
-    pub(super) instance: &'a Instance,
     pub(super) channel: &'a ChannelSpec,
     pub(super) folders: &'a Folders,
     pub(super) chunks: &'a Chunks,
-    pub(super) pages: &'a PageLayout,
-    pub(super) subbuf_bytes: u32,
     /// Packets are kept for snapshots.
     pub(super) is_recorder: bool,
+}
+
+/// A ring that is to be read.
+pub(super) struct Opening {
+    pub(super) cpu: u32,
+    pub(super) pages: Box<dyn PageRing + Send>,
+    /// Of its stream, among those of the channel.
+    pub(super) instance_id: u64,
+    /// Nobody has read it before.
+    pub(super) is_new: bool,
+    /// What happens when it is full.
+    pub(super) loss: Loss,
+    /// What the names of its files begin with.
+    pub(super) files: &'static str,
 }
 
 /// What a ring needs to be written.
@@ -79,35 +94,27 @@ impl CpuRing {
     /// What cannot be opened, as a sentence.
     pub(super) fn open(
         home: &Home<'_>,
-        cpu: u32,
+        opening: Opening,
         converter: &mut Converter,
         notes: &mut Vec<String>,
     ) -> Result<CpuRing, String> {
         let (folders, channel) = (home.folders, home.channel);
+        let (cpu, mut ring) = (opening.cpu, opening.pages);
         let identity = Identity {
             trace_uuid: home.chunks.trace_uuid(),
             stream_id: channel.stream_id,
-            stream_instance_id: cpu.into(),
+            stream_instance_id: opening.instance_id,
             origin: Origin::Cpu(cpu),
         };
         let sentence = |error: StorageError| error.to_string();
+        let file = |kind: &str| folders.file(&channel.name, cpu, &format!("{}{kind}", opening.files));
         let mut stream = home.chunks.open_stream(&channel.name, identity).map_err(sentence)?;
-        let tally = Tally::open(&folders.file(&channel.name, cpu, "tally")).map_err(sentence)?;
+        let tally = Tally::open(&file("tally")).map_err(sentence)?;
         let counts = if home.is_recorder {
-            Some(Counts::open(&folders.file(&channel.name, cpu, "counts")).map_err(sentence)?)
+            Some(Counts::open(&file("counts")).map_err(sentence)?)
         } else {
             None
         };
-        let key = RingKey {
-            session: home.session,
-            stream_id: channel.stream_id,
-            cpu,
-        };
-        let refuse = |error: std::io::Error| format!("cannot open the ring of CPU {cpu}: {}", reason(&error));
-        let buffer =
-            SharedBuffer::open(&folders.file(&channel.name, cpu, "page"), key, home.subbuf_bytes).map_err(refuse)?;
-        let mut ring = Ring::open(home.instance, home.pages, cpu, buffer).map_err(refuse)?;
-
         let last = tally.last();
         let is_gone = counts.is_none() && last.is_gone(stream.end());
         if is_gone {
@@ -120,13 +127,15 @@ impl CpuRing {
             ring.done();
         }
         let mut standing = tally.standing(next_sequence, in_hand).clone();
-        if home.instance.is_new() {
+        if opening.is_new {
             standing.lost_earlier = standing.lost;
         }
         ring.set_told(standing.lost - standing.lost_earlier);
         converter.restore(cpu, &standing.kept);
         let mut ring = CpuRing {
             cpu,
+            instance_id: opening.instance_id,
+            loss: opening.loss,
             ring,
             stream,
             tally,
@@ -136,6 +145,7 @@ impl CpuRing {
             counts,
             cut: None,
             recorded_from: None,
+            forgets_at_bytes: 0,
         };
         if is_gone {
             ring.lose_events_here();
@@ -145,6 +155,14 @@ impl CpuRing {
 
     pub(super) fn cpu(&self) -> u32 {
         self.cpu
+    }
+
+    pub(super) fn instance_id(&self) -> u64 {
+        self.instance_id
+    }
+
+    pub(super) fn loss(&self) -> Loss {
+        self.loss
     }
 
     /// Records that wait for the next page.
@@ -178,6 +196,19 @@ impl CpuRing {
         Ok(taken)
     }
 
+    /// Forgets all but the newest packets, if there are enough of others; for packets that are kept for snapshots.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn forget_old(&mut self, bytes_max: u64) -> Result<(), StorageError> {
+        let bytes = self.stream.end().data_bytes;
+        if bytes < self.forgets_at_bytes {
+            return Ok(());
+        }
+        self.forgets_at_bytes = bytes + bytes_max / 4;
+        kept::forget(self.stream.paths(), bytes_max)
+    }
+
     /// Takes and writes what was recorded until then, also in the page that is being filled, but no more than `most` pages. False when there may
     /// be more.
     ///
@@ -206,13 +237,31 @@ impl CpuRing {
         desk.converter.cut_at(Some(ticks));
         let taken = self.take_until(ticks, most, desk);
         desk.converter.cut_at(None);
-        taken?;
+        if taken? && self.ring.missing() > 0 {
+            self.tell_missing(ticks, desk)?;
+        }
         let is_whole = self.cut.is_some() || self.is_all_told();
         Ok(Until {
             ticks: is_whole.then_some(ticks),
             next_sequence: self.stream.end().next_sequence,
             cut: self.cut,
         })
+    }
+
+    /// Says that events are missing behind all that was taken.
+    fn tell_missing(&mut self, ticks: u64, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        match self.ring.lost_at_end() {
+            Ok(lost) => self.lost += lost,
+            Err(error) => desk
+                .notes
+                .push(format!("what CPU {} lost is unknown: {}", self.cpu, reason(&error))),
+        }
+        let before = self.standing.clone();
+        self.standing.lost = self.lost;
+        self.tally.begin(None, &before, &self.standing)?;
+        let end_ticks = ticks.max(self.stream.end().end_ticks);
+        self.stream
+            .append_quiet(end_ticks, end_ticks, self.standing.damaged + self.lost)
     }
 
     /// It begins to record.
@@ -346,7 +395,7 @@ impl CpuRing {
 
     /// Events that were recorded and are not in the trace so far.
     pub(super) fn left(&self) -> u64 {
-        self.unwritten + self.ring.stats().map_or(0, |stats| stats.entries)
+        self.unwritten + self.ring.left()
     }
 
     /// Gives up what is left, of a ring that recorded until then: the stream says how many events that are, if there is room for so much.
@@ -366,14 +415,14 @@ impl CpuRing {
     }
 
     /// Adds what the ring recorded and lost.
-    pub(super) fn add_to(&self, totals: &mut ChannelTotals, loss: Loss) {
+    pub(super) fn add_to(&self, totals: &mut ChannelTotals) {
         let end = self.stream.end();
         totals.events += self.standing.events;
         totals.bytes += end.data_bytes;
         totals.packets += end.packets;
         totals.lost_packets += end.lost_packets;
         totals.discarded_late += self.standing.damaged;
-        match loss {
+        match self.loss {
             Loss::Discard => totals.discarded_full += self.lost + self.ring.untold(),
             Loss::Overwrite => totals.overwritten_events += self.lost + self.ring.untold(),
         }

@@ -58,6 +58,8 @@ pub(super) struct Session {
     kernel: Result<Arc<Kernel>, String>,
     pub(super) folders: Folders,
     pub(super) clock: ClockSource,
+    /// The clock's ticks per second.
+    frequency_hz: u64,
     /// Whose the trace is.
     owner: Person,
     pub(super) metadata: Metadata,
@@ -131,6 +133,7 @@ impl Session {
             } else {
                 ClockSource::Monotonic
             },
+            frequency_hz: trace.clock.frequency_hz,
             owner,
             metadata,
             chunks,
@@ -195,6 +198,7 @@ impl Session {
             folders: &self.folders,
             chunks: &self.chunks,
             clock: self.clock,
+            frequency_hz: self.frequency_hz,
             tracked: &self.tracked,
             programs: self.programs.as_ref(),
             is_recorder: self.recorder.is_some(),
@@ -211,7 +215,7 @@ impl Session {
                 Ok(mut channel) => {
                     self.refused.remove(&stream_id);
                     if self.stage.is_started() {
-                        channel.start(self.clock);
+                        channel.start(self.clock, &self.tracked);
                     }
                     self.channels.insert(stream_id, channel);
                     self.open_dump(outbox);
@@ -270,6 +274,7 @@ impl Session {
             folders: &self.folders,
             chunks: &self.chunks,
             clock: self.clock,
+            frequency_hz: self.frequency_hz,
             tracked: &self.tracked,
             programs: self.programs.as_ref(),
             is_recorder: self.recorder.is_some(),
@@ -550,7 +555,7 @@ impl Session {
 
     /// The streams of the trace, the state dump apart.
     pub(super) fn stream_count(&self) -> usize {
-        self.channels.values().map(|channel| channel.rings().len()).sum()
+        self.channels.values().map(|channel| channel.rings().count()).sum()
     }
 
     /// Sets space aside for what is written in the end, should the disk be full.
@@ -604,7 +609,7 @@ impl Recording for Session {
         }
         let was_recording = self.stage.is_started() || !self.was_started && self.channels.values().any(Channel::was_on);
         for channel in self.channels.values_mut() {
-            channel.start(self.clock);
+            channel.start(self.clock, &self.tracked);
         }
         if self.mappings.is_none() {
             self.record_mappings(was_recording);

@@ -156,15 +156,17 @@ impl SnapshotJob {
         let Some(channel) = session.channels.get(&stream_id) else {
             return Ok(());
         };
-        let ring = &channel.rings()[index];
+        let Some(ring) = channel.rings().nth(index) else {
+            return Ok(());
+        };
         let Some(counts) = ring.counts() else { return Ok(()) };
         let identity = Identity {
             trace_uuid: session.metadata.trace_uuid(),
             stream_id,
-            stream_instance_id: ring.cpu().into(),
+            stream_instance_id: ring.instance_id(),
             origin: Origin::Cpu(ring.cpu()),
         };
-        let paths = Paths::new(&self.output.owner, folder, &channel.spec.name, ring.cpu().into());
+        let paths = Paths::new(&self.output.owner, folder, &channel.spec.name, ring.instance_id());
         let mut stream = Stream::open(paths, identity)?;
         kept::copy(ring.stream().paths(), counts, channel.ring_bytes(), until, &mut stream)?;
         let end = stream.end();
@@ -172,7 +174,7 @@ impl SnapshotJob {
         totals.events += end.events;
         totals.bytes += end.data_bytes;
         totals.packets += end.packets;
-        match channel.spec.loss {
+        match ring.loss() {
             Loss::Discard => totals.discarded_full += end.discarded,
             Loss::Overwrite => totals.overwritten_events += end.discarded,
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Settings of a kernel channel: defaults, limits, and what cannot be.
 
-use piste_kernel::spec::{ChannelSpec, Context, Loss as KernelLoss};
+use piste_kernel::spec::{ChannelSpec, Context, Loss as KernelLoss, Memory};
 
 use super::refusal::Refusal;
-use super::settings::{ChannelRequest, check_loss_of_snapshots, differs, invalid, other, power_of_two};
+use super::settings::{ChannelRequest, MemoryRequest, check_loss_of_snapshots, differs, invalid, other, power_of_two};
 use crate::link::Loss;
 
 const DEFAULT_SUBBUF_BYTES: u32 = 64 << 10;
@@ -15,6 +15,8 @@ const SUBBUF_BYTES_MAX: u32 = 512 << 10;
 const SUBBUF_COUNT_MIN: u32 = 2;
 /// Of each CPU's ring; it is locked memory of the kernel's.
 const RING_BYTES_MAX: u64 = 1 << 30;
+/// Of the first bytes of what is read and written.
+const BUFFER_BYTES_MAX: u16 = 4096;
 
 /// The settings of a kernel channel that is wanted, in a session with `snapshot` or without; it has no rules yet.
 ///
@@ -65,6 +67,7 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
         subbuf_count,
         contexts: contexts(wanted)?.unwrap_or_else(|| vec![Context::Tid]),
         rules: Vec::new(),
+        memory: memory(wanted)?.unwrap_or_else(|| Some(Memory::default())),
     })
 }
 
@@ -80,6 +83,32 @@ fn contexts(wanted: &ChannelRequest) -> Result<Option<Vec<Context>>, Refusal> {
     }
     let is_wanted = |context: &Context| names.iter().any(|name| name == context.name());
     Ok(Some(Context::ALL.into_iter().filter(is_wanted).collect()))
+}
+
+/// What was asked for of the memory that arguments point to.
+fn memory(wanted: &ChannelRequest) -> Result<Option<Option<Memory>>, Refusal> {
+    Ok(match wanted.memory {
+        None => None,
+        Some(MemoryRequest::Nothing) => Some(None),
+        Some(MemoryRequest::More {
+            environment,
+            buffer_bytes,
+        }) => {
+            let most = 0..=i64::from(BUFFER_BYTES_MAX);
+            if !most.contains(&buffer_bytes) {
+                return Err(invalid(
+                    "number of bytes",
+                    buffer_bytes,
+                    &format!("0 to {BUFFER_BYTES_MAX}"),
+                ));
+            }
+            let buffer_bytes = buffer_bytes as u16;
+            Some(Some(Memory {
+                environment,
+                buffer_bytes,
+            }))
+        }
+    })
 }
 
 fn names_of(contexts: &[Context]) -> String {
@@ -108,6 +137,14 @@ pub(super) fn check_same(existing: &ChannelSpec, wanted: &ChannelRequest, sessio
         "contexts",
         contexts.is_some_and(|contexts| contexts != existing.contexts),
         names_of(&existing.contexts),
+    )?;
+    differs(
+        "memory of system calls",
+        memory(wanted)?.is_some_and(|memory| memory != existing.memory),
+        match existing.memory {
+            None => "addresses only".to_owned(),
+            Some(memory) => format!("{} bytes of buffers", memory.buffer_bytes),
+        },
     )
 }
 

@@ -23,6 +23,22 @@ pub struct ChannelRequest {
     pub subbuf_bytes: Option<i64>,
     pub subbuf_count: Option<i64>,
     pub contexts: Option<Vec<String>>,
+    /// Only for the kernel.
+    pub memory: Option<MemoryRequest>,
+}
+
+/// What is wanted of the memory that arguments of system calls point to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryRequest {
+    /// Nothing: their addresses only.
+    Nothing,
+    /// Texts, addresses and small structures, and more.
+    More {
+        /// The environment of programs that are executed.
+        environment: bool,
+        /// The first bytes of what is read and written.
+        buffer_bytes: i64,
+    },
 }
 
 /// The settings of a channel that is wanted, in a session with `snapshot` or without.

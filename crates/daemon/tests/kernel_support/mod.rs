@@ -341,6 +341,7 @@ pub fn channel(name: &str, sources: &[EventSource]) -> ChannelSpec {
         subbuf_count: 256,
         contexts: vec![Context::Tid],
         rules: sources.iter().map(rule).collect(),
+        memory: None,
     }
 }
 

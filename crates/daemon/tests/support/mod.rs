@@ -226,6 +226,8 @@ pub fn channel_request(name: &str) -> ChannelRequest {
         subbuf_bytes: None,
         subbuf_count: None,
         contexts: None,
+        call_memory: None,
+        addresses_only: None,
     }
 }
 

@@ -221,6 +221,7 @@ fn spec(named: Named, contents: &Contents, survey: &Survey) -> ChannelSpec {
         enabled: true,
     };
     ChannelSpec {
+        memory: None,
         stream_id: named.stream_id,
         name: named.name,
         loss: Loss::Overwrite,

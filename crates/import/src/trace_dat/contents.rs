@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use piste_kernel::catalog::Catalog;
 use piste_kernel::page::PageLayout;
-use piste_kernel::syscalls::Architecture;
+use piste_syscalls::Architecture;
 
 use super::MAGIC;
 use super::options::{Buffer, CpuPart, Options, cpu_count};

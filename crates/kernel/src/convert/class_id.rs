@@ -10,8 +10,11 @@
 //!   1 << 14 | number << 1 | 1 for the exit        system calls; all ones is a number that is in no table
 //!   3 << 13 | number << 1 | 1 for the exit        likewise, of 32-bit programs
 //!   1 << 16 | number in tracefs                   events with larger numbers: their records have the extended header, as have those below
+//!   1 << 17 | one of those                        an exit that has what could not be read at the entry
 //!   a hash of the fields << 17 | one of those     an event of which not all fields, or stacks too, are recorded
 //! ```
+//!
+//! Readers may have a table by number (babeltrace 1 has), so usual numbers are small.
 //!
 //! With a hash, two choices of fields for one event could have the same number. And the kernel gives the number of an event that is gone to
 //! another one. The first class of a stream class keeps the number; another one gets one of the other [`candidates`].
@@ -21,7 +24,7 @@ use std::sync::LazyLock;
 
 use piste_ctf::Field;
 
-use crate::syscalls::Table;
+use piste_syscalls::Table;
 
 /// Classes below this have the compact header.
 pub(crate) const COMPACT_COUNT: u32 = 30;
@@ -71,6 +74,11 @@ pub(crate) fn of_syscall(trace_name: &str, table: Table, number: Option<u32>, is
     frequent.unwrap_or(base | number << 1 | u32::from(is_exit))
 }
 
+/// Of the exit whose number is `id`, when it has what could not be read at the entry.
+pub(crate) fn of_late_exit(id: u32) -> u32 {
+    id | 1 << HASH_SHIFT
+}
+
 /// Of the event whose number is `id` when all of it is recorded, and of which `fields` are.
 pub(crate) fn of_fields(id: u32, fields: &[Field]) -> u32 {
     // FNV-1a: the same in every version of this program.
@@ -114,6 +122,8 @@ mod tests {
             of_syscall("syscall_exit_unknown", Table::Native, None, true),
             (1 << 14) + (1 << 13) - 1
         );
+        let exit = of_syscall("syscall_exit_mmap", Table::Native, Some(9), true);
+        assert_eq!(of_late_exit(exit), (1 << 17) + (1 << 14) + 19);
     }
 
     #[test]

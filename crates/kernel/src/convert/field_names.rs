@@ -8,7 +8,8 @@ use super::event::{self, Event};
 use super::syscall::{self, CallFormat, Side};
 use crate::format::EventFormat;
 use crate::layout::Layout;
-use crate::syscalls::{Architecture, Syscall, Table};
+use crate::spec::Memory;
+use piste_syscalls::{Architecture, Syscall, Table};
 
 /// Names in the trace of the fields of a kernel's event. The raw events of system calls are written as the calls, and have the fields
 /// of all of them.
@@ -32,16 +33,27 @@ pub(crate) fn of_event(format: &EventFormat, layout: &Layout, architecture: Arch
     names(class)
 }
 
-/// Names in the trace of what a system call is given and returns.
+/// Names in the trace of what a system call is given and returns, with what is there when the memory that arguments point to is recorded.
 pub(crate) fn of_call(table: Table, number: u32, architecture: Architecture) -> Vec<String> {
+    let formats = [Side::Entry, Side::Exit].map(|side| [CallFormat::usual(side), CallFormat::copied(side, false)]);
     let call = architecture.by_number(table, number).into_iter();
-    call.flat_map(|call| [Side::Entry, Side::Exit].map(|side| of_side(table, Some(call), CallFormat::usual(side))))
-        .flatten()
-        .collect()
+    call.flat_map(|call| {
+        formats
+            .as_flattened()
+            .iter()
+            .map(move |format| of_side(table, Some(call), *format))
+    })
+    .flatten()
+    .collect()
 }
 
 fn of_side(table: Table, call: Option<&Syscall>, format: CallFormat) -> Vec<String> {
-    let planned = syscall::plan(table, call, format, &Detail::default(), &[]);
+    let everything = Memory {
+        environment: true,
+        buffer_bytes: 1,
+    };
+    let memory = format.has_copies.then_some(&everything);
+    let planned = syscall::plan(table, call, format, memory, &Detail::default(), &[]);
     planned.map_or_else(|_| Vec::new(), |(_, class)| names(class))
 }
 

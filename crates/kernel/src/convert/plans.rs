@@ -18,9 +18,9 @@ use crate::layout::{CALLS, Layout};
 use crate::plan::{Plan, TooFar};
 use crate::probe::ProbeEvent;
 use crate::shapes;
-use crate::spec::{ChannelSpec, Context, Rule, Stack};
+use crate::spec::{ChannelSpec, Context, Memory, Rule, Stack};
 use crate::stacks::StackFormats;
-use crate::syscalls::Table;
+use piste_syscalls::Table;
 
 /// The plans of a channel.
 pub(super) struct Plans {
@@ -28,14 +28,16 @@ pub(super) struct Plans {
     layout: Arc<Layout>,
     rules: Vec<Rule>,
     contexts: Vec<Context>,
+    /// What is recorded of the memory that arguments of calls point to.
+    memory: Option<Memory>,
     texts: Vec<Label>,
     /// With their formats, read at once: see [`Catalog::learn_formats`].
     probes: HashMap<u16, (ProbeEvent, Option<EventFormat>)>,
     pub(super) stacks: StackFormats,
     /// By the number that a record begins with.
     slots: Vec<Slot>,
-    /// By table, side and number.
-    calls: Box<[Call; 4 * CALL_COUNT]>,
+    /// By table, side and number. Those of late exits follow.
+    calls: Box<[Call; 8 * CALL_COUNT]>,
     all: Vec<Planned>,
     /// What is said of threads, by plan.
     watched: Vec<(u32, Watched)>,
@@ -114,14 +116,27 @@ impl Plans {
             layout,
             rules: channel.rules.clone(),
             contexts: channel.contexts.clone(),
+            memory: channel.memory,
             probes,
             slots: Vec::new(),
-            calls: Box::new([Call::Unseen; 4 * CALL_COUNT]),
+            calls: Box::new([Call::Unseen; 8 * CALL_COUNT]),
             watched: Vec::new(),
             all: Vec::new(),
             new_classes: Vec::new(),
             classes: HashMap::new(),
             findings: Vec::new(),
+        }
+    }
+
+    /// For records of the BPF program: [`CALL_ENTRY`](super::CALL_ENTRY), [`CALL_EXIT`](super::CALL_EXIT) and
+    /// [`CALL_LATE_EXIT`](super::CALL_LATE_EXIT).
+    pub(super) fn of_calls(catalog: Arc<Catalog>, layout: Arc<Layout>, channel: &ChannelSpec) -> Plans {
+        let kinds = [(Side::Entry, false), (Side::Exit, false), (Side::Exit, true)];
+        Plans {
+            slots: kinds
+                .map(|(side, is_late)| Slot::Call(CallFormat::copied(side, is_late)))
+                .to_vec(),
+            ..Plans::new(catalog, layout, channel, &[])
         }
     }
 
@@ -138,7 +153,7 @@ impl Plans {
     #[inline(always)]
     pub(super) fn call(&mut self, table: Table, number: u64, format: CallFormat) -> Call {
         let number = number.min(CALL_COUNT as u64 - 1) as usize;
-        match self.calls[call_index(table, number, format.side)] {
+        match self.calls[call_index(table, number, format)] {
             Call::Unseen => self.new_call(table, number, format),
             call => call,
         }
@@ -234,7 +249,7 @@ impl Plans {
     #[cold]
     fn new_call(&mut self, table: Table, number: usize, format: CallFormat) -> Call {
         let call = self.plan_call(table, number, format);
-        self.calls[call_index(table, number, format.side)] = call;
+        self.calls[call_index(table, number, format)] = call;
         call
     }
 
@@ -264,7 +279,7 @@ impl Plans {
             return Call::Dropped;
         };
         let returns = side == Side::Entry && call.is_some_and(|call| is_return(call.name));
-        match syscall::plan(table, call, format, &detail, &self.contexts) {
+        match syscall::plan(table, call, format, self.memory.as_ref(), &detail, &self.contexts) {
             Ok(planned) => {
                 let Some(index) = self.add(planned, detail) else {
                     return Call::Dropped;
@@ -318,8 +333,9 @@ fn unnamed_calls(catalog: &Catalog, side: Side) -> Option<Finding> {
 }
 
 #[inline(always)]
-fn call_index(table: Table, number: usize, side: Side) -> usize {
-    (table as usize * 2 + side as usize) * CALL_COUNT + number
+fn call_index(table: Table, number: usize, format: CallFormat) -> usize {
+    let kind = usize::from(format.is_late) * 2 + table as usize;
+    (kind * 2 + format.side as usize) * CALL_COUNT + number
 }
 
 impl Watched {

@@ -6,13 +6,15 @@
 
 use piste_ctf::{Base, Element, EventClass, FieldKind};
 
+use super::copies;
 use super::detail::Detail;
 use super::event::{finish, scalar};
 use super::{TID_FROM, class_id, put_contexts};
 use crate::format::EventFormat;
 use crate::plan::{Builder, Plan, TooFar};
-use crate::spec::Context;
-use crate::syscalls::{Syscall, Table};
+use crate::spec::{Context, Memory};
+use piste_syscalls::copies::record;
+use piste_syscalls::{Syscall, Table};
 
 /// The two sides of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub(super) struct CallFormat {
     number_from: u16,
     /// Of the first argument, or the result.
     words_from: u16,
+    /// They are the BPF program's: they say of which table the call is, and have copies of what its arguments point to.
+    pub(super) has_copies: bool,
+    /// And those that could not be made at the entry.
+    pub(super) is_late: bool,
 }
 
 const WORD_BYTES: u32 = 8;
@@ -50,6 +56,8 @@ impl CallFormat {
             side,
             number_from: from("id", WORD_BYTES)?,
             words_from: from(words, bytes)?,
+            has_copies: false,
+            is_late: false,
         })
     }
 
@@ -59,6 +67,31 @@ impl CallFormat {
             side,
             number_from: 8,
             words_from: 16,
+            has_copies: false,
+            is_late: false,
+        }
+    }
+
+    /// As the BPF program has it.
+    pub(super) fn copied(side: Side, is_late: bool) -> CallFormat {
+        CallFormat {
+            side,
+            number_from: record::NUMBER as u16,
+            words_from: record::WORDS as u16,
+            has_copies: true,
+            is_late,
+        }
+    }
+
+    /// The table of the call, where the record says it.
+    #[inline(always)]
+    pub(super) fn table(self, record: &[u8]) -> Option<Table> {
+        if !self.has_copies {
+            return None;
+        }
+        match record.get(record::TABLE)? {
+            0 => Some(Table::Native),
+            _ => Some(Table::Compat),
         }
     }
 
@@ -93,6 +126,7 @@ pub(super) fn plan(
     table: Table,
     call: Option<&Syscall>,
     format: CallFormat,
+    memory: Option<&Memory>,
     detail: &Detail,
     contexts: &[Context],
 ) -> Result<(Plan, EventClass), TooFar> {
@@ -100,10 +134,18 @@ pub(super) fn plan(
         side,
         number_from,
         words_from,
+        ..
     } = format;
+    let copied = match (call, memory) {
+        (Some(call), Some(memory)) if format.has_copies => copies::of(table, call, memory),
+        _ => Vec::new(),
+    };
+    let all = copied.iter().enumerate();
+    let due: Vec<_> = all.filter(|(_, copied)| copied.is_due(format)).collect();
+    let mut left = due.clone();
     let mut builder = Builder::default();
     put_contexts(contexts, &mut builder);
-    let mut put = |name: &str, from: u16, kind, bytes| {
+    let put = |builder: &mut Builder, name: &str, from: u16, kind, bytes| {
         if detail.has(name) {
             builder.field(name, kind);
             builder.copy(from.into(), bytes)?;
@@ -111,16 +153,34 @@ pub(super) fn plan(
         Ok(())
     };
     if call.is_none() {
-        put("id", number_from, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?;
+        put(
+            &mut builder,
+            "id",
+            number_from,
+            scalar(Element::Int64, Base::Decimal),
+            WORD_BYTES,
+        )?;
     }
     match (side, call) {
-        (Side::Exit, _) => put("ret", words_from, scalar(Element::Int64, Base::Decimal), WORD_BYTES)?,
+        (Side::Exit, _) => put(
+            &mut builder,
+            "ret",
+            words_from,
+            scalar(Element::Int64, Base::Decimal),
+            WORD_BYTES,
+        )?,
         (Side::Entry, Some(call)) => {
             for (argument, index) in call.arguments.iter().zip(0..WORD_COUNT) {
+                // A text or a list has the place of its address.
+                if let Some(at) = left.iter().position(|(_, copied)| copied.replaces(index as usize)) {
+                    let (place, copied) = left.remove(at);
+                    copies::put(copied, place, table, call, side, detail, &mut builder)?;
+                    continue;
+                }
                 // The low bytes of a word come first.
                 let from = words_from.saturating_add((index * WORD_BYTES) as u16);
                 let kind = scalar(argument.element, argument.base);
-                put(argument.name, from, kind, argument.element.bytes())?;
+                put(&mut builder, argument.name, from, kind, argument.element.bytes())?;
             }
         }
         (Side::Entry, None) => {
@@ -129,10 +189,16 @@ pub(super) fn plan(
                 base: Base::Hex,
                 count: WORD_COUNT,
             };
-            put("args", words_from, kind, WORD_COUNT * WORD_BYTES)?;
+            put(&mut builder, "args", words_from, kind, WORD_COUNT * WORD_BYTES)?;
         }
     }
+    for (place, copied) in left {
+        let Some(call) = call else { break };
+        copies::put(copied, place, table, call, side, detail, &mut builder)?;
+    }
+    copies::put_incomplete(&due, format, detail, &mut builder)?;
     let name = event_name(table, call, side);
     let id = class_id::of_syscall(&name, table, call.map(|call| call.number), side == Side::Exit);
+    let id = if format.is_late { class_id::of_late_exit(id) } else { id };
     Ok(finish(builder, &name, id, detail))
 }

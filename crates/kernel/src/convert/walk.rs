@@ -11,7 +11,7 @@ use super::{Converted, Cursor, Cut, Fault, Finding, NoRoom, TID_FROM, class_id, 
 use crate::page::Record;
 use crate::plan::{Stop, Surroundings};
 use crate::stacks::{Look, Stacks};
-use crate::syscalls::Table;
+use piste_syscalls::Table;
 
 /// How far the records have become events.
 pub(super) struct Walk<'a> {
@@ -142,9 +142,10 @@ impl<'a> Walk<'a> {
         if number == LOST_NUMBER && format.side == Side::Exit {
             number = self.returns.end(tid);
         }
-        let table = match self.has_compat && self.around.threads.is_compat(tid, record.ticks) {
-            true => Table::Compat,
-            false => Table::Native,
+        let table = match format.table(record.data) {
+            Some(table) => table,
+            None if self.has_compat && self.around.threads.is_compat(tid, record.ticks) => Table::Compat,
+            None => Table::Native,
         };
         match self.plans.call(table, number, format) {
             Call::Plan(index) => Some(index),

@@ -17,8 +17,8 @@ use super::idle::{self, IdleEnds};
 use crate::answer::answers;
 use crate::catalog::Catalog;
 use crate::shapes;
-use crate::syscalls::Architecture;
 use crate::tracefs::{Lack, Tracefs};
+use piste_syscalls::Architecture;
 
 /// What was seen.
 #[derive(Debug, Clone)]

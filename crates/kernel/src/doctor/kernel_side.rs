@@ -4,7 +4,7 @@
 use super::Check;
 use super::facts::{Facts, TracefsFacts};
 use super::idle::IdleEnds;
-use crate::syscalls::Architecture;
+use piste_syscalls::Architecture;
 
 /// Bytes of the default rings of a channel, for each CPU: 256 sub-buffers of 64 KiB.
 const RING_BYTES: u64 = 256 * (64 << 10);

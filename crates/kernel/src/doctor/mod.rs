@@ -51,6 +51,20 @@ pub fn checks(run_folder: &Path) -> Vec<Check> {
     judge(&Facts::gather(run_folder))
 }
 
+/// Whether the BPF program can be loaded, which records what the arguments of system calls point to: why not, and what mends it.
+pub fn call_memory(lack: Option<(String, &str)>) -> Check {
+    const NAME: &str = "BPF";
+    match lack {
+        None => Check::ok(
+            NAME,
+            "file names and other memory behind system call arguments can be recorded",
+        ),
+        Some((why, mend)) => Check::note(NAME, why)
+            .cost("system calls are recorded with addresses instead of file names, socket addresses and structures")
+            .mend(mend),
+    }
+}
+
 /// What the facts mean.
 fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = kernel_side::judge(facts);

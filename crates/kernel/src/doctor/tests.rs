@@ -4,8 +4,8 @@
 use super::facts::TracefsFacts;
 use super::idle::IdleEnds;
 use super::*;
-use crate::syscalls::Architecture;
 use crate::tracefs::Lack;
+use piste_syscalls::Architecture;
 
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()

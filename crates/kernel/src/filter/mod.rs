@@ -10,6 +10,7 @@
 //! where its array ends, takes a pattern that begins with a digit for no pattern and one that begins with `!` for its contrary. [`test`](self)
 //! and [`pattern`](self) know this.
 
+mod call;
 mod pattern;
 mod subject;
 mod test;
@@ -17,6 +18,8 @@ mod test;
 use piste_filter::{Condition, Filter, FilterError, Term};
 
 use crate::format::EventFormat;
+
+pub use call::{CallTranslation, translate_call};
 
 /// Bytes of a filter that the kernel takes: less than a page.
 pub const KERNEL_BYTES_MAX: usize = 4095;

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::shared_buffer::SharedBuffer;
 use crate::tracefs::Tracefs;
 
 /// Where the words of a page's header are: the same for all pages of a running kernel.
@@ -96,9 +97,36 @@ impl PageLayout {
         Some(u64::from_ne_bytes(*bytes))
     }
 
+    /// Whether there is a page: one that was read has at least one record.
+    pub(crate) fn holds_page(self, page: &[u8]) -> bool {
+        self.commit(page).is_some_and(|commit| commit != 0)
+    }
+
+    /// Makes the buffer empty. First the page, then its position: a position alone means nothing.
+    pub(crate) fn clear(self, buffer: &mut SharedBuffer) {
+        buffer.page_mut()[..self.header_bytes()].fill(0);
+        buffer.set_position(None);
+    }
+
     /// The commit word of a page; none where there is no page.
     pub(crate) fn commit(self, page: &[u8]) -> Option<u64> {
         self.long(page.get(self.commit_offset..)?)
+    }
+
+    /// Sets the words of the header.
+    pub(super) fn set_header(self, page: &mut [u8], begin_ticks: u64, commit: u64) {
+        page[..self.data_offset].fill(0);
+        page[self.timestamp_offset..][..8].copy_from_slice(&begin_ticks.to_ne_bytes());
+        self.set_commit(page, commit);
+    }
+
+    /// Sets the commit word.
+    pub(crate) fn set_commit(self, page: &mut [u8], commit: u64) {
+        let to = &mut page[self.commit_offset..][..self.commit_bytes];
+        match to.len() {
+            4 => to.copy_from_slice(&(commit as u32).to_ne_bytes()),
+            _ => to.copy_from_slice(&commit.to_ne_bytes()),
+        }
     }
 
     /// Reads a long of the kernel's.

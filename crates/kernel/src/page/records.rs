@@ -8,10 +8,10 @@ use super::Damage;
 
 const TYPE_DATA_MAX: u32 = 28;
 const TYPE_PADDING: u32 = 29;
-const TYPE_TIME_EXTEND: u32 = 30;
+pub(super) const TYPE_TIME_EXTEND: u32 = 30;
 const TYPE_TIME_STAMP: u32 = 31;
-const TYPE_BITS: u32 = 5;
-const DELTA_BITS: u32 = 27;
+pub(super) const TYPE_BITS: u32 = 5;
+pub(super) const DELTA_BITS: u32 = 27;
 /// An absolute time has 59 bits; the rest is as it was.
 const STAMP_BITS: u32 = DELTA_BITS + u32::BITS;
 

@@ -3,7 +3,7 @@
 
 use piste_ctf::{Field, FieldKind};
 
-use super::{Plan, Step};
+use super::{CopyName, Plan, Step};
 use crate::format::Location;
 
 /// Puts a plan together, field by field, and the fields' descriptions.
@@ -15,6 +15,7 @@ pub(crate) struct Builder {
     needed_bytes: usize,
     fixed_bytes: usize,
     fields: Vec<Field>,
+    copy_names: Box<[CopyName]>,
 }
 
 /// A part of a record that no record can have: it ends behind the largest length.
@@ -111,6 +112,38 @@ impl Builder {
         Ok(())
     }
 
+    /// Writes the texts that the word at `from` tells of.
+    pub(crate) fn texts(&mut self, from: u32) -> Result<(), TooFar> {
+        let (from, _) = self.read(from, 4)?;
+        self.step(Step::Texts { from }, 4);
+        Ok(())
+    }
+
+    /// Writes a part of what the word at `from` tells of.
+    pub(crate) fn part(&mut self, from: u32, offset: u8, bytes: u8) -> Result<(), TooFar> {
+        let (from, _) = self.read(from, 4)?;
+        self.step(Step::Part { from, offset, bytes }, bytes.into());
+        Ok(())
+    }
+
+    /// Writes the socket address that the word at `from` tells of.
+    pub(crate) fn address(&mut self, from: u32) -> Result<(), TooFar> {
+        /// Family, port, two counts, and a byte more for a path.
+        const LEAST_BYTES: usize = 4 + 2 + 4 + 4 + 2;
+        let (from, _) = self.read(from, 4)?;
+        self.step(Step::Address { from }, LEAST_BYTES);
+        Ok(())
+    }
+
+    /// Writes which of the copies of what a call's arguments point to are not whole; `from` says what became of each.
+    pub(crate) fn incomplete(&mut self, from: u32, names: Box<[CopyName]>) -> Result<(), TooFar> {
+        let (from, _) = self.read(from, 2)?;
+        let bytes_max: usize = names.iter().map(CopyName::bytes_max).sum();
+        self.step(Step::Incomplete { from }, 1 + bytes_max);
+        self.copy_names = names;
+        Ok(())
+    }
+
     /// The plan, and what it writes behind the contexts.
     pub(crate) fn finish(mut self) -> (Plan, Vec<Field>) {
         self.end_run();
@@ -118,6 +151,7 @@ impl Builder {
             steps: self.steps.into(),
             needed_bytes: self.needed_bytes,
             fixed_bytes: self.fixed_bytes,
+            copy_names: self.copy_names,
         };
         (plan, self.fields)
     }

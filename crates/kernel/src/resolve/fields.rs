@@ -94,7 +94,7 @@ mod tests {
             stack,
             enabled: true,
         };
-        let meant = resolve::rule(&rule, &catalog).unwrap();
+        let meant = resolve::rule(&rule, &catalog, None).unwrap();
         let checked = check_fields(&rule, &meant, Vec::new(), &catalog);
         let expected = expected.map_err(|(field, nearest)| NoField {
             field: field.to_owned(),

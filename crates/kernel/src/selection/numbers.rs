@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::syscalls::{Architecture, Table};
+use piste_syscalls::{Architecture, Table};
 
 /// The number of an exit when a signal handler's return has replaced it.
 const REPLACED: i64 = -1;

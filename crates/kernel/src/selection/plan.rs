@@ -83,7 +83,7 @@ fn wanted(
     rule: &Rule,
     findings: &mut Vec<String>,
 ) -> Result<Vec<(EventName, Option<String>)>, resolve::Refusal> {
-    let resolved = resolve::rule(rule, selection.catalog)?;
+    let resolved = resolve::rule(rule, selection.catalog, None)?;
     let mut events = Vec::new();
     let mut called = Vec::new();
     for event in resolved {

@@ -226,6 +226,17 @@ fn append(instance: &Instance, list: &str, ids: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
+/// The threads that an instance records, where it records only some, in the order of their numbers; and a number that no thread has.
+///
+/// # Errors
+/// The kernel's.
+pub fn recorded_threads(instance: &Instance) -> io::Result<Vec<i32>> {
+    Ok(read_list(instance, RECORDED)?
+        .into_iter()
+        .map(u32::cast_signed)
+        .collect())
+}
+
 fn read_list(instance: &Instance, list: &str) -> io::Result<BTreeSet<u32>> {
     let text = instance.read(list)?;
     Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())

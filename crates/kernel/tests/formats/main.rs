@@ -23,7 +23,7 @@ use piste_kernel::layout::Layout;
 use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::pattern;
 use piste_kernel::spec::{Context, Loss};
-use piste_kernel::syscalls::{Architecture, Table};
+use piste_syscalls::{Architecture, Table};
 use real::Fixture;
 
 /// Groups that would leave no room for others, or that record what the converter does not.

@@ -107,7 +107,24 @@ fn value(rest: &mut &[u8], kind: &FieldKind) -> Result<Value, String> {
             take(rest, text.len() + 1)?;
             Ok(Value::Bytes(text))
         }
-        FieldKind::Enum { .. } | FieldKind::Text => Err("kernel events have no such field".to_owned()),
+        FieldKind::Strings => {
+            let count = count(rest)?;
+            let before = *rest;
+            for _ in 0..count {
+                take(rest, text(rest).len() + 1)?;
+            }
+            Ok(Value::Bytes(before[..before.len() - rest.len()].to_vec()))
+        }
+        FieldKind::Structures { members } => {
+            let bytes: u32 = members.iter().map(|member| member.element.bytes()).sum();
+            let count = count(rest)?;
+            take(rest, (bytes * count) as usize).map(|bytes| Value::Bytes(bytes.to_vec()))
+        }
+        FieldKind::Text => {
+            let count = count(rest)?;
+            take(rest, count as usize).map(|bytes| Value::Bytes(bytes.to_vec()))
+        }
+        FieldKind::Enum { .. } => Err("kernel events have no such field".to_owned()),
     }
 }
 

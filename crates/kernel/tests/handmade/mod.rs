@@ -33,6 +33,7 @@ pub fn parse(page: &[u8]) -> Page<'_> {
 pub fn channel(contexts: &[Context]) -> ChannelSpec {
     let pattern = || "*".to_owned();
     ChannelSpec {
+        memory: None,
         stream_id: 0,
         name: "test".into(),
         loss: Loss::Discard,

@@ -315,7 +315,7 @@ fn every_choice_of_system_calls_is_a_filter_that_the_kernel_takes() {
         for excluded in [&[][..], &["*s*"], &["mmap*", "*i*"]] {
             let mut rule = syscalls(pattern);
             rule.excluded = excluded.iter().map(|&name| name.to_owned()).collect();
-            if resolve::rule(&rule, &catalog).is_err() {
+            if resolve::rule(&rule, &catalog, None).is_err() {
                 continue;
             }
             recorder.apply(&catalog, std::slice::from_ref(&rule), &Tracked::default());
@@ -328,7 +328,7 @@ fn every_choice_of_system_calls_is_a_filter_that_the_kernel_takes() {
 fn what_cannot_be_recorded_is_refused_with_what_can() {
     let Some(kernel) = kernel() else { return };
     let catalog = kernel.catalog();
-    let refusal = |rule: Rule| resolve::rule(&rule, &catalog).expect_err("a refusal");
+    let refusal = |rule: Rule| resolve::rule(&rule, &catalog, None).expect_err("a refusal");
     let nearest = |rule: Rule| match refusal(rule) {
         Refusal::NoEvent { nearest, .. } => nearest,
         other => panic!("{other}"),
@@ -352,7 +352,7 @@ fn what_cannot_be_recorded_is_refused_with_what_can() {
     assert_eq!(position(filtered(tracepoints("sched_*"), "no_such < 10")), 0);
     assert_eq!(position(filtered(syscalls("openat"), "$tid == 1 && filename == 3")), 13);
     // What has no such field is left out.
-    let some = resolve::rule(&filtered(tracepoints("sched_*"), "prev_prio < 10"), &catalog).expect("events");
+    let some = resolve::rule(&filtered(tracepoints("sched_*"), "prev_prio < 10"), &catalog, None).expect("events");
     assert_eq!(some.len(), 1);
     let findings = is_finding(&catalog, filtered(tracepoints("sched_switch"), "prev_prio < "));
     assert_eq!(findings.len(), 1, "{findings:?}");

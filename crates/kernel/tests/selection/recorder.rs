@@ -152,6 +152,7 @@ impl Drop for Recorder {
 
 fn channel(rules: &[Rule]) -> ChannelSpec {
     ChannelSpec {
+        memory: None,
         stream_id: 0,
         name: "test".to_owned(),
         loss: Loss::Discard,

@@ -61,6 +61,10 @@ impl Visitor for CellValue<'_> {
         }
     }
 
+    fn counted_text(&mut self, _: &[u8], whole: &[u8], encoding: Encoding) {
+        self.text(whole, encoding);
+    }
+
     fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         match self.depth {
             0 => text::append(self.out, bytes, encoding),

@@ -102,6 +102,12 @@ impl<V: Visitor> Visitor for Pick<'_, '_, V> {
         }
     }
 
+    fn counted_text(&mut self, text: &[u8], whole: &[u8], encoding: Encoding) {
+        if self.is_wanted() {
+            self.visitor.counted_text(text, whole, encoding);
+        }
+    }
+
     fn blob(&mut self, bytes: &[u8], media_type: Option<&str>) {
         if self.is_wanted() {
             self.visitor.blob(bytes, media_type);

@@ -10,7 +10,7 @@ import sys
 
 def mend():
     from lttnganalyses.core import event, io
-    from lttnganalyses.linuxautomaton import irq, sp, sv
+    from lttnganalyses.linuxautomaton import irq, sp
 
     # It knows events by the names that they had before LTTng 2.6.
     names = {f"softirq_{what}": f"irq_softirq_{what}" for what in ("raise", "entry", "exit")}
@@ -21,16 +21,6 @@ def mend():
         take(self, state, cbs | {new: cbs[old] for old, new in names.items() if old in cbs})
 
     sp.StateProvider.__init__ = take_both
-
-    # It ends at a path that is not text. The kernel records where the path is in the program's memory.
-    open_file = sv.OpenIORequest.new_from_disk_open.__func__
-
-    def open_any(cls, event, tid):
-        request = open_file(cls, event, tid)
-        request.filename = f"{request.filename:#x}" if isinstance(request.filename, int) else request.filename
-        return request
-
-    sv.OpenIORequest.new_from_disk_open = classmethod(open_any)
 
     # It ends when a state dump tells the process of a thread that has a descriptor which the process has closed.
     def give_files(thread, process):

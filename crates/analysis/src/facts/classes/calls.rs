@@ -2,7 +2,7 @@
 //! System calls. The name of the call is in that of the class.
 
 use super::{Class, class};
-use crate::facts::fact::{Arguments, Fact, Futex};
+use crate::facts::fact::{Arguments, Fact, Found, Futex, Peer};
 use crate::facts::values::Values;
 use crate::names::{Name, Names};
 
@@ -11,6 +11,7 @@ pub(super) static CLASSES: [Class; 1] = [
     class!("exit_syscall", [result: "ret"], |values| Fact::CallExit {
         call: None,
         result: values.number(result).unwrap_or(0),
+        found: Found::default(),
     }),
 ];
 
@@ -18,7 +19,7 @@ pub(super) static CLASSES: [Class; 1] = [
 static ENTRY: Class = class!(
     "",
     [
-        descriptor: "fd|fildes|oldfd|in_fd|fd_in|fdin|ufd",
+        descriptor: "fd|fildes|oldfd|in_fd|fd_in|fdin|ufd|dfd",
         other: "newfd|out_fd|fd_out|fdout|max_fd",
         flags: "flags|type|cmd|unshare_flags",
         value: "family|arg",
@@ -32,7 +33,26 @@ static ENTRY: Class = class!(
             flags: values.number(flags),
             value: values.number(value),
             path: values.text(path),
-            futex: None,
+            ..Arguments::default()
+        },
+    }
+);
+
+/// A system call that connects a socket.
+static CONNECT_ENTRY: Class = class!(
+    "",
+    [descriptor: "fd", port: "dport", v4: "v4addr", v6: "v6addr", path: "sun_path"],
+    |values, call, _names| Fact::CallEntry {
+        call,
+        arguments: Arguments {
+            descriptor: values.id(descriptor),
+            peer: Some(Peer {
+                port: values.number(port).unwrap_or(0) as u16,
+                v4: values.elements(v4),
+                v6: values.elements(v6),
+                path: values.text(path),
+            }),
+            ..Arguments::default()
         },
     }
 );
@@ -65,7 +85,37 @@ static FUTEX_ENTRY: Class = class!(
 static EXIT: Class = class!("", [result: "ret"], |values, call, _names| Fact::CallExit {
     call: Some(call),
     result: values.number(result).unwrap_or(0),
+    found: Found::default(),
 });
+
+/// Of a system call that opens a file: its path, if that was not in memory when the call began.
+static OPEN_EXIT: Class = class!("", [result: "ret", path: "filename|pathname"], |values, call, _names| Fact::CallExit {
+    call: Some(call),
+    result: values.number(result).unwrap_or(0),
+    found: Found {
+        path: values.text(path),
+        peer: None,
+    },
+});
+
+/// Of one that accepts a connection: where it comes from.
+static ACCEPT_EXIT: Class = class!(
+    "",
+    [result: "ret", port: "sport", v4: "v4addr", v6: "v6addr", path: "sun_path"],
+    |values, call, _names| Fact::CallExit {
+        call: Some(call),
+        result: values.number(result).unwrap_or(0),
+        found: Found {
+            path: &[],
+            peer: Some(Peer {
+                port: values.number(port).unwrap_or(0) as u16,
+                v4: values.elements(v4),
+                v6: values.elements(v6),
+                path: values.text(path),
+            }),
+        },
+    }
+);
 
 /// The class of a call's entries or exits.
 pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name)> {
@@ -77,9 +127,17 @@ pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name
     let entry = ["syscall_entry_", "sys_"];
     let (known, call) = match entry.iter().find_map(|prefix| native.strip_prefix(prefix)) {
         Some(call) if is_futex(call) => (&FUTEX_ENTRY, call),
+        Some("connect") => (&CONNECT_ENTRY, "connect"),
         Some(call) if WITH_ARGUMENTS.binary_search(&call).is_ok() => (&ENTRY, call),
         Some(call) => (&PLAIN_ENTRY, call),
-        None => (&EXIT, native.strip_prefix("syscall_exit_")?),
+        None => {
+            let call = native.strip_prefix("syscall_exit_")?;
+            match call {
+                "open" | "openat" | "openat2" | "creat" => (&OPEN_EXIT, call),
+                "accept" | "accept4" => (&ACCEPT_EXIT, call),
+                _ => (&EXIT, call),
+            }
+        }
     };
     Some((known, names.keep(format!("{compat}{call}").as_bytes())))
 }

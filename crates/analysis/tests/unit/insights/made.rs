@@ -66,7 +66,15 @@ impl Made {
 
     pub(super) fn answer(&mut self, ns: i64, cpu: u32, name: &str) {
         let call = Some(self.system.names.keep(name.as_bytes()));
-        self.event(ns, cpu, &Fact::CallExit { call, result: 0 });
+        self.event(
+            ns,
+            cpu,
+            &Fact::CallExit {
+                call,
+                result: 0,
+                found: Default::default(),
+            },
+        );
     }
 
     /// What stands out, by kinds and evidence: `throttled 3 240000000 80000000`.

@@ -540,6 +540,7 @@ fn event_loop(usual_ns: i64, long_ns: i64, computes: bool) -> Vec<String> {
         let told = Fact::CallExit {
             call: Some(name),
             result: 1,
+            found: Default::default(),
         };
         made.event(ns + 1000, 0, &told);
         let turn_ns = if turn == 30 { long_ns } else { usual_ns };

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::facts::{
-    Arguments, DeviceOperation, DumpedThread, FileOwner, Fork, Interrupt, Left, Packet, RequestFact, RequestStep,
-    Switch,
+    Arguments, DeviceOperation, DumpedThread, FileOwner, Fork, Found, Interrupt, Left, Packet, Peer, RequestFact,
+    RequestStep, Switch,
 };
 
 pub(crate) struct Run {
@@ -54,12 +54,23 @@ impl Run {
     }
 
     fn call(&mut self, name: &str, arguments: Arguments<'_>, result: i64, to: &mut dyn Listen) {
+        self.call_that_finds(name, arguments, (result, Found::default()), to);
+    }
+
+    fn call_that_finds(
+        &mut self,
+        name: &str,
+        arguments: Arguments<'_>,
+        (result, found): (i64, Found<'_>),
+        to: &mut dyn Listen,
+    ) {
         let call = self.system.names.keep(name.as_bytes());
         self.apply(&Fact::CallEntry { call, arguments }, to);
         self.apply(
             &Fact::CallExit {
                 call: Some(call),
                 result,
+                found,
             },
             to,
         );
@@ -107,6 +118,31 @@ impl Run {
                         ..Arguments::default()
                     };
                     self.call("openat", arguments, number(1), to);
+                }
+                // A path that is known only at the end.
+                "open_late" => {
+                    let path = words[2].as_bytes();
+                    let found = Found { path, peer: None };
+                    self.call_that_finds("openat", Arguments::default(), (number(1), found), to);
+                }
+                // In an open folder.
+                "open_in" => {
+                    let arguments = Arguments {
+                        path: words[3].as_bytes(),
+                        ..on(id(2))
+                    };
+                    self.call("openat", arguments, number(1), to);
+                }
+                "connect" => {
+                    let v4 = address(words[2]);
+                    let peer = Some(peer(words[2], &v4));
+                    self.call("connect", Arguments { peer, ..on(id(1)) }, number(3), to);
+                }
+                "accept_from" => {
+                    let v4 = address(words[3]);
+                    let peer = Some(peer(words[3], &v4));
+                    let found = Found { path: &[], peer };
+                    self.call_that_finds("accept4", on(id(1)), (number(2), found), to);
                 }
                 "socket" => {
                     let arguments = Arguments {
@@ -224,5 +260,21 @@ impl Run {
         let end_ns = self.ns + 10;
         self.system.finish(end_ns, to);
         self
+    }
+}
+
+/// The bytes of `127.0.0.1:80`; none of a path.
+fn address(text: &str) -> Vec<u64> {
+    let address = text.split(':').next().unwrap_or("");
+    address.split('.').filter_map(|byte| byte.parse().ok()).collect()
+}
+
+fn peer<'a>(text: &'a str, v4: &'a [u64]) -> Peer<'a> {
+    let port = text.split_once(':').and_then(|(_, port)| port.parse().ok());
+    Peer {
+        port: port.unwrap_or(0),
+        v4,
+        v6: &[],
+        path: if v4.is_empty() { text.as_bytes() } else { &[] },
     }
 }

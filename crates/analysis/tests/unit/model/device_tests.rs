@@ -180,6 +180,52 @@ fn sockets_are_known_by_the_calls_that_make_and_use_them() {
     );
 }
 
+#[test]
+fn a_connected_socket_is_known_by_its_other_end() {
+    check(
+        "on 1
+         socket 3
+         connect 3 127.0.0.1:80 0
+         write 3 4
+         connect 3 127.0.0.1:81 -115
+         write 3 4
+         connect 3 127.0.0.1:82 -111
+         write 3 4
+         socket 5
+         connect 5 /run/x 0
+         read 5 1
+         socket 6
+         accept_from 6 7 10.0.0.1:4711
+         read 7 2",
+        &[
+            "1 write 3=socket inet stream 127.0.0.1:80[socket] 0/4",
+            "1 write 3=socket inet stream 127.0.0.1:81[socket] 0/4",
+            "1 write 3=socket inet stream 127.0.0.1:81[socket] 0/4",
+            "1 read 5=socket inet stream /run/x[socket] 1/0",
+            "1 read 7=socket inet stream 10.0.0.1[socket] 2/0",
+        ],
+    );
+}
+
+#[test]
+fn paths_may_begin_at_an_open_folder_and_may_be_known_late() {
+    check(
+        "on 1
+         open 3 /etc
+         open_in 4 3 passwd
+         open_in 5 3 /bin/x
+         open_in 6 9 x
+         open_late 7 /late",
+        &[
+            "1 open 3=/etc[file] 0/0",
+            "1 open 4=/etc/passwd[file] 0/0",
+            "1 open 5=/bin/x[file] 0/0",
+            "1 open 6=x[file] 0/0",
+            "1 open 7=/late[file] 0/0",
+        ],
+    );
+}
+
 /// Told at the end, when every name is known.
 #[derive(Default)]
 struct AtTheEnd(Vec<FileId>);
@@ -211,6 +257,7 @@ fn a_name_that_the_state_dump_gives_later_is_that_of_the_file_from_its_begin_on(
             Fact::CallExit {
                 call: Some(read),
                 result: 1,
+                found: Default::default(),
             },
             30,
         ),

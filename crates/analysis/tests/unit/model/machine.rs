@@ -361,6 +361,7 @@ impl Machine {
                     Fact::CallExit {
                         call: is_said,
                         result: 0,
+                        found: Default::default(),
                     },
                 );
                 if let Some(begin_ns) = begin_ns {

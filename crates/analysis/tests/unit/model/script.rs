@@ -93,6 +93,7 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
         "answer" => Fact::CallExit {
             call: Some(name("read")),
             result: 1,
+            found: Default::default(),
         },
         "call" => Fact::CallEntry {
             call: name(words[1]),
@@ -137,6 +138,7 @@ fn fact<'w>(system: &mut System, words: &[&'w str]) -> Fact<'w> {
         "return" => Fact::CallExit {
             call: None,
             result: tid().into(),
+            found: Default::default(),
         },
         "irq" => Fact::Begin(Interrupt::Soft(tid() as u32)),
         "irqend" => Fact::End(Interrupt::Soft(tid() as u32)),

@@ -553,6 +553,7 @@ fn slices_fill_the_time_whatever_the_events_say() {
                 10 => Fact::CallExit {
                     call: Some(read),
                     result: 0,
+                    found: Default::default(),
                 },
                 11 => Fact::Begin(interrupt),
                 12 => Fact::End(interrupt),
@@ -627,6 +628,7 @@ fn calls_without_switches(gaps: &[Gap], events: &[(i64, i32, bool)]) -> Vec<(i32
             false => Fact::CallExit {
                 call: Some(call),
                 result: 0,
+                found: Default::default(),
             },
         };
         let at = At {

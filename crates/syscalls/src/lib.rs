@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls by number: their names, and the names and types of their arguments.
 //!
-//! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data: `data/syscalls-x86_64.tsv`
-//! and `data/syscalls-i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown. Other processors
-//! have other numbers, which no table here knows.
+//! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data: `data/x86_64.tsv`
+//! and `data/i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown. Other processors
+//! have other numbers, which no table here knows. What arguments point to is data too: `data/pointees.tsv`.
+
+mod classes;
+mod constants;
+pub mod copies;
+pub mod filters;
+mod numbers;
+mod pointees;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use piste_ctf::{Base, Element};
+
+pub use classes::Class;
+pub use constants::Names;
+pub use numbers::{error_name, signal_name};
+pub use pointees::{Count, Pointee, What};
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +33,8 @@ pub struct Syscall {
     pub number: u32,
     /// Its arguments: argument `i` is word `i` of the record. At most six.
     pub arguments: Vec<Argument>,
+    /// What they point to, where that is known.
+    pub pointees: Vec<Pointee>,
 }
 
 /// An argument of a system call. Texts and structures are passed by address, and the address is what is recorded.
@@ -99,10 +113,8 @@ struct Calls {
 }
 
 fn calls(table: Table) -> &'static Calls {
-    static NATIVE: LazyLock<Calls> =
-        LazyLock::new(|| Calls::of(include_str!("../data/syscalls-x86_64.tsv"), Table::Native));
-    static COMPAT: LazyLock<Calls> =
-        LazyLock::new(|| Calls::of(include_str!("../data/syscalls-i386.tsv"), Table::Compat));
+    static NATIVE: LazyLock<Calls> = LazyLock::new(|| Calls::of(include_str!("../data/x86_64.tsv"), Table::Native));
+    static COMPAT: LazyLock<Calls> = LazyLock::new(|| Calls::of(include_str!("../data/i386.tsv"), Table::Compat));
     match table {
         Table::Native => &NATIVE,
         Table::Compat => &COMPAT,
@@ -137,11 +149,16 @@ fn syscall(line: &'static str, table: Table) -> Option<Syscall> {
     let number = columns.next()?.parse().ok()?;
     let [name, program_name, arguments] = [columns.next()?, columns.next()?, columns.next()?];
     let arguments = arguments.split(", ").filter(|text| !text.is_empty());
+    let arguments = arguments
+        .map(|text| argument(text, table))
+        .collect::<Option<Vec<_>>>()?;
+    let names: Vec<&str> = arguments.iter().map(|argument| argument.name).collect();
     Some(Syscall {
         name,
         program_name,
         number,
-        arguments: arguments.map(|text| argument(text, table)).collect::<Option<_>>()?,
+        pointees: pointees::of(program_name, &names),
+        arguments,
     })
 }
 

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste strace`: a recording of system calls that is printed while it grows, and then removed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use piste_reason::reason;
+use piste_strace::{Event, Options, Order, Printer, Summary, TimeFormat};
+use piste_syscalls::{Architecture, Class, Syscall, Table};
+use piste_trace::growth::Growth;
+use piste_trace::merge::Merge;
+use piste_trace::{Findings, Trace, folders};
+
+use crate::arguments::{Arguments, Command, Record, SortBy, Strace};
+use crate::failure::{Failure, USAGE};
+use crate::quantity::counted;
+use crate::record;
+use crate::screen::{printable, tell_sentence};
+use crate::view::{Calls, Followed, sizes};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Between two packets of a slow program.
+const FLUSH_PAUSE: Duration = Duration::from_millis(200);
+/// Of each stream in memory.
+const WINDOW_BYTES: usize = 256 << 10;
+/// What is recorded of texts that are read and written.
+const STRING_BYTES_MAX: u16 = 4096;
+
+/// `piste strace`. The status is the command's.
+pub(crate) fn strace(arguments: &Strace) -> Result<u8, Failure> {
+    let mut calls = traced_calls(&arguments.traced)?;
+    let is_all = calls.iter().any(|call| call == "*");
+    // The command begins with the one, and the other tells the status.
+    let unwanted: Vec<String> = ["execve", "exit_group"]
+        .map(str::to_owned)
+        .into_iter()
+        .filter(|call| !is_all && !calls.contains(call))
+        .collect();
+    calls.extend_from_slice(&unwanted);
+    let out: Box<dyn Write + Send> = match &arguments.output {
+        Some(path) => Box::new(create(path)?),
+        None => Box::new(io::stderr()),
+    };
+    let folder = tempfile::Builder::new()
+        .prefix("piste-strace-")
+        .tempdir()
+        .map_err(|error| Failure::new(format!("cannot create a temporary folder: {}", reason(&error))))?;
+    let trace = folder.path().join("trace");
+    let recording = recording(arguments, &calls, &trace);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let printing = scope.spawn(|| Printing::new(arguments, unwanted, out).follow(&trace, &is_over));
+        let recorded = record::record_quietly(&recording);
+        is_over.store(true, Ordering::Release);
+        let printed = printing.join().expect("printing does not panic");
+        let recorded = recorded?;
+        printed.map_err(Failure::of_record)?;
+        if recorded.lost_events > 0 {
+            tell_sentence(&format!(
+                "{} lost; trace fewer calls (-e), or use `piste record --kernel-subbuf-count N` and `piste view --format strace`",
+                counted(recorded.lost_events, "event")
+            ));
+        }
+        Ok(recorded.exit_status)
+    })
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
+    let file = File::create(path);
+    let file = file.map_err(|error| Failure::new(format!("cannot create {path:?}: {}", reason(&error))))?;
+    Ok(BufWriter::new(file))
+}
+
+/// The recording: as a command line of `piste record`.
+fn recording(arguments: &Strace, calls: &[String], trace: &Path) -> Box<Record> {
+    let limit = arguments.string_limit.min(STRING_BYTES_MAX).to_string();
+    let mut words: Vec<OsString> = [
+        "piste",
+        "record",
+        "--no-user",
+        "-k",
+        "signal_deliver,sched_process_exit",
+        "--insights",
+        "never",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    words.extend([
+        "--strings".into(),
+        limit.into(),
+        "--syscall".into(),
+        calls.join(",").into(),
+    ]);
+    words.extend(["-o".into(), trace.into()]);
+    for pid in &arguments.pids {
+        words.extend(["-p".into(), pid.to_string().into()]);
+    }
+    words.push("--".into());
+    words.extend(arguments.command.iter().cloned());
+    match Arguments::try_parse_from(words).map(|arguments| arguments.command) {
+        Ok(Command::Record(record)) => record,
+        _ => unreachable!("it is a command line of record"),
+    }
+}
+
+/// The names of the calls that are traced.
+fn traced_calls(sets: &[String]) -> Result<Vec<String>, Failure> {
+    let mut all = BTreeSet::new();
+    for set in sets {
+        let set = set.strip_prefix("trace=").unwrap_or(set);
+        let (is_inverted, set) = set.strip_prefix('!').map_or((false, set), |set| (true, set));
+        if let Some((what, _)) = set.split_once('=') {
+            let sentence = format!("-e {what}=...: only `trace=` is supported");
+            return Err(Failure::with_status(sentence, USAGE));
+        }
+        if set == "all" && !is_inverted {
+            return Ok(vec!["*".to_owned()]);
+        }
+        let mut named = BTreeSet::new();
+        for name in set.split(',') {
+            named.extend(called(name)?);
+        }
+        match is_inverted {
+            true => all.extend(
+                every_call()
+                    .map(|call| call.program_name)
+                    .filter(|name| !named.contains(name)),
+            ),
+            false => all.extend(named),
+        }
+    }
+    match (sets.is_empty(), all.is_empty()) {
+        (true, _) => Ok(vec!["*".to_owned()]),
+        (false, true) => Err(Failure::with_status("-e selects no system calls", USAGE)),
+        (false, false) => Ok(all.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+/// The calls that a name or a class means.
+fn called(name: &str) -> Result<Vec<&'static str>, Failure> {
+    let refused = |sentence: String| Err(Failure::with_status(sentence, USAGE));
+    // A `?` in front: it need not be there.
+    let (is_optional, name) = name.strip_prefix('?').map_or((false, name), |name| (true, name));
+    if name.starts_with('/') {
+        return refused(format!(
+            "-e {}: regular expressions are not supported; name the calls, or use a class such as %file",
+            printable(name)
+        ));
+    }
+    if let Some(class) = Class::named(name.strip_prefix('%').unwrap_or(name)) {
+        return Ok(every_call()
+            .filter(|call| class.has(call))
+            .map(|call| call.program_name)
+            .collect());
+    }
+    let is_meant = |call: &&Syscall| call.name == name || call.program_name == name;
+    let found: Vec<&str> = every_call().filter(is_meant).map(|call| call.program_name).collect();
+    if found.is_empty() && !is_optional {
+        let names = every_call().map(|call| call.program_name);
+        let near = match piste_patterns::nearest(name, names, 1).as_slice() {
+            [near, ..] => format!("; did you mean {near}?"),
+            [] => String::new(),
+        };
+        return refused(format!("-e {}: there is no such system call{near}", printable(name)));
+    }
+    Ok(found)
+}
+
+fn every_call() -> impl Iterator<Item = &'static Syscall> {
+    let tables = [Table::Native, Table::Compat].into_iter();
+    tables.flat_map(|table| Architecture::HERE.all(table))
+}
+
+/// What prints.
+struct Printing {
+    out: Box<dyn Write + Send>,
+    printer: Printer,
+    summary: Option<(Summary, Order)>,
+    /// The command was not executed so far: what happened is ours.
+    is_early: bool,
+    /// Without -f, only the calls of the thread that executes the command.
+    is_single: bool,
+    only: Option<i32>,
+    /// Calls that are recorded and not printed.
+    unwanted: Vec<String>,
+}
+
+impl Printing {
+    fn new(arguments: &Strace, unwanted: Vec<String>, out: Box<dyn Write + Send>) -> Printing {
+        let order = match arguments.summary_sort_by {
+            SortBy::Time => Order::Time,
+            SortBy::Calls => Order::Calls,
+            SortBy::Errors => Order::Errors,
+            SortBy::Name => Order::Name,
+        };
+        Printing {
+            out,
+            printer: Printer::new(options(arguments)),
+            summary: arguments.summary_only.then(|| (Summary::default(), order)),
+            is_early: arguments.pids.is_empty(),
+            is_single: !arguments.follow_forks && arguments.pids.is_empty(),
+            only: None,
+            unwanted,
+        }
+    }
+
+    /// Prints what is recorded, until it is over.
+    fn follow(mut self, folder: &Path, is_over: &AtomicBool) -> Result<(), Failure> {
+        let mut growth = Growth::default();
+        let mut followed = None;
+        let mut next_flush = Instant::now();
+        let failed = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
+        loop {
+            // Asked before the files are looked at: what is written until then is seen.
+            let is_last = is_over.load(Ordering::Acquire);
+            if followed.is_none() && folder.exists() {
+                followed = Followed::new(folder).ok();
+            }
+            if let Some(followed) = &followed
+                && Instant::now() >= next_flush
+            {
+                followed.flush();
+                next_flush = Instant::now() + FLUSH_PAUSE;
+            }
+            let seen = sizes(folder);
+            let mut findings = Findings::default();
+            let traces = open(folder, &mut findings);
+            if !traces.is_empty() {
+                let round = growth.round(&traces, &findings, (!is_last).then_some(&seen), Instant::now());
+                let part = |index: &_| round.part(index, piste_trace::Span::ALL);
+                let merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(failed)?;
+                self.print(&mut Calls::whole(merge), is_last)
+                    .map_err(|error| Failure::new(format!("cannot write the calls: {}", reason(&error))))?;
+            }
+            if is_last {
+                return self
+                    .end()
+                    .map_err(|error| Failure::new(format!("cannot write the calls: {}", reason(&error))));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn print(&mut self, calls: &mut Calls<'_>, is_last: bool) -> io::Result<()> {
+        let mut text = Vec::new();
+        while let Some((event, fields)) = calls.take_next() {
+            let event = event.of(&fields);
+            if !self.is_wanted(&event) {
+                self.printer.note(&event);
+                continue;
+            }
+            match &mut self.summary {
+                Some((summary, _)) => summary.event(&event),
+                None => self.printer.event(&event, &mut text),
+            }
+            if text.len() > 64 << 10 {
+                self.out.write_all(&text)?;
+                text.clear();
+            }
+        }
+        if is_last && self.summary.is_none() {
+            self.printer.finish(&mut text);
+        }
+        self.out.write_all(&text)?;
+        self.out.flush()
+    }
+
+    fn is_wanted(&mut self, event: &Event<'_>) -> bool {
+        let call = event.call();
+        if self.is_early && call == Some("execve") {
+            self.is_early = false;
+            self.only = self.is_single.then_some(event.tid);
+        }
+        let is_meant = self.only.is_none_or(|tid| tid == event.tid);
+        let is_unwanted = call.is_some_and(|call| self.unwanted.iter().any(|unwanted| unwanted == call));
+        !self.is_early && is_meant && !is_unwanted
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        if let Some((summary, order)) = &self.summary {
+            self.out.write_all(summary.table(*order).as_bytes())?;
+        }
+        self.out.flush()
+    }
+}
+
+fn options(arguments: &Strace) -> Options {
+    let times = match (arguments.relative_timestamps, arguments.time) {
+        (true, _) => TimeFormat::Relative,
+        (false, 0) => TimeFormat::None,
+        (false, 1) => TimeFormat::Seconds,
+        (false, 2) => TimeFormat::Microseconds,
+        (false, _) => TimeFormat::Epoch,
+    };
+    Options {
+        times,
+        durations: arguments.syscall_times,
+        text_bytes: arguments.string_limit.into(),
+        threads: arguments.follow_forks || !arguments.pids.is_empty(),
+        zone_seconds: jiff::Zoned::now().offset().seconds().into(),
+    }
+}
+
+/// What can be read of the trace so far.
+fn open(folder: &Path, findings: &mut Findings) -> Vec<Trace> {
+    let found = folders(folder, findings).unwrap_or_default();
+    let opened = found.into_iter().map(|path| Trace::open(path, folder, findings));
+    // Metadata may be half written.
+    opened.filter_map(Result::ok).collect()
+}
