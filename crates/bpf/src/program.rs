@@ -10,6 +10,7 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBu
 
 use piste_syscalls::copies::{CALL_COUNT, Call, TABLE_COUNT};
 use piste_syscalls::filters::Filter;
+use rustix::process::geteuid;
 
 use crate::ring::Ring;
 
@@ -102,7 +103,7 @@ impl Failure {
             Failure::NoTypes => "use a kernel built with CONFIG_DEBUG_INFO_BTF",
             Failure::NotPermitted => "run pisted as root",
             Failure::Refused(_) => {
-                "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; Linux 5.10 or later"
+                "use a newer kernel, built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; Linux 6.18 is known to work"
             }
         }
     }
@@ -369,7 +370,8 @@ fn put(map: &MapHandle, key: &[u8], value: &[u8]) -> io::Result<()> {
 
 fn failure(error: libbpf_rs::Error) -> Failure {
     match error.kind() {
-        ErrorKind::PermissionDenied => Failure::NotPermitted,
+        // The kernel says the same of a program that it does not take.
+        ErrorKind::PermissionDenied if !geteuid().is_root() => Failure::NotPermitted,
         _ if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() => Failure::NoTypes,
         _ => Failure::Refused(io::Error::other(error)),
     }
