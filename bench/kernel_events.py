@@ -55,7 +55,7 @@ def cost(results: Results, piste: Piste, built: Built, program: Program, folder:
         NOBODY: contextlib.nullcontext,
         BARE: lambda: Instance(EVENTS, pid),
         SPLICE: lambda: spliced(built.splice, pid, folder / "spliced"),
-        # The call has nothing in memory. With BPF, it costs more, as `names` shows.
+        # From the same events as the instance's; `names` has what BPF records.
         PISTE: lambda: recorded(piste, pid, "--no-strings"),
     }
     if shutil.which("perf"):
