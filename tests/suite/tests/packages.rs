@@ -240,9 +240,8 @@ fn what_cargo_installs_says_how_to_get_the_rest() {
     };
     let install = |path: &str| {
         let mut cargo = Command::new(env!("CARGO"));
-        // The same as for people, but not optimized, which takes minutes.
         cargo
-            .args(["install", "--debug", "--locked", "--path", path, "--root"])
+            .args(["install", "--locked", "--path", path, "--root"])
             .arg(&folder);
         debian::build(cargo.current_dir(repository()));
     };
