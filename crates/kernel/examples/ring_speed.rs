@@ -17,6 +17,7 @@ use piste_kernel::answer::answers;
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::owner::Owner;
 use piste_kernel::page::{Page, PageLayout};
+use piste_kernel::page_ring::PageRing;
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
 use piste_kernel::spec::Loss;

@@ -14,7 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::losses::Losses;
 use crate::page::{Lost, PageLayout, PageWriter};
-use crate::shared_buffer::{Position, SharedBuffer};
+use crate::page_ring::{Hand, PageRing};
+use crate::shared_buffer::SharedBuffer;
 
 /// Where records come from, one after the other. A position in it says how far somebody came; it never goes back.
 pub trait Supply: AsFd {
@@ -43,54 +44,36 @@ pub trait Supply: AsFd {
 #[derive(Debug)]
 pub struct FilledRing<S> {
     supply: S,
-    layout: PageLayout,
-    buffer: SharedBuffer,
-    has_page: bool,
+    hand: Hand,
     losses: Losses,
 }
 
 impl<S: Supply> FilledRing<S> {
     /// Goes on where the last reader of this buffer ended.
-    pub fn open(mut supply: S, layout: &PageLayout, mut buffer: SharedBuffer) -> FilledRing<S> {
-        let has_page = layout.holds_page(buffer.page());
-        if has_page {
-            supply.release(buffer.supply_position());
+    pub fn open(mut supply: S, layout: &PageLayout, buffer: SharedBuffer) -> FilledRing<S> {
+        let mut hand = Hand::open(layout, buffer);
+        if hand.has_page() {
+            supply.release(hand.buffer.supply_position());
         } else {
-            layout.clear(&mut buffer);
+            hand.empty();
         }
         FilledRing {
             supply,
-            layout: *layout,
-            buffer,
-            has_page,
+            hand,
             losses: Losses::default(),
         }
     }
 
-    /// The next page, or the same again before [`FilledRing::done`]. Without `flush`, only if there are enough records for most of a page.
-    ///
-    /// # Errors
-    /// What was lost is not known.
-    pub fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
-        let enough_bytes = self.buffer.page().len() as u64 / 2;
-        if !self.has_page && (flush || self.supply.filled_bytes() >= enough_bytes) {
-            let space_ticks = self.supply.now_ticks();
-            self.has_page = self.fill();
-            let lost = self.supply.lost()?;
-            self.losses.find(lost, space_ticks);
-        }
-        Ok(self.has_page.then(|| self.buffer.page()))
-    }
-
-    /// Makes a page of the next records. False if there are none.
-    fn fill(&mut self) -> bool {
-        self.layout.clear(&mut self.buffer);
+    /// Makes a page of the next records, if there are any.
+    fn fill(&mut self) {
+        self.hand.empty();
         let mut end = self.supply.position();
         let Some((begin_ticks, _)) = self.supply.next() else {
-            return false;
+            return;
         };
         self.supply.rewind(end);
-        let mut writer = PageWriter::begin(self.layout, self.buffer.page_mut(), begin_ticks);
+        let Hand { layout, buffer, .. } = &mut self.hand;
+        let mut writer = PageWriter::begin(*layout, buffer.page_mut(), begin_ticks);
         while let Some((ticks, record)) = self.supply.next() {
             if !writer.put(ticks, record) {
                 break;
@@ -101,62 +84,58 @@ impl<S: Supply> FilledRing<S> {
         self.supply.rewind(end);
         if bytes == 0 {
             // One that is longer than a page; none is.
-            return false;
+            return;
         }
-        self.buffer.set_supply_position(end);
-        self.buffer.commit(|page| self.layout.set_commit(page, bytes));
+        buffer.set_supply_position(end);
+        buffer.commit(|page| layout.set_commit(page, bytes));
+        self.hand.look();
         self.supply.release(end);
-        true
+    }
+}
+
+impl<S: Supply> PageRing for FilledRing<S> {
+    /// Without `flush`, only if there are enough records for most of a page.
+    fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
+        let enough_bytes = self.hand.buffer.page().len() as u64 / 2;
+        if !self.hand.has_page() && (flush || self.supply.filled_bytes() >= enough_bytes) {
+            let space_ticks = self.supply.now_ticks();
+            self.fill();
+            let lost = self.supply.lost()?;
+            self.losses.find(lost, space_ticks);
+        }
+        Ok(self.hand.page())
     }
 
-    /// The current page is written: the next one may take its place.
-    pub fn done(&mut self) {
-        self.layout.clear(&mut self.buffer);
-        self.has_page = false;
+    fn newly_lost(&mut self, _: Lost) -> io::Result<u64> {
+        Ok(self.losses.tell_before(self.hand.begin_ticks()))
     }
 
-    /// Notes where the current page is about to be written. Before the first byte is.
-    pub fn set_position(&mut self, position: Position) {
-        self.buffer.set_position(Some(position));
-    }
-
-    /// Where the current page was about to be written, by this reader or the one before it.
-    pub fn position(&self) -> Option<Position> {
-        self.buffer.position().filter(|_| self.has_page)
-    }
-
-    /// Records that were lost and are told with the current page, as [`Ring::newly_lost`](crate::ring::Ring::newly_lost) tells them.
-    pub fn newly_lost(&mut self, _: Lost) -> u64 {
-        let begin_ticks = self.layout.timestamp(self.buffer.page()).unwrap_or(0);
-        self.losses.tell_before(begin_ticks)
-    }
-
-    /// The rest, when nothing more will be read.
-    ///
-    /// # Errors
-    /// It is not known.
-    pub fn lost_at_end(&mut self) -> io::Result<u64> {
+    fn lost_at_end(&mut self) -> io::Result<u64> {
         Ok(self.losses.tell_rest(self.supply.lost()?))
     }
 
-    /// What readers before this one have told already.
-    pub fn set_told(&mut self, lost_records: u64) {
+    fn set_told(&mut self, lost_records: u64) {
         self.losses.set_told(lost_records);
     }
 
-    /// Records that were lost behind the pages that were read so far.
-    pub fn missing(&self) -> u64 {
+    fn missing(&self) -> u64 {
         self.losses.missing()
     }
 
-    /// Records that were lost so far and not told; 0 where it is not known.
-    pub fn untold(&self) -> u64 {
+    fn untold(&self) -> u64 {
         self.supply.lost().map_or(0, |lost| self.losses.untold(lost))
     }
 
-    /// Records behind the current page.
-    pub fn left(&self) -> u64 {
+    fn left(&self) -> u64 {
         self.supply.left()
+    }
+
+    fn hand(&self) -> &Hand {
+        &self.hand
+    }
+
+    fn hand_mut(&mut self) -> &mut Hand {
+        &mut self.hand
     }
 }
 
@@ -173,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::page::Page;
-    use crate::shared_buffer::RingKey;
+    use crate::shared_buffer::{Position, RingKey};
 
     const KEY: RingKey = RingKey {
         session: 1,
@@ -334,10 +313,13 @@ mod tests {
         let mut ring = rig.open(60);
         rig.lost.set(7);
         assert!(ring.next(true).unwrap().is_some());
-        assert_eq!((ring.newly_lost(Lost::None), ring.untold(), ring.missing()), (0, 7, 7));
+        assert_eq!(
+            (ring.newly_lost(Lost::None).unwrap(), ring.untold(), ring.missing()),
+            (0, 7, 7)
+        );
         ring.done();
         assert!(ring.next(true).unwrap().is_some());
-        assert_eq!(ring.newly_lost(Lost::None), 0);
+        assert_eq!(ring.newly_lost(Lost::None).unwrap(), 0);
         assert_eq!((ring.lost_at_end().unwrap(), ring.untold()), (7, 0));
         assert_eq!(ring.lost_at_end().unwrap(), 0);
     }

@@ -13,7 +13,7 @@
 //!
 //! - [`spec`]: the words in which sessions say what they want; start here.
 //! - [`tracefs`], [`answer`]: whether the kernel can be traced here; [`owner`], [`instance`]: whose rings there are, and their settings;
-//!   [`ring`], [`shared_buffer`], [`page`]: what is in them.
+//!   [`page_ring`], [`ring`], [`shared_buffer`], [`page`]: what is in them.
 //! - [`probe`]: places in programs and the kernel that are made into events.
 //! - [`convert`], [`layout`]: events of the trace, made of records.
 //! - [`catalog`], [`format`](mod@format), [`syscalls`]: the events that the kernel has, and what their records are.
@@ -39,6 +39,7 @@ pub mod list;
 pub mod losses;
 pub mod owner;
 pub mod page;
+pub mod page_ring;
 pub mod pattern;
 mod plan;
 mod print;

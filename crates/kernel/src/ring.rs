@@ -26,7 +26,8 @@ use crate::cpu_stats::CpuStats;
 use crate::instance::Instance;
 use crate::losses::Losses;
 use crate::page::{Lost, PageLayout};
-use crate::shared_buffer::{Position, SharedBuffer};
+use crate::page_ring::{Hand, PageRing};
+use crate::shared_buffer::SharedBuffer;
 use crate::tracefs::named;
 
 /// Far more than the text of the counts takes.
@@ -38,9 +39,7 @@ pub struct Ring {
     cpu: u32,
     pages: File,
     stats: File,
-    layout: PageLayout,
-    buffer: SharedBuffer,
-    has_page: bool,
+    hand: Hand,
     discards: bool,
     losses: Losses,
     /// Whether what was told of them is the sum of what pages said, so that the next page's may be added.
@@ -53,7 +52,7 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel's; or the buffer is of another size than the sub-buffers.
-    pub fn open(instance: &Instance, layout: &PageLayout, cpu: u32, mut buffer: SharedBuffer) -> io::Result<Self> {
+    pub fn open(instance: &Instance, layout: &PageLayout, cpu: u32, buffer: SharedBuffer) -> io::Result<Self> {
         let (given_bytes, room_bytes) = (instance.subbuf_bytes()? as usize, buffer.page().len());
         if given_bytes != room_bytes {
             return Err(io::Error::new(
@@ -61,8 +60,9 @@ impl Ring {
                 format!("CPU {cpu}: a sub-buffer has {given_bytes} bytes, but its buffer has {room_bytes}"),
             ));
         }
+        let mut hand = Hand::open(layout, buffer);
         if instance.is_new() {
-            layout.clear(&mut buffer);
+            hand.empty();
         }
         let open = |file: String| {
             let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
@@ -78,9 +78,7 @@ impl Ring {
             cpu,
             pages: open(format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?,
             stats: open(CpuStats::file(cpu))?,
-            layout: *layout,
-            has_page: layout.holds_page(buffer.page()),
-            buffer,
+            hand,
             discards: !overwrites,
             losses: Losses::default(),
             told_by_pages: overwrites,
@@ -92,33 +90,6 @@ impl Ring {
         self.cpu
     }
 
-    /// The next page, or the same again before [`Ring::done`]. Takes full pages only, or with `flush` also what there is of the one that is being
-    /// written; never waits.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
-        if !self.has_page && (flush || self.is_page_full()?) {
-            // Whoever asks for the end is told when the counts cannot be read.
-            let space_ticks = self.stats().ok().filter(|_| self.discards).map(|stats| stats.now_ticks);
-            self.has_page = self.take()?;
-            if let (Some(space_ticks), Ok(stats)) = (space_ticks, self.stats()) {
-                self.losses.find(stats.lost(), space_ticks);
-            }
-        }
-        Ok(self.has_page.then(|| self.buffer.page()))
-    }
-
-    /// Records that were lost behind the pages that were read so far.
-    pub fn missing(&self) -> u64 {
-        self.losses.missing()
-    }
-
-    /// Records that were lost so far and not told with a page; 0 where the kernel does not say.
-    pub fn untold(&self) -> u64 {
-        self.stats().map_or(0, |stats| self.losses.untold(stats.lost()))
-    }
-
     fn is_page_full(&self) -> io::Result<bool> {
         let mut asked = [PollFd::new(&self.pages, PollFlags::IN)];
         match poll(&mut asked, Some(&Timespec::default())) {
@@ -128,71 +99,17 @@ impl Ring {
         }
     }
 
-    fn take(&mut self) -> io::Result<bool> {
-        self.layout.clear(&mut self.buffer);
-        self.buffer.touch();
-        match rustix::io::read(&self.pages, self.buffer.page_mut()) {
+    fn take(&mut self) -> io::Result<()> {
+        self.hand.empty();
+        self.hand.buffer.touch();
+        match rustix::io::read(&self.pages, self.hand.buffer.page_mut()) {
             // A read of nothing leaves the cleared header.
-            Ok(_) => Ok(self.layout.holds_page(self.buffer.page())),
+            Ok(_) => self.hand.look(),
             // NODEV: the CPU was never online and has no ring yet.
-            Err(Errno::AGAIN | Errno::INTR | Errno::NODEV) => Ok(false),
-            Err(error) => Err(self.named(error)),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NODEV) => {}
+            Err(error) => return Err(self.named(error)),
         }
-    }
-
-    /// The current page is written: the next one may take its place.
-    pub fn done(&mut self) {
-        self.layout.clear(&mut self.buffer);
-        self.has_page = false;
-    }
-
-    /// Notes where the current page is about to be written. Before the first byte is.
-    pub fn set_position(&mut self, position: Position) {
-        self.buffer.set_position(Some(position));
-    }
-
-    /// Where the current page was about to be written, by this reader or the one before it: if it is there, the page is done.
-    pub fn position(&self) -> Option<Position> {
-        self.buffer.position().filter(|_| self.has_page)
-    }
-
-    /// Records that were lost and not told so far, told with the current page whose [`Page::lost`](crate::page::Page::lost) it is.
-    /// They are missing before the page; in a discarding ring, where the kernel does not say the place, before it or right behind it. All that is
-    /// told adds up to the CPU's counts.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn newly_lost(&mut self, lost: Lost) -> io::Result<u64> {
-        if self.discards {
-            let begin_ticks = self.layout.timestamp(self.buffer.page()).unwrap_or(0);
-            return Ok(self.losses.tell_before(begin_ticks));
-        }
-        match lost {
-            Lost::None if self.told_by_pages => Ok(0),
-            Lost::Count(records) if self.told_by_pages => {
-                self.losses.tell(records);
-                Ok(records)
-            }
-            _ => self.lost_at_end(),
-        }
-    }
-
-    /// The rest, when nothing more will be read: all that was lost and not told.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn lost_at_end(&mut self) -> io::Result<u64> {
-        let lost = self.stats()?.lost();
-        let records = self.losses.tell_rest(lost);
-        // The counts may be ahead of the pages, so what those say is part of it from now on.
-        self.told_by_pages &= records == 0;
-        Ok(records)
-    }
-
-    /// What readers before this one have told already: the sum of losses that is on disk.
-    pub fn set_told(&mut self, lost_records: u64) {
-        self.losses.set_told(lost_records);
-        self.told_by_pages &= lost_records == 0;
+        Ok(())
     }
 
     /// What was counted in this ring.
@@ -207,6 +124,68 @@ impl Ring {
 
     fn named(&self, error: Errno) -> io::Error {
         named(&error.into(), format!("ring of CPU {}", self.cpu))
+    }
+}
+
+impl PageRing for Ring {
+    fn next(&mut self, flush: bool) -> io::Result<Option<&[u8]>> {
+        if !self.hand.has_page() && (flush || self.is_page_full()?) {
+            // Whoever asks for the end is told when the counts cannot be read.
+            let space_ticks = self.stats().ok().filter(|_| self.discards).map(|stats| stats.now_ticks);
+            self.take()?;
+            if let (Some(space_ticks), Ok(stats)) = (space_ticks, self.stats()) {
+                self.losses.find(stats.lost(), space_ticks);
+            }
+        }
+        Ok(self.hand.page())
+    }
+
+    /// A ring that discards does not say the place.
+    fn newly_lost(&mut self, lost: Lost) -> io::Result<u64> {
+        if self.discards {
+            return Ok(self.losses.tell_before(self.hand.begin_ticks()));
+        }
+        match lost {
+            Lost::None if self.told_by_pages => Ok(0),
+            Lost::Count(records) if self.told_by_pages => {
+                self.losses.tell(records);
+                Ok(records)
+            }
+            _ => self.lost_at_end(),
+        }
+    }
+
+    fn lost_at_end(&mut self) -> io::Result<u64> {
+        let lost = self.stats()?.lost();
+        let records = self.losses.tell_rest(lost);
+        // The counts may be ahead of the pages, so what those say is part of it from now on.
+        self.told_by_pages &= records == 0;
+        Ok(records)
+    }
+
+    fn set_told(&mut self, lost_records: u64) {
+        self.losses.set_told(lost_records);
+        self.told_by_pages &= lost_records == 0;
+    }
+
+    fn missing(&self) -> u64 {
+        self.losses.missing()
+    }
+
+    fn untold(&self) -> u64 {
+        self.stats().map_or(0, |stats| self.losses.untold(stats.lost()))
+    }
+
+    fn left(&self) -> u64 {
+        self.stats().map_or(0, |stats| stats.entries)
+    }
+
+    fn hand(&self) -> &Hand {
+        &self.hand
+    }
+
+    fn hand_mut(&mut self) -> &mut Hand {
+        &mut self.hand
     }
 }
 

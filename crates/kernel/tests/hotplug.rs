@@ -11,6 +11,7 @@ use std::thread;
 
 use piste_kernel::instance::Instance;
 use piste_kernel::page::PageLayout;
+use piste_kernel::page_ring::PageRing;
 use piste_kernel::spec::Loss;
 use real::{Fixture, Marker, drain, numbers, run_on};
 

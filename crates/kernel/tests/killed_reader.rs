@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use piste_kernel::instance::Instance;
 use piste_kernel::page::{Page, PageLayout};
+use piste_kernel::page_ring::PageRing;
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::Position;
 use piste_kernel::spec::Loss;

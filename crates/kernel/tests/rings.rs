@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::page::{Lost, Page, PageLayout};
+use piste_kernel::page_ring::PageRing;
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
 use piste_kernel::spec::Loss;

@@ -14,6 +14,7 @@ use piste_kernel::convert::{Converter, stream_class};
 use piste_kernel::instance::{Instance, TraceClock};
 use piste_kernel::layout::Layout;
 use piste_kernel::page::PageLayout;
+use piste_kernel::page_ring::PageRing;
 use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Stack};
 use real::Fixture;
 

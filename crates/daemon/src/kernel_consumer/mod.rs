@@ -32,7 +32,6 @@ mod kept;
 mod kernel;
 mod mappings;
 mod metadata;
-mod page_ring;
 mod recorder;
 mod ring;
 mod session;
