@@ -26,7 +26,9 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
-#define CPU_COUNT_MAX    8192
+#define CPU_COUNT_MAX 8192
+/* More than the kernel has. */
+#define THREAD_COUNT_MAX (1 << 22)
 #define TEXT_COUNT_MAX   64
 #define VECTOR_COUNT_MAX 32
 #define MASK             (RECORD_BYTES - 1)
@@ -86,8 +88,8 @@ struct pt_regs___piste {
 /* Set before the program is loaded. */
 const volatile struct settings settings = {};
 
-/* Something could not be read at the entry of its call. */
-u32 has_unread;
+/* Something could not be read at the entry of its call; and a call with a filter was recorded. */
+u32 has_unread, has_chosen;
 
 /* One element. */
 struct {
@@ -108,7 +110,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1 << 22);
+	__uint(max_entries, THREAD_COUNT_MAX);
 	__type(key, s32);
 	__type(value, u8);
 } tracked SEC(".maps");
@@ -146,16 +148,18 @@ struct answers {
 
 /* By thread id: the call that it is in, if that has a filter and is recorded. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, THREAD_COUNT_MAX);
 	__type(key, s32);
 	__type(value, struct answers);
 } chosen SEC(".maps");
 
 /* By thread id: what could not be read at the entry of its call, a bit for each copy. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, THREAD_COUNT_MAX);
 	__type(key, s32);
 	__type(value, u64);
 } unread SEC(".maps");
@@ -829,11 +833,22 @@ __noinline int decide(u32 filter_index, u32 is_exit, u32 yes)
 	decider = is_exit ? &filter->exit : &filter->entry;
 	at = decider->first;
 	for (u32 step = 0; step <= TEST_COUNT && at < TEST_COUNT; step++) {
-		const struct jump *jump = &decider->jumps[at & (TEST_COUNT - 1)];
+		const struct jump *jump;
+		u32 test = at;
 
+		BOUND(test, TEST_COUNT - 1);
+		jump = &decider->jumps[test];
 		at = selected(-(yes >> at & 1), jump->yes, jump->no);
 	}
 	return at != DECISION_DROP;
+}
+
+static __always_inline void count_lost(u32 cpu)
+{
+	struct counts *count = bpf_map_lookup_elem(&counts, &cpu);
+
+	if (count)
+		count->lost++;
 }
 
 /* Whether the entry in the record is recorded. If so, its exit finds it. A function of its own, for the verifier looks at it once. */
@@ -864,7 +879,11 @@ __noinline int passes_entry(u32 cpu, u32 filter_index)
 	scratch->answers.number = head->number;
 	scratch->answers.yes = yes;
 	scratch->answers.is_unknown = unknown;
-	bpf_map_update_elem(&chosen, &tid, &scratch->answers, BPF_ANY);
+	if (!has_chosen)
+		has_chosen = 1;
+	/* Without memory for that, the exit is not recorded. */
+	if (bpf_map_update_elem(&chosen, &tid, &scratch->answers, BPF_ANY) != 0)
+		count_lost(cpu);
 	return true;
 }
 
@@ -905,15 +924,11 @@ static __always_inline u64 wake_flag(void *ring, u32 bytes)
 static __always_inline void emit(struct scratch *scratch, u32 cpu, u32 bytes)
 {
 	void *ring = bpf_map_lookup_elem(&rings, &cpu);
-	struct counts *count;
 
 	BOUND(bytes, MASK);
 	bytes += sizeof(struct stamp);
-	if (ring && bpf_ringbuf_output(ring, &scratch->stamp, bytes, wake_flag(ring, bytes)) == 0)
-		return;
-	count = bpf_map_lookup_elem(&counts, &cpu);
-	if (count)
-		count->lost++;
+	if (!ring || bpf_ringbuf_output(ring, &scratch->stamp, bytes, wake_flag(ring, bytes)) != 0)
+		count_lost(cpu);
 }
 
 static __always_inline void fill_head(struct head *head, u16 type, u32 table, u64 pid_tgid, s64 number)
@@ -987,7 +1002,8 @@ int record_entry(u64 *context)
 	if (unreadable) {
 		unreadable |= (u64)number << 8;
 		bpf_map_update_elem(&unread, &tid, &unreadable, BPF_ANY);
-		has_unread = 1;
+		if (!has_unread)
+			has_unread = 1;
 	}
 	emit(scratch, cpu, bytes);
 	return 0;
@@ -1090,6 +1106,8 @@ int forget(u64 *context)
 		bpf_map_delete_elem(&tracked, &tid);
 	if (has_unread)
 		bpf_map_delete_elem(&unread, &tid);
+	if (has_chosen)
+		bpf_map_delete_elem(&chosen, &tid);
 	return 0;
 }
 

@@ -245,7 +245,7 @@ struct stamp {
 
 /* What a CPU could not do. */
 struct counts {
-	/* Records that found the ring full. */
+	/* Records that found the ring full; or exits for which the kernel had no memory to note that they are to be recorded. */
 	__u64 lost;
 	/* Threads that a tracked one started and that the kernel had no memory to note. */
 	__u64 untracked;

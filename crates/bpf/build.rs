@@ -22,7 +22,7 @@ fn main() {
     let multiarch = Command::new("cc").arg("-print-multiarch").output();
     let multiarch = multiarch.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let compiled = Command::new(&clang)
-        .args(["-O2", "-g", "-target", "bpf", "-Wall", "-Werror", "-c"])
+        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", "-c"])
         .arg(format!("-D__TARGET_ARCH_{target}"))
         .arg(format!("-I{}", variable("DEP_BPF_INCLUDE")))
         .arg(format!("-I/usr/include/{}", multiarch.unwrap_or_default()))

@@ -15,5 +15,5 @@ mod program;
 mod ring;
 
 pub use kept::{remove, remove_all};
-pub use program::{Failure, Program, Settings, Switches};
+pub use program::{Failure, Program, Settings, Switches, log};
 pub use ring::{Ring, Sample};

@@ -4,9 +4,12 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenObject, set_print};
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenObject, PrintLevel, set_print,
+};
 
 use piste_syscalls::copies::{CALL_COUNT, Call, TABLE_COUNT};
 use piste_syscalls::filters::Filter;
@@ -60,9 +63,9 @@ pub enum Failure {
     /// This process may not.
     #[error("loading a BPF program requires root (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN)")]
     NotPermitted,
-    /// The kernel refused it.
+    /// The kernel refused it, for this reason.
     #[error("the kernel rejected the BPF program ({0})")]
-    Refused(io::Error),
+    Refused(String),
 }
 
 /// The loaded program. It runs as long as somebody has it or it is [kept](Program::keep).
@@ -89,7 +92,7 @@ pub(crate) struct Maps {
 /// What the program could not do on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records that found the ring full.
+    /// Records that found the ring full, or no memory.
     pub lost: u64,
     /// Threads that a tracked one started, and that the kernel had no memory to note.
     pub untracked: u64,
@@ -103,7 +106,7 @@ impl Failure {
             Failure::NoTypes => "use a kernel built with CONFIG_DEBUG_INFO_BTF",
             Failure::NotPermitted => "run pisted as root",
             Failure::Refused(_) => {
-                "use a newer kernel, built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; Linux 6.18 is known to work"
+                "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; Linux 5.10 to 7.3 are known to work"
             }
         }
     }
@@ -134,8 +137,7 @@ impl Program {
         if OBJECT.is_empty() {
             return Err(Failure::NotBuilt);
         }
-        // It would print to standard error.
-        set_print(None);
+        listen();
         let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(failure)?;
         let rings = (0..cpu_count)
             .map(|_| ring(settings.ring_bytes))
@@ -373,6 +375,50 @@ fn failure(error: libbpf_rs::Error) -> Failure {
         // The kernel says the same of a program that it does not take.
         ErrorKind::PermissionDenied if !geteuid().is_root() => Failure::NotPermitted,
         _ if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() => Failure::NoTypes,
-        _ => Failure::Refused(io::Error::other(error)),
+        _ => Failure::Refused(verdict_of(&log()).unwrap_or_else(|| error.to_string())),
+    }
+}
+
+/// What libbpf said since a program began to be loaded. It would print that to standard error.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn listen() {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    set_print(Some((PrintLevel::Warn, |_, text| {
+        *SAID.lock().unwrap_or_else(PoisonError::into_inner) += &text;
+    })));
+}
+
+/// What libbpf and the kernel said about the program that was loaded last.
+pub fn log() -> String {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Why the kernel rejected the program: the last line of its log, but for the statistics.
+fn verdict_of(said: &str) -> Option<String> {
+    let (_, log) = said.rsplit_once("-- BEGIN PROG LOAD LOG --")?;
+    let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
+    let mut lines = log.lines().map(str::trim).rev();
+    let last = lines.find(|line| !line.is_empty() && !line.starts_with("processed "))?;
+    Some(last.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_is_the_last_line_of_the_log() {
+        let said = "libbpf: prog 'record_entry': BPF program load failed: -EACCES
+libbpf: prog 'record_entry': -- BEGIN PROG LOAD LOG --
+0: R1=ctx() R10=fp0
+0: (79) r2 = *(u64 *)(r1 +0)
+R2 invalid mem access 'scalar'
+processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+-- END PROG LOAD LOG --
+libbpf: prog 'record_entry': failed to load: -EACCES
+";
+        assert_eq!(verdict_of(said).as_deref(), Some("R2 invalid mem access 'scalar'"));
+        assert_eq!(verdict_of("libbpf: failed to load object\n"), None);
     }
 }

@@ -141,6 +141,19 @@ impl Calls {
         })
     }
 
+    /// The finding that the calls of threads may be missing, because the kernel had no memory to note that they started.
+    pub(super) fn untracked(&self) -> Option<String> {
+        // What cannot be read is a finding already: that it is not known what was lost.
+        let counts = self
+            .rings
+            .iter()
+            .filter_map(|ring| self.program.counts(ring.cpu()).ok());
+        let threads: u64 = counts.map(|counts| counts.untracked).sum();
+        (threads > 0).then(|| {
+            format!("system calls of {threads} new threads may be missing: the kernel had no memory to note that they are to be recorded")
+        })
+    }
+
     /// Of each of its rings.
     pub(super) fn ring_bytes(&self) -> u64 {
         self.program.ring_bytes()

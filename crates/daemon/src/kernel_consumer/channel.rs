@@ -394,6 +394,7 @@ impl Channel {
     pub(super) fn stop(&mut self, now_ticks: u64) {
         let was_on = self.is_on();
         self.set_calls_on(false, &Tracked::default());
+        self.notes.extend(self.calls.as_ref().and_then(Calls::untracked));
         if self.set_on(false) && was_on {
             self.stopped_ticks = Some(now_ticks);
         }
