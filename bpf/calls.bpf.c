@@ -81,7 +81,7 @@ struct pt_regs___piste {
 } __attribute__((preserve_access_index));
 #elif defined(__TARGET_ARCH_riscv)
 struct pt_regs___piste {
-	unsigned long orig_a0, a1, a2, a3, a4, a5, a7;
+	unsigned long status, orig_a0, a1, a2, a3, a4, a5, a7;
 } __attribute__((preserve_access_index));
 #endif
 
@@ -225,7 +225,7 @@ static __always_inline struct task_struct___piste *current(void)
 }
 
 /* The table of the call that the thread is in. */
-static __always_inline u32 table_of(void)
+static __always_inline u32 table_of(const struct pt_regs___piste *regs)
 {
 #if defined(__TARGET_ARCH_x86)
 	/* TS_COMPAT */
@@ -233,8 +233,9 @@ static __always_inline u32 table_of(void)
 #elif defined(__TARGET_ARCH_arm64)
 	/* _TIF_32BIT */
 	return (BPF_CORE_READ(current(), thread_info.flags) >> 22) & 1;
-#else
-	return 0;
+#elif defined(__TARGET_ARCH_riscv)
+	/* SR_UXL_32 in SR_UXL */
+	return ((regs->status >> 32) & 3) == 1;
 #endif
 }
 
@@ -977,7 +978,7 @@ int record_entry(u64 *context)
 
 	if (!is_wanted(pid_tgid))
 		return 0;
-	table = table_of();
+	table = table_of(regs);
 	index_of_call = call_index(table, number);
 	call = bpf_map_lookup_elem(&calls, &index_of_call);
 	if (!call || !(call->wanted & WANTED_ENTRY))
@@ -1038,7 +1039,7 @@ int record_exit(u64 *context)
 	if (!is_wanted(pid_tgid))
 		return 0;
 	number = number_of(regs);
-	table = table_of();
+	table = table_of(regs);
 	index_of_call = call_index(table, number);
 	call = bpf_map_lookup_elem(&calls, &index_of_call);
 	if (!call || !(call->wanted & WANTED_EXIT))

@@ -22,6 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use piste_symbols::local::LocalFiles;
+use piste_syscalls::Architecture;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -44,7 +45,7 @@ use history::History;
 /// The name of the instance among a session's channels. None of these can have it.
 pub const CHANNEL: &str = "programs";
 
-/// Exists if the kernel can run 32-bit programs of its architecture.
+/// Exists if an x86-64 kernel can run 32-bit programs.
 const COMPAT_FILE: &str = "/proc/sys/abi/vsyscall32";
 /// Room for a few thousand programs on each CPU between two calls of `catch_up`.
 const SUBBUF_BYTES: u32 = 4096;
@@ -97,7 +98,10 @@ enum What {
 impl Programs {
     /// Whether these rules record system calls, and the kernel runs 32-bit programs; or they record who made which thread.
     pub fn are_needed(rules: &[Rule], catalog: &Catalog) -> bool {
-        let has_compat = catalog.architecture().has_tables() && Path::new(COMPAT_FILE).exists();
+        let architecture = catalog.architecture();
+        // Other kernels have no such file.
+        let runs_compat = architecture != Architecture::named("x86_64") || Path::new(COMPAT_FILE).exists();
+        let has_compat = architecture.has_tables() && runs_compat;
         let needs = |event: &ResolvedEvent| match event {
             ResolvedEvent::Syscall { .. } => has_compat,
             ResolvedEvent::Tracepoint { system, name, .. } => {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use handmade::decode;
 use piste_kernel::catalog::Catalog;
-use piste_kernel::convert::{Converter, Finding, stream_class};
+use piste_kernel::convert::{Converter, Finding, program_call, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::resolve::{self, Refusal, ResolvedEvent};
-use piste_kernel::spec::{Context, EventSource};
-use piste_syscalls::Architecture;
+use piste_kernel::spec::{Context, EventSource, Memory};
+use piste_syscalls::copies::{Kind, Size};
+use piste_syscalls::{Architecture, Table};
 
 const ENTER: u16 = 348;
 const EXIT: u16 = 347;
@@ -147,7 +148,7 @@ fn a_record_of_a_call_that_is_too_short_is_discarded() {
 
 #[test]
 fn calls_of_other_processors_have_numbers_and_words_and_no_names() {
-    let other = || catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("aarch64"));
+    let other = || catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("loongarch64"));
     let records = [
         record(ENTER, 8, 0, &[1, 2, 3, 4, 5, 6]),
         record(EXIT, 8, 0, &[9]),
@@ -163,14 +164,51 @@ fn calls_of_other_processors_have_numbers_and_words_and_no_names() {
     assert_eq!(
         findings,
         [Finding::UnnamedCalls {
-            architecture: "aarch64"
+            architecture: "loongarch64"
         }]
     );
 }
 
 #[test]
+fn calls_have_the_numbers_of_the_processor() {
+    for (architecture, [read, execve]) in [("aarch64", [63, 221]), ("riscv64", [63, 221]), ("x86_64", [0, 59])] {
+        let catalog = catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named(architecture));
+        let records = [
+            record(ENTER, 8, read, &[3, 4096, 17, 0, 0, 0]),
+            record(EXIT, 8, read, &[17]),
+            record(ENTER, 8, execve, &[1, 2, 3, 0, 0, 0]),
+            // One that only 32-bit Arm programs have.
+            record(EXIT, 8, 0xf_0005, &[0]),
+        ];
+        let (events, findings) = converted(catalog, &records);
+        let expected = [
+            "syscall_entry_read fd=3 buf=4096 count=17",
+            "syscall_exit_read ret=17",
+            "syscall_entry_execve filename=1 argv=2 envp=3",
+            "syscall_exit_unknown id=983045 ret=0",
+        ];
+        assert_eq!(events, expected, "{architecture}");
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+}
+
+#[test]
+fn structures_have_the_size_that_they_have_on_the_processor() {
+    for (architecture, event_bytes) in [("x86_64", 12), ("aarch64", 16), ("riscv64", 16)] {
+        let architecture = Architecture::named(architecture);
+        let copied = |name| {
+            let call = architecture.by_name(Table::Native, name).unwrap();
+            program_call(Table::Native, call, &Memory::default()).copies[0].kind
+        };
+        let bytes_each = event_bytes;
+        assert_eq!(copied("epoll_ctl"), Kind::Bytes(Size::Fixed(event_bytes)));
+        assert_eq!(copied("epoll_pwait"), Kind::Bytes(Size::Result { bytes_each }));
+    }
+}
+
+#[test]
 fn rules_choose_all_calls_of_other_processors_or_are_refused() {
-    let other = catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("aarch64"));
+    let other = catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("loongarch64"));
     let rule = |pattern: &str| {
         let pattern = pattern.to_owned();
         handmade::rule(EventSource::Syscall { pattern })
@@ -188,7 +226,7 @@ fn rules_choose_all_calls_of_other_processors_or_are_refused() {
         match resolve::rule(&rule, &other, None) {
             Err(Refusal::InvalidPattern(invalid)) => {
                 assert_eq!(invalid.pattern, named);
-                assert!(invalid.reason.contains("aarch64"), "{}", invalid.reason);
+                assert!(invalid.reason.contains("loongarch64"), "{}", invalid.reason);
             }
             refusal => panic!("{refusal:?}"),
         }

@@ -110,7 +110,7 @@ impl Seen<'_> {
                 Some(descriptor_set(fields.list(set)?))
             }
             What::SignalSet => Some(signal_set(fields.integer(&format!("{name}_set"))?)),
-            What::PollFd | What::EpollEvent if fields.list("fds").is_some() => {
+            What::PollFd | What::EpollEvent { .. } if fields.list("fds").is_some() => {
                 self.structures(fields.list("fds")?, None)
             }
             What::SourceVector | What::TargetVector => {
@@ -146,7 +146,8 @@ impl Seen<'_> {
                 contents = Some(rest);
                 self.quoted(own, length.is_some_and(|length| length > own.len()))
             });
-            let members = members.iter().map(|(member, value)| {
+            let meant = members.iter().filter(|(member, _)| *member != "padding");
+            let members = meant.map(|(member, value)| {
                 let text = match (&content, member) {
                     (Some(content), "iov_base") => content.clone(),
                     (None, "iov_base") => address(number(value)),

@@ -512,6 +512,21 @@ mod tests {
     }
 
     #[test]
+    fn padding_of_structures_is_not_printed() {
+        let waiting = ["epfd", "events", "maxevents", "timeout", "sigmask", "sigsetsize"].map(|name| (name, int(4)));
+        let event = fields(&[("raw_events", int(1)), ("padding", int(9)), ("data", int(5))]);
+        let exit = fields(&[("ret", int(1)), ("fds", Value::List(vec![Value::Structure(event)]))]);
+        check(
+            options(),
+            &[
+                (1, "syscall_entry_epoll_pwait", fields(&waiting)),
+                (1, "syscall_exit_epoll_pwait", exit),
+            ],
+            "epoll_pwait(4, [{events=0x1, data=5}], 4, 4, 0x4, 4) = 1\n",
+        );
+    }
+
+    #[test]
     fn signals_and_ends_have_lines() {
         let exiting = fields(&[("error_code", int(3))]);
         let signal = fields(&[("sig", int(17)), ("code", int(1)), ("sa_handler", int(0x5000))]);

@@ -131,8 +131,12 @@ mod tests {
 
     #[test]
     fn values_differ_between_processors() {
-        let names = Names::of("openat", "flags", "aarch64").expect("they have names");
-        assert_eq!(names.written(0x10000), "O_RDONLY|O_DIRECT");
+        for (architecture, direct) in [("x86_64", 0x4000), ("aarch64", 0x10000), ("riscv64", 0x4000)] {
+            let names = Names::of("openat", "flags", architecture).expect("they have names");
+            assert_eq!(names.written(direct), "O_RDONLY|O_DIRECT", "{architecture}");
+        }
+        let names = Names::of("recv", "flags", "aarch64").expect("they have names");
+        assert_eq!(names.written(2), "MSG_PEEK");
         assert_eq!(Names::of("openat", "filename", "x86_64"), None);
     }
 }

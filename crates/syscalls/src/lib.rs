@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls by number: their names, and the names and types of their arguments.
 //!
-//! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data: `data/x86_64.tsv`
-//! and `data/i386.tsv`. Here the types of their arguments become integers, and it is decided how those are shown. Other processors
-//! have other numbers, which no table here knows. What arguments point to is data too: `data/pointees.tsv`.
+//! A record of `raw_syscalls` has a number and six words; this tells what they are. The tables are data, which `tables` reads. Here the types of
+//! their arguments become integers, and it is decided how those are shown. What arguments point to is data too: `data/pointees.tsv`.
 
 mod classes;
 mod constants;
@@ -11,9 +10,7 @@ pub mod copies;
 pub mod filters;
 mod numbers;
 mod pointees;
-
-use std::collections::HashMap;
-use std::sync::LazyLock;
+mod tables;
 
 use piste_ctf::{Base, Element};
 
@@ -77,89 +74,29 @@ impl Architecture {
         self.0
     }
 
-    /// Whether there are tables of its calls. Where there are none, no call is known by its name.
+    /// Whether there are tables of its calls. Where there are none, no call is known by its name. For RISC-V, there is none of
+    /// 32-bit programs.
     pub fn has_tables(self) -> bool {
-        self.0 == "x86_64"
+        tables::calls(self, Table::Native).is_some()
     }
 
     /// The call with this number; `None` when the table does not know it.
     pub fn by_number(self, table: Table, number: u32) -> Option<&'static Syscall> {
-        let calls = self.table(table)?;
+        let calls = tables::calls(self, table)?;
         let index = *calls.by_number.get(number as usize)?;
         calls.all.get(usize::from(index))
     }
 
     /// The call with this name, the kernel's or the one that programs know.
     pub fn by_name(self, table: Table, name: &str) -> Option<&'static Syscall> {
-        let calls = self.table(table)?;
+        let calls = tables::calls(self, table)?;
         calls.by_name.get(name).map(|&index| &calls.all[usize::from(index)])
     }
 
     /// The calls of a table, in the order of their numbers.
     pub fn all(self, table: Table) -> impl Iterator<Item = &'static Syscall> {
-        self.table(table).into_iter().flat_map(|calls| &calls.all)
+        tables::calls(self, table).into_iter().flat_map(|calls| &calls.all)
     }
-
-    fn table(self, table: Table) -> Option<&'static Calls> {
-        self.has_tables().then(|| calls(table))
-    }
-}
-
-/// A table with the ways to look into it. An index behind the last call stands for none.
-struct Calls {
-    all: Vec<Syscall>,
-    by_number: Vec<u16>,
-    by_name: HashMap<&'static str, u16>,
-}
-
-fn calls(table: Table) -> &'static Calls {
-    static NATIVE: LazyLock<Calls> = LazyLock::new(|| Calls::of(include_str!("../data/x86_64.tsv"), Table::Native));
-    static COMPAT: LazyLock<Calls> = LazyLock::new(|| Calls::of(include_str!("../data/i386.tsv"), Table::Compat));
-    match table {
-        Table::Native => &NATIVE,
-        Table::Compat => &COMPAT,
-    }
-}
-
-impl Calls {
-    fn of(text: &'static str, table: Table) -> Calls {
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let all: Vec<Syscall> = lines
-            .map(|line| syscall(line, table).expect("a line of a table has a number, two names and arguments"))
-            .collect();
-        let number_count = all.last().map_or(0, |last| last.number as usize + 1);
-        let mut by_number = vec![u16::MAX; number_count];
-        let mut by_name = HashMap::new();
-        for (index, call) in all.iter().enumerate() {
-            by_number[call.number as usize] = index as u16;
-            by_name.entry(call.program_name).or_insert(index as u16);
-        }
-        // Where one call is called what another is, the kernel's name decides.
-        by_name.extend(all.iter().enumerate().map(|(index, call)| (call.name, index as u16)));
-        Calls {
-            all,
-            by_number,
-            by_name,
-        }
-    }
-}
-
-fn syscall(line: &'static str, table: Table) -> Option<Syscall> {
-    let mut columns = line.split('\t');
-    let number = columns.next()?.parse().ok()?;
-    let [name, program_name, arguments] = [columns.next()?, columns.next()?, columns.next()?];
-    let arguments = arguments.split(", ").filter(|text| !text.is_empty());
-    let arguments = arguments
-        .map(|text| argument(text, table))
-        .collect::<Option<Vec<_>>>()?;
-    let names: Vec<&str> = arguments.iter().map(|argument| argument.name).collect();
-    Some(Syscall {
-        name,
-        program_name,
-        number,
-        pointees: pointees::of(program_name, &names),
-        arguments,
-    })
 }
 
 /// `const char *filename`
@@ -206,7 +143,7 @@ fn word(table: Table, is_signed: bool) -> Element {
 }
 
 fn is_address(type_text: &str) -> bool {
-    type_text.ends_with('*') || matches!(type_text, "cap_user_header_t" | "cap_user_data_t")
+    type_text.ends_with('*') || matches!(type_text, "cap_user_header_t" | "cap_user_data_t" | "uintptr_t")
 }
 
 fn base(type_text: &str, name: &str) -> Base {
@@ -227,6 +164,8 @@ mod tests {
     use super::*;
 
     const X86_64: Architecture = Architecture::named("x86_64");
+    const ARM64: Architecture = Architecture::named("aarch64");
+    const RISCV64: Architecture = Architecture::named("riscv64");
 
     /// `NUMBER NAME (ELEMENT NAME, ..)`
     fn said(call: Option<&Syscall>) -> String {
@@ -293,23 +232,75 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_other_processors_have_no_names() {
-        let other = Architecture::named("aarch64");
-        assert!(X86_64.has_tables() && !other.has_tables());
-        for table in [Table::Native, Table::Compat] {
-            assert_eq!(other.by_number(table, 0), None);
-            assert_eq!(other.by_name(table, "read"), None);
-            assert_eq!(other.all(table).count(), 0);
+    fn numbers_of_arm_and_risc_v_have_calls() {
+        use Table::{Compat, Native};
+        const CLONE: &str = "220 clone (Uint64 0xclone_flags, Uint64 0xnewsp, Uint64 0xparent_tidptr, Uint64 0xtls, Uint64 0xchild_tidptr)";
+        for (architecture, table, number, expected) in [
+            (ARM64, Native, 63, "63 read (Uint32 fd, Uint64 0xbuf, Uint64 count)"),
+            (ARM64, Native, 80, "80 newfstat (Uint32 fd, Uint64 0xstatbuf)"),
+            (
+                ARM64,
+                Native,
+                223,
+                "223 fadvise64_64 (Int32 fd, Int64 offset, Int64 len, Int32 advice)",
+            ),
+            (ARM64, Native, 220, CLONE),
+            (RISCV64, Native, 220, CLONE),
+            (ARM64, Native, 92, "92 arm64_personality (Uint32 personality)"),
+            (RISCV64, Native, 92, "92 personality (Uint32 personality)"),
+            (
+                RISCV64,
+                Native,
+                259,
+                "259 riscv_flush_icache (Uint64 0xstart, Uint64 0xend, Uint64 0xflags)",
+            ),
+            (ARM64, Native, 259, "none"),
+            (RISCV64, Native, 38, "none"),
+            (
+                ARM64,
+                Compat,
+                5,
+                "5 open (Uint32 0xfilename, Int32 0xflags, Uint16 0mode)",
+            ),
+            (
+                ARM64,
+                Compat,
+                285,
+                "285 accept (Int32 fd, Uint32 0xupeer_sockaddr, Uint32 0xupeer_addrlen)",
+            ),
+            // 64-bit arguments begin at an even word.
+            (
+                ARM64,
+                Compat,
+                180,
+                "180 pread64 (Uint32 fd, Uint32 0xbuf, Uint32 count, Uint32 padding, Uint32 pos_low, Uint32 pos_high)",
+            ),
+            (
+                ARM64,
+                Compat,
+                341,
+                "341 sync_file_range2 (Int32 fd, Uint32 0xflags, Uint32 offset_low, Uint32 offset_high, Uint32 nbytes_low, Uint32 nbytes_high)",
+            ),
+            // set_tls
+            (ARM64, Compat, 0xf_0005, "none"),
+        ] {
+            let call = architecture.by_number(table, number);
+            assert_eq!(said(call), expected, "{architecture:?} {table:?} {number}");
         }
+        assert_eq!(ARM64.by_name(Native, "open"), None);
+        let number = |table, name| ARM64.by_name(table, name).map(|call| call.number);
+        assert_eq!(number(Native, "personality"), Some(92));
+        assert_eq!(number(Compat, "arm_sync_file_range"), Some(341));
     }
 
     #[test]
-    fn tables_are_in_order_and_no_call_has_more_arguments_than_there_are_words() {
-        for table in [Table::Native, Table::Compat] {
-            let calls: Vec<_> = X86_64.all(table).collect();
-            assert!(calls.len() > 350, "{} calls", calls.len());
-            assert!(calls.is_sorted_by(|a, b| a.number < b.number));
-            assert!(calls.iter().all(|call| call.arguments.len() <= 6));
+    fn numbers_of_other_processors_have_no_names() {
+        let other = Architecture::named("loongarch64");
+        assert!(!other.has_tables() && [X86_64, ARM64, RISCV64].iter().all(|known| known.has_tables()));
+        for (other, table) in [(other, Table::Native), (other, Table::Compat), (RISCV64, Table::Compat)] {
+            assert_eq!(other.by_number(table, 0), None);
+            assert_eq!(other.by_name(table, "read"), None);
+            assert_eq!(other.all(table).count(), 0);
         }
     }
 }

@@ -46,7 +46,10 @@ pub enum What {
     /// `struct pollfd`.
     PollFd,
     /// `struct epoll_event`.
-    EpollEvent,
+    EpollEvent {
+        /// Nothing is between its members, as on x86. Elsewhere, 4 bytes are.
+        is_packed: bool,
+    },
     /// `fd_set`, of as many descriptors as the count says.
     FdSet,
     /// `sigset_t`, of as many bytes as the count says.
@@ -91,18 +94,20 @@ pub enum Count {
 }
 
 /// What the arguments with these names, of the call that programs know by `program_name`, point to.
-pub(crate) fn of(program_name: &str, names: &[&str]) -> Vec<Pointee> {
+pub(crate) fn of(program_name: &str, names: &[&str], packs_epoll_events: bool) -> Vec<Pointee> {
     static ALL: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
         let lines = include_str!("../data/pointees.tsv").lines();
         let lines = lines.filter(|line| !line.starts_with('#'));
         lines.filter_map(|line| line.split_once('\t')).collect()
     });
     let texts = ALL.get(program_name).into_iter().flat_map(|line| line.split('\t'));
-    texts.filter_map(|text| pointee(text, names)).collect()
+    texts
+        .filter_map(|text| pointee(text, names, packs_epoll_events))
+        .collect()
 }
 
 /// `buf out bytes[2]`
-fn pointee(text: &str, names: &[&str]) -> Option<Pointee> {
+fn pointee(text: &str, names: &[&str], packs_epoll_events: bool) -> Option<Pointee> {
     let mut words = text.split(' ');
     let (name, way, what) = (words.next()?, words.next()?, words.next()?);
     let (what, count) = what.split_once('[').unwrap_or((what, ""));
@@ -110,7 +115,7 @@ fn pointee(text: &str, names: &[&str]) -> Option<Pointee> {
         argument: names.iter().position(|other| *other == name)?,
         is_input: way.starts_with("in"),
         is_output: way.ends_with("out"),
-        what: known(what)?,
+        what: known(what, packs_epoll_events)?,
         count: counted(count)?,
     })
 }
@@ -127,7 +132,7 @@ fn counted(text: &str) -> Option<Count> {
     })
 }
 
-fn known(what: &str) -> Option<What> {
+fn known(what: &str, packs_epoll_events: bool) -> Option<What> {
     Some(match what {
         "path" => What::Path,
         "text" => What::Text,
@@ -140,7 +145,9 @@ fn known(what: &str) -> Option<What> {
         "word" => What::Word,
         "int_pair" => What::IntPair,
         "pollfd" => What::PollFd,
-        "epoll_event" => What::EpollEvent,
+        "epoll_event" => What::EpollEvent {
+            is_packed: packs_epoll_events,
+        },
         "fd_set" => What::FdSet,
         "sigset" => What::SignalSet,
         "iovec" => What::IoVector,

@@ -81,7 +81,7 @@ fn copied<'a>(table: Table, call: &Syscall, memory: Pointee, name: &'a str, want
         what => match structure(what, table, call) {
             Some(structure) if is_single(&memory) => (fixed(structure.bytes), structure.bytes),
             // What the kernel wrote.
-            Some(structure) if what == What::EpollEvent => {
+            Some(structure) if matches!(what, What::EpollEvent { .. }) => {
                 let bytes_each = structure.bytes;
                 (Kind::Bytes(Size::Result { bytes_each }), LIST_BYTES_MAX)
             }
@@ -208,6 +208,9 @@ fn is_single(memory: &Pointee) -> bool {
     memory.count == Count::One || memory.what == What::SignalSet
 }
 
+/// A member without a meaning. It is recorded in lists only, whose elements are copied whole.
+const PADDING: &str = "padding";
+
 /// A structure, as it lies in the memory of the program.
 struct Structure {
     members: Vec<(&'static str, Element, Base)>,
@@ -270,8 +273,14 @@ fn structure(what: What, table: Table, call: &Syscall) -> Option<Structure> {
             ("raw_events", Int16, Hex),
             ("raw_revents", Int16, Hex),
         ],
-        // Packed on x86, where 32-bit programs have it so as well.
-        What::EpollEvent => vec![("raw_events", Uint32, Hex), ("data", Uint64, Hex)],
+        What::EpollEvent { is_packed: true } => vec![("raw_events", Uint32, Hex), ("data", Uint64, Hex)],
+        What::EpollEvent { is_packed: false } => {
+            vec![
+                ("raw_events", Uint32, Hex),
+                (PADDING, Uint32, Hex),
+                ("data", Uint64, Hex),
+            ]
+        }
         What::IoVector | What::SourceVector | What::TargetVector => {
             vec![("iov_base", word, Hex), ("iov_len", word, Decimal)]
         }
@@ -438,7 +447,7 @@ fn put_structure(
         let mut offset = 0;
         for (member, element, base) in &structure.members {
             let (field, bytes) = (format!("{name}_{member}"), element.bytes() as u8);
-            if detail.has(&field) {
+            if *member != PADDING && detail.has(&field) {
                 builder.field(&field, scalar(*element, *base));
                 builder.part(from, offset, bytes)?;
             }
@@ -454,7 +463,7 @@ fn put_structure(
     let members = structure.members.iter().map(member).collect();
     // The pointer has the argument's name; `fds` is LTTng's.
     let field = match copied.memory.what {
-        What::PollFd | What::EpollEvent if name != "fds" => "fds".to_owned(),
+        What::PollFd | What::EpollEvent { .. } if name != "fds" => "fds".to_owned(),
         _ => format!("{name}_list"),
     };
     if !detail.has(&field) {
