@@ -143,7 +143,7 @@ fn of_request(system: &System, request: &Request) -> [Value; 13] {
         of(comm),
         format!("request {}", request.operation.text()).into(),
         Value::None,
-        Value::None,
+        request.file.map_or(Value::None, |id| file(system, id)),
         system.device_name(request.device).into(),
         // A flush has no place.
         i64::try_from(request.sector).ok().filter(|_| request.bytes > 0).into(),

@@ -275,6 +275,21 @@ impl System {
         }
     }
 
+    /// What the call that a thread is in reads from, or writes to or makes lasting, if that is known.
+    pub(super) fn file_in_hand(&mut self, thread: ThreadId, is_read: bool, now_ns: i64) -> Option<FileId> {
+        let asked = self.threads[thread.index()].asked.as_ref()?;
+        let descriptor = match asked.effect {
+            Effect::Operation(FileOperation::Read) if is_read => asked.descriptor,
+            Effect::Operation(FileOperation::Copy) if is_read => asked.descriptor,
+            Effect::Operation(FileOperation::Copy) => asked.other,
+            // Also what has to be read for that.
+            Effect::Operation(FileOperation::Write | FileOperation::Sync) => asked.descriptor,
+            _ => None,
+        };
+        let owner = self.owner(thread);
+        self.files.find(owner, descriptor?, now_ns, &self.circumstances.gaps)
+    }
+
     pub(super) fn owner(&self, thread: ThreadId) -> Owner {
         Owner {
             thread,

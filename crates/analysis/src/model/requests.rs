@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::files::FileId;
 use super::state::{Completed, ThreadId};
 use super::{At, Listen, System};
 use crate::facts::{DeviceOperation, RequestFact, RequestStep};
@@ -24,6 +25,8 @@ pub struct Request {
     pub bytes: u64,
     /// Who asked, if that is known: often the kernel, on behalf of who wrote long ago.
     pub thread: Option<ThreadId>,
+    /// What the system call was about in which it was asked for, if that is known.
+    pub file: Option<FileId>,
     /// When it was put into the queue, if that is in the trace.
     pub queued_ns: Option<i64>,
     /// When the driver got it.
@@ -82,10 +85,27 @@ struct Queued {
     /// There was only one since then.
     is_sure: bool,
     count: u32,
-    /// Who asked for them, if that is known and is the same for all.
-    thread: Option<ThreadId>,
+    /// Who asked for them, as far as that is known and is the same for all.
+    asker: Asker,
     /// The driver gave it back: it may be put into the queue once more.
     is_back: bool,
+}
+
+/// Who asked for a request, and on behalf of which file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asker {
+    thread: Option<ThreadId>,
+    file: Option<FileId>,
+}
+
+impl Asker {
+    /// What is the same in both.
+    fn common(self, other: Asker) -> Asker {
+        Asker {
+            thread: self.thread.filter(|thread| other.thread == Some(*thread)),
+            file: self.file.filter(|file| other.file == Some(*file)),
+        }
+    }
 }
 
 /// Those at one place that the driver has.
@@ -155,18 +175,13 @@ impl System {
         let Some(key) = RequestKey::of(fact) else { return };
         match step {
             RequestStep::Insert => {
-                let thread = self.who_asks(fact, cpu, at, to);
-                self.enqueue(key, thread, at.ns);
+                let asker = self.who_asks(fact, cpu, at, to);
+                self.enqueue(key, asker, at.ns);
             }
             RequestStep::Issue => {
                 let queued = self.dequeue(key, at.ns);
-                let thread = match queued {
-                    Some(Queued {
-                        is_sure: false, thread, ..
-                    }) => thread,
-                    Some(Queued {
-                        thread: Some(thread), ..
-                    }) => Some(thread),
+                let asker = match queued {
+                    Some(queued) if !queued.is_sure || queued.asker.thread.is_some() => queued.asker,
                     _ => self.who_asks(fact, cpu, at, to),
                 };
                 let request = Request {
@@ -174,7 +189,8 @@ impl System {
                     operation: fact.operation,
                     sector: fact.sector,
                     bytes: fact.bytes,
-                    thread,
+                    thread: asker.thread,
+                    file: asker.file,
                     queued_ns: queued.filter(|queued| queued.is_sure).map(|queued| queued.since_ns),
                     issued_ns: at.ns,
                     completed_ns: None,
@@ -188,7 +204,10 @@ impl System {
                         since_ns: request.queued_ns.unwrap_or(request.issued_ns),
                         is_sure: true,
                         count: 1,
-                        thread: request.thread,
+                        asker: Asker {
+                            thread: request.thread,
+                            file: request.file,
+                        },
                         is_back: true,
                     };
                     self.requests.issued.remove(&key);
@@ -228,7 +247,7 @@ impl System {
         });
     }
 
-    fn enqueue(&mut self, key: RequestKey, thread: Option<ThreadId>, now_ns: i64) {
+    fn enqueue(&mut self, key: RequestKey, asker: Asker, now_ns: i64) {
         let known = self.requests.queued.get(&key).copied();
         let queued = match known.filter(|known| self.may_last(known.since_ns, now_ns)) {
             Some(known) if known.is_back => Queued {
@@ -238,14 +257,14 @@ impl System {
             Some(known) => Queued {
                 is_sure: false,
                 count: known.count + 1,
-                thread: known.thread.filter(|of_known| thread == Some(*of_known)),
+                asker: known.asker.common(asker),
                 ..known
             },
             None => Queued {
                 since_ns: now_ns,
                 is_sure: true,
                 count: 1,
-                thread,
+                asker,
                 is_back: false,
             },
         };
@@ -350,16 +369,19 @@ impl System {
     }
 
     /// Who does what is said. What happens in an interrupt is nobody's.
-    fn who_asks(&mut self, fact: &RequestFact, cpu: u32, at: &At, to: &mut dyn Listen) -> Option<ThreadId> {
+    fn who_asks(&mut self, fact: &RequestFact, cpu: u32, at: &At, to: &mut dyn Listen) -> Asker {
         let current = self.current(cpu, at, to);
         if !self.cpu(cpu).is_of_thread() {
-            return None;
+            return Asker::default();
         }
         let thread = match fact.tid {
             Some(tid) => Some(self.thread_on(cpu, tid, at, to)),
             None => current,
         };
-        thread.filter(|id| self.threads[id.index()].tid != 0)
+        let thread = thread.filter(|id| self.threads[id.index()].tid != 0);
+        let is_read = fact.operation == DeviceOperation::Read;
+        let file = thread.and_then(|thread| self.file_in_hand(thread, is_read, at.ns));
+        Asker { thread, file }
     }
 
     /// Those under way are told as far as they got.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row for each system call whose entry and exit are in the trace.
 
-use super::column::{Column, Emitter, Lasts, OfThread, column, times, who};
+use super::column::{Column, Emitter, Lasts, OfThread, column, path, times, who};
 use super::{Rows, Table, headings};
 use crate::analyses::CALLS;
 use crate::analysis::Need;
@@ -38,10 +38,8 @@ fn columns() -> Vec<Column<Called>> {
         column("fd", Unit::Id, |_, one: &Called| {
             one.file.map(|file| i64::from(file.descriptor)).into()
         }),
-        // The state dump may come later: what rows are grouped by must not change with it.
         column("path", Unit::Text, |system, one: &Called| {
-            let name = one.file.map(|file| system.names.text(system.file(file.file).name));
-            name.filter(|name| !name.is_empty()).into()
+            path(system, one.file.map(|opened| opened.file)).into()
         }),
     ];
     [&times()[..], &own, &who()].concat()

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::{Heading, Sink};
-use crate::model::{Nature, System, ThreadId};
+use crate::model::{FileId, Nature, System, ThreadId};
 use crate::report::Unit;
 
 /// A value.
@@ -45,6 +45,12 @@ impl<'s, T: Into<Cell<'s>>> From<Option<T>> for Cell<'s> {
     fn from(value: Option<T>) -> Cell<'s> {
         value.map_or(Cell::None, Into::into)
     }
+}
+
+/// The name of a file, if it is known by then. The state dump may come later: what rows are grouped by must not change with it.
+pub(super) fn path(system: &System, file: Option<FileId>) -> Option<&str> {
+    let name = file.map(|file| system.names.text(system.file(file).name));
+    name.filter(|name| !name.is_empty())
 }
 
 /// A column of rows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row for each request to a device that its driver got.
 
-use super::column::{Column, Emitter, OfThread, column, who};
+use super::column::{Column, Emitter, OfThread, column, path, who};
 use super::{Rows, Table, headings};
 use crate::analysis::Need;
 use crate::model::{Listen, Request, System, ThreadId, device_number};
@@ -45,6 +45,9 @@ fn columns() -> Vec<Column<Request>> {
         }),
         column("error", Unit::Id, |_, one: &Request| {
             one.completed_ns.map(|_| one.error).into()
+        }),
+        column("path", Unit::Text, |system, one: &Request| {
+            path(system, one.file).into()
         }),
     ];
     [&own[..], &who()].concat()

@@ -253,6 +253,17 @@ impl Run {
                     },
                     to,
                 ),
+                // The same as below, in two lines.
+                "enter" => {
+                    let call = self.system.names.keep(words[1].as_bytes());
+                    let arguments = on(id(2));
+                    self.apply(&Fact::CallEntry { call, arguments }, to);
+                }
+                "leave" => {
+                    let call = Some(self.system.names.keep(words[1].as_bytes()));
+                    let (result, found) = (number(2), Found::default());
+                    self.apply(&Fact::CallExit { call, result, found }, to);
+                }
                 // A call on one descriptor, and its answer.
                 call => self.call(call, on(id(1)), number(2), to),
             }

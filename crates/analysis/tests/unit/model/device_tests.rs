@@ -34,13 +34,15 @@ impl Listen for Kept {
     }
 
     fn request(&mut self, system: &System, request: &Request) {
+        let file = request.file.map(|id| system.names.text(system.file(id).name));
         self.0.push(format!(
-            "{} {} {}+{} by {} queue {:?} device {:?}",
+            "{} {} {}+{} by {}{} queue {:?} device {:?}",
             system.device_name(request.device),
             request.operation.text(),
             request.sector.cast_signed(),
             request.bytes,
             request.thread.map_or(0, |id| system.thread(id).tid),
+            file.map(|file| format!(" for {file}")).unwrap_or_default(),
             request.queue_ns(),
             request.device_ns()
         ));

@@ -25,6 +25,40 @@ fn requests_are_followed_from_the_queue_to_the_end() {
 }
 
 #[test]
+fn a_request_is_for_the_file_of_the_call_that_asks_for_it() {
+    check(
+        "on 5
+         open 3 /a
+         open 4 /b
+         enter fsync 3
+         insert W 100 8
+         issue W 200 8
+         on 6
+         issue W 100 8
+         on 5
+         leave fsync 0
+         enter pread64 4
+         issue R 300 8
+         issue W 400 8
+         complete R 300 8
+         leave pread64 10
+         issue R 500 8
+         complete W 100 8",
+        &[
+            "5 open 3=/a[file] 0/0",
+            "5 open 4=/b[file] 0/0",
+            "5 sync 3=/a[file] 0/0",
+            "8:0 read 300+4096 by 5 for /b queue None device Some(20)",
+            "5 read 4=/b[file] 10/0",
+            "8:0 write 100+4096 by 5 for /a queue Some(30) device Some(90)",
+            "8:0 write 200+4096 by 5 for /a queue None device None",
+            "8:0 write 400+4096 by 5 queue None device None",
+            "8:0 read 500+4096 by 5 queue None device None",
+        ],
+    );
+}
+
+#[test]
 fn flushes_have_no_place_and_what_does_not_end_is_told_as_far_as_it_got() {
     check(
         "on 5
