@@ -93,7 +93,7 @@ fn kernel_names() -> BTreeMap<String, String> {
 }
 
 /// Programs of every kind, as scripts.
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 21] = [
     (
         "gcc",
         "echo 'int main(void) { return 0; }' >a.c && gcc -O2 -o a.out a.c && ./a.out",
@@ -132,6 +132,13 @@ const PROGRAMS: [(&str, &str); 20] = [
         "curl",
         "python3 -u -m http.server 0 --bind 127.0.0.1 >port 2>&1 & server=$!; \
          while ! grep -q port port; do sleep 0.05; done; curl -sS http://127.0.0.1:$(sed 's/.*port \\([0-9]*\\).*/\\1/' port)/; kill $server",
+    ),
+    (
+        "nginx",
+        "printf 'daemon off; master_process off; pid pid; error_log stderr; events {} http { access_log log; client_body_temp_path b; \
+         proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s; server { listen unix:sock; root www; } }' >conf && \
+         mkdir www && echo served >www/file && PATH=$PATH:$UNPACKED/usr/sbin && (nginx -p $PWD -c conf &) && while ! [ -e pid ]; do sleep 0.05; done && \
+         curl -sS --unix-socket sock http://x/file && kill $(cat pid)",
     ),
     ("apt-get", "apt-get -s install bash"),
     (
@@ -198,7 +205,12 @@ fn every_string_and_address_that_strace_sees_is_in_the_trace() {
             "--kernel-subbuf-count",
             "256",
         ];
-        let script = format!("cd {} || exit\n{script}", folder.display());
+        let unpacked = repository().join("target/unpacked");
+        let script = format!(
+            "UNPACKED={}; cd {} || exit\n{script}",
+            unpacked.display(),
+            folder.display()
+        );
         let strace = [&strace[..], &[log.to_str().expect("UTF-8"), "sh", "-c", &script]].concat();
         let recording = place.record_with_kernel(&options, "strace", &strace);
         assert_eq!(recording.discarded(), 0, "{name}: {:#}", recording.summary());
