@@ -8,6 +8,7 @@
 //! - [`view`]: those of `view`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
+//! - [`symbols`]: names for addresses, for all commands that show events
 //! - [`selection`]: which events are meant, for all commands that read events
 //! - [`groups`]: the groups in which `piste --help` lists the commands
 //! - here: all others
@@ -21,6 +22,7 @@ mod reading;
 mod record;
 mod selection;
 mod strace;
+mod symbols;
 mod view;
 mod writing;
 

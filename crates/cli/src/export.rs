@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use piste_ctf::read::schema::Version;
 use piste_export::{ExportError, Exported};
-use piste_modelling::is_of_kernel;
+use piste_modelling::{Symbols, is_of_kernel};
 use piste_terminal::progress::Progress;
 use piste_trace::select::Selection;
 use piste_trace::{Finding, Findings, Trace};
@@ -21,7 +21,7 @@ use crate::imported;
 use crate::quantity::counted;
 use crate::query;
 use crate::screen::{printable, show_json, tell_sentence};
-use crate::traces::{open, tell_findings};
+use crate::traces::{open, tell_findings, tell_symbols};
 use crate::trim::{self, Work, described, marked};
 use crate::unfinished::{Unfinished, cannot_write};
 
@@ -57,6 +57,10 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
         };
         return Err(Failure::with_status(why, USAGE));
     }
+    if is_trace && arguments.symbols.symbols {
+        let sentence = "--symbols has no effect on a CTF trace, which has only the addresses; leave it out, or export to another format";
+        return Err(Failure::with_status(sentence, USAGE));
+    }
     let mut findings = Findings::default();
     let mut traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     traces.sort_by_key(|trace| !is_of_kernel(trace));
@@ -82,7 +86,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
             drop(progress);
             // The other program imports files by itself.
             imported::remove_temporary();
-            return query::export_parquet(&arguments.paths, output, &selection, arguments.progress.wanted, json);
+            return query::export_parquet(arguments, &selection, json);
         }
         Format::Ctf1 | Format::Ctf2 => {
             let version = match arguments.format {
@@ -95,19 +99,21 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
             return trim::tell(output, copied, &findings, json);
         }
     };
+    let symbols = arguments.symbols.of(traces);
     if is_stdout {
         let mut out = BufWriter::with_capacity(OUT_BYTES, io::stdout().lock());
-        let exported = exporter(traces, &selection, &mut out).map_err(failure(output))?;
+        let exported = exporter(traces, &selection, symbols.as_ref(), &mut out).map_err(failure(output))?;
         out.flush()?;
         drop(progress);
         findings.extend(exported.findings);
+        tell_symbols(symbols.as_ref());
         tell_findings(&findings);
         return Ok(());
     }
     let (unfinished, file) = Unfinished::file(output)?;
     let counted_file = Counted { file, bytes: 0 };
     let mut out = BufWriter::with_capacity(OUT_BYTES, counted_file);
-    let exported = exporter(traces, &selection, &mut out).map_err(failure(output))?;
+    let exported = exporter(traces, &selection, symbols.as_ref(), &mut out).map_err(failure(output))?;
     let flushed = out.into_inner().map_err(io::IntoInnerError::into_error);
     let Counted { file, bytes } = flushed.map_err(|error| cannot_write(output, &error))?;
     drop(file);
@@ -115,6 +121,7 @@ pub(crate) fn export(arguments: &Export, json: bool) -> Result<(), Failure> {
     drop(progress);
     let events = exported.events;
     findings.extend(exported.findings);
+    tell_symbols(symbols.as_ref());
     if json {
         return show_json(&Summary {
             output,
@@ -151,7 +158,8 @@ impl Write for Counted {
     }
 }
 
-type Exporter = fn(&[Trace], &Selection, &mut dyn Write) -> Result<Exported, ExportError>;
+type Exporter =
+    for<'t> fn(&'t [Trace], &Selection, Option<&Symbols<'t>>, &mut dyn Write) -> Result<Exported, ExportError>;
 
 fn failure(output: &Path) -> impl Fn(ExportError) -> Failure {
     move |error| match error {

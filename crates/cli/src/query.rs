@@ -14,7 +14,7 @@ use piste_reason::reason;
 use piste_trace::select::Selection;
 use serde::Serialize;
 
-use crate::arguments::{Query, QueryFormat};
+use crate::arguments::{Export, Query, QueryFormat};
 use crate::failure::{Failure, USAGE};
 
 /// The program's name.
@@ -40,6 +40,8 @@ enum Task {
         progress: bool,
         wide: bool,
         pager: bool,
+        symbols: bool,
+        debuginfod: bool,
         json: bool,
     },
     Parquet {
@@ -51,6 +53,8 @@ enum Task {
         tids: Vec<i64>,
         comms: Vec<String>,
         cpus: Vec<u64>,
+        symbols: bool,
+        debuginfod: bool,
         json: bool,
         progress: bool,
     },
@@ -72,19 +76,15 @@ pub(crate) fn query(arguments: &Query, json: bool) -> Result<(), Failure> {
         progress: arguments.progress.wanted,
         wide: arguments.page.wide,
         pager: !arguments.page.pager.no_pager,
+        symbols: arguments.symbols.symbols,
+        debuginfod: arguments.symbols.debuginfod,
         json,
     };
     become_program(task, arguments.output.as_deref(), &paths)
 }
 
 /// `piste export --format parquet`; returns only when it failed.
-pub(crate) fn export_parquet(
-    paths: &[PathBuf],
-    output: &Path,
-    selection: &Selection,
-    progress: bool,
-    json: bool,
-) -> Result<(), Failure> {
+pub(crate) fn export_parquet(arguments: &Export, selection: &Selection, json: bool) -> Result<(), Failure> {
     let task = Task::Parquet {
         begin_ns: selection.span.begin_ns,
         end_ns: selection.span.end_ns,
@@ -94,10 +94,12 @@ pub(crate) fn export_parquet(
         tids: selection.tids.clone(),
         comms: selection.comms.clone(),
         cpus: selection.cpus.clone(),
+        symbols: arguments.symbols.symbols,
+        debuginfod: arguments.symbols.debuginfod,
         json,
-        progress,
+        progress: arguments.progress.wanted,
     };
-    become_program(task, Some(output), paths)
+    become_program(task, Some(&arguments.output), &arguments.paths)
 }
 
 /// Folders, and SQL behind them: no statement is one word, and no folder is named like one.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use piste_modelling::{GroundError, kernel_traces};
+use piste_modelling::{GroundError, Symbols, kernel_traces};
 use piste_terminal::progress::Progress;
 use piste_trace::{Finding, Findings, Kind, Trace, open_all};
 use serde_json::json;
@@ -63,6 +63,13 @@ pub(crate) fn tell_findings(findings: &Findings) {
     match speaks_json() {
         true => told.for_each(|finding| tell_json(&json!({ "finding": finding }))),
         false => tell(&told.map(line).collect::<String>()),
+    }
+}
+
+/// Tells which names of addresses are not known, and why.
+pub(crate) fn tell_symbols(symbols: Option<&Symbols<'_>>) {
+    for note in symbols.map(Symbols::notes).unwrap_or_default() {
+        tell_sentence(&printable(&note));
     }
 }
 

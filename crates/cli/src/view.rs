@@ -33,7 +33,7 @@ use crate::arguments::{Clock, View, ViewFormat, tell_absent};
 use crate::failure::{Failure, USAGE};
 use crate::imported;
 use crate::screen::{printable, speaks_json, tell, tell_sentence};
-use crate::traces::{open, tell_findings};
+use crate::traces::{open, tell_findings, tell_symbols};
 
 /// So much is written at once.
 const OUT_BYTES: usize = 256 << 10;
@@ -45,6 +45,10 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
         refuse_files(&arguments.paths)?;
         return follow::follow(arguments, format);
     }
+    if arguments.symbols.symbols && format == ViewFormat::Strace {
+        let sentence = "--format strace cannot show the names of addresses; use another format, or leave out --symbols";
+        return Err(Failure::with_status(sentence, USAGE));
+    }
     let mut findings = Findings::default();
     let traces = open(&arguments.paths, arguments.progress.wanted, &mut findings)?;
     let selection = arguments.selection.selection(&traces, || zone(&arguments.clock))?;
@@ -54,6 +58,10 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
         _ => arguments.fields.clone(),
     };
     let mut shower = Shower::new(&traces, &selection, &columns, format, going(&arguments.clock)).map_err(unreadable)?;
+    let symbols = arguments.symbols.of(&traces);
+    if let Some(symbols) = &symbols {
+        shower.set_symbols(symbols.of_events());
+    }
     let progress = Progress::beside_stdout("writing", &traces, selection.span, arguments.progress.wanted);
     let mut output = Output::open(arguments, format);
     let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
@@ -67,6 +75,7 @@ pub(crate) fn view(arguments: &View, json: bool) -> Result<(), Failure> {
     findings.extend(std::mem::take(&mut shower.merge().findings));
     let losses = loss::sentences(&traces, &mut shower.into_going(|| going(&arguments.clock)).times);
     tell_losses(&losses);
+    tell_symbols(symbols.as_ref());
     tell_findings(&findings);
     Ok(())
 }

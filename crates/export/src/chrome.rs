@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use piste_analysis::spans::Stacks;
+use piste_modelling::Symbols;
 use piste_trace::phases::{Phase, Phases};
 use piste_trace::select::Selection;
 use piste_trace::{Span, Trace};
@@ -21,7 +22,12 @@ use crate::{ExportError, Exported};
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more, or the output cannot be written.
-pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> Result<Exported, ExportError> {
+pub fn chrome<'t>(
+    traces: &'t [Trace],
+    selection: &Selection,
+    symbols: Option<&Symbols<'t>>,
+    out: &mut dyn Write,
+) -> Result<Exported, ExportError> {
     let mut chrome = Chrome {
         out,
         line: Vec::new(),
@@ -32,7 +38,7 @@ pub fn chrome(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> R
         last_ns: 0,
     };
     chrome.head(traces).map_err(ExportError::Write)?;
-    read(traces, selection, &mut chrome)
+    read(traces, selection, symbols, &mut chrome)
 }
 
 /// Process and thread, by which viewers tell tracks apart.
@@ -289,12 +295,7 @@ impl Writer for Chrome<'_, '_> {
         }
         match self.phases.of(event.class).clone() {
             Phase::Begin(name) => {
-                let function = match name.ends_with("func") {
-                    true => event
-                        .number("addr")
-                        .map(|address| format!("{:#x}", address.cast_unsigned())),
-                    false => None,
-                };
+                let function = event.function(&name);
                 self.write(&Does::Begin(function.as_deref().unwrap_or(&name)), track, event)?;
                 self.stacks.begin(track, &name, ());
             }
@@ -360,7 +361,7 @@ fn value(out: &mut Vec<u8>, child: &Child<'_>, fields: &Fields, event: &Seen<'_>
         Value::Boolean(value) => write!(out, "{value}"),
         Value::Float(value) if value.is_finite() => write!(out, "{value:?}"),
         Value::Float(value) => write!(out, "\"{value}\""),
-        Value::Text(begin, end) => {
+        Value::Text(begin, end) | Value::Address(_, begin, end) => {
             text(out, fields.bytes(begin, end));
             Ok(())
         }

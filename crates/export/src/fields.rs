@@ -61,6 +61,8 @@ pub(crate) enum Value {
     Float(f64),
     /// Where it begins and ends.
     Text(usize, usize),
+    /// An address that has a name, and where the text with both begins and ends: `0x4011d6 greet+0x4`.
+    Address(u64, usize, usize),
     /// A structure: so many items follow, those within groups counted.
     Structure(usize),
     /// An array, likewise.
@@ -111,7 +113,7 @@ impl Fields {
     /// A number by name.
     pub(crate) fn number(&self, names: &Names, name: &str) -> Option<i64> {
         match self.get(names, name)? {
-            Value::Unsigned(value) => i64::try_from(value).ok(),
+            Value::Unsigned(value) | Value::Address(value, ..) => i64::try_from(value).ok(),
             Value::Signed(value) => Some(value),
             Value::Boolean(value) => Some(value.into()),
             _ => None,
@@ -124,6 +126,14 @@ impl Fields {
             Value::Text(begin, end) => Some(&self.text[begin..end]),
             _ => None,
         }
+    }
+
+    /// The name of what lies at an address, if it has one.
+    pub(crate) fn symbol(&self, names: &Names, name: &str) -> Option<&[u8]> {
+        let Value::Address(_, begin, end) = self.get(names, name)? else {
+            return None;
+        };
+        self.text[begin..end].splitn(2, |byte| *byte == b' ').nth(1)
     }
 
     /// The bytes of a text.
@@ -254,6 +264,12 @@ impl Visitor for Collector<'_> {
         let label = integer.labels.iter().find(|label| is_in(&label.ranges));
         let value = label.map_or(number, |label| self.fields.push_text(label.name.as_bytes()));
         self.push(value);
+    }
+
+    fn symbol(&mut self, _: &IntegerNode, value: u64, symbol: &str) {
+        if let Value::Text(begin, end) = self.fields.push_text(format!("{value:#x} {symbol}").as_bytes()) {
+            self.push(Value::Address(value, begin, end));
+        }
     }
 
     fn float(&mut self, value: f64, _: u32) {

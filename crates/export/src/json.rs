@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use piste_ctf::read::schema::EnvironmentValue;
+use piste_modelling::Symbols;
 use piste_trace::Trace;
 use piste_trace::objects::Objects;
 use piste_trace::select::Selection;
@@ -17,8 +18,16 @@ const OUT_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more, or the output cannot be written.
-pub fn json(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> Result<Exported, ExportError> {
+pub fn json<'t>(
+    traces: &'t [Trace],
+    selection: &Selection,
+    symbols: Option<&Symbols<'t>>,
+    out: &mut dyn Write,
+) -> Result<Exported, ExportError> {
     let mut objects = Objects::new(traces, selection).map_err(ExportError::Read)?;
+    if let Some(symbols) = symbols {
+        objects.set_symbols(symbols.of_events());
+    }
     let events = write(traces, &mut objects, out).map_err(ExportError::Write)?;
     Ok(Exported {
         events,

@@ -14,6 +14,7 @@ use std::ptr;
 
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::schema::Version;
+use piste_modelling::Symbols;
 use piste_trace::phases::Phases;
 use piste_trace::select::{Comm, Selection};
 use piste_trace::{Span, Trace};
@@ -31,10 +32,15 @@ use tracks::Tracks;
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more, or the output cannot be written.
-pub fn perfetto(traces: &[Trace], selection: &Selection, out: &mut dyn Write) -> Result<Exported, ExportError> {
+pub fn perfetto<'t>(
+    traces: &'t [Trace],
+    selection: &Selection,
+    symbols: Option<&Symbols<'t>>,
+    out: &mut dyn Write,
+) -> Result<Exported, ExportError> {
     let mut perfetto = Perfetto::new(traces, out);
     perfetto.head(traces).map_err(ExportError::Write)?;
-    read(traces, selection, &mut perfetto)
+    read(traces, selection, symbols, &mut perfetto)
 }
 
 /// Builtin clocks, and the flags of sequences.

@@ -3,10 +3,11 @@
 
 use piste_ctf::read::plan::EventPlan;
 use piste_ctf::read::schema::Scope;
-use piste_modelling::is_of_kernel;
+use piste_modelling::{Symbols, is_of_kernel};
 use piste_trace::blind::tells_of_cpu;
 use piste_trace::index::StreamIndex;
 use piste_trace::select::{Selection, Threads, Who};
+use piste_trace::symbols::visit;
 use piste_trace::{Findings, Merge, Span, Trace};
 
 use crate::fields::{Collector, Fields, Names};
@@ -51,6 +52,15 @@ impl Seen<'_> {
     pub(crate) fn text(&self, name: &str) -> Option<&[u8]> {
         self.payload.text(self.names, name)
     }
+
+    /// What the slice of a function is called: the code of a function has no name of its own in the trace.
+    pub(crate) fn function(&self, slice: &str) -> Option<String> {
+        let address = self.number("addr").filter(|_| slice.ends_with("func"))?;
+        Some(match self.payload.symbol(self.names, "addr") {
+            Some(symbol) => String::from_utf8_lossy(symbol).into_owned(),
+            None => format!("{:#x}", address.cast_unsigned()),
+        })
+    }
 }
 
 /// Whoever writes events.
@@ -64,7 +74,12 @@ pub(crate) trait Writer {
 }
 
 /// Shows every wanted event to a writer.
-pub(crate) fn read(traces: &[Trace], selection: &Selection, writer: &mut impl Writer) -> Result<Exported, ExportError> {
+pub(crate) fn read<'t>(
+    traces: &'t [Trace],
+    selection: &Selection,
+    symbols: Option<&Symbols<'t>>,
+    writer: &mut impl Writer,
+) -> Result<Exported, ExportError> {
     let ground = ground(traces, selection)?;
     let mut runs = ground.as_ref().map(|ground| Runs::new(ground, selection));
     let mut merge = match &runs {
@@ -76,12 +91,14 @@ pub(crate) fn read(traces: &[Trace], selection: &Selection, writer: &mut impl Wr
     let mut matcher = (!is_all_wanted).then(|| selection.matcher(traces));
     let mut threads = Threads::new(traces);
     let kernel: Vec<bool> = traces.iter().map(is_of_kernel).collect();
+    let mut symbols = symbols.map(Symbols::of_events);
     let (mut names, mut payload, mut contexts) = (Names::default(), Fields::default(), Fields::default());
     let mut streams: Vec<StreamState> = Vec::new();
     let (mut events, mut last_ns, mut changes) = (0, 0, Vec::new());
     while let Some(merged) = merge.next() {
         let (mut cpu, mut who) = threads.see(&mut merge, &merged);
-        let is_kernel = kernel[merge.trace_of(merged.stream)];
+        let trace = merge.trace_of(merged.stream);
+        let is_kernel = kernel[trace];
         while streams.len() <= merged.stream {
             let place = streams.len();
             let trace = &traces[merge.trace_of(place)];
@@ -114,10 +131,18 @@ pub(crate) fn read(traces: &[Trace], selection: &Selection, writer: &mut impl Wr
         last_ns = stream.ns(&event).unwrap_or(last_ns);
         payload.clear();
         contexts.clear();
-        // What cannot be read was found before; the rest is shown.
-        let _ = stream.visit(&event, Scope::Payload, &mut Collector::new(&mut payload, &mut names));
+        let mut of_event = match &mut symbols {
+            Some(symbols) => symbols.of(trace, stream, &event),
+            None => None,
+        };
+        let mut collect = |scope, fields: &mut Fields| {
+            let mut collector = Collector::new(fields, &mut names);
+            // What cannot be read was found before; the rest is shown.
+            let _ = visit(stream, &event, scope, &mut collector, of_event.as_mut());
+        };
+        collect(Scope::Payload, &mut payload);
         for scope in [Scope::PacketContext, Scope::EventContext, Scope::SpecificContext] {
-            let _ = stream.visit(&event, scope, &mut Collector::new(&mut contexts, &mut names));
+            collect(scope, &mut contexts);
         }
         let switched = runs.as_ref().zip(cpu).filter(|_| is_switch);
         let seen = Seen {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What analyses stand on: the events of some traces, given to the model, and where they are missing.
+//! What analyses stand on: the events of some traces, given to the model, and where they are missing; and names for the addresses in events.
 
 mod c_library;
+mod kernel_names;
 mod lost;
 mod mappings;
 mod memory;
 mod needs;
+mod perf_maps;
+mod processes;
+mod space;
+mod symbols;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,8 +30,10 @@ use piste_trace::{Findings, Merge, Span, Trace};
 
 use self::memory::Recorded;
 
+pub use self::kernel_names::KernelNames;
 pub use self::lost::{StreamGap, StreamGaps};
 pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
+pub use self::symbols::{Network, Symbols};
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]

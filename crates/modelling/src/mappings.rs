@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads what was mapped where in the processes of a recording, to name addresses. The lines of the file are those of crates/mappings.
+//! Reads what was mapped where in the processes of a recording, to name addresses. The lines of the file are those of crates/mappings; processes.rs
+//! adds what programs say themselves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use piste_mappings::{Change, FILE_NAME, Line, Mapped};
 use piste_reason::reason;
 use piste_symbols::binary::open;
 use piste_trace::Trace;
+
+use crate::space::Space;
 
 /// A process has parents, and these have parents: more of them are damage.
 const ANCESTORS_MAX: u32 = 1000;
@@ -33,25 +36,69 @@ pub(crate) struct Mappings {
     asked: Mutex<HashMap<(i32, usize), Arc<Map>>>,
 }
 
-/// What is mapped, by where it begins. Nothing lies over anything else.
-pub(crate) type Map = BTreeMap<u64, Arc<Mapped>>;
+/// What is in the memory of a process. Nothing lies over anything else of its kind.
+#[derive(Debug, Default)]
+pub(crate) struct Map {
+    /// What is mapped, by where it begins.
+    pub(crate) mapped: Parts,
+    /// Whole programs and libraries, as the process says itself.
+    pub(crate) loaded: Parts,
+    /// Made when a name is asked for.
+    pub(crate) space: OnceLock<Space>,
+}
+
+/// By where they begin.
+pub(crate) type Parts = BTreeMap<u64, Arc<Mapped>>;
+
+/// When, in which process, and what.
+pub(crate) type Event = (i64, i32, Step);
 
 /// What happens to the memory of one process.
 #[derive(Debug)]
-enum Step {
+pub(crate) enum Step {
     Mapped(Arc<Mapped>),
     Executed,
-    Forked { parent_pid: i32 },
+    Forked {
+        parent_pid: i32,
+    },
+    /// The process says what is loaded: what it said before does not hold any more.
+    Listed,
+    /// The process has loaded all of a program or library there.
+    Loaded(Arc<Mapped>),
+    Unloaded {
+        address: u64,
+    },
 }
 
 impl Mappings {
     /// Reads files of mappings.
     pub(crate) fn read(paths: &[PathBuf]) -> Mappings {
+        Mappings::with_events(paths, Vec::new())
+    }
+
+    /// The same, and what processes say themselves.
+    pub(crate) fn with_events(paths: &[PathBuf], events: Vec<Event>) -> Mappings {
         let mut read = Read::default();
         for path in paths {
             read.file(path);
         }
+        read.changes.extend(events);
         Mappings::of(read)
+    }
+
+    /// Nothing is known of any process.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Since when a process has been what it is at a time: it began, or executed another program.
+    pub(crate) fn begin_ns(&self, pid: i32, ns: i64) -> Option<i64> {
+        let changes = &self.changes.get(&pid)?[..self.count(pid, ns)];
+        changes
+            .iter()
+            .rev()
+            .find(|change| is_begin(change))
+            .map(|(begin_ns, _)| *begin_ns)
     }
 
     fn of(mut read: Read) -> Mappings {
@@ -60,8 +107,12 @@ impl Mappings {
         for (time_ns, pid, step) in read.changes {
             mappings.changes.entry(pid).or_default().push((time_ns, step));
         }
+        mappings
+            .changes
+            .values_mut()
+            .for_each(|changes| date_lists_back(changes));
         if read.has_losses {
-            let note = "some mappings of programs and libraries were not recorded, so some locks may have no names";
+            let note = "some mappings of programs and libraries were not recorded, so some locks and addresses may have no names";
             read.notes.push(note.to_owned());
         }
         mappings.has_losses = !read.notes.is_empty();
@@ -85,34 +136,61 @@ impl Mappings {
     }
 
     /// How many changes of a process are over at a time.
-    fn count(&self, pid: i32, ns: i64) -> usize {
+    pub(crate) fn count(&self, pid: i32, ns: i64) -> usize {
         let changes = self.changes.get(&pid).map_or(&[][..], Vec::as_slice);
         changes.partition_point(|(time_ns, _)| *time_ns <= ns)
     }
 
     fn up_to(&self, pid: i32, ns: i64, ancestors_max: u32) -> Map {
-        let mut mapped = Map::new();
+        let mut map = Map::default();
         let changes = self.changes.get(&pid).map_or(&[][..], Vec::as_slice);
         let changes = &changes[..self.count(pid, ns)];
-        let is_begin = |(_, step): &(i64, Step)| matches!(step, Step::Executed | Step::Forked { .. });
         let begin = changes.iter().rposition(is_begin);
         if let Some((fork_ns, Step::Forked { parent_pid })) = begin.map(|place| &changes[place])
             && ancestors_max > 0
             && *parent_pid != pid
         {
-            mapped = self.up_to(*parent_pid, *fork_ns, ancestors_max - 1);
+            map = self.up_to(*parent_pid, *fork_ns, ancestors_max - 1);
         }
         for (_, step) in &changes[begin.map_or(0, |place| place + 1)..] {
-            if let Step::Mapped(new) = step {
-                map_over(&mut mapped, new);
+            match step {
+                Step::Mapped(new) => map_over(&mut map.mapped, new),
+                Step::Loaded(new) => map_over(&mut map.loaded, new),
+                Step::Unloaded { address } => _ = map.loaded.remove(address),
+                Step::Listed => map.loaded.clear(),
+                Step::Executed | Step::Forked { .. } => {}
             }
         }
-        mapped
+        map
     }
 }
 
+/// The process begins, as another program or at all.
+fn is_begin((_, step): &(i64, Step)) -> bool {
+    matches!(step, Step::Executed | Step::Forked { .. })
+}
+
+/// A process lists what is loaded after it has begun. Its first list since then holds from its begin on.
+fn date_lists_back(changes: &mut [(i64, Step)]) {
+    let mut begin_ns = Some(i64::MIN);
+    let mut list: Option<(i64, i64)> = None;
+    for change in changes.iter_mut() {
+        match change {
+            (ns, Step::Executed | Step::Forked { .. }) => (begin_ns, list) = (Some(*ns), None),
+            (ns, Step::Listed) => list = begin_ns.take().map(|begin_ns| (*ns, begin_ns)),
+            _ => {}
+        }
+        if let (ns, Step::Listed | Step::Loaded(_)) = change
+            && let Some((_, begin_ns)) = list.filter(|(list_ns, _)| list_ns == ns)
+        {
+            *ns = begin_ns;
+        }
+    }
+    changes.sort_by_key(|(ns, _)| *ns);
+}
+
 /// Maps something; what lay there is gone.
-fn map_over(mapped: &mut Map, new: &Arc<Mapped>) {
+fn map_over(mapped: &mut Parts, new: &Arc<Mapped>) {
     let end = new.address.saturating_add(new.bytes);
     while let Some((address, old)) = mapped.range(..end).next_back() {
         let address = *address;
@@ -125,12 +203,12 @@ fn map_over(mapped: &mut Map, new: &Arc<Mapped>) {
 }
 
 /// The files of these traces that are there.
-pub(crate) fn paths(traces: &[Trace]) -> Vec<PathBuf> {
+pub(crate) fn paths<'t>(traces: impl IntoIterator<Item = &'t Trace>) -> Vec<PathBuf> {
     let of_trace = |trace: &Trace| {
         let folder = std::path::absolute(&trace.folder).unwrap_or_default();
         path(&folder).filter(|path| path.is_file())
     };
-    let mut paths: Vec<PathBuf> = traces.iter().filter_map(of_trace).collect();
+    let mut paths: Vec<PathBuf> = traces.into_iter().filter_map(of_trace).collect();
     paths.sort();
     paths.dedup();
     paths
@@ -148,8 +226,7 @@ fn path(trace: &Path) -> Option<PathBuf> {
 /// What is read from files.
 #[derive(Debug, Default)]
 struct Read {
-    /// When, and in which process.
-    changes: Vec<(i64, i32, Step)>,
+    changes: Vec<Event>,
     has_losses: bool,
     notes: Vec<String>,
 }
@@ -164,7 +241,7 @@ impl Read {
             Err(error) => reason(&error),
         };
         self.notes.push(format!(
-            "cannot read all of {}, which says where programs and libraries were mapped: {unreadable}; some locks may have no names",
+            "cannot read all of {}, which says where programs and libraries were mapped: {unreadable}; some locks and addresses may have no names",
             path.display()
         ));
     }
@@ -245,7 +322,7 @@ mod tests {
 
     fn paths(mappings: &Mappings, pid: i32, ns: i64) -> Vec<String> {
         let map = mappings.at(pid, ns);
-        map.values().map(|mapped| mapped.path.clone()).collect()
+        map.mapped.values().map(|mapped| mapped.path.clone()).collect()
     }
 
     #[test]
@@ -263,6 +340,45 @@ mod tests {
         assert_eq!(paths(&mappings, 2, 5), [""; 0]);
         assert_eq!(paths(&mappings, 2, 9), ["/bin/ls"]);
         assert_eq!(paths(&mappings, 1, 9), ["/bin/sh", "/lib/late"]);
+    }
+
+    #[test]
+    fn what_a_process_lists_was_loaded_since_it_began() {
+        let loaded = |address| {
+            let Change::Mapped(part) = mapped(1, "/a", address, 0x1000) else {
+                unreachable!("it is one")
+            };
+            Step::Loaded(Arc::new(part))
+        };
+        let unloaded = Step::Unloaded { address: 0x3000 };
+        let events = [
+            (3, Step::Listed),
+            (3, loaded(0x1000)),
+            (3, loaded(0x2000)),
+            (4, loaded(0x3000)),
+            (5, unloaded),
+            // Another list of the same program.
+            (6, Step::Listed),
+            (6, loaded(0x1000)),
+            // Another program.
+            (7, Step::Executed),
+            (9, Step::Listed),
+            (9, loaded(0x5000)),
+        ];
+        let events = events.into_iter().map(|(ns, step)| (ns, 1, step)).collect();
+        let mappings = Mappings::with_events(&[], events);
+        for (ns, expected) in [
+            (2, &[0x1000, 0x2000][..]),
+            (4, &[0x1000, 0x2000, 0x3000]),
+            (5, &[0x1000, 0x2000]),
+            (6, &[0x1000]),
+            (7, &[0x5000]),
+            (9, &[0x5000]),
+        ] {
+            let map = mappings.at(1, ns);
+            assert_eq!(Vec::from_iter(map.loaded.keys().copied()), expected, "{ns}");
+        }
+        assert_eq!((mappings.begin_ns(1, 6), mappings.begin_ns(1, 9)), (None, Some(7)));
     }
 
     #[test]
@@ -286,9 +402,9 @@ mod tests {
             .map(|number| (number as i64, mapped(1, "/a", (number + 1) << 12, 0x1000)))
             .collect();
         let mappings = mappings(&changes);
-        assert_eq!(mappings.at(1, i64::MAX).len() as u64, COUNT);
+        assert_eq!(mappings.at(1, i64::MAX).mapped.len() as u64, COUNT);
         for _ in 0..1000 {
-            assert_eq!(mappings.at(1, i64::MAX).len() as u64, COUNT);
+            assert_eq!(mappings.at(1, i64::MAX).mapped.len() as u64, COUNT);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::mappings::{self, Mappings};
 const ANONYMOUS: &str = "//anon";
 
 /// By path and build id; absent when the file is gone or another one.
-type Files<F> = HashMap<(String, String), Option<Arc<F>>>;
+pub(crate) type Files<F> = HashMap<(String, String), Option<Arc<F>>>;
 
 /// What was where in the memory of the processes of a recording.
 #[derive(Debug)]
@@ -52,13 +52,13 @@ impl Recorded {
 impl Memory for Recorded {
     fn object(&self, pid: i32, ns: i64, address: u64) -> Option<Object> {
         let mappings = self.mappings.get_or_init(|| Mappings::read(&self.paths));
-        let mapped = mappings.at(pid, ns);
+        let map = mappings.at(pid, ns);
+        let mapped = &map.mapped;
         let mut is_sure = !mapped.is_empty() && !mappings.has_losses;
         // Most often a file's variables lie behind its code, and nothing else lies between.
         let (behind, before) = (mapped.range(..=address).rev(), mapped.range(address..));
         for part in behind.chain(before).map(|(_, part)| part) {
-            // What the kernel or a compiler at run time puts into memory has no variables.
-            if !part.path.starts_with('/') || part.path == ANONYMOUS {
+            if !is_file(part) {
                 continue;
             }
             let Some(data) = self.data(part) else {
@@ -82,7 +82,8 @@ impl Memory for Recorded {
 
     fn waiting(&self, pid: i32, ns: i64, stack: &[u64]) -> Option<String> {
         let mappings = self.mappings.get_or_init(|| Mappings::read(&self.paths));
-        let mapped = mappings.at(pid, ns);
+        let map = mappings.at(pid, ns);
+        let mapped = &map.mapped;
         for (place, address) in stack.iter().enumerate() {
             // A caller's address is where its call returns to, which may be behind its last byte.
             let is_return = place > 0;
@@ -142,15 +143,24 @@ impl Recorded {
 }
 
 /// What is known of a file, which is opened once.
-fn open<F>(files: &Mutex<Files<F>>, part: &Mapped, read: fn(&Path, Option<&[u8]>) -> Option<F>) -> Option<Arc<F>> {
+pub(crate) fn open<F>(
+    files: &Mutex<Files<F>>,
+    part: &Mapped,
+    read: impl FnOnce(&Path, Option<&[u8]>) -> Option<F>,
+) -> Option<Arc<F>> {
     let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (part.path.clone(), part.build_id.clone());
-    let read = || {
+    let read = move || {
         let build_id = bytes(&part.build_id)?;
         let build_id = (!build_id.is_empty()).then_some(&build_id[..]);
         read(path(part)?, build_id).map(Arc::new)
     };
     files.entry(key).or_insert_with(read).clone()
+}
+
+/// What the kernel or a compiler at run time puts into memory is no file.
+pub(crate) fn is_file(part: &Mapped) -> bool {
+    part.path.starts_with('/') && part.path != ANONYMOUS
 }
 
 /// Where the file is, if it is known and still there.

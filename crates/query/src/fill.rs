@@ -16,16 +16,21 @@ use crate::kind::{self, FieldColumns, Kind};
 pub(crate) enum Sink {
     /// Nobody asked.
     Nowhere,
-    /// Value, names of the value, and a second column with the value.
+    /// Value, names of the value, the name of what lies there, and a second column with the value.
     Value {
         column: Option<ColumnId>,
         label: Option<ColumnId>,
+        symbol: Option<ColumnId>,
         also: Option<ColumnId>,
     },
     /// One for each field.
     Structure { column: ColumnId, fields: Vec<Sink> },
-    /// One for all elements.
-    List { column: ColumnId, item: Box<Sink> },
+    /// One for all elements, for those who want them or the names of what lies there.
+    List {
+        column: Option<ColumnId>,
+        symbols: Option<ColumnId>,
+        item: Box<Sink>,
+    },
     /// One for each option, by name.
     Variant {
         column: ColumnId,
@@ -35,16 +40,38 @@ pub(crate) enum Sink {
     Json(ColumnId),
 }
 
+/// The columns that a field has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    pub(crate) column: Option<ColumnId>,
+    pub(crate) label: Option<ColumnId>,
+    pub(crate) symbol: Option<ColumnId>,
+}
+
+impl Own {
+    fn of(column: ColumnId) -> Own {
+        Own {
+            column: Some(column),
+            ..Own::default()
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.column.is_none() && self.label.is_none() && self.symbol.is_none()
+    }
+}
+
 impl Sink {
-    /// Of a field whose column is there.
-    pub(crate) fn new(node: &Node, column: ColumnId, label: Option<ColumnId>, columns: &Columns) -> Sink {
-        match (node, columns.kind(column)) {
-            (Node::Optional { content, .. }, _) => Sink::new(content, column, label, columns),
-            (Node::Structure(structure), Kind::Structure(kinds)) => Sink::Structure {
+    /// Of a field with these columns.
+    pub(crate) fn new(node: &Node, own: Own, columns: &Columns) -> Sink {
+        let kind = own.column.map(|column| (column, columns.kind(column)));
+        match (node, kind) {
+            (Node::Optional { content, .. }, _) => Sink::new(content, own, columns),
+            (Node::Structure(structure), Some((column, Kind::Structure(kinds)))) => Sink::Structure {
                 column,
                 fields: parts(kind::fields(structure), kinds, columns.parts(column), columns),
             },
-            (Node::Variant { options, .. }, Kind::Structure(kinds)) => {
+            (Node::Variant { options, .. }, Some((column, Kind::Structure(kinds)))) => {
                 let named = options.iter().map(|option| (option.name.as_ref(), &option.node));
                 let sinks = parts(kind::columns(named), kinds, columns.parts(column), columns);
                 let names = options.iter().map(|option| option.name.to_string());
@@ -53,18 +80,30 @@ impl Sink {
                     options: names.zip(sinks).collect(),
                 }
             }
-            (Node::Array { element, .. }, Kind::List(_)) => match columns.item(column) {
-                Some(item) => Sink::List {
-                    column,
-                    item: Box::new(Sink::new(element, item, None, columns)),
-                },
-                None => Sink::Nowhere,
-            },
-            (Node::Structure(_) | Node::Variant { .. } | Node::Array { .. }, Kind::Text) => Sink::Json(column),
-            (Node::Structure(_) | Node::Variant { .. } | Node::Array { .. }, _) => Sink::Nowhere,
+            (Node::Structure(_) | Node::Variant { .. } | Node::Array { .. }, Some((column, Kind::Text))) => {
+                Sink::Json(column)
+            }
+            (Node::Array { element, .. }, _) => {
+                let item = |list: Option<ColumnId>| list.and_then(|list| columns.item(list));
+                let of_item = Own {
+                    column: item(own.column),
+                    label: None,
+                    symbol: item(own.symbol),
+                };
+                match of_item.is_none() {
+                    true => Sink::Nowhere,
+                    false => Sink::List {
+                        column: own.column.filter(|_| of_item.column.is_some()),
+                        symbols: own.symbol.filter(|_| of_item.symbol.is_some()),
+                        item: Box::new(Sink::new(element, of_item, columns)),
+                    },
+                }
+            }
+            (Node::Structure(_) | Node::Variant { .. }, _) => Sink::Nowhere,
             _ => Sink::Value {
-                column: Some(column),
-                label,
+                column: own.column,
+                label: own.label,
+                symbol: own.symbol,
                 also: None,
             },
         }
@@ -74,7 +113,14 @@ impl Sink {
 fn parts(fields: Vec<FieldColumns<'_>>, kinds: &[(String, Kind)], ids: &[ColumnId], columns: &Columns) -> Vec<Sink> {
     let id_of = |name: &str| kinds.iter().position(|(known, _)| known == name).map(|part| ids[part]);
     let sink = |field: FieldColumns<'_>| match id_of(&field.name) {
-        Some(id) => Sink::new(field.node, id, field.label.as_deref().and_then(id_of), columns),
+        Some(id) => {
+            let own = Own {
+                label: field.label.as_deref().and_then(id_of),
+                symbol: field.symbol.as_deref().and_then(id_of),
+                ..Own::of(id)
+            };
+            Sink::new(field.node, own, columns)
+        }
         None => Sink::Nowhere,
     };
     fields.into_iter().map(sink).collect()
@@ -84,6 +130,8 @@ fn parts(fields: Vec<FieldColumns<'_>>, kinds: &[(String, Kind)], ids: &[ColumnI
 pub(crate) struct Filler<'f> {
     columns: &'f mut Columns,
     row: usize,
+    /// The row of the name of what lies there: another one in lists, as other classes may have such lists without names.
+    symbol_row: usize,
     /// Where the next value goes.
     sink: &'f Sink,
     /// The structure that is visited, and which of its fields is next.
@@ -103,7 +151,8 @@ enum Frame<'f> {
         row: usize,
     },
     List {
-        column: ColumnId,
+        column: Option<ColumnId>,
+        symbols: Option<ColumnId>,
         item: &'f Sink,
     },
     /// Nobody asked for what is in it.
@@ -116,6 +165,7 @@ impl<'f> Filler<'f> {
         Filler {
             columns,
             row,
+            symbol_row: row,
             sink: &Sink::Nowhere,
             fields,
             next: 0,
@@ -180,7 +230,7 @@ impl Visitor for Filler<'_> {
             }
         };
         self.sink = fields.get(*next).unwrap_or(&Sink::Nowhere);
-        self.row = row;
+        (self.row, self.symbol_row) = (row, row);
         *next += 1;
     }
 
@@ -190,9 +240,11 @@ impl Visitor for Filler<'_> {
             return;
         }
         match self.frames.last() {
-            Some(Frame::List { column, item }) => {
+            Some(Frame::List { column, symbols, item }) => {
                 self.sink = item;
-                self.row = self.columns.item(*column).map_or(0, |item| self.columns.len(item));
+                let next = |list: &Option<ColumnId>| list.and_then(|list| self.columns.item(list));
+                let rows = [column, symbols].map(|list| next(list).map_or(0, |items| self.columns.len(items)));
+                [self.row, self.symbol_row] = rows;
             }
             _ => self.sink = &Sink::Nowhere,
         }
@@ -205,6 +257,25 @@ impl Visitor for Filler<'_> {
             && let Some(text) = names(integer, value)
         {
             self.columns.push(*label, self.row, Value::Text(&text));
+        }
+        if let Sink::Value {
+            symbol: Some(symbol), ..
+        } = self.sink
+        {
+            self.columns.pad(*symbol, self.symbol_row + 1);
+        }
+        self.value(Value::of(integer, value));
+    }
+
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, symbol: &str) {
+        if let (
+            Sink::Value {
+                symbol: Some(column), ..
+            },
+            None,
+        ) = (self.sink, &self.json)
+        {
+            self.columns.push(*column, self.symbol_row, Value::Text(symbol));
         }
         self.value(Value::of(integer, value));
     }
@@ -255,7 +326,11 @@ impl Visitor for Filler<'_> {
             return json.begin('[');
         }
         let frame = match self.sink {
-            Sink::List { column, item } => self.begin(*column).map(|_| Frame::List { column: *column, item }),
+            Sink::List { column, symbols, item } => {
+                let [column, symbols] = [column, symbols].map(|list| list.filter(|list| self.begin(*list).is_some()));
+                let is_wanted = column.is_some() || symbols.is_some();
+                is_wanted.then_some(Frame::List { column, symbols, item })
+            }
             _ => None,
         };
         self.frames.push(frame.unwrap_or(Frame::Closed));
@@ -263,9 +338,11 @@ impl Visitor for Filler<'_> {
 
     fn end_array(&mut self) {
         if !self.end_json(']')
-            && let Some(Frame::List { column, .. }) = self.frames.pop()
+            && let Some(Frame::List { column, symbols, .. }) = self.frames.pop()
         {
-            self.columns.end_list(column);
+            for list in [column, symbols].into_iter().flatten() {
+                self.columns.end_list(list);
+            }
         }
     }
 
@@ -296,10 +373,14 @@ impl Visitor for Filler<'_> {
             return json.nothing();
         }
         // An element of a list is counted also when it is nothing.
-        if let (Some(Frame::List { column, .. }), false) = (self.frames.last(), matches!(self.sink, Sink::Nowhere))
-            && let Some(item) = self.columns.item(*column)
+        if let (Some(Frame::List { column, symbols, .. }), false) =
+            (self.frames.last(), matches!(self.sink, Sink::Nowhere))
         {
-            self.columns.pad(item, self.row + 1);
+            for (list, row) in [(column, self.row), (symbols, self.symbol_row)] {
+                if let Some(item) = list.and_then(|list| self.columns.item(list)) {
+                    self.columns.pad(item, row + 1);
+                }
+            }
         }
     }
 }
@@ -322,4 +403,92 @@ fn names(integer: &IntegerNode, value: u64) -> Option<String> {
         .map(|label| label.name.as_str())
         .collect();
     (!names.is_empty()).then(|| names.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, AsArray};
+    use piste_ctf::read::metadata;
+    use piste_ctf::read::plan::Plan;
+    use piste_ctf::read::schema::Scope;
+
+    use super::*;
+
+    /// One list may be of addresses, the other one not.
+    const METADATA: &str = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        event { id = 0; name = a; fields := struct { integer { size = 64; base = 16; } list[2]; }; };
+        event { id = 1; name = b; fields := struct { integer { size = 64; } list[1]; }; };";
+
+    fn list(array: &ArrayRef, row: usize) -> Vec<Option<String>> {
+        let list = array.as_list::<i32>().value(row);
+        list.as_string_view()
+            .iter()
+            .map(|text| text.map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn lists_of_names_have_an_element_for_each_address() {
+        let plan = Plan::new(metadata::parse(METADATA.as_bytes()).expect("TSDL")).expect("a plan");
+        let events = plan.events(0);
+        let node = |event: usize| {
+            &plan
+                .structure(0, events[event], Scope::Payload)
+                .expect("fields")
+                .fields()[0]
+                .1
+        };
+        for wants_addresses in [true, false] {
+            let mut columns = Columns::default();
+            let addresses = columns.add(&Kind::List(Box::new(Kind::Unsigned)));
+            let names = columns.add(&Kind::of_symbols(node(0)).expect("it has addresses"));
+            assert_eq!(Kind::of_symbols(node(1)), None);
+            let own = |symbol| Own {
+                column: wants_addresses.then_some(addresses),
+                label: None,
+                symbol,
+            };
+            let sinks = [
+                vec![Sink::new(node(0), own(Some(names)), &columns)],
+                vec![Sink::new(node(1), own(None), &columns)],
+            ];
+            for (row, (event, symbols)) in [
+                (0, &[Some("one"), None][..]),
+                (1, &[None]),
+                (0, &[None, Some("two+0x4")]),
+                (0, &[]),
+                (0, &[None]),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let Node::Array { element, .. } = node(event) else {
+                    unreachable!("it is a list")
+                };
+                let Node::Integer(integer) = &**element else {
+                    unreachable!("of numbers")
+                };
+                let mut filler = Filler::new(&mut columns, row, &sinks[event]);
+                filler.field("list");
+                filler.begin_array(symbols.len() as u64, false);
+                for (index, symbol) in symbols.iter().enumerate() {
+                    filler.element(index as u64);
+                    match symbol {
+                        Some(symbol) => filler.symbol(integer, 7, symbol),
+                        None => filler.integer(integer, 7),
+                    }
+                }
+                filler.end_array();
+            }
+            let all = columns.finish(names, 5).expect("a column");
+            assert_eq!(list(&all, 0), [Some("one".to_owned()), None]);
+            assert!(all.is_null(1));
+            assert_eq!(list(&all, 2), [None, Some("two+0x4".to_owned())]);
+            assert_eq!(list(&all, 3), []);
+            assert_eq!(list(&all, 4), [None]);
+            let all = columns.finish(addresses, 5).expect("a column");
+            let counts: Vec<usize> = (0..5).map(|row| all.as_list::<i32>().value(row).len()).collect();
+            assert_eq!(counts, if wants_addresses { [2, 1, 2, 0, 1] } else { [0; 5] });
+        }
+    }
 }

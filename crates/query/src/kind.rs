@@ -30,21 +30,23 @@ pub(crate) const DIGITS: u8 = 20;
 
 /// What the names of an enumeration's column ends with, which is beside that of its numbers.
 const LABEL: &str = "_label";
+/// The same of the names of what lies at addresses.
+const SYMBOL: &str = "_symbol";
 
 impl Kind {
-    /// Of a field; `None` for one that never has a value.
-    pub(crate) fn of(node: &Node) -> Option<Kind> {
+    /// Of a field; `None` for one that never has a value. With symbols, addresses in structures have a second column too.
+    pub(crate) fn of(node: &Node, with_symbols: bool) -> Option<Kind> {
         match node {
             Node::Integer(integer) => Some(Kind::of_integer(integer)),
             Node::Float { .. } => Some(Kind::Float),
             Node::Text { .. } => Some(Kind::Text),
             Node::Blob { .. } => Some(Kind::Bytes),
-            Node::Structure(structure) => Kind::structure(fields(structure)),
-            Node::Array { element, .. } => Some(Kind::List(Box::new(Kind::of(element)?))),
-            Node::Optional { content, .. } => Kind::of(content),
+            Node::Structure(structure) => Kind::structure(fields(structure), with_symbols),
+            Node::Array { element, .. } => Some(Kind::List(Box::new(Kind::of(element, with_symbols)?))),
+            Node::Optional { content, .. } => Kind::of(content, with_symbols),
             Node::Variant { options, .. } => {
                 let named = options.iter().map(|option| (option.name.as_ref(), &option.node));
-                Kind::structure(columns(named))
+                Kind::structure(columns(named), with_symbols)
             }
         }
     }
@@ -58,15 +60,30 @@ impl Kind {
         }
     }
 
-    fn structure(columns: Vec<FieldColumns<'_>>) -> Option<Kind> {
+    fn structure(columns: Vec<FieldColumns<'_>>, with_symbols: bool) -> Option<Kind> {
         let mut parts = Vec::new();
         for column in columns {
-            if let Some(kind) = Kind::of(column.node) {
+            if let Some(kind) = Kind::of(column.node, with_symbols) {
                 parts.push((column.name, kind));
                 parts.extend(column.label.map(|label| (label, Kind::Text)));
+                let symbol = column.symbol.filter(|_| with_symbols);
+                parts.extend(symbol.zip(Kind::of_symbols(column.node)));
             }
         }
         (!parts.is_empty()).then_some(Kind::Structure(parts))
+    }
+
+    /// Of the names of what lies at the address or addresses that a field has.
+    pub(crate) fn of_symbols(node: &Node) -> Option<Kind> {
+        match node {
+            Node::Integer(integer) => integer.is_address().then_some(Kind::Text),
+            Node::Array { element, .. } => match &**element {
+                Node::Integer(integer) => integer.is_address().then(|| Kind::List(Box::new(Kind::Text))),
+                _ => None,
+            },
+            Node::Optional { content, .. } => Kind::of_symbols(content),
+            _ => None,
+        }
     }
 
     /// What holds the values of both.
@@ -135,6 +152,8 @@ pub(crate) struct FieldColumns<'n> {
     pub(crate) name: String,
     /// For the names of its values.
     pub(crate) label: Option<String>,
+    /// For the names of what lies at the addresses that it has, if those are wanted.
+    pub(crate) symbol: Option<String>,
 }
 
 /// The columns of a structure's fields, in their order. Names that there are twice get a number.
@@ -157,12 +176,17 @@ pub(crate) fn columns<'n>(named: impl Iterator<Item = (&'n str, &'n Node)>) -> V
             node,
             name,
             label: None,
+            symbol: None,
         });
     }
     for column in &mut columns {
         let label = format!("{}{LABEL}", column.name);
         if has_labels(column.node) && taken.insert(label.clone()) {
             column.label = Some(label);
+        }
+        let symbol = format!("{}{SYMBOL}", column.name);
+        if Kind::of_symbols(column.node).is_some() && taken.insert(symbol.clone()) {
+            column.symbol = Some(symbol);
         }
     }
     columns

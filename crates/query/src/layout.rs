@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use piste_ctf::read::plan::{EventPlan, Node};
 use piste_ctf::read::schema::Scope;
-use piste_modelling::is_of_kernel;
+use piste_modelling::{Network, Symbols, is_of_kernel};
 use piste_trace::Trace;
 
 use crate::kind::{self, Kind};
@@ -83,10 +83,20 @@ pub(crate) struct FieldColumn {
     pub(crate) name: String,
     /// The column of its values' names.
     pub(crate) label: Option<String>,
+    /// The column of the names of what lies at its addresses, if those are wanted.
+    pub(crate) symbol: Option<String>,
     /// The column of every table that it is the source of.
     pub(crate) common: Option<Common>,
     /// It has no column: only the format needs it.
     pub(crate) is_hidden: bool,
+}
+
+impl FieldColumn {
+    /// It has this column.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        let others = [&self.label, &self.symbol];
+        self.name == column || others.into_iter().flatten().any(|other| other == column)
+    }
 }
 
 /// Everything that is known before an event is read.
@@ -101,11 +111,14 @@ pub(crate) struct Layout {
     by_number: Vec<Vec<Option<usize>>>,
     /// Columns of the table of all events behind the common ones.
     pub(crate) columns: Vec<(String, Kind)>,
+    /// Names for addresses, if they are wanted.
+    pub(crate) symbols: Option<Symbols<'static>>,
 }
 
 impl Layout {
-    /// Of traces. They are kept until the program ends: streams that read them refer to them.
-    pub(crate) fn new(mut traces: Vec<Trace>) -> Arc<Layout> {
+    /// Of traces. They are kept until the program ends: streams that read them refer to them. `symbols` says whether names for addresses are
+    /// wanted, and where they may come from.
+    pub(crate) fn new(mut traces: Vec<Trace>, symbols: Option<Network>) -> Arc<Layout> {
         traces.sort_by_key(|trace| !is_of_kernel(trace));
         let traces: &'static [Trace] = Box::leak(traces.into_boxed_slice());
         let mut layout = Layout {
@@ -115,8 +128,9 @@ impl Layout {
             classes: Vec::new(),
             by_number: Vec::new(),
             columns: Vec::new(),
+            symbols: symbols.map(|network| Symbols::new(traces, network)),
         };
-        let payload_names = payload_names(traces);
+        let payload_names = payload_names(traces, symbols.is_some());
         let mut names = BTreeMap::new();
         for trace in traces {
             let mut by_number = vec![None; trace.plan.event_names().len()];
@@ -129,7 +143,7 @@ impl Layout {
                     let fields = SCOPES.map(|scope| {
                         let structure = trace.plan.structure(*stream_class_id, plan, scope);
                         structure.map_or_else(Vec::new, |structure| {
-                            columns(scope, kind::fields(structure), &payload_names)
+                            columns(scope, kind::fields(structure), &payload_names, symbols.is_some())
                         })
                     });
                     by_number[plan.number] = Some(layout.classes.len());
@@ -141,6 +155,11 @@ impl Layout {
         layout.classes.iter_mut().for_each(Class::choose_sources);
         layout.columns = layout.columns_of(layout.classes.iter());
         Arc::new(layout)
+    }
+
+    /// Sentences about names of addresses that are not known, of those that were asked for.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.symbols.as_ref().map_or_else(Vec::new, Symbols::notes)
     }
 
     /// The traces that tell what a kernel did.
@@ -170,13 +189,18 @@ impl Layout {
         for scope in 0..SCOPES.len() {
             let fields = classes.clone().flat_map(|class| &class.fields[scope]);
             for field in fields.filter(|field| !field.is_hidden) {
-                let Some(kind) = Kind::of(field.node) else { continue };
+                let Some(kind) = Kind::of(field.node, self.symbols.is_some()) else {
+                    continue;
+                };
                 // A context `tid` is the column `tid` of every table.
                 if Common::of_name(&field.name).is_none() {
                     add(&field.name, kind);
                 }
                 if let Some(label) = &field.label {
                     add(label, Kind::Text);
+                }
+                if let (Some(symbol), Some(kind)) = (&field.symbol, Kind::of_symbols(field.node)) {
+                    add(symbol, kind);
                 }
             }
         }
@@ -239,7 +263,7 @@ impl Class {
 }
 
 /// The names of all fields of all classes.
-fn payload_names(traces: &[Trace]) -> HashSet<String> {
+fn payload_names(traces: &[Trace], with_symbols: bool) -> HashSet<String> {
     let mut names = HashSet::new();
     for trace in traces {
         for id in trace.plan.schema.streams.keys() {
@@ -247,6 +271,7 @@ fn payload_names(traces: &[Trace]) -> HashSet<String> {
                 if let Some(structure) = trace.plan.structure(*id, plan, Scope::Payload) {
                     for field in kind::fields(structure) {
                         names.extend(field.label);
+                        names.extend(field.symbol.filter(|_| with_symbols));
                         names.insert(field.name);
                     }
                 }
@@ -260,12 +285,13 @@ fn columns(
     scope: Scope,
     fields: Vec<kind::FieldColumns<'static>>,
     payload_names: &HashSet<String>,
+    with_symbols: bool,
 ) -> Vec<FieldColumn> {
     let is_payload = scope == Scope::Payload;
     let column = |field: kind::FieldColumns<'static>| {
         let common = Common::ALL.iter().map(|(common, _)| *common).find(|common| {
             let is_plain = matches!(
-                (Kind::of(field.node), common.kind()),
+                (Kind::of(field.node, false), common.kind()),
                 (Some(Kind::Integer | Kind::Unsigned), Some(Kind::Integer)) | (Some(Kind::Text), Some(Kind::Text))
             );
             !is_payload && is_plain && common.contexts().contains(&field.name.as_str())
@@ -286,6 +312,7 @@ fn columns(
             node: field.node,
             name: shown(field.name),
             label: field.label.map(shown),
+            symbol: field.symbol.filter(|_| with_symbols).map(shown),
             common,
         }
     };

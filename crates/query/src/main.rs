@@ -96,16 +96,14 @@ fn run(arguments: Arguments, interrupt: &Interrupt) -> Result<(), Failure> {
     let progress = Progress::opening(request.task.progress());
     let traces = open(imports.places(), &mut opened)?;
     drop(progress);
+    let layout = Layout::new(traces, request.task.symbols());
     match request.task {
-        Task::Query(query) => {
-            let layout = Layout::new(traces);
-            session::query(&query, output.as_deref(), &layout, opened, interrupt)
-        }
+        Task::Query(query) => session::query(&query, output.as_deref(), &layout, opened, interrupt),
         Task::Parquet(parquet) => {
             let output = output.ok_or_else(|| Failure::Usage("no output folder is given".into()))?;
-            let layout = Layout::new(traces);
             let Exported { events, findings } = export::export(&parquet, &output, &layout, interrupt)?;
             opened.extend(findings);
+            layout.notes().iter().for_each(|note| tell(note));
             if parquet.json {
                 let findings: Vec<_> = opened.iter().collect();
                 let summary = serde_json::json!({ "output": output, "events": events, "findings": findings });

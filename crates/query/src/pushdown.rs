@@ -90,7 +90,7 @@ pub(crate) fn choose(state: &dyn Session, layout: &Layout, filters: &[Expr]) -> 
                 if let Some(column) = needed(filter) {
                     for (class, wanted) in layout.classes.iter().zip(&mut chosen.classes) {
                         let mut fields = class.fields.iter().flatten();
-                        *wanted &= fields.any(|field| field.name == column || field.label.as_deref() == Some(column));
+                        *wanted &= fields.any(|field| field.has(column));
                     }
                 }
             }

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use piste_modelling::Network;
 use serde::Deserialize;
 
 /// The whole command line.
@@ -48,6 +49,10 @@ pub(crate) struct Query {
     pub(crate) wide: bool,
     /// A pager shows what is longer than the screen.
     pub(crate) pager: bool,
+    /// Addresses have a second column with names.
+    pub(crate) symbols: bool,
+    /// Names may come from the network.
+    pub(crate) debuginfod: bool,
     /// Messages are JSON.
     pub(crate) json: bool,
 }
@@ -79,6 +84,10 @@ pub(crate) struct Parquet {
     /// Patterns of threads' names.
     pub(crate) comms: Vec<String>,
     pub(crate) cpus: Vec<u64>,
+    /// Addresses have a second column with names.
+    pub(crate) symbols: bool,
+    /// Names may come from the network.
+    pub(crate) debuginfod: bool,
     /// Messages are JSON, and so is what was written.
     pub(crate) json: bool,
     /// A terminal shows how far it is.
@@ -92,6 +101,16 @@ impl Task {
             Task::Query(query) => query.json,
             Task::Parquet(parquet) => parquet.json,
         }
+    }
+
+    /// Whether addresses have names, and where these may come from.
+    pub(crate) fn symbols(&self) -> Option<Network> {
+        let (symbols, debuginfod) = match self {
+            Task::Query(query) => (query.symbols, query.debuginfod),
+            Task::Parquet(parquet) => (parquet.symbols, parquet.debuginfod),
+        };
+        let network = if debuginfod { Network::Debuginfod } else { Network::No };
+        symbols.then_some(network)
     }
 
     /// A terminal shows how far it is.

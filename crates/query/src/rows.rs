@@ -11,9 +11,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use piste_ctf::read::packet::Event;
 use piste_trace::Stream;
+use piste_trace::symbols::{EventSymbols, visit};
 
 use crate::column::{ColumnId, Columns, Value};
-use crate::fill::{Filler, Sink};
+use crate::fill::{Filler, Own, Sink};
 use crate::kind::Kind;
 use crate::layout::{Common, FieldColumn, Layout, SCOPES};
 
@@ -53,6 +54,8 @@ pub(crate) struct Rows {
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
     columns: Columns,
+    /// Somebody asks for names of what lies at addresses.
+    symbols: Option<EventSymbols<'static>>,
     /// By the layout's classes; `None` for those without rows.
     classes: Vec<Option<ClassSinks>>,
     cpu: Option<ColumnId>,
@@ -138,6 +141,10 @@ impl Rows {
                 })
             })
             .collect();
+        let fields = layout.classes.iter().flat_map(|class| class.fields.iter().flatten());
+        let is_asked = |symbol: &String| by_name.contains_key(symbol.as_str());
+        let asks_symbols = fields.filter_map(|field| field.symbol.as_ref()).any(is_asked);
+        let symbols = layout.symbols.as_ref().filter(|_| asks_symbols);
         let cpu = by_common
             .iter()
             .find(|(common, _)| *common == Common::Cpu)
@@ -146,6 +153,7 @@ impl Rows {
             layout: layout.clone(),
             schema,
             sources,
+            symbols: symbols.map(|symbols| symbols.of_events()),
             columns: arena,
             classes,
             cpu,
@@ -218,11 +226,15 @@ impl Rows {
             self.columns.push(column, row, Value::Number(cpu, false));
         }
         let Some(sinks) = &self.classes[class] else { return };
+        let mut of_event = match &mut self.symbols {
+            Some(symbols) => symbols.of(origin.trace, stream, event),
+            None => None,
+        };
         for (scope, sinks) in SCOPES.into_iter().zip(&sinks.scopes) {
             if !sinks.is_empty() {
                 let mut filler = Filler::new(&mut self.columns, row, sinks);
                 // `next` has been over the same bytes: it cannot fail here, and what it would leave out is NULL.
-                let _ = stream.visit(event, scope, &mut filler);
+                let _ = visit(stream, event, scope, &mut filler, of_event.as_mut());
             }
         }
     }
@@ -284,26 +296,32 @@ impl Wanted<'_> {
         if field.is_hidden {
             return Sink::Nowhere;
         }
-        let own = self.by_name.get(field.name.as_str()).copied();
-        let label = field
-            .label
-            .as_deref()
-            .and_then(|label| self.by_name.get(label).copied());
-        let also = field.common.and_then(|wanted| {
+        let id_of = |name: &String| self.by_name.get(name.as_str()).copied();
+        let own = Own {
+            column: id_of(&field.name),
+            label: field.label.as_ref().and_then(id_of),
+            symbol: field.symbol.as_ref().and_then(id_of),
+        };
+        let wanted = field.common.and_then(|wanted| {
             let found = self.by_common.iter().find(|(common, _)| *common == wanted);
             found.map(|(_, id)| *id)
         });
-        match own {
-            Some(own) => match Sink::new(field.node, own, label, self.columns) {
-                Sink::Value { column, label, .. } => Sink::Value { column, label, also },
-                nested => nested,
-            },
-            None if label.is_some() || also.is_some() => Sink::Value {
+        match Sink::new(field.node, own, self.columns) {
+            Sink::Value {
                 column: None,
+                label: None,
+                symbol: None,
+                ..
+            } if wanted.is_none() => Sink::Nowhere,
+            Sink::Value {
+                column, label, symbol, ..
+            } => Sink::Value {
+                column,
                 label,
-                also,
+                symbol,
+                also: wanted,
             },
-            None => Sink::Nowhere,
+            nested => nested,
         }
     }
 }

@@ -68,7 +68,8 @@ pub(crate) fn query(
         }
     };
     if !matches!(done, Err(Failure::Usage(_) | Failure::Interrupted)) {
-        found.notes().iter().for_each(|note| tell(note));
+        let notes = found.notes().into_iter().chain(layout.notes());
+        notes.for_each(|note| tell(&note));
         let mut findings = Findings::clone(&opened);
         findings.extend(found.findings());
         tell_findings(&findings);

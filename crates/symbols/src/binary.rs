@@ -169,6 +169,14 @@ pub fn open(path: &Path) -> io::Result<fs::File> {
     open_found(&open_with(path, OFlags::PATH)?, |_| true)
 }
 
+/// The same, if the file is wanted and the path does not end with a link.
+///
+/// # Errors
+/// As [`open`], or it is not wanted.
+pub(crate) fn open_itself(path: &Path, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<fs::File> {
+    open_found(&open_with(path, OFlags::PATH | OFlags::NOFOLLOW)?, is_wanted)
+}
+
 /// Opens what a descriptor without access stands for, if it is a file that is wanted.
 pub(crate) fn open_found(found: &fs::File, is_wanted: impl FnOnce(&fs::Metadata) -> bool) -> io::Result<fs::File> {
     let metadata = found.metadata()?;

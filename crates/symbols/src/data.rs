@@ -48,6 +48,7 @@ pub struct Data {
 #[derive(Debug)]
 struct Segment {
     address: u64,
+    bytes: u64,
     file_offset: u64,
     file_bytes: u64,
 }
@@ -72,7 +73,7 @@ impl Data {
         Data::of(&file, debug.as_ref())
     }
 
-    fn of(file: &File<'_>, debug: Option<&File<'_>>) -> Option<Data> {
+    pub(crate) fn of(file: &File<'_>, debug: Option<&File<'_>>) -> Option<Data> {
         let segments = || file.segments();
         let first_address = segments().map(|segment| segment.address()).min()? / PAGE_BYTES * PAGE_BYTES;
         let end = segments()
@@ -112,6 +113,13 @@ impl Data {
         })
     }
 
+    /// What lies so many bytes behind the first one that is loaded is executed.
+    pub fn is_code(&self, offset: u64) -> bool {
+        let address = self.first_address.wrapping_add(offset);
+        let is_in = |segment: &Segment| address.wrapping_sub(segment.address) < segment.bytes;
+        self.code.iter().any(is_in)
+    }
+
     /// The variable that lies so many bytes behind the first one that is loaded, and how far behind its begin that is.
     pub fn variable(&self, offset: u64) -> Option<(String, u64)> {
         let address = self.first_address.checked_add(offset)?;
@@ -130,6 +138,7 @@ fn code<'a>(segment: &impl ObjectSegment<'a>) -> Option<Segment> {
     let (file_offset, file_bytes) = segment.file_range();
     (p_flags.0 & PF_X.0 != 0).then(|| Segment {
         address: segment.address(),
+        bytes: segment.size(),
         file_offset,
         file_bytes,
     })

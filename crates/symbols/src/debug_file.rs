@@ -54,7 +54,7 @@ fn by_link(file: &File<'_>, path: &Path, build_id: Option<&[u8]>, piece_bytes_ma
         })
 }
 
-fn has_build_id(cache: &Cache, wanted: &[u8]) -> bool {
+pub(crate) fn has_build_id(cache: &Cache, wanted: &[u8]) -> bool {
     File::parse(cache).is_ok_and(|file| file.build_id().ok().flatten() == Some(wanted))
 }
 

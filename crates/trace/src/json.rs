@@ -95,6 +95,15 @@ impl Visitor for JsonValue<'_> {
         self.out.extend_from_slice(b"]}");
     }
 
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, symbol: &str) {
+        self.name_at = None;
+        self.out.extend_from_slice(b"{\"value\":");
+        self.number(integer, value);
+        self.out.extend_from_slice(b",\"symbol\":");
+        string(self.out, symbol.as_bytes());
+        self.out.push(b'}');
+    }
+
     fn float(&mut self, value: f64, bits: u32) {
         self.name_at = None;
         let out = &mut *self.out;

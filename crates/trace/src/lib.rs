@@ -10,6 +10,7 @@
 //!   merge    events of many streams, of many traces, in the order of time
 //!   select   which of them are wanted
 //!   lines    events as lines of text
+//!   symbols  names of addresses in events
 //!   objects  events as JSON, with their values as json has them
 //!   rows     events with some of their values, as CSV, JSON or text
 //!   phases   what begins and ends something
@@ -54,6 +55,7 @@ pub mod repeated;
 pub mod rows;
 pub mod select;
 pub mod stream;
+pub mod symbols;
 mod text;
 pub mod type_name;
 

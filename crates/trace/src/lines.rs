@@ -10,6 +10,7 @@ use crate::finding::{Finding, Kind};
 use crate::folder::Trace;
 use crate::merge::{Merge, Merged};
 use crate::select::{Matcher, Selection};
+use crate::symbols::EventSymbols;
 
 /// Writes one line after the other.
 pub struct Lines<'t> {
@@ -22,6 +23,8 @@ pub struct Lines<'t> {
     packets: Vec<(PacketText, u64)>,
     /// Absent: all are shown.
     matcher: Option<Matcher<'t>>,
+    /// Absent: addresses are shown without names.
+    symbols: Option<EventSymbols<'t>>,
 }
 
 impl<'t> Lines<'t> {
@@ -41,7 +44,13 @@ impl<'t> Lines<'t> {
             printers: traces.iter().map(|trace| Printer::new(&trace.plan)).collect(),
             packets: Vec::new(),
             matcher: (!selection.is_any()).then(|| selection.matcher(traces)),
+            symbols: None,
         }
+    }
+
+    /// Shows addresses with their names from now on.
+    pub fn set_symbols(&mut self, symbols: EventSymbols<'t>) {
+        self.symbols = Some(symbols);
     }
 
     /// Appends the line of the next event; false when there is none.
@@ -79,8 +88,13 @@ impl<'t> Lines<'t> {
     }
 
     fn write(&mut self, out: &mut Vec<u8>, number: usize, event: &Event<'t>) -> bool {
-        let printer = &mut self.printers[self.merge.trace_of(number)];
+        let trace = self.merge.trace_of(number);
+        let printer = &mut self.printers[trace];
         let stream = self.merge.stream(number);
+        let symbols = match &mut self.symbols {
+            Some(symbols) => symbols.of(trace, stream, event),
+            None => None,
+        };
         if self.packets.len() <= number {
             self.packets.resize_with(number + 1, Default::default);
         }
@@ -92,7 +106,13 @@ impl<'t> Lines<'t> {
             written = printer.packet(packet, reader, head);
             *of_packet = count;
         }
-        let written = written.and_then(|()| printer.event(out, &mut self.times, packet, reader, event, (window, base)));
+        let times = &mut self.times;
+        let written = written.and_then(|()| match symbols {
+            None => printer.event(out, times, packet, reader, event, (window, base)),
+            Some(mut symbols) => {
+                printer.event_with_symbols(out, times, packet, reader, event, (window, base), &mut symbols)
+            }
+        });
         let Err(fault) = written else { return true };
         let finding = Finding {
             kind: Kind::DamagedEvent,

@@ -15,6 +15,7 @@ use crate::folder::Trace;
 use crate::json::{JsonValue, string};
 use crate::merge::{Merge, Merged};
 use crate::select::{Cpus, Matcher, Selection};
+use crate::symbols::{self, EventSymbols};
 
 const SCOPES: [(Scope, &[u8]); 3] = [
     (Scope::EventContext, b",\"event_context\":{"),
@@ -40,6 +41,8 @@ pub struct ObjectWriter<'t> {
     cpus: Cpus,
     /// The last second that was asked for, and its text.
     second: Option<(i64, String)>,
+    /// Absent: addresses are shown without names.
+    symbols: Option<EventSymbols<'t>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +68,11 @@ impl<'t> Objects<'t> {
             matcher: (!selection.is_any()).then(|| selection.matcher(traces)),
             writer: ObjectWriter::new(traces),
         }
+    }
+
+    /// Shows addresses with their names from now on.
+    pub fn set_symbols(&mut self, symbols: EventSymbols<'t>) {
+        self.writer.symbols = Some(symbols);
     }
 
     /// Appends the next event's object and the end of the line; false when there is none.
@@ -93,12 +101,14 @@ impl<'t> ObjectWriter<'t> {
             streams: Vec::new(),
             cpus: Cpus::default(),
             second: None,
+            symbols: None,
         }
     }
 
     /// Appends the object of the event that `merge` has just given.
     pub fn write(&mut self, out: &mut Vec<u8>, merge: &mut Merge<'t>, merged: &Merged<'t>) {
-        let trace = &self.traces[merge.trace_of(merged.stream)];
+        let trace_number = merge.trace_of(merged.stream);
+        let trace = &self.traces[trace_number];
         let stream = merge.stream(merged.stream);
         let event = merged.event;
         out.push(b'{');
@@ -138,11 +148,15 @@ impl<'t> ObjectWriter<'t> {
             }
         }
         out.extend_from_slice(&text.context);
+        let mut symbols = match &mut self.symbols {
+            Some(symbols) => symbols.of(trace_number, stream, &event),
+            None => None,
+        };
         for (scope, opening) in SCOPES {
             let before = out.len();
             out.extend_from_slice(opening);
             // What cannot be read is left out as a whole: half of a value is none.
-            match stream.visit(&event, scope, &mut JsonValue::new(out)) {
+            match symbols::visit(stream, &event, scope, &mut JsonValue::new(out), symbols.as_mut()) {
                 Ok(true) => out.push(b'}'),
                 Ok(false) | Err(_) => out.truncate(before),
             }

@@ -183,6 +183,9 @@ fn read(place: &Workplace, printed: &Printed, trace: &str) {
     run("rows", &["query", trace, "SELECT * FROM threads"]);
     let events = place.piste_succeeds(&["view", "--json", "-n", "2000", trace]);
     printed.add_lines("event", &events);
+    let named = place.piste_succeeds(&["view", "--json", "--symbols", "-n", "2000", trace]);
+    assert!(named.contains("\"symbol\":"), "{named:.1000}");
+    printed.add_lines("event", &named);
     let fields = place.piste_succeeds(&["view", "--json", "-n", "100", "--fields", "ret,$pid,next_comm", trace]);
     printed.add_lines("event_fields", &fields);
     let kernel = format!("{trace}/kernel");

@@ -2,33 +2,25 @@
 //! Names of code: of the files that are on this computer still, and of the kernel that runs, if traces are of it.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use piste_analysis::programs::code::{Code, File, Resolve};
+use piste_modelling::KernelNames;
 use piste_symbols::binary::Binary;
-use piste_symbols::kernel::KernelSymbols;
 use piste_trace::Trace;
 
 /// Looks names up, and opens each file once.
 pub(super) struct Resolver {
     binaries: HashMap<File, Option<Binary>>,
-    /// Read when it is first needed.
-    kernel: Option<KernelSymbols>,
-    is_of_this_boot: bool,
-    wants_kernel: bool,
+    kernel: KernelNames,
 }
 
 impl Resolver {
     /// For some traces.
     pub(super) fn new(traces: &[Trace]) -> Resolver {
-        let boot = boot_id();
-        let is_of_this_boot = |trace: &Trace| trace.schema().clocks.iter().any(|clock| clock.uuid == boot);
         Resolver {
             binaries: HashMap::new(),
-            kernel: None,
-            is_of_this_boot: boot.is_some() && traces.iter().all(is_of_this_boot),
-            wants_kernel: false,
+            kernel: KernelNames::new(traces),
         }
     }
 
@@ -49,13 +41,7 @@ impl Resolver {
                 unknown.join(", ")
             ));
         }
-        if self.wants_kernel && !self.is_of_this_boot {
-            notes.push(
-                "the kernel's functions have no names: the trace is from another boot or another machine".to_owned(),
-            );
-        } else if self.wants_kernel && self.kernel.as_ref().is_none_or(KernelSymbols::is_empty) {
-            notes.push("the kernel's functions have no names: only root may read their addresses".to_owned());
-        }
+        notes.extend(self.kernel.note("the kernel's functions"));
         notes
     }
 }
@@ -88,20 +74,6 @@ impl Resolve for Resolver {
     }
 
     fn in_kernel(&mut self, address: u64) -> Option<String> {
-        self.wants_kernel = true;
-        if !self.is_of_this_boot {
-            return None;
-        }
-        let symbols = self
-            .kernel
-            .get_or_insert_with(|| KernelSymbols::read().unwrap_or_default());
-        symbols.function(address).map(str::to_owned)
+        self.kernel.symbols().function(address).map(str::to_owned)
     }
-}
-
-/// What clocks of this boot are known by.
-fn boot_id() -> Option<[u8; 16]> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits = text.trim().replace('-', "");
-    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use serde::Serialize;
 
 use super::reading::{PageOptions, ProgressOption};
+use super::symbols::SymbolOptions;
 use crate::quantity::parse_size;
 
 /// Query traces with SQL
@@ -36,6 +37,8 @@ pub(crate) struct Query {
     /// Limit the memory of a query; sorts that need more use temporary files, joins that need more fail
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) memory_bytes: u64,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolOptions,
     #[command(flatten)]
     pub(crate) page: PageOptions,
     #[command(flatten)]

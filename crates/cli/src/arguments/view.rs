@@ -8,6 +8,7 @@ use piste_trace::rows::Column;
 
 use super::reading::{PagerOption, ProgressOption};
 use super::selection::{SelectionOptions, TIMES_HELP};
+use super::symbols::SymbolOptions;
 
 /// Show the events of traces in time order, in several formats
 ///
@@ -35,11 +36,13 @@ pub(crate) struct View {
     /// Show only these fields of each event, written as in filters: `ret,inner.x,$ctx.vtid,$pid`
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) fields: Vec<Column>,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolOptions,
     /// How to show times; combine values with commas: `date,utc`
     #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     pub(crate) clock: Vec<Clock>,
     /// Keep showing new events until the session stops or you press Ctrl-C
-    #[arg(long, conflicts_with = "end")]
+    #[arg(long, conflicts_with_all = ["end", "symbols"])]
     pub(crate) follow: bool,
     /// Colour the text
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]

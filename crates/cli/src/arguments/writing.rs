@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::reading::ProgressOption;
 use super::selection::{SelectionOptions, TIMES_HELP};
+use super::symbols::SymbolOptions;
 
 /// Write part of a trace as a smaller trace
 ///
@@ -62,6 +63,8 @@ pub(crate) struct Export {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolOptions,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
 }

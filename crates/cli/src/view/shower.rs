@@ -9,6 +9,7 @@ use piste_trace::merge::Merge;
 use piste_trace::objects::Objects;
 use piste_trace::rows::{Column, Form, Rows};
 use piste_trace::select::Selection;
+use piste_trace::symbols::EventSymbols;
 use piste_trace::{Lines, Trace};
 
 use super::calls::Calls;
@@ -71,6 +72,17 @@ impl<'t> Shower<'t> {
                 Shower::Calls(Box::new(calls), Box::new(going.printer))
             }
             _ => Shower::Lines(Box::new(Lines::of(merge, traces, selection, going.times))),
+        }
+    }
+
+    /// Shows addresses with their names from now on.
+    pub(super) fn set_symbols(&mut self, symbols: EventSymbols<'t>) {
+        match self {
+            Shower::Lines(lines) => lines.set_symbols(symbols),
+            Shower::Objects(objects) => objects.set_symbols(symbols),
+            Shower::Rows(rows) => rows.set_symbols(symbols),
+            // It shows calls as strace does.
+            Shower::Calls(..) => {}
         }
     }
 

@@ -10,6 +10,7 @@
 //! - [`tsdl`], [`json`]: the languages of metadata of CTF 1.8 and CTF 2;
 //! - [`plan`]: a schema, compiled for reading;
 //! - [`packet`]: packets and their events, passed over in leaps (`leap`) or walked over ([`walk`]);
+//! - [`symbols`]: names of addresses beside the addresses;
 //! - [`text`]: events as lines of text;
 //! - [`clock`], for the times of events;
 //! - [`cursor`]: over bits.
@@ -52,6 +53,7 @@ pub mod packet;
 pub mod plan;
 pub(crate) mod roles;
 pub mod schema;
+pub mod symbols;
 pub mod text;
 pub mod tsdl;
 pub mod walk;

@@ -126,6 +126,11 @@ impl Structure {
     pub fn fields(&self) -> &[(Arc<str>, Node)] {
         &self.fields
     }
+
+    /// Something in it is an address, see [`IntegerNode::is_address`].
+    pub fn has_addresses(&self) -> bool {
+        self.fields.iter().any(|(_, node)| node.has_addresses())
+    }
 }
 
 /// A type, ready to be read.
@@ -195,6 +200,20 @@ pub enum Node {
     },
 }
 
+impl Node {
+    /// It is an address, or something in it is.
+    pub fn has_addresses(&self) -> bool {
+        match self {
+            Node::Integer(integer) => integer.is_address(),
+            Node::Structure(structure) => structure.has_addresses(),
+            Node::Array { element, .. } => element.has_addresses(),
+            Node::Variant { options, .. } => options.iter().any(|option| option.node.has_addresses()),
+            Node::Optional { content, .. } => content.has_addresses(),
+            Node::Float { .. } | Node::Text { .. } | Node::Blob { .. } => false,
+        }
+    }
+}
+
 /// A whole number.
 #[derive(Debug)]
 pub struct IntegerNode {
@@ -227,6 +246,16 @@ impl IntegerNode {
     /// Only the format itself needs it: nobody wants to see it, and nothing that is shown depends on it.
     pub fn is_hidden(&self) -> bool {
         self.is_technical && self.slot.is_none()
+    }
+
+    /// It may be an address: tracers declare addresses as unsigned numbers in base 16, as wide as a pointer.
+    pub fn is_address(&self) -> bool {
+        matches!(self.width, Width::Bits(32 | 64))
+            && self.base == Base::Hexadecimal
+            && self.meaning == Meaning::Number
+            && !self.is_signed
+            && !self.is_enumeration
+            && !self.is_technical
     }
 }
 

@@ -24,6 +24,7 @@ use super::clock::ClockScale;
 use super::packet::{Event, StreamReader};
 use super::plan::{EventPlan, Plan};
 use super::schema::{EnvironmentValue, Schema, Scope};
+use super::symbols::{NoSymbols, Symbols};
 use super::walk::Fault;
 use fields::Fields;
 use literal::{Literal, Out, PEN_BYTES, Pen};
@@ -139,7 +140,7 @@ impl<'p> Printer<'p> {
             if let Some(header) = &self.plan.packet_header {
                 super::walk::skip(header, cursor, state)?;
             }
-            context.write(&mut written, cursor, state)
+            context.write(&mut written, cursor, state, &mut NoSymbols)
         })?;
         text.context = Literal::new(written);
         Ok(())
@@ -156,18 +157,38 @@ impl<'p> Printer<'p> {
         packet: &mut PacketText,
         reader: &mut StreamReader<'p>,
         event: &Event<'p>,
-        (bytes, base_bytes): (&[u8], u64),
+        bytes: (&[u8], u64),
+    ) -> Result<(), Fault> {
+        self.event_with_symbols(out, times, packet, reader, event, bytes, &mut NoSymbols)
+    }
+
+    /// The same, with the names of addresses behind the addresses: `ip = 0x4011D6 <greet+0x4>`. The packet's context has none.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    #[expect(clippy::too_many_arguments, reason = "all of them are different")]
+    #[inline]
+    pub fn event_with_symbols(
+        &mut self,
+        out: &mut Vec<u8>,
+        times: &mut Times,
+        packet: &mut PacketText,
+        reader: &mut StreamReader<'p>,
+        event: &Event<'p>,
+        bytes: (&[u8], u64),
+        symbols: &mut impl Symbols,
     ) -> Result<(), Fault> {
         let start = out.len();
-        let written = self.line(out, times, packet, reader, event, (bytes, base_bytes));
+        let written = self.line(out, times, packet, reader, event, bytes, symbols);
         if written.is_err() {
             out.truncate(start);
         }
         written
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all of them are different")]
     #[inline]
-    fn line(
+    fn line<S: Symbols>(
         &mut self,
         out: &mut Vec<u8>,
         times: &mut Times,
@@ -175,6 +196,7 @@ impl<'p> Printer<'p> {
         reader: &mut StreamReader<'p>,
         event: &Event<'p>,
         (bytes, base_bytes): (&[u8], u64),
+        symbols: &mut S,
     ) -> Result<(), Fault> {
         let stream = packet.stream.and_then(|index| self.streams.get_mut(index));
         let Some(stream) = stream else {
@@ -214,7 +236,8 @@ impl<'p> Printer<'p> {
                 pen.whole(b", ");
             }
             is_first = false;
-            if let Some((plain, alignment)) = fields.plain()
+            if !(S::ARE_WANTED && fields.has_addresses())
+                && let Some((plain, alignment)) = fields.plain()
                 && let Some(event) = aligned(bytes, base_bytes, start, alignment)
             {
                 let written = match scope {
@@ -228,7 +251,7 @@ impl<'p> Printer<'p> {
             }
             spill(out, &mut pen);
             reader.quietly(bytes, base_bytes, start, |cursor, state| {
-                fields.write(out, cursor, state)
+                fields.write(out, cursor, state, symbols)
             })?;
         }
         pen.whole(b"\n");

@@ -277,6 +277,10 @@ pub trait Visitor {
     fn element(&mut self, _index: u64) {}
     /// A whole number, extended by its sign.
     fn integer(&mut self, _integer: &IntegerNode, _value: u64) {}
+    /// An address, and the name of what lies there. Only [`WithSymbols`](super::symbols::WithSymbols) calls it.
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, _symbol: &str) {
+        self.integer(integer, value);
+    }
     /// A number of IEEE 754. Those of 16 and 128 bits are made ones of 64.
     fn float(&mut self, _value: f64, _bits: u32) {}
     /// A text, without what ends it.

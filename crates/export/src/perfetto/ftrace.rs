@@ -145,7 +145,9 @@ pub(super) fn write(out: &mut Message, row: Option<&Row>, event: &Seen<'_>) {
                         Value::Unsigned(value) => message.number(5, value),
                         Value::Signed(value) => message.signed(4, value),
                         Value::Boolean(value) => message.number(5, value.into()),
-                        Value::Text(begin, end) => message.text(3, event.payload.bytes(begin, end)),
+                        Value::Text(begin, end) | Value::Address(_, begin, end) => {
+                            message.text(3, event.payload.bytes(begin, end))
+                        }
                         Value::Float(value) => message.text(3, value.to_string().as_bytes()),
                         Value::Structure(_) | Value::Array(_) | Value::Nothing => {
                             message.text(3, shown(event, field.children(), event.names).as_bytes());
@@ -179,7 +181,7 @@ fn value(field: &Field, event: &Seen<'_>) -> Option<(&'static str, Value)> {
 
 fn write_value(out: &mut Message, &(_, number, change): &Field, name: &str, value: Value, event: &Seen<'_>) {
     let plain = match value {
-        Value::Unsigned(value) => value.cast_signed(),
+        Value::Unsigned(value) | Value::Address(value, ..) => value.cast_signed(),
         Value::Signed(value) => value,
         Value::Boolean(value) => value.into(),
         Value::Text(begin, end) => return out.text(number, event.payload.bytes(begin, end)),
@@ -226,7 +228,9 @@ fn shown(event: &Seen<'_>, children: Children<'_>, names: &Names) -> String {
             Value::Signed(value) => value.to_string(),
             Value::Boolean(value) => value.to_string(),
             Value::Float(value) => value.to_string(),
-            Value::Text(begin, end) => String::from_utf8_lossy(event.payload.bytes(begin, end)).into_owned(),
+            Value::Text(begin, end) | Value::Address(_, begin, end) => {
+                String::from_utf8_lossy(event.payload.bytes(begin, end)).into_owned()
+            }
             Value::Structure(_) | Value::Array(_) => format!("({})", shown(event, child.children(), names)),
             Value::Nothing => String::new(),
         };

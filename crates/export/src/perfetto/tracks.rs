@@ -69,13 +69,7 @@ impl<'t> Tracks<'t> {
         };
         match self.phases.of(event.class).clone() {
             Phase::Begin(name) => {
-                // The code of a function has no name of its own in the trace.
-                let function = match name.ends_with("func") {
-                    true => event
-                        .number("addr")
-                        .map(|address| format!("{:#x}", address.cast_unsigned())),
-                    false => None,
-                };
+                let function = event.function(&name);
                 let shown = function.as_deref().unwrap_or(&name);
                 self.packet(Kind::Begin, track, timestamp, Some((shown, category)), Some(event));
                 self.stacks.begin(track, &name, ());
@@ -243,7 +237,7 @@ impl Annotations<'_> {
                 Value::Signed(value) => annotation.signed(4, value),
                 Value::Boolean(value) => annotation.number(2, value.into()),
                 Value::Float(value) => annotation.double(5, value),
-                Value::Text(begin, end) => annotation.text(6, fields.bytes(begin, end)),
+                Value::Text(begin, end) | Value::Address(_, begin, end) => annotation.text(6, fields.bytes(begin, end)),
                 Value::Structure(_) => {
                     for inner in child.children() {
                         self.write(annotation, 11, &inner, fields);

@@ -50,6 +50,13 @@ impl Visitor for CellValue<'_> {
         }
     }
 
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, symbol: &str) {
+        match self.depth {
+            0 => self.out.extend_from_slice(symbol.as_bytes()),
+            _ => self.json().symbol(integer, value, symbol),
+        }
+    }
+
     fn float(&mut self, value: f64, bits: u32) {
         match self.depth {
             0 if value.is_nan() => self.out.extend_from_slice(b"NaN"),

@@ -14,6 +14,7 @@ use crate::merge::{Merge, Merged};
 use crate::select::per_class::PerClass;
 use crate::select::values::Wanted;
 use crate::select::{Cpus, Threads, Who};
+use crate::symbols::EventSymbols;
 
 /// Knows where the columns are in the events of each class.
 pub struct Cells<'t> {
@@ -23,6 +24,8 @@ pub struct Cells<'t> {
     classes: PerClass<Vec<Option<Wanted>>>,
     cpus: Cpus,
     threads: Option<Threads<'t>>,
+    /// Absent: addresses are shown without names.
+    symbols: Option<EventSymbols<'t>>,
 }
 
 impl<'t> Cells<'t> {
@@ -35,7 +38,12 @@ impl<'t> Cells<'t> {
             classes: PerClass::default(),
             cpus: Cpus::default(),
             threads: asks_who.then(|| Threads::new(traces)),
+            symbols: None,
         }
+    }
+
+    pub(super) fn set_symbols(&mut self, symbols: EventSymbols<'t>) {
+        self.symbols = Some(symbols);
     }
 
     /// Who the next event is of, as far as a column asks. It is to be told of every event.
@@ -53,7 +61,8 @@ impl<'t> Cells<'t> {
         form: Form,
         out: &mut Vec<u8>,
     ) -> bool {
-        let plan = &self.traces[merge.trace_of(merged.stream)].plan;
+        let trace = merge.trace_of(merged.stream);
+        let plan = &self.traces[trace].plan;
         let stream = merge.stream(merged.stream);
         let event = merged.event;
         let number = |out: &mut Vec<u8>, number: Option<i128>| {
@@ -75,11 +84,16 @@ impl<'t> Cells<'t> {
                     });
                     wanted.collect()
                 });
-                wanted[place].as_ref().is_some_and(|wanted| match form {
-                    Form::Csv => wanted.show(stream, &event, &mut CellValue::new(out)),
-                    Form::Json => wanted.show(stream, &event, &mut JsonValue::new(out)),
-                    Form::Text => wanted.show(stream, &event, &mut ValueText::new(out)),
-                })
+                let Some(wanted) = &wanted[place] else { return false };
+                let symbols = match &mut self.symbols {
+                    Some(symbols) => symbols.of(trace, stream, &event),
+                    None => None,
+                };
+                match form {
+                    Form::Csv => wanted.show(stream, &event, &mut CellValue::new(out), symbols),
+                    Form::Json => wanted.show(stream, &event, &mut JsonValue::new(out), symbols),
+                    Form::Text => wanted.show(stream, &event, &mut ValueText::new(out), symbols),
+                }
             }
             Term::Time => number(out, stream.ns(&event).map(Into::into)),
             Term::Pid => number(out, who.pid.map(Into::into)),

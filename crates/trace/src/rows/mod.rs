@@ -22,6 +22,7 @@ use crate::folder::Trace;
 use crate::json::string;
 use crate::merge::{Merge, Merged};
 use crate::select::{Matcher, Selection, Who};
+use crate::symbols::EventSymbols;
 
 /// How rows look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,11 @@ impl<'t> Rows<'t> {
             columns,
             cells: Cells::new(traces, columns),
         }
+    }
+
+    /// Shows addresses with their names from now on.
+    pub fn set_symbols(&mut self, symbols: EventSymbols<'t>) {
+        self.cells.set_symbols(symbols);
     }
 
     /// Appends what stands before the first row.

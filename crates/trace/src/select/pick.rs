@@ -8,10 +8,17 @@ use piste_ctf::read::walk::Visitor;
 
 use super::values::{Interest, Path, Wanted};
 use crate::stream::Stream;
+use crate::symbols::{self, OfEvent};
 
 impl Wanted {
     /// Shows the value that is wanted, if the event has it: for one that was wanted alone. Whether it was there.
-    pub(crate) fn show<'t>(&self, stream: &mut Stream<'t>, event: &Event<'t>, visitor: &mut impl Visitor) -> bool {
+    pub(crate) fn show<'t>(
+        &self,
+        stream: &mut Stream<'t>,
+        event: &Event<'t>,
+        visitor: &mut impl Visitor,
+        mut symbols: Option<OfEvent<'_>>,
+    ) -> bool {
         let mut was_there = false;
         for (scope, interest) in &self.scopes {
             let mut pick = Pick {
@@ -20,7 +27,7 @@ impl Wanted {
                 inside: 0,
                 was_there: false,
             };
-            let read = stream.visit(event, *scope, &mut pick);
+            let read = symbols::visit(stream, event, *scope, &mut pick, symbols.as_mut());
             was_there |= pick.was_there && read.is_ok();
         }
         was_there
@@ -87,6 +94,12 @@ impl<V: Visitor> Visitor for Pick<'_, '_, V> {
     fn integer(&mut self, integer: &IntegerNode, value: u64) {
         if self.is_wanted() {
             self.visitor.integer(integer, value);
+        }
+    }
+
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, symbol: &str) {
+        if self.is_wanted() {
+            self.visitor.symbol(integer, value, symbol);
         }
     }
 

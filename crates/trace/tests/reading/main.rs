@@ -18,4 +18,5 @@ mod order;
 mod random;
 mod repeated;
 mod selection;
+mod symbols;
 mod test_trace;

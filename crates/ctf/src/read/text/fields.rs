@@ -8,6 +8,7 @@ use super::{numbers, strings};
 use crate::read::cursor::Cursor;
 use crate::read::plan::{IntegerNode, Length, Node, Selector, Slot, Structure};
 use crate::read::schema::{Base, ByteOrder, Encoding, Meaning, Width};
+use crate::read::symbols::Symbols;
 use crate::read::walk::{self, Fault, State};
 
 /// A structure, ready to be written.
@@ -19,6 +20,8 @@ pub(super) struct Fields<'p> {
     is_shown: bool,
     /// No field is shown.
     is_empty: bool,
+    /// Something in it may have a name that is not in the trace.
+    has_addresses: bool,
     plain: Option<Plain>,
 }
 
@@ -90,6 +93,7 @@ impl<'p> Fields<'p> {
             alignment: structure.alignment,
             is_shown: !is_first || fields.is_empty(),
             is_empty: is_first,
+            has_addresses: structure.has_addresses(),
             fields,
         }
     }
@@ -100,6 +104,11 @@ impl<'p> Fields<'p> {
         self.plain.as_ref().map(|plain| (plain, self.alignment))
     }
 
+    #[inline]
+    pub(super) fn has_addresses(&self) -> bool {
+        self.has_addresses
+    }
+
     /// A scope of which everything is hidden is left out as a whole.
     pub(super) fn is_shown(&self) -> bool {
         self.is_shown
@@ -107,7 +116,13 @@ impl<'p> Fields<'p> {
 
     /// `{ name = value, ... }`
     #[inline]
-    pub(super) fn write(&self, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        cursor: &mut Cursor<'_>,
+        state: &mut State,
+        symbols: &mut impl Symbols,
+    ) -> Result<(), Fault> {
         cursor.align(self.alignment)?;
         if self.is_empty {
             out.push(b'{');
@@ -123,7 +138,7 @@ impl<'p> Fields<'p> {
                         false => numbers::decimal(out, raw),
                     }
                 }
-                _ => shape.write(out, cursor, state)?,
+                _ => shape.write(out, cursor, state, symbols)?,
             }
         }
         out.extend_from_slice(b" }");
@@ -214,7 +229,13 @@ impl<'p> Shape<'p> {
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        cursor: &mut Cursor<'_>,
+        state: &mut State,
+        symbols: &mut impl Symbols,
+    ) -> Result<(), Fault> {
         match self {
             Shape::Hidden(node) => walk::skip_node(node, cursor, state)?,
             Shape::Decimal(node, _) => {
@@ -225,7 +246,10 @@ impl<'p> Shape<'p> {
                 let value = state.number(node, cursor)?.value;
                 match node.is_enumeration {
                     true => enumeration(out, node, value),
-                    false => numbers::integer(out, node, value),
+                    false => {
+                        numbers::integer(out, node, value);
+                        symbol(out, symbols.symbol_of(node, value));
+                    }
                 }
             }
             Shape::Float {
@@ -242,7 +266,7 @@ impl<'p> Shape<'p> {
             }
             Shape::Structure(fields) => {
                 let start = cursor.position();
-                fields.write(out, cursor, state)?;
+                fields.write(out, cursor, state, symbols)?;
                 state.pass_structure(start, cursor, fields.fields.len());
             }
             Shape::Array {
@@ -252,7 +276,7 @@ impl<'p> Shape<'p> {
             } => {
                 cursor.align(*alignment)?;
                 let count = state.count(*count)?.unwrap_or_default();
-                array(out, count, element, cursor, state)?;
+                array(out, count, element, (cursor, state), symbols)?;
             }
             Shape::Variant {
                 selector,
@@ -264,7 +288,7 @@ impl<'p> Shape<'p> {
                 let selected = options.iter().find(|(ranges, _)| walk::is_in(ranges, value));
                 let (_, option) = selected.ok_or(Fault::NoOption(value))?;
                 out.extend_from_slice(b"{ ");
-                option.write(out, cursor, state)?;
+                option.write(out, cursor, state, symbols)?;
                 out.extend_from_slice(b" }");
             }
             Shape::Optional {
@@ -277,7 +301,7 @@ impl<'p> Shape<'p> {
                 state.clear_slots(inner_slots);
                 if walk::is_there(ranges, value) {
                     out.extend_from_slice(b"{ ");
-                    content.write(out, cursor, state)?;
+                    content.write(out, cursor, state, symbols)?;
                     out.extend_from_slice(b" }");
                 } else {
                     out.extend_from_slice(b"<none>");
@@ -301,8 +325,8 @@ fn array(
     out: &mut Vec<u8>,
     count: u64,
     element: &Shape<'_>,
-    cursor: &mut Cursor<'_>,
-    state: &mut State,
+    (cursor, state): (&mut Cursor<'_>, &mut State),
+    symbols: &mut impl Symbols,
 ) -> Result<(), Fault> {
     out.push(b'[');
     for index in 0..count {
@@ -310,7 +334,7 @@ fn array(
         out.extend_from_slice(if index == 0 { b" [" } else { b", [" });
         numbers::decimal(out, index);
         out.extend_from_slice(b"] = ");
-        element.write(out, cursor, state)?;
+        element.write(out, cursor, state, symbols)?;
         state.check_progress(start, cursor, count)?;
         if out.len() > TEXT_BYTES_MAX {
             return Err(Fault::LongText);
@@ -318,6 +342,16 @@ fn array(
     }
     out.extend_from_slice(b" ]");
     Ok(())
+}
+
+/// ` <greet+0x4>`, behind an address that has a name.
+#[inline]
+pub(super) fn symbol(out: &mut Vec<u8>, symbol: Option<&str>) {
+    if let Some(symbol) = symbol {
+        out.extend_from_slice(b" <");
+        out.extend_from_slice(symbol.as_bytes());
+        out.push(b'>');
+    }
 }
 
 /// `( "label", "other" : container = 3 )`

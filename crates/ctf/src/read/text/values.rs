@@ -46,6 +46,11 @@ impl Visitor for ValueText<'_> {
         }
     }
 
+    fn symbol(&mut self, integer: &IntegerNode, value: u64, symbol: &str) {
+        self.integer(integer, value);
+        fields::symbol(self.out, Some(symbol));
+    }
+
     fn float(&mut self, value: f64, _: u32) {
         numbers::float(self.out, value);
     }
