@@ -137,7 +137,7 @@ const PROGRAMS: [(&str, &str); 21] = [
         "nginx",
         "printf 'daemon off; master_process off; pid pid; error_log stderr; events {} http { access_log log; client_body_temp_path b; \
          proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s; server { listen unix:sock; root www; } }' >conf && \
-         mkdir www && echo served >www/file && PATH=$PATH:$UNPACKED/usr/sbin && (nginx -p $PWD -c conf &) && while ! [ -e pid ]; do sleep 0.05; done && \
+         mkdir www && echo served >www/file && PATH=$PATH:$UNPACKED/usr/sbin && command -v nginx && (nginx -p $PWD -c conf &) && while ! [ -e pid ]; do sleep 0.05; done && \
          curl -sS --unix-socket sock http://x/file && kill $(cat pid)",
     ),
     ("apt-get", "apt-get -s install bash"),
