@@ -4,6 +4,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::metadata::{self, MetadataError, Salvaged};
@@ -228,7 +230,7 @@ impl Trace {
     /// Its files cannot be listed, or its metadata cannot be understood.
     pub fn open(folder: PathBuf, asked: &Path, findings: &mut Findings) -> Result<Trace, OpenError> {
         let path = folder.join("metadata");
-        let (bytes, file_bytes) = match regular::read(&path, METADATA_BYTES_MAX) {
+        let (bytes, file_bytes, salvaged) = match settled_metadata(|| regular::read(&path, METADATA_BYTES_MAX)) {
             Ok(read) => read,
             Err(error) => return Err(OpenError::Unreadable { path, error }),
         };
@@ -236,7 +238,7 @@ impl Trace {
             let what = format!("it has {file_bytes} bytes, of which only the first {METADATA_BYTES_MAX} are read");
             findings.about_file(Kind::DamagedMetadata, &path, what);
         }
-        let Salvaged { schema, faults } = match metadata::salvage(&bytes) {
+        let Salvaged { schema, faults } = match salvaged {
             Ok(salvaged) => salvaged,
             Err(error) => return Err(OpenError::Metadata { path, error }),
         };
@@ -328,6 +330,35 @@ impl Trace {
     }
 }
 
+/// Metadata as bytes, how many bytes the file has, and what is understood of it. If a tracer is adding to it just now, the last part may not be all
+/// there: it is read again until it is, or nothing more comes.
+///
+/// # Errors
+/// It cannot be read.
+fn settled_metadata(
+    mut read: impl FnMut() -> io::Result<(Vec<u8>, u64)>,
+) -> io::Result<(Vec<u8>, u64, Result<Salvaged, MetadataError>)> {
+    const READS_MAX: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let (mut bytes, mut file_bytes) = read()?;
+    for _ in 1..READS_MAX {
+        let salvaged = metadata::salvage(&bytes);
+        let is_sound = salvaged.as_ref().is_ok_and(|salvaged| salvaged.faults.is_empty());
+        if is_sound || file_bytes > METADATA_BYTES_MAX {
+            return Ok((bytes, file_bytes, salvaged));
+        }
+        thread::sleep(PAUSE);
+        let (later, later_file_bytes) = read()?;
+        // What ends with a line is not cut.
+        if later == bytes && bytes.ends_with(b"\n") {
+            return Ok((bytes, file_bytes, salvaged));
+        }
+        (bytes, file_bytes) = (later, later_file_bytes);
+    }
+    let salvaged = metadata::salvage(&bytes);
+    Ok((bytes, file_bytes, salvaged))
+}
+
 /// The plan of metadata that have grown: who still writes a trace adds a class of events before the first event of it, so that of all packets that
 /// were found until now the classes are there by now.
 fn grown(path: &Path, before: &[u8]) -> Option<Plan> {
@@ -365,5 +396,36 @@ impl Findings {
             offset: 0,
             what,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_to_which_somebody_adds_are_read_until_they_are_whole() {
+        let whole = "trace { major = 1; minor = 8; byte_order = le; };\nstream { };\nevent { name = late; };\n";
+        let wrong = "trace { major = 1; minor = 8; byte_order = le; };\nevent { nonsense\n";
+        let cut = &whole[..whole.len() - 9];
+        for (states, read_count, fault_count) in [
+            (&[whole][..], 1, 0),
+            (&[cut, whole], 2, 0),
+            (&[cut, cut, cut, whole], 4, 0),
+            (&[cut], 20, 1),
+            // Nothing comes any more.
+            (&[wrong], 2, 1),
+        ] {
+            let mut reads = 0;
+            let read = || {
+                let state = states[reads.min(states.len() - 1)].as_bytes().to_vec();
+                reads += 1;
+                let bytes = state.len() as u64;
+                Ok((state, bytes))
+            };
+            let (_, _, salvaged) = settled_metadata(read).expect("it can be read");
+            let faults = salvaged.map_or(1, |salvaged| salvaged.faults.len());
+            assert_eq!((reads, faults), (read_count, fault_count), "{states:?}");
+        }
     }
 }
