@@ -230,6 +230,10 @@ fn structure(what: What, table: Table, call: &Syscall) -> Option<Structure> {
         Table::Compat if !call.name.contains("64") => Int32,
         _ => Int64,
     };
+    let limit = match call.name {
+        "prlimit64" => Uint64,
+        _ => word,
+    };
     let members = match what {
         What::IntPair => vec![("0", Int32, Decimal), ("1", Int32, Decimal)],
         What::Integer { bytes: 4 } => vec![("value", Int32, Decimal)],
@@ -237,7 +241,7 @@ fn structure(what: What, table: Table, call: &Syscall) -> Option<Structure> {
         What::Word => vec![("value", word, Decimal)],
         What::Timespec => vec![("tv_sec", time, Decimal), ("tv_nsec", time, Decimal)],
         What::Timeval => vec![("tv_sec", time, Decimal), ("tv_usec", time, Decimal)],
-        What::Limit => vec![("rlim_cur", word, Decimal), ("rlim_max", word, Decimal)],
+        What::Limit => vec![("rlim_cur", limit, Decimal), ("rlim_max", limit, Decimal)],
         What::TimespecPair => vec![
             ("atime_sec", time, Decimal),
             ("atime_nsec", time, Decimal),
@@ -528,4 +532,72 @@ fn put_address(copied: &Copied<'_>, from: u32, detail: &Detail, builder: &mut Bu
         builder.field(name, kind);
     }
     builder.address(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use libbpf_rs::btf::types::{MemberAttr, Struct};
+    use libbpf_rs::btf::{Btf, HasSize};
+    use piste_syscalls::Architecture;
+
+    use super::*;
+
+    fn call(table: Table, name: &str) -> &'static Syscall {
+        Architecture::named("x86_64")
+            .by_name(table, name)
+            .expect("it is in the table")
+    }
+
+    /// Of those that have structures as members, only the size is compared.
+    #[test]
+    fn structures_are_those_that_the_kernel_says_it_has() {
+        let Ok(btf) = Btf::from_vmlinux() else {
+            println!("skipped: this kernel does not describe its types (/sys/kernel/btf/vmlinux)");
+            return;
+        };
+        if !cfg!(target_arch = "x86_64") {
+            println!("skipped: these structures are those of x86-64");
+            return;
+        }
+        let any = call(Table::Native, "read");
+        for (what, name) in [
+            (What::Timespec, "__kernel_timespec"),
+            (What::Timeval, "__kernel_old_timeval"),
+            (What::Limit, "rlimit64"),
+            (What::TimerSpec, "__kernel_itimerspec"),
+            (What::TimerVal, "__kernel_old_itimerval"),
+            (What::OpenHow, "open_how"),
+            (What::PollFd, "pollfd"),
+            (What::EpollEvent { is_packed: true }, "epoll_event"),
+            (What::IoVector, "iovec"),
+        ] {
+            let kernels: Struct<'_> = btf.type_by_name(name).unwrap_or_else(|| panic!("{name} is not there"));
+            let own = structure(what, Table::Native, any).expect("it has members");
+            assert_eq!(usize::from(own.bytes), kernels.size(), "{name}");
+            let mut at = 0;
+            let members = own.members.iter().map(|(member, element, _)| {
+                let offset = at;
+                at += element.bytes();
+                (member.strip_prefix("raw_").unwrap_or(member).to_owned(), offset)
+            });
+            let known = kernels.iter().map(|member| {
+                let offset = match member.attr {
+                    MemberAttr::Normal { offset } | MemberAttr::BitField { offset, .. } => offset / 8,
+                };
+                (
+                    member.name.expect("it has a name").to_string_lossy().into_owned(),
+                    offset,
+                )
+            });
+            let (members, known): (Vec<_>, Vec<_>) = (members.collect(), known.collect());
+            let is_nested = members.len() > known.len();
+            assert!(is_nested || members == known, "{name}: {members:?} {known:?}");
+        }
+    }
+
+    #[test]
+    fn limits_of_32_bit_programs_are_as_long_as_the_call_says() {
+        let bytes = |name| structure(What::Limit, Table::Compat, call(Table::Compat, name)).map(|limit| limit.bytes);
+        assert_eq!((bytes("prlimit64"), bytes("setrlimit")), (Some(16), Some(8)));
+    }
 }
