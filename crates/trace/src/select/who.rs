@@ -136,8 +136,14 @@ enum News {
         comm: Option<Slot>,
         previous_comm: Option<Slot>,
     },
-    /// There is a thread, with a process and a name as far as they are said.
+    /// There is a new thread, with a process and a name as far as they are said.
     Thread {
+        tid: Option<Slot>,
+        pid: Option<Slot>,
+        comm: Option<Slot>,
+    },
+    /// There was a thread when a state dump looked, which was some time ago: what events have said since is newer.
+    Dumped {
         tid: Option<Slot>,
         pid: Option<Slot>,
         comm: Option<Slot>,
@@ -221,7 +227,7 @@ impl<'t> Threads<'t> {
             let class = self
                 .classes
                 .get(event.class, || ClassView::new(plan, class_id, event.class));
-            let News::Thread { tid, pid, .. } = class.news else {
+            let (News::Thread { tid, pid, .. } | News::Dumped { tid, pid, .. }) = class.news else {
                 continue;
             };
             self.values.take(&class.wanted, stream, &event);
@@ -316,6 +322,13 @@ impl<'t> Threads<'t> {
                         comm: values.text(comm).map(Comm::new),
                     };
                     machine.threads.insert(tid, thread);
+                }
+            }
+            News::Dumped { tid, pid, comm } => {
+                if let Some(tid) = values.integer(tid) {
+                    let thread = machine.threads.entry(tid).or_default();
+                    thread.pid = values.integer(pid).or(thread.pid);
+                    thread.comm = thread.comm.or(values.text(comm).map(Comm::new));
                 }
             }
             News::Rename { tid, comm } => {
@@ -417,7 +430,7 @@ impl ClassView {
                 tid: field(&["tid"]),
                 comm: field(&["name"]),
             },
-            "lttng_statedump_process_state" => News::Thread {
+            "lttng_statedump_process_state" => News::Dumped {
                 tid: field(&["tid"]),
                 pid: field(&["pid"]),
                 comm: field(&["name"]),

@@ -258,6 +258,30 @@ fn a_state_dump_tells_who_was_there_before_it() {
 }
 
 #[test]
+fn a_state_dump_does_not_take_back_what_events_have_said() {
+    // It looked at the thread before that executed a program, and comes after that.
+    let text = SWITCHES.replace(
+        "event.header := struct",
+        "event.context := struct { int32_t tid; };\n\tevent.header := struct",
+    );
+    let (metadata, _) = text.split_once("--- stream cpu0").expect("it is there");
+    let stream = "--- stream cpu0
+u32:0xc1fc1fc1 u64:10 u64:16 u32:$content u32:$packet u32:0 u32:0
+u64:10 u8:2 i32:7 \"shell\\0\" i32:9 i32:9
+u64:11 u8:3 i32:9 \"/bin/dd\\0\" i32:9 i32:9
+u64:12 u8:0 i32:9
+u64:13 u8:4 i32:1 i32:9 i32:9 \"shell\\0\"
+u64:14 u8:0 i32:9
+u64:15 u8:4 i32:1 i32:8 i32:8 \"other\\0\"
+u64:16 u8:0 i32:8
+";
+    let place = place(&format!("{metadata}{stream}"));
+    let of = |filter: &str| times(&place, &filtered(&format!("name == \"w\" && {filter}")));
+    assert_eq!(of("$comm == \"dd\" && $pid == 9"), [12, 14]);
+    assert_eq!(of("$comm == \"other\" && $pid == 8"), [16]);
+}
+
+#[test]
 fn names_that_no_event_has_are_said() {
     let packet = Packet {
         number: 0,
