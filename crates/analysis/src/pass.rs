@@ -52,6 +52,11 @@ impl<L: Listen> Pass<L> {
         }
     }
 
+    /// The traces were opened again: what was remembered of their streams and classes is of those of before.
+    pub fn reopen(&mut self) {
+        self.facts = FactReader::default();
+    }
+
     /// The trace is over at that time.
     pub fn finish(&mut self, end_ns: i64) {
         self.system.finish(end_ns, &mut self.listener);

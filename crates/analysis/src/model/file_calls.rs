@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What system calls do with files: which descriptors they make and close, what they move.
 
-use super::files::{CLOSE_ON_EXEC, FileId, FileKind, Opened, Owner};
+use super::files::{AT_FDCWD, CLOSE_ON_EXEC, FileId, FileKind, Opened, Owner};
 use super::state::{Call, ThreadId};
 use super::{Listen, System};
 use crate::facts::{Arguments, Found};
@@ -94,6 +94,14 @@ pub(super) enum Effect {
     CloseRange,
     Duplicate,
     Control,
+    /// Mostly something else, but it can also say what is closed when another program is executed.
+    DeviceControl,
+    /// Changes the working directory: to a path.
+    ChangeFolder,
+    /// To an open folder.
+    ChangeToOpenFolder,
+    /// Where that is, the call does not say.
+    LeaveFolder,
     Socket,
     Connect,
     Accept,
@@ -111,45 +119,77 @@ pub(super) enum Marks {
     Bit(i64),
 }
 
+/// What calls do: their names, with `|` between them.
+static EFFECTS: [(&str, Effect); 33] = {
+    use FileOperation::{Copy, Open, Read, Sync, Write};
+    let of_flags = Marks::Bit(CLOSE_ON_EXEC);
+    [
+        ("open|openat|openat2|creat", Effect::Operation(Open)),
+        ("read|readv|pread64|pread|preadv|preadv2", Effect::Operation(Read)),
+        (
+            "write|writev|pwrite64|pwrite|pwritev|pwritev2",
+            Effect::Operation(Write),
+        ),
+        (
+            "sendfile|sendfile64|copy_file_range|splice|tee",
+            Effect::Operation(Copy),
+        ),
+        ("fsync|fdatasync|sync|syncfs|sync_file_range", Effect::Operation(Sync)),
+        ("recv|recvfrom|recvmsg", Effect::OnSocket(Some(Read))),
+        ("send|sendto|sendmsg", Effect::OnSocket(Some(Write))),
+        ("recvmmsg|sendmmsg", Effect::Messages),
+        ("connect", Effect::Connect),
+        (
+            "bind|listen|getpeername|getsockname|getsockopt|setsockopt|shutdown",
+            Effect::OnSocket(None),
+        ),
+        ("close", Effect::Close),
+        ("close_range", Effect::CloseRange),
+        ("dup|dup2|dup3", Effect::Duplicate),
+        ("fcntl|fcntl64", Effect::Control),
+        ("ioctl", Effect::DeviceControl),
+        ("chdir", Effect::ChangeFolder),
+        ("fchdir", Effect::ChangeToOpenFolder),
+        ("chroot|pivot_root|setns", Effect::LeaveFolder),
+        ("socket", Effect::Socket),
+        ("accept|accept4", Effect::Accept),
+        ("unshare", Effect::Unshare),
+        ("epoll_create", Effect::Make("anon_inode:[eventpoll]", Marks::Never)),
+        ("epoll_create1", Effect::Make("anon_inode:[eventpoll]", of_flags)),
+        ("eventfd", Effect::Make("anon_inode:[eventfd]", Marks::Never)),
+        ("eventfd2", Effect::Make("anon_inode:[eventfd]", of_flags)),
+        ("inotify_init", Effect::Make("anon_inode:inotify", Marks::Never)),
+        ("inotify_init1", Effect::Make("anon_inode:inotify", of_flags)),
+        ("signalfd", Effect::Make("anon_inode:[signalfd]", Marks::Never)),
+        ("signalfd4", Effect::Make("anon_inode:[signalfd]", of_flags)),
+        ("timerfd_create", Effect::Make("anon_inode:[timerfd]", of_flags)),
+        ("memfd_create", Effect::Make("/memfd", Marks::Bit(1))),
+        ("pidfd_open", Effect::Make("anon_inode:[pidfd]", Marks::Always)),
+        ("io_uring_setup", Effect::Make("anon_inode:[io_uring]", Marks::Always)),
+    ]
+};
+
 impl Effect {
     fn of(call: &str) -> Option<Effect> {
-        use FileOperation::{Copy, Open, Read, Sync, Write};
-        let of_flags = Marks::Bit(CLOSE_ON_EXEC);
-        Some(match call.strip_prefix("compat_").unwrap_or(call) {
-            "open" | "openat" | "openat2" | "creat" => Effect::Operation(Open),
-            "read" | "readv" | "pread64" | "pread" | "preadv" | "preadv2" => Effect::Operation(Read),
-            "write" | "writev" | "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => Effect::Operation(Write),
-            "sendfile" | "sendfile64" | "copy_file_range" | "splice" | "tee" => Effect::Operation(Copy),
-            "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" => Effect::Operation(Sync),
-            "recv" | "recvfrom" | "recvmsg" => Effect::OnSocket(Some(Read)),
-            "send" | "sendto" | "sendmsg" => Effect::OnSocket(Some(Write)),
-            "recvmmsg" | "sendmmsg" => Effect::Messages,
-            "connect" => Effect::Connect,
-            "bind" | "listen" | "getpeername" | "getsockname" | "getsockopt" | "setsockopt" | "shutdown" => {
-                Effect::OnSocket(None)
-            }
-            "close" => Effect::Close,
-            "close_range" => Effect::CloseRange,
-            "dup" | "dup2" | "dup3" => Effect::Duplicate,
-            "fcntl" | "fcntl64" => Effect::Control,
-            "socket" => Effect::Socket,
-            "accept" | "accept4" => Effect::Accept,
-            "unshare" => Effect::Unshare,
-            "epoll_create" => Effect::Make("anon_inode:[eventpoll]", Marks::Never),
-            "epoll_create1" => Effect::Make("anon_inode:[eventpoll]", of_flags),
-            "eventfd" => Effect::Make("anon_inode:[eventfd]", Marks::Never),
-            "eventfd2" => Effect::Make("anon_inode:[eventfd]", of_flags),
-            "inotify_init" => Effect::Make("anon_inode:inotify", Marks::Never),
-            "inotify_init1" => Effect::Make("anon_inode:inotify", of_flags),
-            "signalfd" => Effect::Make("anon_inode:[signalfd]", Marks::Never),
-            "signalfd4" => Effect::Make("anon_inode:[signalfd]", of_flags),
-            "timerfd_create" => Effect::Make("anon_inode:[timerfd]", of_flags),
-            "memfd_create" => Effect::Make("/memfd", Marks::Bit(1)),
-            "pidfd_open" => Effect::Make("anon_inode:[pidfd]", Marks::Always),
-            "io_uring_setup" => Effect::Make("anon_inode:[io_uring]", Marks::Always),
-            _ => return None,
-        })
+        let call = call.strip_prefix("compat_").unwrap_or(call);
+        let is_meant = |(names, _): &&(&str, Effect)| names.split('|').any(|name| name == call);
+        EFFECTS.iter().find(is_meant).map(|(_, effect)| *effect)
     }
+
+    /// Whether descriptors stand for something else afterwards.
+    fn changes_descriptors(self) -> bool {
+        match self {
+            Effect::Operation(operation) => operation == FileOperation::Open,
+            Effect::OnSocket(_) | Effect::Messages => false,
+            _ => true,
+        }
+    }
+}
+
+/// The system calls that change what descriptors stand for.
+pub fn descriptor_calls() -> impl Iterator<Item = &'static str> {
+    let changing = EFFECTS.iter().filter(|(_, effect)| effect.changes_descriptors());
+    changing.flat_map(|(names, _)| names.split('|'))
 }
 
 /// Linux's number of the error that there is no such descriptor.
@@ -161,6 +201,9 @@ const F_DUPFD: i64 = 0;
 const F_SETFD: i64 = 2;
 const F_DUPFD_CLOEXEC: i64 = 1030;
 const FD_CLOEXEC: i64 = 1;
+/// And `ioctl`.
+const FIONCLEX: i64 = 0x5450;
+const FIOCLEX: i64 = 0x5451;
 /// What `close_range` can do beside closing.
 const CLOSE_RANGE_UNSHARE: i64 = 2;
 const CLOSE_RANGE_CLOEXEC: i64 = 4;
@@ -230,6 +273,25 @@ impl System {
                 }
                 _ => {}
             },
+            Effect::DeviceControl if is_done => {
+                if let (Some(descriptor), Some(command @ (FIOCLEX | FIONCLEX))) = (asked.descriptor, asked.flags) {
+                    self.files.mark(owner, descriptor, command == FIOCLEX);
+                }
+            }
+            Effect::ChangeFolder if is_done => {
+                let path = if asked.path.is_empty() { found.path } else { &asked.path };
+                let file = self.file_of_path(owner, None, path);
+                // A folder in an unknown one is unknown.
+                match self.names.text(self.files.file(file).name).starts_with('/') {
+                    true => self.files.open(owner, AT_FDCWD, file, Some(false), now_ns),
+                    false => self.files.close(owner, AT_FDCWD, AT_FDCWD, now_ns),
+                }
+            }
+            Effect::ChangeToOpenFolder if is_done => match self.opened(call, asked.descriptor, FileKind::Path) {
+                Some(folder) => self.files.open(owner, AT_FDCWD, folder.file, Some(false), now_ns),
+                None => self.files.close(owner, AT_FDCWD, AT_FDCWD, now_ns),
+            },
+            Effect::LeaveFolder if is_done => self.files.close(owner, AT_FDCWD, AT_FDCWD, now_ns),
             Effect::Socket if is_done => {
                 let name = socket_name(asked.value, asked.flags);
                 let name = self.names.keep(name.as_bytes());
@@ -297,16 +359,17 @@ impl System {
         }
     }
 
-    /// The file with this path, which may begin at an open folder.
+    /// The file with this path, which may begin at an open folder, or else at the working directory.
     fn file_of_path(&mut self, owner: Owner, folder: Option<i32>, path: &[u8]) -> FileId {
         if path.is_empty() {
             return self.files.nameless(FileKind::Path);
         }
-        let folder = folder.filter(|_| path[0] != b'/');
-        let folder = folder.and_then(|descriptor| self.files.known(owner, descriptor));
+        let descriptor = folder.unwrap_or(AT_FDCWD);
+        let gaps = &self.circumstances.gaps;
+        let folder = self.files.find(owner, descriptor, self.now_ns, gaps);
         let folder = folder.map_or("", |file| self.names.text(self.files.file(file).name));
-        let name = match folder.starts_with('/') {
-            true => [folder.as_bytes(), b"/", path].concat(),
+        let name = match folder.starts_with('/') && path[0] != b'/' {
+            true => joined(folder, path),
             false => path.to_vec(),
         };
         let name = self.names.keep(&name);
@@ -392,6 +455,18 @@ impl System {
     }
 }
 
+/// A path in a folder. A `.` in it means nothing.
+fn joined(folder: &str, path: &[u8]) -> Vec<u8> {
+    let mut whole = folder.trim_end_matches('/').as_bytes().to_vec();
+    for part in path.split(|byte| *byte == b'/') {
+        if !matches!(part, b"" | b".") {
+            whole.push(b'/');
+            whole.extend_from_slice(part);
+        }
+    }
+    if whole.is_empty() { b"/".to_vec() } else { whole }
+}
+
 /// How names of sockets begin that calls made; those of the state dump have a number.
 const SOCKET: &str = "socket ";
 
@@ -414,4 +489,22 @@ fn socket_name(family: Option<i64>, kind: Option<i64>) -> String {
     // Above are flags.
     let kind = kind.and_then(|kind| KINDS.get((kind & 0xf) as usize)).unwrap_or(&"");
     format!("{SOCKET}{family} {kind}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_change_descriptors_are_told_from_others() {
+        let all: Vec<&str> = descriptor_calls().collect();
+        for call in [
+            "openat", "close", "dup3", "fcntl", "socket", "connect", "accept4", "chdir", "unshare",
+        ] {
+            assert!(all.contains(&call), "{call}");
+        }
+        for call in ["read", "sendfile", "fsync", "recvmsg", "listen", "getpid"] {
+            assert!(!all.contains(&call), "{call}");
+        }
+    }
 }

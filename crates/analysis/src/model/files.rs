@@ -61,7 +61,7 @@ impl FileKind {
     }
 
     /// By the name that the kernel gives a file.
-    fn of(name: &[u8]) -> FileKind {
+    pub(super) fn of(name: &[u8]) -> FileKind {
         match name {
             [] => FileKind::Unknown,
             name if name.starts_with(b"socket:") => FileKind::Socket,
@@ -83,6 +83,8 @@ pub struct Opened {
 
 /// Linux's flag of what is to be closed when another program is executed.
 pub(super) const CLOSE_ON_EXEC: i64 = 0o2_000_000;
+/// What calls take for a descriptor of the working directory. It is in the tables as one.
+pub(super) const AT_FDCWD: i32 = -100;
 /// As many files without a name may wait for a state dump.
 const NAMELESS_MAX: usize = 1 << 16;
 
@@ -178,11 +180,21 @@ impl Files {
     }
 
     /// What a descriptor is, if that is known.
-    pub(super) fn find(&mut self, owner: Owner, descriptor: i32, now_ns: i64, gaps: &Gaps) -> Option<FileId> {
-        let known = self.table(owner).by_number.get(&descriptor).copied()?;
-        gaps.within(known.since_ns, now_ns, None)
-            .is_none()
-            .then_some(known.file)
+    pub(super) fn find(&self, owner: Owner, descriptor: i32, now_ns: i64, gaps: &Gaps) -> Option<FileId> {
+        let known = self.descriptor(owner, descriptor)?;
+        let is_sure = gaps.within(known.since_ns, now_ns, None).is_none();
+        is_sure.then_some(known.file)
+    }
+
+    /// Since when a descriptor is what it is.
+    pub(super) fn since_ns(&self, owner: Owner, descriptor: i32) -> Option<i64> {
+        self.descriptor(owner, descriptor).map(|known| known.since_ns)
+    }
+
+    fn descriptor(&self, owner: Owner, descriptor: i32) -> Option<&Descriptor> {
+        let own = self.own.get(&owner.thread);
+        let table = own.or_else(|| self.tables.get(&owner.process))?;
+        table.by_number.get(&descriptor)
     }
 
     /// What a descriptor is that was used just now. It is remembered, also when it is not known: it may get a name.
@@ -228,12 +240,6 @@ impl Files {
             since_ns: now_ns,
         };
         self.table(owner).by_number.insert(descriptor, opened);
-    }
-
-    /// What a descriptor is known to be open for.
-    pub(super) fn known(&mut self, owner: Owner, descriptor: i32) -> Option<FileId> {
-        let known = self.table(owner).by_number.get(&descriptor);
-        known.map(|known| known.file)
     }
 
     /// More is known of what a descriptor is open for: it is this file.
@@ -290,6 +296,21 @@ impl Files {
         if self.own.contains_key(&parent) {
             self.own.insert(thread, Descriptors::default());
         }
+    }
+
+    /// It turns out that a thread is one of this process. What was known of the process's descriptors may be what they were before the thread
+    /// changed them.
+    pub(super) fn join(&mut self, thread: ThreadId, (tid, process): (i32, i32), now_ns: i64) {
+        if tid != process && self.tables.remove(&tid).is_some() {
+            self.forget(Owner { thread, process }, now_ns);
+        }
+    }
+
+    /// Nothing is known of these descriptors any more.
+    pub(super) fn forget(&mut self, owner: Owner, now_ns: i64) {
+        let table = self.table(owner);
+        table.by_number.clear();
+        table.closed_ns = now_ns;
     }
 
     /// A process becomes another program, as this process. What may be closed by that is not known any more.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads begin, become another program, and end; and what the state dump says of those that are there.
 
+use super::files::FileKind;
 use super::state::{State, ThreadId, Wait, Why};
 use super::thread::{Calling, Nature};
 use super::turn::{Next, Turn};
@@ -179,6 +180,15 @@ impl System {
         }
     }
 
+    /// What a process that begins to be recorded has open, and keeps when it executes another program.
+    pub fn foretell_file(&mut self, pid: i32, descriptor: i32, name: &[u8]) {
+        let id = self.thread_of(pid);
+        self.join(id, pid);
+        let file = self.files.named(FileKind::of(name), self.names.keep(name));
+        self.files
+            .open(self.owner(id), descriptor, file, Some(false), self.now_ns);
+    }
+
     pub(super) fn rename(&mut self, tid: i32, name: &[u8]) {
         let id = self.thread_of(tid);
         self.call_thread(id, name);
@@ -208,7 +218,6 @@ impl System {
     }
 
     pub(super) fn dumped(&mut self, dumped: &DumpedThread<'_>, at: &At, to: &mut dyn Listen) {
-        self.files.dump(at.ns);
         if dumped.tid == 0 {
             return;
         }

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use self::file_calls::Effect;
-pub use self::file_calls::{FileCall, FileOperation};
+pub use self::file_calls::{FileCall, FileOperation, descriptor_calls};
 use self::files::Files;
 pub use self::files::{File, FileId, FileKind, Opened};
 pub use self::gaps::{Gap, Gaps};
@@ -187,6 +187,8 @@ impl System {
     pub fn apply(&mut self, fact: &Fact<'_>, at: At, to: &mut dyn Listen) {
         self.now_ns = self.now_ns.max(at.ns);
         self.has_tids |= at.tid.is_some();
+        // The state dump may come later than what happened meanwhile.
+        let dumped_ns = at.ns;
         let at = At { ns: self.now_ns, ..at };
         if let Fact::Other | Fact::Migrate { .. } = *fact {
             self.see(&at, to);
@@ -210,7 +212,7 @@ impl System {
         match *fact {
             Fact::NewTask { tid, is_thread } => _ = self.new_tasks.insert(tid, is_thread),
             Fact::DumpBegin => {
-                self.files.dump(at.ns);
+                self.files.dump(dumped_ns);
             }
             Fact::DumpEnd => self.files.end_dump(),
             Fact::DumpedFile {
@@ -218,7 +220,7 @@ impl System {
                 descriptor,
                 flags,
                 name,
-            } => self.dumped_file(owner, (descriptor, flags), name, at.ns),
+            } => self.dumped_file(owner, (descriptor, flags), name, dumped_ns),
             Fact::DumpedDevice { device, name } => self.name_device(device, name),
             Fact::Fork(ref fork) => self.fork(fork, &at, to),
             Fact::Exec { tid, old_tid, file } => self.exec(tid, old_tid, file, &at, to),
@@ -230,13 +232,16 @@ impl System {
                 self.threads[id.index()].priority = Some(priority);
             }
             Fact::DumpedName { tid, name } => self.dumped_name(tid, name),
-            Fact::DumpedThread(ref thread) => self.dumped(thread, &at, to),
+            Fact::DumpedThread(ref thread) => {
+                self.files.dump(dumped_ns);
+                self.dumped(thread, &at, to);
+            }
             Fact::DumpedProcess {
                 pid,
                 command_line,
                 cgroup,
             } => {
-                self.files.dump(at.ns);
+                self.files.dump(dumped_ns);
                 let process = self.latest(pid);
                 self.processes.insert(
                     process,
@@ -434,6 +439,9 @@ impl System {
     fn join(&mut self, id: ThreadId, pid: i32) {
         let process = self.process_seen_by(id, pid);
         let thread = &mut self.threads[id.index()];
+        if thread.pid.is_none() {
+            self.files.join(id, (thread.tid, process.pid), self.now_ns);
+        }
         (thread.pid, thread.turn) = (Some(process.pid), process.turn);
     }
 
@@ -454,6 +462,29 @@ impl System {
     /// A file.
     pub fn file(&self, id: FileId) -> File {
         self.files.file(id)
+    }
+
+    /// What a descriptor of a thread is open for, if that is known: it has a name then. That of the working directory is `AT_FDCWD`.
+    pub fn file_of(&self, tid: i32, descriptor: i32) -> Option<File> {
+        let id = self.find(tid)?;
+        // A thread of an unknown process may have the descriptors of others.
+        self.thread(id).pid?;
+        let gaps = &self.circumstances.gaps;
+        let file = self.files.find(self.owner(id), descriptor, self.now_ns, gaps)?;
+        Some(self.file(file)).filter(|file| file.name != Name::default())
+    }
+
+    /// The same, if the latest event has opened it.
+    pub fn file_opened(&self, tid: i32, descriptor: i32) -> Option<File> {
+        let since_ns = self.files.since_ns(self.owner(self.find(tid)?), descriptor);
+        self.file_of(tid, descriptor).filter(|_| since_ns == Some(self.now_ns))
+    }
+
+    /// Events of a thread came in another order than they happened in: what its process has open is not known any more.
+    pub fn forget_files_of(&mut self, tid: i32) {
+        if let Some(id) = self.find(tid) {
+            self.files.forget(self.owner(id), self.now_ns);
+        }
     }
 
     /// What was known before the first event.

@@ -88,8 +88,8 @@ static EXIT: Class = class!("", [result: "ret"], |values, call, _names| Fact::Ca
     found: Found::default(),
 });
 
-/// Of a system call that opens a file: its path, if that was not in memory when the call began.
-static OPEN_EXIT: Class = class!("", [result: "ret", path: "filename|pathname"], |values, call, _names| Fact::CallExit {
+/// Of a system call that opens a file or changes to a folder: its path, if that was not in memory when the call began.
+static PATH_EXIT: Class = class!("", [result: "ret", path: "filename|pathname"], |values, call, _names| Fact::CallExit {
     call: Some(call),
     result: values.number(result).unwrap_or(0),
     found: Found {
@@ -133,7 +133,7 @@ pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name
         None => {
             let call = native.strip_prefix("syscall_exit_")?;
             match call {
-                "open" | "openat" | "openat2" | "creat" => (&OPEN_EXIT, call),
+                "open" | "openat" | "openat2" | "creat" | "chdir" => (&PATH_EXIT, call),
                 "accept" | "accept4" => (&ACCEPT_EXIT, call),
                 _ => (&EXIT, call),
             }
@@ -148,10 +148,11 @@ fn is_futex(call: &str) -> bool {
 }
 
 /// System calls of which the arguments matter. Of the others nothing is decoded.
-const WITH_ARGUMENTS: [&str; 63] = [
+const WITH_ARGUMENTS: [&str; 66] = [
     "accept",
     "accept4",
     "bind",
+    "chdir",
     "close",
     "close_range",
     "connect",
@@ -164,6 +165,7 @@ const WITH_ARGUMENTS: [&str; 63] = [
     "epoll_create1",
     "eventfd",
     "eventfd2",
+    "fchdir",
     "fcntl",
     "fcntl64",
     "fdatasync",
@@ -172,6 +174,7 @@ const WITH_ARGUMENTS: [&str; 63] = [
     "getsockname",
     "getsockopt",
     "inotify_init1",
+    "ioctl",
     "listen",
     "memfd_create",
     "open",

@@ -133,6 +133,20 @@ impl Run {
                     };
                     self.call("openat", arguments, number(1), to);
                 }
+                "chdir" => {
+                    let path = words[1].as_bytes();
+                    let arguments = Arguments {
+                        path,
+                        ..Arguments::default()
+                    };
+                    self.call("chdir", arguments, 0, to);
+                }
+                "ioctl" => {
+                    let flags = Some(number(2));
+                    self.call("ioctl", Arguments { flags, ..on(id(1)) }, 0, to);
+                }
+                "fchdir" => self.call("fchdir", on(id(1)), 0, to),
+                "chroot" => self.call("chroot", Arguments::default(), 0, to),
                 "connect" => {
                     let v4 = address(words[2]);
                     let peer = Some(peer(words[2], &v4));

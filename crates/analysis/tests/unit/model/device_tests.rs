@@ -239,6 +239,119 @@ impl Listen for AtTheEnd {
 }
 
 #[test]
+fn ioctl_can_say_what_a_program_keeps() {
+    check(
+        "on 1
+         open 3 /a cloexec
+         open 4 /b
+         ioctl 3 21584
+         ioctl 4 21585
+         ioctl 4 21505
+         exec
+         read 3 1
+         read 4 1",
+        &[
+            "1 open 3=/a[file] 0/0",
+            "1 open 4=/b[file] 0/0",
+            "1 read 3=/a[file] 1/0",
+            "1 read 4=[unknown] 1/0",
+        ],
+    );
+}
+
+#[test]
+fn relative_paths_begin_at_the_working_directory_if_it_is_known() {
+    check(
+        "on 1
+         open 3 x
+         chdir /w
+         open 4 x
+         open 5 ./y/.
+         fork 2
+         chdir z
+         open 6 x
+         on 2
+         open 3 x
+         open 7 /d
+         fchdir 7
+         open 8 .
+         chroot
+         open 9 x
+         chdir y
+         open 10 x",
+        &[
+            "1 open 3=x[file] 0/0",
+            "1 open 4=/w/x[file] 0/0",
+            "1 open 5=/w/y[file] 0/0",
+            "1 open 6=/w/z/x[file] 0/0",
+            "2 open 3=/w/x[file] 0/0",
+            "2 open 7=/d[file] 0/0",
+            "2 open 8=/d[file] 0/0",
+            "2 open 9=x[file] 0/0",
+            "2 open 10=x[file] 0/0",
+        ],
+    );
+}
+
+/// What a descriptor of a thread stands for.
+fn asked(system: &System, tid: i32, descriptor: i32) -> &str {
+    let file = system.file_of(tid, descriptor);
+    file.map_or("?", |file| system.names.text(file.name))
+}
+
+/// Calls that have made a descriptor: which one, and what it stands for.
+#[derive(Default)]
+struct Made(Vec<String>);
+
+impl Listen for Made {
+    fn call(&mut self, system: &System, call: &Call) {
+        let descriptor = call.result as i32;
+        let file = system.file_opened(system.thread(call.thread).tid, descriptor);
+        let made = file.map(|file| {
+            format!(
+                "{} {descriptor} {}",
+                system.names.text(call.name),
+                system.names.text(file.name)
+            )
+        });
+        self.0.extend(made);
+    }
+}
+
+#[test]
+fn descriptors_can_be_asked_for() {
+    let mut made = Made::default();
+    let mut run = Run::new();
+    run.system.foretell_file(1, 0, b"/dev/null");
+    run.system.foretell_file(1, -100, b"/w");
+    let run = run.lines("on 1\nopen 3 x\nread 3 3\ndup 0 5\nopen -2 /n", &mut made);
+    let of_parent = |run: &Run| [0, 3, 4, 5, -100].map(|descriptor| asked(&run.system, 1, descriptor).to_owned());
+    assert_eq!(of_parent(&run), ["/dev/null", "/w/x", "?", "/dev/null", "/w"]);
+    let mut run = run.lines("fork 2\non 2\nopen 4 /b cloexec\nexec", &mut made);
+    assert_eq!(
+        [0, 3, 4].map(|descriptor| asked(&run.system, 2, descriptor)),
+        ["/dev/null", "/w/x", "?"]
+    );
+    assert_eq!(of_parent(&run), ["/dev/null", "/w/x", "?", "/dev/null", "/w"]);
+    assert_eq!(asked(&run.system, 9, 0), "?");
+    run.system.forget_files_of(1);
+    assert_eq!(of_parent(&run), ["?"; 5]);
+    assert_eq!(asked(&run.system, 2, 0), "/dev/null");
+    assert_eq!(made.0, ["openat 3 /w/x", "dup 5 /dev/null", "openat 4 /b"]);
+}
+
+#[test]
+fn what_a_thread_of_an_unknown_process_has_open_is_unknown() {
+    let mut run = Run::new();
+    run.system.foretell_file(1, 3, b"/a");
+    // Thread 2 may be one of process 1, and have closed what that had.
+    let mut run = run.lines("on 2\nclose 3 0\nopen 3 /b", &mut Nobody);
+    assert_eq!((asked(&run.system, 2, 3), asked(&run.system, 1, 3)), ("?", "/a"));
+    run.system.foretell(2, 1, b"b");
+    assert_eq!((asked(&run.system, 2, 3), asked(&run.system, 1, 3)), ("?", "?"));
+}
+
+#[test]
 fn a_name_that_the_state_dump_gives_later_is_that_of_the_file_from_its_begin_on() {
     let mut run = Run::new();
     let mut files = AtTheEnd::default();
