@@ -2,6 +2,7 @@
 //! What analyses stand on: the events of some traces, given to the model, and where they are missing; and names for the addresses in events.
 
 mod c_library;
+mod growing;
 mod kernel_names;
 mod lost;
 mod mappings;
@@ -30,6 +31,7 @@ use piste_trace::{Findings, Merge, Span, Trace};
 
 use self::memory::Recorded;
 
+pub use self::growing::Growing;
 pub use self::kernel_names::KernelNames;
 pub use self::lost::{StreamGap, StreamGaps};
 pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
