@@ -12,6 +12,7 @@ mod channel_options;
 mod child;
 mod columns;
 mod completion;
+mod descriptors;
 mod diff;
 mod doctor;
 mod dynamic;

@@ -11,14 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use piste_analysis::model::descriptor_calls;
 use piste_reason::reason;
-use piste_strace::{Event, Options, Order, Printer, Summary, TimeFormat};
+use piste_strace::{Descriptors, Event, Options, Order, Printer, Summary, TimeFormat, Undecoded};
 use piste_syscalls::{Architecture, Class, Syscall, Table};
 use piste_trace::growth::Growth;
 use piste_trace::merge::Merge;
 use piste_trace::{Findings, Trace, folders};
 
 use crate::arguments::{Arguments, Command, Record, SortBy, Strace};
+use crate::descriptors::OpenFiles;
 use crate::failure::{Failure, USAGE};
 use crate::quantity::counted;
 use crate::record;
@@ -38,13 +40,25 @@ const STRING_BYTES_MAX: u16 = 4096;
 pub(crate) fn strace(arguments: &Strace) -> Result<u8, Failure> {
     let mut calls = traced_calls(&arguments.traced)?;
     let is_all = calls.iter().any(|call| call == "*");
+    let open_files = match arguments.decode_fds && !arguments.summary_only {
+        true => Some(
+            OpenFiles::new()
+                .map_err(|error| Failure::new(format!("cannot find out which files are open: {}", reason(&error))))?,
+        ),
+        false => None,
+    };
     // The command begins with the one, and the other tells the status.
-    let unwanted: Vec<String> = ["execve", "exit_group"]
-        .map(str::to_owned)
+    let mut needed = vec!["execve", "exit_group"];
+    if open_files.is_some() {
+        let known: BTreeSet<&str> = every_call().map(|call| call.program_name).collect();
+        needed.extend(descriptor_calls().filter(|call| known.contains(call)));
+    }
+    let unwanted: BTreeSet<String> = needed
         .into_iter()
+        .map(str::to_owned)
         .filter(|call| !is_all && !calls.contains(call))
         .collect();
-    calls.extend_from_slice(&unwanted);
+    calls.extend(unwanted.iter().cloned());
     let out: Box<dyn Write + Send> = match &arguments.output {
         Some(path) => Box::new(create(path)?),
         None => Box::new(io::stderr()),
@@ -57,7 +71,7 @@ pub(crate) fn strace(arguments: &Strace) -> Result<u8, Failure> {
     let recording = recording(arguments, &calls, &trace);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let printing = scope.spawn(|| Printing::new(arguments, unwanted, out).follow(&trace, &is_over));
+        let printing = scope.spawn(|| Printing::new(arguments, unwanted, open_files, out).follow(&trace, &is_over));
         let recorded = record::record_quietly(&recording);
         is_over.store(true, Ordering::Release);
         let printed = printing.join().expect("printing does not panic");
@@ -82,17 +96,13 @@ fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
 /// The recording: as a command line of `piste record`.
 fn recording(arguments: &Strace, calls: &[String], trace: &Path) -> Box<Record> {
     let limit = arguments.string_limit.min(STRING_BYTES_MAX).to_string();
-    let mut words: Vec<OsString> = [
-        "piste",
-        "record",
-        "--no-user",
-        "-k",
-        "signal_deliver,sched_process_exit",
-        "--insights",
-        "never",
-    ]
-    .map(OsString::from)
-    .to_vec();
+    let events = match arguments.decode_fds {
+        true => "signal_deliver,sched_process_exit,task_newtask,sched_process_fork,sched_process_exec",
+        false => "signal_deliver,sched_process_exit",
+    };
+    let mut words: Vec<OsString> = ["piste", "record", "--no-user", "-k", events, "--insights", "never"]
+        .map(OsString::from)
+        .to_vec();
     words.extend([
         "--strings".into(),
         limit.into(),
@@ -190,11 +200,18 @@ struct Printing {
     is_single: bool,
     only: Option<i32>,
     /// Calls that are recorded and not printed.
-    unwanted: Vec<String>,
+    unwanted: BTreeSet<String>,
+    /// With -y.
+    open_files: Option<OpenFiles>,
 }
 
 impl Printing {
-    fn new(arguments: &Strace, unwanted: Vec<String>, out: Box<dyn Write + Send>) -> Printing {
+    fn new(
+        arguments: &Strace,
+        unwanted: BTreeSet<String>,
+        open_files: Option<OpenFiles>,
+        out: Box<dyn Write + Send>,
+    ) -> Printing {
         let order = match arguments.summary_sort_by {
             SortBy::Time => Order::Time,
             SortBy::Calls => Order::Calls,
@@ -209,12 +226,17 @@ impl Printing {
             is_single: !arguments.follow_forks && arguments.pids.is_empty(),
             only: None,
             unwanted,
+            open_files,
         }
     }
 
     /// Prints what is recorded, until it is over.
     fn follow(mut self, folder: &Path, is_over: &AtomicBool) -> Result<(), Failure> {
-        let mut growth = Growth::default();
+        let mut growth = match self.open_files {
+            // The model needs the order, and a flush is asked for meanwhile.
+            Some(_) => Growth::delayed(2 * FLUSH_PAUSE),
+            None => Growth::default(),
+        };
         let mut followed = None;
         let mut next_flush = Instant::now();
         let failed = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
@@ -234,6 +256,9 @@ impl Printing {
             let mut findings = Findings::default();
             let traces = open(folder, &mut findings);
             if !traces.is_empty() {
+                if let Some(open_files) = &mut self.open_files {
+                    open_files.model.reopen(&traces);
+                }
                 let round = growth.round(&traces, &findings, (!is_last).then_some(&seen), Instant::now());
                 let part = |index: &_| round.part(index, piste_trace::Span::ALL);
                 let merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(failed)?;
@@ -251,15 +276,21 @@ impl Printing {
 
     fn print(&mut self, calls: &mut Calls<'_>, is_last: bool) -> io::Result<()> {
         let mut text = Vec::new();
-        while let Some((event, fields)) = calls.take_next() {
-            let event = event.of(&fields);
+        while let Some((happened, fields)) = calls.take_next() {
+            let event = happened.of(&fields);
+            if let Some(open_files) = &mut self.open_files {
+                open_files.model.event(&mut calls.merge, &happened.merged, event.tid);
+            }
             if !self.is_wanted(&event) {
                 self.printer.note(&event);
                 continue;
             }
             match &mut self.summary {
                 Some((summary, _)) => summary.event(&event),
-                None => self.printer.event(&event, &mut text),
+                None => {
+                    let open_files = self.open_files.as_ref().map(|known| known as &dyn Descriptors);
+                    self.printer.event(&event, open_files.unwrap_or(&Undecoded), &mut text);
+                }
             }
             if text.len() > 64 << 10 {
                 self.out.write_all(&text)?;
@@ -278,9 +309,12 @@ impl Printing {
         if self.is_early && call == Some("execve") {
             self.is_early = false;
             self.only = self.is_single.then_some(event.tid);
+            if let Some(open_files) = &mut self.open_files {
+                open_files.begin_command(event.tid);
+            }
         }
         let is_meant = self.only.is_none_or(|tid| tid == event.tid);
-        let is_unwanted = call.is_some_and(|call| self.unwanted.iter().any(|unwanted| unwanted == call));
+        let is_unwanted = call.is_some_and(|call| self.unwanted.contains(call));
         !self.is_early && is_meant && !is_unwanted
     }
 

@@ -7,7 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use piste_ctf::Base;
 use piste_syscalls::{Argument, Names, Pointee, Syscall, What, signal_name};
 
+use crate::descriptors::Decoder;
 use crate::fields::{Fields, Value};
+use crate::operations;
+use crate::printer::ERRORS;
 
 /// A call, as far as it is known.
 pub(crate) struct Seen<'a> {
@@ -17,9 +20,11 @@ pub(crate) struct Seen<'a> {
     pub(crate) exit: Option<&'a Fields>,
     /// Texts are cut here.
     pub(crate) text_bytes: usize,
+    pub(crate) decoder: Decoder<'a>,
 }
 
-const AT_FDCWD: i128 = -100;
+/// Arguments that are addresses although the kernel declares them as numbers.
+const ADDRESSES: [&str; 5] = ["addr", "brk", "new_addr", "old_addr", "start"];
 /// Elements of a list that are shown.
 const LIST_SHOWN: usize = 32;
 
@@ -65,16 +70,30 @@ impl Seen<'_> {
                 quoted(text, bytes_max, is_said("cut"))
             }
             Some(Value::List(texts)) => self.texts(texts, is_said("cut")),
-            Some(Value::Integer(number)) => self
-                .pointee(index)
-                .and_then(|pointee| self.memory(pointee, name))
-                .unwrap_or_else(|| self.number(argument, *number)),
+            Some(Value::Integer(number)) => {
+                operations::number(self.call, self.entry, name, unsigned(argument, *number))
+                    .or_else(|| self.pointed(self.pointee(index)?, *number))
+                    .unwrap_or_else(|| match self.call.takes_descriptor(index) {
+                        true => self.decoder.decoded(*number),
+                        false => self.number(argument, *number),
+                    })
+            }
             Some(Value::Structure(_)) | None => "?".to_owned(),
         }
     }
 
     fn pointee(&self, index: usize) -> Option<&'static Pointee> {
         self.call.pointees.iter().find(|pointee| pointee.argument == index)
+    }
+
+    /// What an argument points to; the address alone of what the kernel has not written.
+    fn pointed(&self, pointee: &Pointee, number: i128) -> Option<String> {
+        let result = self.exit.and_then(|exit| exit.integer("ret")).unwrap_or(0);
+        let is_unwritten = !pointee.is_input && (1 - ERRORS..0).contains(&result);
+        match number == 0 || is_unwritten {
+            true => Some(address(number)),
+            false => self.memory(pointee, self.call.arguments[pointee.argument].name),
+        }
     }
 
     /// What an argument points to, if it was recorded. What the kernel wrote is that at the exit.
@@ -98,7 +117,7 @@ impl Seen<'_> {
             What::Target => Some(self.quoted(fields.text("target")?, false)),
             What::IntPair => {
                 let pair = fields.list(name)?;
-                let numbers: Vec<String> = pair.iter().map(number_of).collect();
+                let numbers: Vec<String> = pair.iter().map(|end| self.decoder.decoded(number(end))).collect();
                 Some(format!("[{}]", numbers.join(", ")))
             }
             What::FdSet => {
@@ -107,7 +126,7 @@ impl Seen<'_> {
                     "outp" => "writefds",
                     _ => "exceptfds",
                 };
-                Some(descriptor_set(fields.list(set)?))
+                Some(self.descriptor_set(fields.list(set)?))
             }
             What::SignalSet => Some(signal_set(fields.integer(&format!("{name}_set"))?)),
             What::PollFd | What::EpollEvent { .. } if fields.list("fds").is_some() => {
@@ -151,7 +170,8 @@ impl Seen<'_> {
                 let text = match (&content, member) {
                     (Some(content), "iov_base") => content.clone(),
                     (None, "iov_base") => address(number(value)),
-                    _ if member.starts_with("raw_") => format!("{:#x}", number(value)),
+                    (_, "fd") => self.decoder.decoded(number(value)),
+                    _ if member.starts_with("raw_") => hex(number(value) as u64),
                     _ => number_of(value),
                 };
                 format!("{}={text}", member.strip_prefix("raw_").unwrap_or(member))
@@ -177,6 +197,18 @@ impl Seen<'_> {
         format!("[{}]", shown.join(", "))
     }
 
+    /// `[3 5]`
+    fn descriptor_set(&self, bytes: &[Value]) -> String {
+        let all = bytes.iter().zip(0..).flat_map(|(byte, index)| {
+            let byte = number(byte);
+            (0..8)
+                .filter(move |bit| byte >> bit & 1 != 0)
+                .map(move |bit| 8 * index + bit)
+        });
+        let all: Vec<String> = all.map(|descriptor| self.decoder.decoded(descriptor)).collect();
+        format!("[{}]", all.join(" "))
+    }
+
     /// In quotes, with what cannot be printed as in C.
     fn quoted(&self, bytes: &[u8], is_cut: bool) -> String {
         quoted(bytes, self.text_bytes, is_cut)
@@ -185,12 +217,8 @@ impl Seen<'_> {
     /// A number that is what it is.
     fn number(&self, argument: &Argument, value: i128) -> String {
         let name = argument.name;
-        let bits = 8 * argument.element.bytes();
-        let unsigned = (value as u128 & ((1 << bits) - 1)) as u64;
-        if value == AT_FDCWD && name.ends_with("dfd") {
-            return "AT_FDCWD".to_owned();
-        }
-        if argument.base == Base::Octal {
+        let unsigned = unsigned(argument, value);
+        if argument.base == Base::Octal || self.call.program_name == "umask" {
             return mode(unsigned);
         }
         let family = self.entry.integer("family");
@@ -204,12 +232,17 @@ impl Seen<'_> {
             return signal(value);
         }
         match argument.base {
-            Base::Hex if argument.type_text.ends_with('*') => address(value),
-            Base::Hex if value == 0 => "0".to_owned(),
-            Base::Hex => format!("{unsigned:#x}"),
+            Base::Hex if argument.type_text.ends_with('*') || ADDRESSES.contains(&name) => address(value),
+            Base::Hex => hex(unsigned),
             _ => value.to_string(),
         }
     }
+}
+
+/// The bits of an argument.
+fn unsigned(argument: &Argument, value: i128) -> u64 {
+    let bits = 8 * argument.element.bytes();
+    (value as u128 & ((1 << bits) - 1)) as u64
 }
 
 /// A mode of files: `0644`.
@@ -232,6 +265,14 @@ pub(crate) fn address(value: i128) -> String {
     }
 }
 
+/// As `%#lx` in C.
+pub(crate) fn hex(value: u64) -> String {
+    match value {
+        0 => "0".to_owned(),
+        _ => format!("{value:#x}"),
+    }
+}
+
 fn number(value: &Value) -> i128 {
     match value {
         Value::Integer(value) => *value,
@@ -247,7 +288,11 @@ fn number_of(value: &Value) -> String {
 fn structure(fields: &Fields, name: &str) -> Option<String> {
     let member = |(field, value): (&str, &Value)| {
         let member = field.strip_prefix(name)?.strip_prefix('_')?;
-        Some((member.to_owned(), number_of(value)))
+        Some(match (member, member.strip_prefix("raw_")) {
+            ("rlim_cur" | "rlim_max", _) => (member.to_owned(), limit(number(value) as u64)),
+            (_, Some(bits)) => (bits.to_owned(), hex(number(value) as u64)),
+            (_, None) => (member.to_owned(), number_of(value)),
+        })
     };
     let members: Vec<(String, String)> = fields.iter().filter_map(member).collect();
     match members.as_slice() {
@@ -260,6 +305,15 @@ fn structure(fields: &Fields, name: &str) -> Option<String> {
                 .collect();
             Some(format!("{{{}}}", members.join(", ")))
         }
+    }
+}
+
+/// `8192*1024`
+fn limit(value: u64) -> String {
+    match value {
+        u64::MAX => "RLIM64_INFINITY".to_owned(),
+        _ if value > 1024 && value.is_multiple_of(1024) => format!("{}*1024", value / 1024),
+        _ => value.to_string(),
     }
 }
 
@@ -305,18 +359,6 @@ fn socket_address(fields: &Fields) -> Option<String> {
     Some(text)
 }
 
-/// `[3 5]`
-fn descriptor_set(bytes: &[Value]) -> String {
-    let all = bytes.iter().enumerate().flat_map(|(index, byte)| {
-        let byte = number(byte);
-        (0..8)
-            .filter(move |bit| byte >> bit & 1 != 0)
-            .map(move |bit| 8 * index + bit)
-    });
-    let numbers: Vec<String> = all.map(|number| number.to_string()).collect();
-    format!("[{}]", numbers.join(" "))
-}
-
 /// `[INT CHLD]`; of more than half of all signals, those that are not in it: `~[KILL]`.
 fn signal_set(bits: i128) -> String {
     const ALL: u64 = u64::MAX;
@@ -335,8 +377,14 @@ fn signal_set(bits: i128) -> String {
 
 fn quoted(bytes: &[u8], bytes_max: usize, is_cut: bool) -> String {
     let shown = &bytes[..bytes.len().min(bytes_max)];
-    let mut text = String::from("\"");
-    for (index, byte) in shown.iter().enumerate() {
+    let dots = if is_cut || shown.len() < bytes.len() { "..." } else { "" };
+    format!("\"{}\"{dots}", escaped(shown, ""))
+}
+
+/// What cannot be printed, and these letters, as in C.
+pub(crate) fn escaped(bytes: &[u8], others: &str) -> String {
+    let mut text = String::new();
+    for (index, byte) in bytes.iter().enumerate() {
         let _ = match byte {
             b'"' => write!(text, "\\\""),
             b'\\' => write!(text, "\\\\"),
@@ -345,15 +393,11 @@ fn quoted(bytes: &[u8], bytes_max: usize, is_cut: bool) -> String {
             b'\t' => write!(text, "\\t"),
             0x0b => write!(text, "\\v"),
             0x0c => write!(text, "\\f"),
-            b' '..=b'~' => write!(text, "{}", char::from(*byte)),
+            b' '..=b'~' if !others.as_bytes().contains(byte) => write!(text, "{}", char::from(*byte)),
             // A digit behind it would be a part of it.
-            _ if shown.get(index + 1).is_some_and(u8::is_ascii_digit) => write!(text, "\\{byte:03o}"),
+            _ if bytes.get(index + 1).is_some_and(u8::is_ascii_digit) => write!(text, "\\{byte:03o}"),
             _ => write!(text, "\\{byte:o}"),
         };
-    }
-    text.push('"');
-    if is_cut || shown.len() < bytes.len() {
-        text += "...";
     }
     text
 }

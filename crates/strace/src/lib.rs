@@ -7,13 +7,16 @@
 //! ```
 //!
 //! A line begins when a call does, and ends when the call has returned. If an event of another thread comes in between, the line is broken off and
-//! resumed later, as strace does it. Nothing here reads files or waits.
+//! resumed later, as strace does it. Nothing here reads files or waits. Whoever prints knows what descriptors stand for (descriptors.rs).
 
 mod arguments;
+mod descriptors;
 mod fields;
+mod operations;
 mod printer;
 mod summary;
 
+pub use descriptors::{AT_FDCWD, Descriptors, Undecoded};
 pub use fields::{Collector, Fields, Value};
 pub use printer::{Event, Options, Printer, TimeFormat};
 pub use summary::{Order, Summary};

@@ -7,12 +7,14 @@ use std::io::Write;
 use piste_syscalls::{Architecture, Syscall, Table, error_name};
 
 use crate::arguments::{Seen, address, is_late, signal};
+use crate::descriptors::{Decoder, Descriptors};
 use crate::fields::{Fields, Value};
+use crate::operations::{self, meant};
 
 /// Where results begin, unless a line is longer.
 const RESULT_COLUMN: usize = 40;
 /// The kernel's errors are smaller.
-const ERRORS: i128 = 4096;
+pub(crate) const ERRORS: i128 = 4096;
 /// What does not end a program without a handler.
 const HARMLESS: [&str; 8] = [
     "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGWINCH",
@@ -127,10 +129,14 @@ impl Printer {
     }
 
     /// Appends what an event says: whole lines, or the beginning or the end of one.
-    pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+    pub fn event(&mut self, event: &Event<'_>, descriptors: &dyn Descriptors, out: &mut Vec<u8>) {
+        let decoder = Decoder {
+            tid: event.tid,
+            descriptors,
+        };
         match call_of(event.name) {
-            Some((Side::Entry, table, name)) => self.entry(event, table, name, out),
-            Some((Side::Exit, table, name)) => self.exit(event, table, name, out),
+            Some((Side::Entry, table, name)) => self.entry(event, table, name, decoder, out),
+            Some((Side::Exit, table, name)) => self.exit(event, table, name, decoder, out),
             None => match event.name {
                 "signal_deliver" => self.signal(event, out),
                 "sched_process_exit" => self.end(event, out),
@@ -152,7 +158,7 @@ impl Printer {
         self.interrupt(out);
     }
 
-    fn entry(&mut self, event: &Event<'_>, table: Table, name: &str, out: &mut Vec<u8>) {
+    fn entry(&mut self, event: &Event<'_>, table: Table, name: &str, decoder: Decoder<'_>, out: &mut Vec<u8>) {
         self.interrupt(out);
         let call = Architecture::HERE.by_name(table, name);
         self.note(event);
@@ -166,13 +172,13 @@ impl Printer {
         };
         self.begin_line(event, out);
         self.append(out, &format!("{}(", open.name));
-        let text = arguments(&mut open, None, self.options.text_bytes);
+        let text = arguments(&mut open, None, decoder, self.options.text_bytes);
         self.append(out, &text);
         self.open.insert(event.tid, open);
         self.unfinished = Some(event.tid);
     }
 
-    fn exit(&mut self, event: &Event<'_>, table: Table, name: &str, out: &mut Vec<u8>) {
+    fn exit(&mut self, event: &Event<'_>, table: Table, name: &str, decoder: Decoder<'_>, out: &mut Vec<u8>) {
         let call = Architecture::HERE.by_name(table, name);
         let own_name = call.map_or(name, |call| call.program_name);
         let open = self.open.remove(&event.tid).filter(|open| open.name == own_name);
@@ -184,16 +190,24 @@ impl Printer {
         self.unfinished = None;
         let result = event.fields.integer("ret");
         let mut entered_ns = None;
+        let mut special = None;
         if let Some(mut open) = open {
+            let found = call.zip(result);
+            special = found.and_then(|(call, result)| operations::result(call, &open.entry, result));
             entered_ns = Some(open.entered_ns);
-            let text = arguments(&mut open, Some(event.fields), self.options.text_bytes);
+            let text = arguments(&mut open, Some(event.fields), decoder, self.options.text_bytes);
             self.append(out, &text);
         }
         self.append(out, ") ");
         let padding = " ".repeat(RESULT_COLUMN.saturating_sub(self.column));
         self.append(out, &padding);
-        let text = result.map_or_else(|| "= ?".to_owned(), |result| result_text(call, result));
-        self.append(out, &text);
+        let text = match (special, result) {
+            (Some(text), _) => format!("= {text}"),
+            (None, Some(result)) => result_text(call, result),
+            (None, None) => "= ?".to_owned(),
+        };
+        let made = result.map(|result| decoder.made(result)).unwrap_or_default();
+        self.append(out, &(text + &made));
         if let (true, Some(entered_ns)) = (self.options.durations, entered_ns) {
             let ns = event.ns - entered_ns;
             self.append(out, &format!(" <{}.{:06}>", ns / 1_000_000_000, ns / 1000 % 1_000_000));
@@ -311,12 +325,13 @@ pub(crate) fn call_of(event: &str) -> Option<(Side, Table, &str)> {
 }
 
 /// The arguments that are not printed yet, as far as they are known.
-fn arguments(open: &mut Open, exit: Option<&Fields>, text_bytes: usize) -> String {
+fn arguments(open: &mut Open, exit: Option<&Fields>, decoder: Decoder<'_>, text_bytes: usize) -> String {
     let Some(call) = open.call else {
         return unknown_arguments(open, exit.is_some());
     };
     let mut text = String::new();
-    for index in open.printed..argument_count(call, &open.entry) {
+    let meant = meant(call, &open.entry);
+    for index in meant[open.printed.min(meant.len())..].iter().copied() {
         if !open.is_separated {
             text += ", ";
             open.is_separated = true;
@@ -329,23 +344,12 @@ fn arguments(open: &mut Open, exit: Option<&Fields>, text_bytes: usize) -> Strin
             entry: &open.entry,
             exit,
             text_bytes,
+            decoder,
         };
         text += &seen.argument(index);
-        (open.printed, open.is_separated) = (index + 1, false);
+        (open.printed, open.is_separated) = (open.printed + 1, false);
     }
     text
-}
-
-/// The mode of a file matters only when it is made.
-fn argument_count(call: &Syscall, entry: &Fields) -> usize {
-    // O_CREAT, __O_TMPFILE
-    const MAKES: i128 = 0x40 | 0x40_0000;
-    let all = call.arguments.len();
-    let is_made = entry.integer("flags").is_none_or(|flags| flags & MAKES != 0);
-    match matches!(call.name, "open" | "openat") && !is_made {
-        true => all - 1,
-        false => all,
-    }
 }
 
 /// Those of a call that is in no table: six words.
@@ -387,6 +391,7 @@ fn result_text(call: Option<&Syscall>, result: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptors::Undecoded;
 
     fn options() -> Options {
         Options {
@@ -412,8 +417,26 @@ mod tests {
         Value::Integer(value)
     }
 
+    /// Descriptors with names.
+    struct Named(&'static [(i32, &'static str)]);
+
+    impl Descriptors for Named {
+        fn name(&self, _: i32, descriptor: i32) -> Option<&str> {
+            let known = self.0.iter().find(|(known, _)| *known == descriptor);
+            known.map(|(_, name)| *name)
+        }
+
+        fn name_of_new(&self, tid: i32, descriptor: i32) -> Option<&str> {
+            self.name(tid, descriptor).filter(|_| descriptor != 3)
+        }
+    }
+
     /// Prints events, each with its thread; a microsecond passes between two.
     fn check(options: Options, events: &[(i32, &str, Fields)], expected: &str) {
+        check_with(&Undecoded, options, events, expected);
+    }
+
+    fn check_with(descriptors: &dyn Descriptors, options: Options, events: &[(i32, &str, Fields)], expected: &str) {
         let mut printer = Printer::new(options);
         let mut out = Vec::new();
         for ((tid, name, fields), us) in events.iter().zip(0..) {
@@ -423,7 +446,7 @@ mod tests {
                 name,
                 fields,
             };
-            printer.event(&event, &mut out);
+            printer.event(&event, descriptors, &mut out);
         }
         printer.finish(&mut out);
         assert_eq!(String::from_utf8_lossy(&out), expected);
@@ -459,6 +482,134 @@ mod tests {
             "openat(AT_FDCWD, \"/a\\n\", O_RDONLY|O_CLOEXEC) = 3\n\
              openat(AT_FDCWD, \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)\n\
              close(3)                                = 0\n",
+        );
+    }
+
+    /// A call and its result.
+    fn call(name: &'static str, entry: &[(&str, Value)], exit: &[(&str, Value)]) -> [(i32, String, Fields); 2] {
+        [("entry", entry), ("exit", exit)].map(|(side, all)| (1, format!("syscall_{side}_{name}"), fields(all)))
+    }
+
+    fn check_calls(descriptors: &dyn Descriptors, calls: &[[(i32, String, Fields); 2]], expected: &str) {
+        let events = calls.iter().flatten();
+        let events: Vec<(i32, &str, Fields)> = events
+            .map(|(tid, name, fields)| (*tid, name.as_str(), fields.clone()))
+            .collect();
+        check_with(descriptors, options(), &events, expected);
+    }
+
+    #[test]
+    fn descriptors_are_printed_with_what_they_stand_for() {
+        let named = Named(&[(-100, "/w"), (3, "/a<\"b>\n"), (4, "pipe:[7]"), (5, "/w/x")]);
+        let ret = |value| [("ret", int(value))];
+        let member = |fd| Value::Structure(fields(&[("fd", int(fd)), ("raw_events", int(1))]));
+        let path = [("dfd", int(-100)), ("filename", text("x")), ("flags", int(0))];
+        let waiting = ("fds", Value::List(vec![member(4), member(6)]));
+        let poll = [
+            ("ufds", int(0x7000)),
+            ("nfds", int(2)),
+            ("timeout_msecs", int(0)),
+            waiting,
+        ];
+        let ends = [("ret", int(0)), ("fildes", Value::List(vec![int(3), int(4)]))];
+        check_calls(
+            &named,
+            &[
+                call("openat", &path, &ret(5)),
+                // 3 was not made by it.
+                call("openat", &path, &ret(3)),
+                call("openat", &path, &ret(-2)),
+                call("dup2", &[("oldfd", int(3)), ("newfd", int(9))], &ret(9)),
+                call("close", &[("fd", int(0xffff_ffff))], &ret(-9)),
+                call(
+                    "lseek",
+                    &[("fd", int(4)), ("offset", int(3)), ("whence", int(0))],
+                    &ret(3),
+                ),
+                call("poll", &poll, &ret(1)),
+                call("pipe", &[("fildes", int(0x7000))], &ends),
+            ],
+            "openat(AT_FDCWD</w>, \"x\", O_RDONLY)     = 5</w/x>\n\
+             openat(AT_FDCWD</w>, \"x\", O_RDONLY)     = 3\n\
+             openat(AT_FDCWD</w>, \"x\", O_RDONLY)     = -1 ENOENT (No such file or directory)\n\
+             dup2(3</a\\74\\\"b\\76\\n>, 9)               = 9\n\
+             close(-1)                               = -1 EBADF (Bad file descriptor)\n\
+             lseek(4<pipe:[7]>, 3, SEEK_SET)         = 3\n\
+             poll([{fd=4<pipe:[7]>, events=0x1}, {fd=6, events=0x1}], 2, 0) = 1\n\
+             pipe([3</a\\74\\\"b\\76\\n>, 4<pipe:[7]>])   = 0\n",
+        );
+    }
+
+    #[test]
+    fn what_a_call_does_says_which_arguments_it_has() {
+        let ret = |value| [("ret", int(value))];
+        let fcntl = |cmd, arg| [("fd", int(1)), ("cmd", int(cmd)), ("arg", int(arg))];
+        let futex = |op, val| {
+            let words = [
+                ("uaddr", int(0x7000)),
+                ("op", int(op)),
+                ("val", int(val)),
+                ("utime", int(0)),
+            ];
+            [words.as_slice(), &[("uaddr2", int(5)), ("val3", int(0xffff_ffff))]].concat()
+        };
+        check_calls(
+            &Undecoded,
+            &[
+                call("fcntl", &fcntl(1, 77), &ret(1)),
+                call("fcntl", &fcntl(2, 1), &ret(0)),
+                call("fcntl", &fcntl(3, 77), &ret(0x8001)),
+                call("fcntl", &fcntl(4, 0x800), &ret(0)),
+                call("fcntl", &fcntl(0, 10), &ret(10)),
+                call("fcntl", &fcntl(6, 0x7000), &ret(0)),
+                call("futex", &futex(0x80, 2), &ret(-11)),
+                call("futex", &futex(0x81, 1), &ret(1)),
+                call("futex", &futex(0x189, 2), &ret(-110)),
+                call("ioctl", &fcntl(0x5401, 0x7000), &ret(-25)),
+                call("umask", &[("mask", int(0o22))], &ret(0o77)),
+            ],
+            "fcntl(1, F_GETFD)                       = 0x1 (flags FD_CLOEXEC)\n\
+             fcntl(1, F_SETFD, FD_CLOEXEC)           = 0\n\
+             fcntl(1, F_GETFL)                       = 0x8001 (flags O_WRONLY|O_LARGEFILE)\n\
+             fcntl(1, F_SETFL, O_RDONLY|O_NONBLOCK)  = 0\n\
+             fcntl(1, F_DUPFD, 10)                   = 10\n\
+             fcntl(1, F_SETLK, 0x7000)               = 0\n\
+             futex(0x7000, FUTEX_WAIT_PRIVATE, 2, NULL) = -1 EAGAIN (Resource temporarily unavailable)\n\
+             futex(0x7000, FUTEX_WAKE_PRIVATE, 1)    = 1\n\
+             futex(0x7000, FUTEX_WAIT_BITSET_PRIVATE|FUTEX_CLOCK_REALTIME, 2, NULL, FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out)\n\
+             ioctl(1, TCGETS, 0x7000)                = -1 ENOTTY (Inappropriate ioctl for device)\n\
+             umask(022)                              = 077\n",
+        );
+    }
+
+    #[test]
+    fn memory_that_is_not_there_or_was_not_written_is_an_address() {
+        let resource = ("resource", int(7));
+        let limits = |pointer| {
+            [
+                ("pid", int(0)),
+                resource.clone(),
+                ("new_rlim", int(0)),
+                ("old_rlim", int(pointer)),
+            ]
+        };
+        let members = [
+            ("old_rlim_rlim_cur", int(8 << 20)),
+            ("old_rlim_rlim_max", int(u64::MAX.into())),
+        ];
+        let got = |result| [&[("ret", int(result))], members.as_slice()].concat();
+        check_calls(
+            &Undecoded,
+            &[
+                call("prlimit64", &limits(0x7000), &got(0)),
+                call("prlimit64", &limits(0x7000), &got(-3)),
+                call("prlimit64", &limits(0), &got(0)),
+                call("brk", &[("brk", int(0))], &[("ret", int(0x9000))]),
+            ],
+            "prlimit64(0, RLIMIT_NOFILE, NULL, {rlim_cur=8192*1024, rlim_max=RLIM64_INFINITY}) = 0\n\
+             prlimit64(0, RLIMIT_NOFILE, NULL, 0x7000) = -1 ESRCH (No such process)\n\
+             prlimit64(0, RLIMIT_NOFILE, NULL, NULL) = 0\n\
+             brk(NULL)                               = 0x9000\n",
         );
     }
 
@@ -506,8 +657,8 @@ mod tests {
                 (1, "syscall_entry_access", entry),
                 (1, "syscall_exit_access", never),
             ],
-            "access(\"/late\", 0)                      = -1 ENOENT (No such file or directory)\n\
-             access(/* unreadable */, 0)             = -1 EFAULT (Bad address)\n",
+            "access(\"/late\", F_OK)                   = -1 ENOENT (No such file or directory)\n\
+             access(/* unreadable */, F_OK)          = -1 EFAULT (Bad address)\n",
         );
     }
 

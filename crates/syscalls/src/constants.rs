@@ -9,7 +9,10 @@ use std::sync::LazyLock;
 pub struct Names {
     /// What the set of names is called.
     set: &'static str,
+    /// In the order in which they are written.
     values: Vec<(&'static str, u64)>,
+    /// A value has one name or none, and is not made of bits.
+    is_one: bool,
 }
 
 impl Names {
@@ -17,9 +20,11 @@ impl Names {
     /// names.
     pub fn of(program_name: &str, argument: &str, architecture: &str) -> Option<Names> {
         let set = ALL.sets_of.get(&(program_name, argument))?;
+        let found = ALL.sets.get(set)?;
         Some(Names {
             set,
-            values: values(ALL.sets.get(set)?, architecture),
+            values: values(&found.values, architecture),
+            is_one: found.is_one,
         })
     }
 
@@ -35,6 +40,9 @@ impl Names {
         if value == 0 {
             return "0".to_owned();
         }
+        if self.is_one {
+            return format!("{value:#x}");
+        }
         // Of names that share bits, the one with the most.
         let mut by_bits: Vec<usize> = (0..self.values.len()).collect();
         by_bits.sort_by_key(|index| std::cmp::Reverse(self.values[*index].1.count_ones()));
@@ -46,7 +54,7 @@ impl Names {
                 found.push(index);
             }
         }
-        found.sort_by_key(|index| self.values[*index].1);
+        found.sort_unstable();
         let mut words: Vec<String> = mode.into_iter().map(str::to_owned).collect();
         words.extend(found.iter().map(|index| self.values[*index].0.to_owned()));
         if rest != 0 {
@@ -67,7 +75,12 @@ struct All {
     /// By call and argument.
     sets_of: HashMap<(&'static str, &'static str), &'static str>,
     /// `O_DIRECT=0x4000 arm64=0x10000`
-    sets: HashMap<&'static str, Vec<&'static str>>,
+    sets: HashMap<&'static str, Set>,
+}
+
+struct Set {
+    values: Vec<&'static str>,
+    is_one: bool,
 }
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
@@ -80,7 +93,11 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
         let mut columns = line.split('\t');
         let Some(first) = columns.next() else { continue };
         match first.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            Some(set) => _ = all.sets.insert(set, columns.collect()),
+            Some(set) => {
+                let (set, is_one) = set.strip_prefix('=').map_or((set, false), |set| (set, true));
+                let values = columns.collect();
+                all.sets.insert(set, Set { values, is_one });
+            }
             None => {
                 if let (Some(argument), Some(set)) = (columns.next(), columns.next()) {
                     all.sets_of.insert((first, argument), set);
@@ -127,6 +144,41 @@ mod tests {
         check("lseek", "whence", 2, "SEEK_END");
         check("madvise", "behavior", 4, "MADV_DONTNEED");
         check("mmap", "prot", 0x8000_0001, "PROT_READ|0x80000000");
+        check("openat", "flags", 0x90800, "O_RDONLY|O_NONBLOCK|O_CLOEXEC|O_DIRECTORY");
+        check("openat", "flags", 0x41_0002, "O_RDWR|O_TMPFILE");
+        check("futex", "op", 0x189, "FUTEX_WAIT_BITSET_PRIVATE|FUTEX_CLOCK_REALTIME");
+        check("fcntl", "cmd", 1030, "F_DUPFD_CLOEXEC");
+        check("fcntl", "cmd", 99, "0x63");
+    }
+
+    /// The names are those of the headers of this machine, if it has them.
+    #[test]
+    fn names_that_syzkaller_lacks_are_those_of_the_headers() {
+        const CLOSE_RANGE: &str = "CLOSE_RANGE_UNSHARE CLOSE_RANGE_CLOEXEC";
+        for (header, call, argument, names) in [
+            ("unistd.h", "access", "mode", "F_OK R_OK W_OK X_OK"),
+            ("linux/close_range.h", "close_range", "flags", CLOSE_RANGE),
+        ] {
+            let Ok(text) = std::fs::read_to_string(format!("/usr/include/{header}")) else {
+                println!("skipped: there is no {header}");
+                continue;
+            };
+            let known = Names::of(call, argument, "x86_64").expect("they have names");
+            for name in names.split(' ') {
+                // `#define X_OK 1`, `#define CLOSE_RANGE_CLOEXEC (1U << 2)`
+                let mut definitions = text.lines().filter_map(|line| line.strip_prefix("#define"));
+                let value = definitions
+                    .find_map(|rest| rest.trim_start().strip_prefix(name))
+                    .expect(name);
+                let words: Vec<&str> = value.split_whitespace().collect();
+                let number = |word: &str| word.trim_matches(['(', ')', 'U']).parse::<u64>().expect(word);
+                let value = match words.as_slice() {
+                    [first, "<<", bits, ..] => number(first) << number(bits),
+                    words => number(words[0]),
+                };
+                assert_eq!(known.written(value), name, "{header}");
+            }
+        }
     }
 
     #[test]

@@ -34,6 +34,18 @@ pub struct Syscall {
     pub pointees: Vec<Pointee>,
 }
 
+impl Syscall {
+    /// Whether an argument is a descriptor of the thread that calls.
+    pub fn takes_descriptor(&self, index: usize) -> bool {
+        const OTHERS: [&str; 5] = ["fd_in", "fd_out", "fdin", "fdout", "fildes"];
+        let Argument { name, type_text, .. } = self.arguments[index];
+        // The last number of close_range need not be open, and pidfd_getfd takes a descriptor of another process.
+        let is_other = name == "max_fd" || self.program_name == "pidfd_getfd" && name == "fd";
+        let is_named_so = name.ends_with("fd") || OTHERS.contains(&name);
+        is_named_so && !is_other && !is_address(type_text)
+    }
+}
+
 /// An argument of a system call. Texts and structures are passed by address, and the address is what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
@@ -229,6 +241,33 @@ mod tests {
         assert_eq!(number(Table::Compat, "umount"), Some(52));
         assert_eq!(number(Table::Native, "waitpid"), None);
         assert_eq!(number(Table::Compat, "waitpid"), Some(7));
+    }
+
+    #[test]
+    fn descriptors_are_known_by_their_names() {
+        for (call, expected) in [
+            ("read", "fd"),
+            ("openat", "dfd"),
+            ("renameat2", "olddfd newdfd"),
+            ("dup2", "oldfd newfd"),
+            ("dup", "fildes"),
+            ("mmap", "fd"),
+            ("splice", "fd_in fd_out"),
+            ("sendfile", "out_fd in_fd"),
+            ("tee", "fdin fdout"),
+            ("epoll_ctl", "epfd fd"),
+            ("timerfd_settime", "ufd"),
+            ("close_range", "fd"),
+            ("pidfd_getfd", "pidfd"),
+            ("poll", ""),
+            ("pipe2", ""),
+            ("getpid", ""),
+        ] {
+            let call = X86_64.by_name(Table::Native, call).expect("it is in the table");
+            let found = (0..call.arguments.len()).filter(|index| call.takes_descriptor(*index));
+            let names: Vec<&str> = found.map(|index| call.arguments[index].name).collect();
+            assert_eq!(names.join(" "), expected, "{}", call.name);
+        }
     }
 
     #[test]

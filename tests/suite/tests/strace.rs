@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 /// Does what can fail and what cannot, always in the same order.
 const SCRIPT: &str = r#"
-import os, socket
+import fcntl, os, socket
 for path in ("/none/a\n\"b\"\x01", "x" * 300): 
     try: os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
     except OSError: pass
@@ -19,9 +19,12 @@ r, w = os.pipe2(os.O_CLOEXEC); os.write(w, b"hello\0world"); os.read(r, 100); os
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC); s.bind(("::1", 0))
 for name in ("/none.sock", "\0none"): socket.socket(socket.AF_UNIX).connect_ex(name)
 socket.socket().connect_ex(("127.0.0.1", 9)); os.getcwd(); os.kill(os.getpid(), 0)
+for mode in (os.F_OK, os.R_OK | os.X_OK, os.R_OK | os.W_OK): os.access("/none", mode)
+for command in (fcntl.F_GETFD, fcntl.F_GETFL): fcntl.fcntl(50, command)
+fcntl.fcntl(50, fcntl.F_SETFL, os.O_NONBLOCK); fcntl.fcntl(50, fcntl.F_SETFD, 0); os.umask(0o22)
 "#;
 
-const CALLS: &str = "openat,mkdir,rename,symlink,readlink,chmod,rmdir,unlink,pipe2,write,dup2,lseek,socket,connect,close,kill,getpid,access";
+const CALLS: &str = "openat,mkdir,rename,symlink,readlink,chmod,rmdir,unlink,pipe2,write,dup2,lseek,socket,connect,close,kill,getpid,access,fcntl,umask";
 
 /// The lines of a program from where the script begins, without what differs from run to run: process ids.
 fn of_script(log: &str) -> Vec<String> {
@@ -56,6 +59,104 @@ fn lines_are_those_of_strace() {
         assert_eq!(printed, expected);
     }
     assert_eq!(printed.len(), expected.len(), "{printed:#?}");
+}
+
+/// Opens, duplicates, inherits and closes, always in the same order.
+const OPENER: &str = r#"
+import fcntl, os, select, socket
+os.write(1, b"/none/a")
+try: os.open("/none/a", os.O_RDONLY)
+except OSError: pass
+etc = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
+passwd = os.open("passwd", os.O_RDONLY, dir_fd=etc)
+os.close(etc); os.read(passwd, 10); os.lseek(passwd, 3, os.SEEK_SET)
+copy = os.dup(passwd); os.dup2(copy, 40); fcntl.fcntl(40, fcntl.F_DUPFD, 50); fcntl.fcntl(40, fcntl.F_GETFD); os.close(copy)
+os.mkdir("a<b>"); os.chdir("a<b>"); new = os.open("./new", os.O_RDWR | os.O_CREAT, 0o600); os.write(new, b"x")
+os.open("/", os.O_RDONLY); os.chdir("/etc"); os.open("group", os.O_RDONLY)
+poll = select.epoll(); os.close(poll.fileno()); r, w = os.pipe(); os.write(w, b"x"); os.read(r, 1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("127.0.0.1", 9)); s.send(b"x"); s.close()
+os.set_inheritable(new, True); os.set_inheritable(40, False)
+if os.fork() == 0:
+    os.close(passwd); os.open("hosts", os.O_RDONLY); os.dup2(new, 0)
+    os.execve("/bin/cat", ["cat"], {"LC_ALL": "C"})
+os.wait(); os.read(passwd, 10); os.close(passwd)
+"#;
+
+const OF_DESCRIPTORS: &str =
+    "openat,read,write,lseek,dup,dup2,fcntl,ioctl,close,chdir,pipe,pipe2,socket,connect,sendto,mkdir";
+
+/// The lines of the script and of what it executes, without threads and what a trace does not tell: which number a pipe and a socket has, and what
+/// a file is called that was opened through a symbolic link.
+fn of_opener(log: &str) -> Vec<String> {
+    let lines = log.lines().skip_while(|line| !line.contains("/none/a"));
+    let is_meant = |line: &&str| !line.contains("+++") && !line.contains("---") && !line.contains("/lib/");
+    lines
+        .filter(is_meant)
+        .map(|line| {
+            let mut line = line
+                .trim_start_matches(|letter: char| letter.is_ascii_digit())
+                .trim_start()
+                .to_owned();
+            for end in ["<pipe:", "<socket", "<anon_inode:[event"] {
+                while let Some(begin) = line.find(end) {
+                    let length = line[begin..].find('>').expect("it has an end");
+                    line.replace_range(begin..=begin + length, "");
+                }
+            }
+            // Results begin at a column.
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
+#[test]
+fn descriptors_are_printed_as_strace_prints_them() {
+    let Some(place) = kernel::workplace() else { return };
+    let log = place.path("log");
+    let run = |selected: &str, piste: bool| {
+        let rest = ["-o", log.to_str().expect("UTF-8"), "python3", "-S", "-c", OPENER];
+        let arguments = [&["-y", "-f", "-e", selected], &rest[..]].concat();
+        match piste {
+            true => place.piste(&[&["strace"], arguments.as_slice()].concat()),
+            false => place.run("strace", &arguments),
+        }
+        .expect_success();
+        fs::remove_dir_all(place.path("a<b>")).expect("the script makes it");
+        of_opener(&fs::read_to_string(&log).expect("it is written"))
+    };
+    // What the calls that are not printed do is known all the same.
+    for selected in [OF_DESCRIPTORS, "read,write"] {
+        let (expected, printed) = (run(selected, false), run(selected, true));
+        for (expected, printed) in expected.iter().zip(&printed) {
+            assert_eq!(printed, expected);
+        }
+        assert_eq!(printed.len(), expected.len(), "{printed:#?}");
+        let named = printed.iter().filter(|line| line.contains("</etc/passwd>")).count();
+        assert!(named >= 2, "{printed:#?}");
+    }
+}
+
+#[test]
+fn descriptors_of_a_running_process_are_those_of_the_state_dump() {
+    let Some(place) = kernel::workplace() else { return };
+    const READER: &str = "
+import os, time
+file = os.open('/etc/passwd', os.O_RDONLY)
+print('ready', flush=True)
+while True: os.pread(file, 1, 0); time.sleep(0.001)
+";
+    let mut running = place.start("python3", &["-S", "-c", READER]);
+    assert_eq!(running.line(), "ready");
+    let log = place.path("attached");
+    let (pid, log_text) = (running.pid().to_string(), log.to_str().expect("UTF-8"));
+    let arguments = ["strace", "-y", "-e", "pread64", "-o", log_text, "-p", &pid];
+    let mut attached = place.start(piste_suite::build_tree::binary("piste"), &arguments);
+    wait_until("the descriptor is known", || {
+        let printed = fs::read_to_string(&log).unwrap_or_default();
+        printed.contains("pread64(3</etc/passwd>, ")
+    });
+    running.signal(Signal::KILL);
+    attached.finish().expect_success();
 }
 
 #[test]

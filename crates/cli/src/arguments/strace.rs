@@ -36,6 +36,9 @@ pub(crate) struct Strace {
     /// Trace only these system calls: names, or classes (%file, %network, %process, %desc, %signal, %memory, %ipc); a `!` in front excludes them
     #[arg(short = 'e', long = "trace", value_name = "[trace=]SET")]
     pub(crate) traced: Vec<String>,
+    /// Print what each file descriptor stands for: `3</etc/passwd>`
+    #[arg(short = 'y', long)]
+    pub(crate) decode_fds: bool,
     /// Print at most N bytes of each string (up to 4096); file names are always printed whole
     #[arg(short = 's', long = "string-limit", value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(..=4096))]
     pub(crate) string_limit: u16,

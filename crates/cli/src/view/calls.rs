@@ -44,7 +44,7 @@ impl<'t> Calls<'t> {
             let happened = Happened {
                 ns: self.merge.stream(merged.stream).ns(&merged.event).unwrap_or(0),
                 tid: tid as i32,
-                name: &merged.event.class.name,
+                merged,
             };
             return Some((happened, self.fields(&merged, Scope::Payload)));
         }
@@ -66,7 +66,7 @@ impl<'t> Calls<'t> {
 pub(crate) struct Happened<'t> {
     ns: i64,
     tid: i32,
-    name: &'t str,
+    pub(crate) merged: Merged<'t>,
 }
 
 impl<'t> Happened<'t> {
@@ -77,7 +77,7 @@ impl<'t> Happened<'t> {
         Event {
             ns: self.ns,
             tid: self.tid,
-            name: self.name,
+            name: &self.merged.event.class.name,
             fields,
         }
     }

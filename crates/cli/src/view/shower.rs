@@ -4,7 +4,7 @@
 use std::io;
 
 use piste_ctf::read::text::Times;
-use piste_strace::Printer;
+use piste_strace::{Printer, Undecoded};
 use piste_trace::merge::Merge;
 use piste_trace::objects::Objects;
 use piste_trace::rows::{Column, Form, Rows};
@@ -101,7 +101,7 @@ impl<'t> Shower<'t> {
             Shower::Rows(rows) => rows.next(out),
             Shower::Calls(calls, printer) => match calls.take_next() {
                 Some((event, fields)) => {
-                    printer.event(&event.of(&fields), out);
+                    printer.event(&event.of(&fields), &Undecoded, out);
                     true
                 }
                 None => false,
