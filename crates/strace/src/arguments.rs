@@ -114,6 +114,10 @@ impl Seen<'_> {
                 let is_cut = fields.text("incomplete").is_some_and(|text| says(text, name, "cut"));
                 Some(self.quoted(bytes, is_cut))
             }
+            What::Text => {
+                let is_cut = fields.text("incomplete").is_some_and(|text| says(text, name, "cut"));
+                Some(quoted(fields.text(name)?, usize::MAX, is_cut))
+            }
             What::Target => Some(self.quoted(fields.text("target")?, false)),
             What::IntPair => {
                 let pair = fields.list(name)?;

@@ -24,7 +24,7 @@ for command in (fcntl.F_GETFD, fcntl.F_GETFL): fcntl.fcntl(50, command)
 fcntl.fcntl(50, fcntl.F_SETFL, os.O_NONBLOCK); fcntl.fcntl(50, fcntl.F_SETFD, 0); os.umask(0o22)
 "#;
 
-const CALLS: &str = "openat,mkdir,rename,symlink,readlink,chmod,rmdir,unlink,pipe2,write,dup2,lseek,socket,connect,close,kill,getpid,access,fcntl,umask";
+const CALLS: &str = "openat,mkdir,rename,symlink,readlink,chmod,rmdir,unlink,pipe2,write,dup2,lseek,socket,connect,close,kill,getpid,access,fcntl,umask,getcwd";
 
 /// The lines of a program from where the script begins, without what differs from run to run: process ids.
 fn of_script(log: &str) -> Vec<String> {
