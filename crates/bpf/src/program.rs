@@ -379,25 +379,32 @@ fn failure(error: libbpf_rs::Error) -> Failure {
     }
 }
 
-/// What libbpf said since a program began to be loaded. It would print that to standard error.
+/// The end of what libbpf said since a program began to be loaded. It would print that to standard error.
 static SAID: Mutex<String> = Mutex::new(String::new());
+/// As much is kept of that: the verifier's log of a rejected program has many MiB, and says why in its last lines.
+const SAID_BYTES_MAX: usize = 64 << 10;
 
 fn listen() {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
     set_print(Some((PrintLevel::Warn, |_, text| {
-        *SAID.lock().unwrap_or_else(PoisonError::into_inner) += &text;
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        *said += &text;
+        let least = said.len().saturating_sub(SAID_BYTES_MAX);
+        let begin = (least..).find(|at| said.is_char_boundary(*at));
+        said.drain(..begin.unwrap_or_default());
+        said.shrink_to(SAID_BYTES_MAX);
     })));
 }
 
-/// What libbpf and the kernel said about the program that was loaded last.
+/// What libbpf and the kernel said last about the program that was loaded last.
 pub fn log() -> String {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Why the kernel rejected the program: the last line of its log, but for the statistics.
 fn verdict_of(said: &str) -> Option<String> {
-    let (_, log) = said.rsplit_once("-- BEGIN PROG LOAD LOG --")?;
-    let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
+    let (log, _) = said.rsplit_once("-- END PROG LOAD LOG --")?;
+    let log = log.rsplit_once("-- BEGIN PROG LOAD LOG --").map_or(log, |(_, log)| log);
     let mut lines = log.lines().map(str::trim).rev();
     let last = lines.find(|line| !line.is_empty() && !line.starts_with("processed "))?;
     Some(last.to_owned())
@@ -419,6 +426,8 @@ processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
 libbpf: prog 'record_entry': failed to load: -EACCES
 ";
         assert_eq!(verdict_of(said).as_deref(), Some("R2 invalid mem access 'scalar'"));
+        let (_, end) = said.split_once("0: R1").expect("it is there");
+        assert_eq!(verdict_of(end).as_deref(), Some("R2 invalid mem access 'scalar'"));
         assert_eq!(verdict_of("libbpf: failed to load object\n"), None);
     }
 }

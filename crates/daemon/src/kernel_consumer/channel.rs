@@ -394,10 +394,14 @@ impl Channel {
     pub(super) fn stop(&mut self, now_ticks: u64) {
         let was_on = self.is_on();
         self.set_calls_on(false, &Tracked::default());
-        self.notes.extend(self.calls.as_ref().and_then(Calls::untracked));
+        self.note_untracked();
         if self.set_on(false) && was_on {
             self.stopped_ticks = Some(now_ticks);
         }
+    }
+
+    fn note_untracked(&mut self) {
+        self.notes.extend(self.calls.as_ref().and_then(Calls::untracked));
     }
 
     fn set_on(&mut self, is_on: bool) -> bool {
@@ -567,6 +571,7 @@ impl Channel {
         end_ticks: u64,
         tools: &mut Tools<'_>,
     ) -> Result<Vec<Until>, StorageError> {
+        self.note_untracked();
         let most = self.most();
         let recorded_until = if self.is_on() {
             Some(end_ticks)
