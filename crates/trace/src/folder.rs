@@ -328,6 +328,15 @@ impl Trace {
             _ => None,
         }
     }
+
+    /// The process that all events are of, if the environment says so: its id in its own namespace.
+    pub fn own_process(&self) -> Option<i64> {
+        let found = self.schema().environment.iter().find(|(known, _)| known == "vpid");
+        match found {
+            Some((_, EnvironmentValue::Integer(vpid))) => Some(*vpid),
+            _ => None,
+        }
+    }
 }
 
 /// Metadata as bytes, how many bytes the file has, and what is understood of it. If a tracer is adding to it just now, the last part may not be all

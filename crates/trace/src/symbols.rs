@@ -6,12 +6,13 @@
 use std::fmt;
 
 use piste_ctf::read::packet::Event;
-use piste_ctf::read::plan::{EventPlan, IntegerNode, Plan};
-use piste_ctf::read::schema::{EnvironmentValue, Scope};
+use piste_ctf::read::plan::{EventPlan, Plan};
+use piste_ctf::read::schema::Scope;
 use piste_ctf::read::symbols::{Symbols, WithSymbols};
 use piste_ctf::read::walk::{Fault, Visitor};
 
 use crate::folder::Trace;
+use crate::process::Ids;
 use crate::select::per_class::PerClass;
 use crate::stream::Stream;
 
@@ -46,8 +47,6 @@ pub trait SymbolSource: fmt::Debug + Send {
 pub struct EventSymbols<'t> {
     traces: &'t [Trace],
     source: Box<dyn SymbolSource + 't>,
-    /// By trace: the process that all its events are of, if it says so.
-    own_pids: Vec<Option<i32>>,
     /// The classes with addresses.
     classes: PerClass<Option<ClassContexts>>,
 }
@@ -74,7 +73,6 @@ impl<'t> EventSymbols<'t> {
         EventSymbols {
             traces,
             source,
-            own_pids: traces.iter().map(own_pid).collect(),
             classes: PerClass::default(),
         }
     }
@@ -89,7 +87,7 @@ impl<'t> EventSymbols<'t> {
             .get(event.class, || ClassContexts::new(plan, class_id, event.class));
         let ClassContexts(contexts) = contexts.as_ref()?;
         let origin = Origin::read(stream, event, contexts);
-        let pid = origin.pid.or(self.own_pids[trace]);
+        let pid = origin.pid.or_else(|| own_pid(&self.traces[trace]));
         Some(OfEvent {
             source: &mut *self.source,
             origin: Origin { trace, pid, ..origin },
@@ -116,20 +114,16 @@ impl Origin {
         Origin {
             trace: 0,
             ns: stream.ns(event).unwrap_or(0),
-            pid: ids.pid.or(ids.vpid),
-            tid: ids.tid.or(ids.vtid),
+            pid: ids.process(),
+            tid: ids.thread(),
             uid: ids.uid,
         }
     }
 }
 
-/// The process that all events of a trace are of, where its environment says so.
+/// In the form of an [`Origin`].
 fn own_pid(trace: &Trace) -> Option<i32> {
-    let environment = &trace.schema().environment;
-    match environment.iter().find(|(key, _)| key == "vpid") {
-        Some((_, EnvironmentValue::Integer(vpid))) => i32::try_from(*vpid).ok(),
-        _ => None,
-    }
+    trace.own_process().and_then(|process| i32::try_from(process).ok())
 }
 
 /// As [`Stream::visit`], with names where there are some.
@@ -162,52 +156,5 @@ impl ClassContexts {
                 .any(|(name, _)| ["pid", "vpid", "tid", "vtid", "uid"].contains(&&**name))
         };
         has_addresses.then(|| ClassContexts(CONTEXTS.into_iter().filter(says).collect()))
-    }
-}
-
-/// Takes the numbers of processes and threads.
-#[derive(Default)]
-struct Ids {
-    next: Option<Id>,
-    pid: Option<i32>,
-    vpid: Option<i32>,
-    tid: Option<i32>,
-    vtid: Option<i32>,
-    uid: Option<u32>,
-}
-
-enum Id {
-    Pid,
-    Vpid,
-    Tid,
-    Vtid,
-    Uid,
-}
-
-impl Visitor for Ids {
-    fn field(&mut self, name: &str) {
-        self.next = match name {
-            "pid" => Some(Id::Pid),
-            "vpid" => Some(Id::Vpid),
-            "tid" => Some(Id::Tid),
-            "vtid" => Some(Id::Vtid),
-            "uid" => Some(Id::Uid),
-            _ => None,
-        };
-    }
-
-    fn integer(&mut self, _: &IntegerNode, value: u64) {
-        let id = match self.next.take() {
-            Some(Id::Pid) => &mut self.pid,
-            Some(Id::Vpid) => &mut self.vpid,
-            Some(Id::Tid) => &mut self.tid,
-            Some(Id::Vtid) => &mut self.vtid,
-            Some(Id::Uid) => {
-                self.uid = u32::try_from(value).ok();
-                return;
-            }
-            None => return,
-        };
-        *id = i32::try_from(value.cast_signed()).ok();
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 
 use piste_ctf::read::plan::EventPlan;
-use piste_ctf::read::schema::{EnvironmentValue, Scope};
+use piste_ctf::read::schema::Scope;
 
 use super::per_class::PerClass;
 use super::values::{Slot, Values, Wanted};
@@ -173,13 +173,9 @@ impl<'t> Threads<'t> {
                 hosts.push(host);
                 hosts.len() - 1
             });
-            let vpid = trace.schema().environment.iter().find(|(key, _)| key == "vpid");
             Origin {
                 machine,
-                pid: match vpid {
-                    Some((_, EnvironmentValue::Integer(vpid))) => Some(*vpid),
-                    _ => None,
-                },
+                pid: trace.own_process(),
                 comm: trace.environment("procname").map(|name| Comm::new(name.as_bytes())),
             }
         });
