@@ -8,13 +8,14 @@ use piste_suite::report::number;
 use serde_json::Value;
 
 /// An event of the kernel or of the state dump.
+#[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) ns: i64,
     pub(crate) cpu: i64,
     /// Whose it is, as its own context says; absent in the state dump.
     pub(crate) thread: Option<i64>,
     pub(crate) name: String,
-    fields: Vec<(&'static str, Value)>,
+    pub(crate) fields: Vec<(&'static str, Value)>,
 }
 
 /// The fields that matter.

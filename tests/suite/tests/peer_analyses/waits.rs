@@ -145,9 +145,10 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
                 || ran(*thread, *woken_ns, *until_ns)
                 || was_ready(*thread, *woken_ns)
                 || began_before(*thread, *woken_ns),
-            "{thread} ({}) came at {came_ns}, woken at {woken_ns}; Piste: {:?}",
+            "{thread} ({}) came at {came_ns}, woken at {woken_ns}; Piste: {:?}; {:#?}",
             names[arrival],
-            ours.get(arrival)
+            ours.get(arrival),
+            latest(events, *arrival)
         );
     }
     for ((thread, came_ns), woken_ns) in ours.iter().filter(|(arrival, _)| !rule.waits.contains_key(arrival)) {
@@ -157,6 +158,18 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
             "{thread} came at {came_ns}, woken at {woken_ns}: not in lttng-schedlog"
         );
     }
+}
+
+/// The events that may say why a thread waited: its own, and what others did to it.
+fn latest(events: &[Event], (thread, came_ns): Arrival) -> Vec<&Event> {
+    let is_about = |event: &&Event| {
+        let mut about = event.fields.iter().filter(|(name, _)| name.ends_with("tid"));
+        event.thread == Some(thread) || about.any(|(_, tid)| tid.as_i64() == Some(thread))
+    };
+    let until = events.iter().filter(|event| event.ns <= came_ns);
+    let mut latest: Vec<&Event> = until.rev().filter(is_about).take(12).collect();
+    latest.reverse();
+    latest
 }
 
 /// Where Piste names a thread, it is the one in whose context the wake-up began: `sched_waking`, which may come before the woken one has left its
