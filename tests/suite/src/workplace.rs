@@ -19,6 +19,9 @@ use crate::recording::Recording;
 /// Of pisted's log, when a test fails.
 const LOG_LINES_SHOWN: usize = 20;
 
+/// With this variable in the environment, the files of a test that fails are kept.
+const KEEP: &str = "PISTE_TEST_KEEP";
+
 /// A temporary folder. Ends everything that runs in it when it is dropped: the processes that have its run folder in their
 /// environment, which pisted, the consumer and all recorded programs inherit.
 pub struct Workplace {
@@ -276,6 +279,10 @@ impl Drop for Workplace {
             }
             left.into_iter().for_each(|pid| send(pid, Signal::KILL));
             std::thread::sleep(Duration::from_millis(2));
+        }
+        if std::thread::panicking() && std::env::var_os(KEEP).is_some() {
+            self.folder.disable_cleanup(true);
+            eprintln!("its files are kept: {}", self.folder.path().display());
         }
     }
 }
