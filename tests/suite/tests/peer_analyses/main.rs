@@ -24,7 +24,7 @@ use std::rc::Rc;
 use piste_suite::Workplace;
 use piste_suite::disk::Disk;
 use piste_suite::kernel::{self, KernelWorkplace};
-use piste_suite::report::{analyze, record_whole, text};
+use piste_suite::report::{analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
 use events::Event;
@@ -90,6 +90,15 @@ impl Compared<'_> {
             panic!("no events")
         };
         (first.ns, last.ns)
+    }
+
+    /// From when on all that happens on all CPUs is in the trace. Until then some of them only record.
+    fn complete_from_ns(&self) -> i64 {
+        let stats = self.place.piste_json(&["stats", &self.trace]);
+        let of_kernel = |stream: &&Value| stream["file"].as_str().is_some_and(|file| file.contains("/kernel/kernel_"));
+        let begins = rows(&stats, "streams").iter().filter(of_kernel);
+        let last = begins.map(|stream| number(&stream["begin_ns"])).max();
+        last.expect("the kernel was recorded")
     }
 
     fn check(&self) {

@@ -82,7 +82,7 @@ pub(crate) fn check(compared: &Compared) {
         .filter(|(arrival, (woken_ns, _))| ours.get(arrival) == Some(woken_ns))
         .map(|(arrival, _)| *arrival)
         .collect();
-    check_differences(&compared.events, &rule, &ours, &same);
+    check_differences(compared, &rule, &ours, &same);
     assert!(same.len() > 40, "{} of {} and {}", same.len(), theirs.len(), ours.len());
     check_wakers(&compared.events, delays);
     check_sums(compared, &rule, &ours);
@@ -109,7 +109,8 @@ pub(crate) fn check(compared: &Compared) {
 }
 
 /// Each wait that is not the same has one of the reasons that there are.
-fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i64>, same: &BTreeSet<Arrival>) {
+fn check_differences(compared: &Compared, rule: &Waits, ours: &BTreeMap<Arrival, i64>, same: &BTreeSet<Arrival>) {
+    let (events, complete_from_ns) = (&compared.events, compared.complete_from_ns());
     // Each event of a thread says that it had a CPU, that of a switch from it included.
     let mut seen = BTreeSet::new();
     let (mut names, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -144,7 +145,8 @@ fn check_differences(events: &[Event], rule: &Waits, ours: &BTreeMap<Arrival, i6
             is_of_tracer
                 || ran(*thread, *woken_ns, *until_ns)
                 || was_ready(*thread, *woken_ns)
-                || began_before(*thread, *woken_ns),
+                || began_before(*thread, *woken_ns)
+                || *woken_ns < complete_from_ns,
             "{thread} ({}) came at {came_ns}, woken at {woken_ns}; Piste: {:?}; {:#?}",
             names[arrival],
             ours.get(arrival),
