@@ -188,8 +188,7 @@ select.select([u], [], [], 1); print(u.recvfrom(10)); c, d = socket.socketpair()
 fn every_string_and_address_that_strace_sees_is_in_the_trace() {
     let Some(place) = kernel::workplace() else { return };
     let kernel_names = kernel_names();
-    let mut differences = Vec::new();
-    let mut compared = 0;
+    let mut watched = Vec::new();
     let unpacked = repository().join("target/unpacked");
     for (name, script) in PROGRAMS {
         if name == "nginx" && !unpacked.join("usr/sbin/nginx").exists() {
@@ -218,13 +217,19 @@ fn every_string_and_address_that_strace_sees_is_in_the_trace() {
         let strace = [&strace[..], &[log.to_str().expect("UTF-8"), "sh", "-c", &script]].concat();
         let recording = place.record_with_kernel(&options, "strace", &strace);
         assert_eq!(recording.discarded(), 0, "{name}: {:#}", recording.summary());
-        let seen = strace::calls(&fs::read_to_string(&log).expect("strace writes its log"));
+        watched.push((name, log, recording));
+    }
+    place.let_others_record();
+    let mut differences = Vec::new();
+    let mut compared = 0;
+    for (name, log, recording) in &watched {
+        let seen = strace::calls(&fs::read_to_string(log).expect("strace writes its log"));
         assert!(seen.len() > 20, "{name}: strace says little: {}", recording.finished);
         compared += seen.len();
         compare(
             name,
             &seen,
-            &recorded(&place, &recording),
+            &recorded(&place, recording),
             &kernel_names,
             &mut differences,
         );
@@ -559,7 +564,9 @@ fn selected(
 
 #[test]
 fn filters_select_calls_by_what_their_arguments_point_to() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("paths.c");
     let paths = ["/none/a1", "/none/b2", "/none/a3/", "/usr"];
     for (filter, expected) in [

@@ -162,6 +162,7 @@ fn what_is_overwritten_while_no_consumer_runs_is_counted() {
         assert_eq!(running.line(), "done");
         let (channel, trace) = session.end();
         finish(&mut running);
+        place.let_others_record();
 
         let (events, discarded) = (count(&channel, "events"), count(&channel, "discarded_events"));
         assert!(discarded > 0, "{mode}: {channel:#}");
@@ -212,7 +213,9 @@ fn a_new_kernel_consumer_records_the_same_threads() {
 
 #[test]
 fn nothing_stays_in_tracefs_when_everything_was_killed() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let (_, mut running) = begin(&place, &[], 100, "0");
     // Before anything is killed: any pisted that starts then removes them.
     assert_eq!(kernel::instances_of(&place).len(), 2); // The channel, and the programs.

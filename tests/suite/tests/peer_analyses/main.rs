@@ -95,7 +95,11 @@ impl Compared<'_> {
     /// From when on all that happens on all CPUs is in the trace. Until then some of them only record.
     fn complete_from_ns(&self) -> i64 {
         let stats = self.place.piste_json(&["stats", &self.trace]);
-        let of_kernel = |stream: &&Value| stream["file"].as_str().is_some_and(|file| file.contains("/kernel/kernel_"));
+        let of_kernel = |stream: &&Value| {
+            stream["file"]
+                .as_str()
+                .is_some_and(|file| file.contains("/kernel/kernel_"))
+        };
         let begins = rows(&stats, "streams").iter().filter(of_kernel);
         let last = begins.map(|stream| number(&stream["begin_ns"])).max();
         last.expect("the kernel was recorded")
