@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::wait_until;
+use piste_suite::process::{send, stop, wait_until};
 use piste_suite::{Event, Workplace};
+use rustix::process::Signal;
 
 /// strace counts a call when it returns, and these do not.
 const NEVER_RETURN: [&str; 3] = ["exit", "exit_group", "pause"];
@@ -221,19 +222,23 @@ fn a_compilation_is_recorded_without_loss() {
 
 #[test]
 fn an_overload_is_counted_event_by_event() {
-    /// A hundred times what the rings have room for.
     const CALLS: u64 = 300_000;
     for mode in ["--discard", "--overwrite"] {
         let Some(place) = kernel::workplace() else { return };
         let program = place.program("numbered_calls.c");
         let session = KernelSession::create(&place, &[mode, "--subbuf-size", "4K", "--num-subbuf", "2"]);
-        let mut running = place.start(program, &[&CALLS.to_string()]);
+        let mut running = place.start(program, &[&CALLS.to_string(), "0", &(CALLS / 2).to_string()]);
         assert_eq!(running.line(), "ready");
         session
             .enable(&["--syscall", "close"])
             .track(&["--pid", &running.pid().to_string()])
             .start();
-        assert_eq!(running.ask("begin"), "done");
+        assert_eq!(running.ask("begin"), "part");
+        // It may have kept up so far.
+        let consumer = place.kernel_consumer();
+        stop(consumer);
+        assert_eq!(running.ask("go on"), "done");
+        send(consumer, Signal::CONT);
         let (channel, trace) = session.end();
         running.say("end");
         running.finish();

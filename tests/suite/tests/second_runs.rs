@@ -239,7 +239,7 @@ fn targets_run_at_once_and_their_results_add_up() {
 fn targets_whose_tests_take_turns_run_beside_others() {
     let steps = Steps::new(&[("five", "1")]);
     steps.run_at_once("");
-    steps.set_stage("at_once = 3\nin_turn = [\"left\", \"right\"]");
+    steps.set_stage("at_once = 4\nin_turn = [\"left\", \"right\"]");
     check(&steps.test(&[]), "7 passed, 0 failed, 0 skipped", true);
     assert_eq!(steps.unsteady(), "steps: inner::five (-p steps --test steps)\n");
 }
