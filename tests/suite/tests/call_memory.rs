@@ -411,6 +411,7 @@ fn no_field_belongs_to_another_call() {
     let (channel, trace) = session.end();
     running.say("end");
     running.finish();
+    place.let_others_record();
     let count = |key: &str| channel[key].as_u64().unwrap_or_else(|| panic!("{key}: {channel:#}"));
     let (events, discarded) = (count("events"), count("discarded_events"));
     println!(
