@@ -194,15 +194,41 @@ struct Printing {
     out: Box<dyn Write + Send>,
     printer: Printer,
     summary: Option<(Summary, Order)>,
-    /// The command was not executed so far: what happened is ours.
+    choice: Choice,
+    /// With -y.
+    open_files: Option<OpenFiles>,
+}
+
+/// Which of the recorded events are printed.
+struct Choice {
+    /// The command was not executed so far: calls are those of piste's own child.
     is_early: bool,
     /// Without -f, only the calls of the thread that executes the command.
     is_single: bool,
     only: Option<i32>,
     /// Calls that are recorded and not printed.
     unwanted: BTreeSet<String>,
-    /// With -y.
-    open_files: Option<OpenFiles>,
+}
+
+impl Choice {
+    /// Whether this event executes the command.
+    fn begins_with(&mut self, call: Option<&str>, tid: i32) -> bool {
+        if !self.is_early || call != Some("execve") {
+            return false;
+        }
+        self.is_early = false;
+        self.only = self.is_single.then_some(tid);
+        true
+    }
+
+    /// An event that is not a call is a signal or the end of a thread. These come only after the command was executed, even if they are
+    /// read before.
+    fn has(&self, call: Option<&str>, tid: i32) -> bool {
+        let is_early = self.is_early && call.is_some();
+        let is_meant = self.only.is_none_or(|only| only == tid);
+        let is_unwanted = call.is_some_and(|call| self.unwanted.contains(call));
+        !is_early && is_meant && !is_unwanted
+    }
 }
 
 impl Printing {
@@ -222,21 +248,20 @@ impl Printing {
             out,
             printer: Printer::new(options(arguments)),
             summary: arguments.summary_only.then(|| (Summary::default(), order)),
-            is_early: arguments.pids.is_empty(),
-            is_single: !arguments.follow_forks && arguments.pids.is_empty(),
-            only: None,
-            unwanted,
+            choice: Choice {
+                is_early: arguments.pids.is_empty(),
+                is_single: !arguments.follow_forks && arguments.pids.is_empty(),
+                only: None,
+                unwanted,
+            },
             open_files,
         }
     }
 
     /// Prints what is recorded, until it is over.
     fn follow(mut self, folder: &Path, is_over: &AtomicBool) -> Result<(), Failure> {
-        let mut growth = match self.open_files {
-            // The model needs the order, and a flush is asked for meanwhile.
-            Some(_) => Growth::delayed(2 * FLUSH_PAUSE),
-            None => Growth::default(),
-        };
+        // Calls, signals and ends of threads are in several streams, and a flush is asked for meanwhile.
+        let mut growth = Growth::delayed(2 * FLUSH_PAUSE);
         let mut followed = None;
         let mut next_flush = Instant::now();
         let failed = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
@@ -305,17 +330,13 @@ impl Printing {
     }
 
     fn is_wanted(&mut self, event: &Event<'_>) -> bool {
-        let call = event.call();
-        if self.is_early && call == Some("execve") {
-            self.is_early = false;
-            self.only = self.is_single.then_some(event.tid);
-            if let Some(open_files) = &mut self.open_files {
-                open_files.begin_command(event.tid);
-            }
+        let (call, tid) = (event.call(), event.tid);
+        if self.choice.begins_with(call, tid)
+            && let Some(open_files) = &mut self.open_files
+        {
+            open_files.begin_command(tid);
         }
-        let is_meant = self.only.is_none_or(|tid| tid == event.tid);
-        let is_unwanted = call.is_some_and(|call| self.unwanted.contains(call));
-        !self.is_early && is_meant && !is_unwanted
+        self.choice.has(call, tid)
     }
 
     fn end(mut self) -> io::Result<()> {
@@ -349,4 +370,48 @@ fn open(folder: &Path, findings: &mut Findings) -> Vec<Trace> {
     let opened = found.into_iter().map(|path| Trace::open(path, folder, findings));
     // Metadata may be half written.
     opened.filter_map(Result::ok).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(is_single: bool) -> Choice {
+        Choice {
+            is_early: true,
+            is_single,
+            only: None,
+            unwanted: BTreeSet::from(["close".to_owned()]),
+        }
+    }
+
+    #[test]
+    fn calls_before_the_command_is_executed_are_left_out() {
+        let mut choice = choice(false);
+        assert!(!choice.has(Some("dup2"), 7));
+        assert!(!choice.begins_with(Some("dup2"), 7));
+        assert!(choice.begins_with(Some("execve"), 7));
+        assert!(choice.has(Some("execve"), 7));
+        assert!(choice.has(Some("dup2"), 8));
+        assert!(!choice.has(Some("close"), 7));
+        assert!(
+            !choice.begins_with(Some("execve"), 8),
+            "the command was executed before"
+        );
+    }
+
+    /// They are in other streams than the calls.
+    #[test]
+    fn signals_and_ends_of_threads_that_are_read_before_any_call_are_printed() {
+        assert!(choice(false).has(None, 7));
+        assert!(choice(true).has(None, 7));
+    }
+
+    #[test]
+    fn without_children_only_the_thread_that_executes_the_command_is_printed() {
+        let mut choice = choice(true);
+        assert!(choice.begins_with(Some("execve"), 7));
+        assert!(choice.has(Some("read"), 7) && choice.has(None, 7));
+        assert!(!choice.has(Some("read"), 8) && !choice.has(None, 8));
+    }
 }
