@@ -65,6 +65,7 @@ const CONTEXTS: &[Scope] = &[
     Scope::PacketHeader,
 ];
 const FORK: &str = "sched_process_fork";
+const DUMP_BEGIN: &str = "lttng_statedump_start";
 const DUMP_END: &str = "lttng_statedump_end";
 /// A dump that ends later is none of the start.
 const LOOK_AHEAD_EVENTS: u64 = 10_000_000;
@@ -94,6 +95,8 @@ struct Origin {
 struct Machine {
     cpus: HashMap<u64, Cpu>,
     threads: HashMap<i64, Thread>,
+    /// State dumps that have begun.
+    dumps: u32,
 }
 
 /// A CPU since its last switch.
@@ -111,6 +114,8 @@ struct Cpu {
 struct Thread {
     pid: Option<i64>,
     comm: Option<Comm>,
+    /// State dumps that had begun when it was given its name.
+    dumps: u32,
 }
 
 /// What the events of a class say about threads.
@@ -142,7 +147,9 @@ enum News {
         pid: Option<Slot>,
         comm: Option<Slot>,
     },
-    /// There was a thread when a state dump looked, which was some time ago: what events have said since is newer.
+    /// A state dump begins.
+    DumpBegin,
+    /// There was a thread when a state dump looked, which was some time ago: what events have said since the dump began is newer.
     Dumped {
         tid: Option<Slot>,
         pid: Option<Slot>,
@@ -237,7 +244,7 @@ impl<'t> Threads<'t> {
                 self.machines[machine]
                     .threads
                     .entry(tid)
-                    .or_insert(Thread { pid, comm: None });
+                    .or_insert(Thread { pid, ..Thread::default() });
             }
         }
     }
@@ -305,8 +312,10 @@ impl<'t> Threads<'t> {
                         is_contradicted: was_contradicted || running.is_some_and(contradicts),
                     };
                     machine.cpus.insert(cpu, now);
-                    if next != 0 && comm.is_some() {
-                        machine.threads.entry(next).or_default().comm = comm;
+                    if next != 0
+                        && let Some(comm) = comm
+                    {
+                        machine.name(next, comm);
                     }
                 }
             }
@@ -316,6 +325,7 @@ impl<'t> Threads<'t> {
                         // It is negative where the tracer could not know it any more.
                         pid: values.integer(pid).filter(|pid| *pid >= 0),
                         comm: values.text(comm).map(Comm::new),
+                        dumps: machine.dumps,
                     };
                     machine.threads.insert(tid, thread);
                 }
@@ -324,9 +334,13 @@ impl<'t> Threads<'t> {
                 if let Some(tid) = values.integer(tid) {
                     let thread = machine.threads.entry(tid).or_default();
                     thread.pid = values.integer(pid).or(thread.pid);
-                    thread.comm = thread.comm.or(values.text(comm).map(Comm::new));
+                    let is_told = thread.comm.is_some() && thread.dumps == machine.dumps;
+                    if let Some(comm) = values.text(comm).filter(|_| !is_told) {
+                        machine.name(tid, Comm::new(comm));
+                    }
                 }
             }
+            News::DumpBegin => machine.dumps = machine.dumps.wrapping_add(1),
             News::Rename { tid, comm } => {
                 if let (Some(tid), Some(comm)) = (values.integer(tid), values.text(comm)) {
                     machine.rename(tid, Comm::new(comm));
@@ -363,8 +377,14 @@ impl<'t> Threads<'t> {
 }
 
 impl Machine {
+    fn name(&mut self, tid: i64, comm: Comm) {
+        let thread = self.threads.entry(tid).or_default();
+        thread.comm = Some(comm);
+        thread.dumps = self.dumps;
+    }
+
     fn rename(&mut self, tid: i64, comm: Comm) {
-        self.threads.entry(tid).or_default().comm = Some(comm);
+        self.name(tid, comm);
         for cpu in self.cpus.values_mut().filter(|cpu| cpu.tid == tid) {
             cpu.comm = Some(comm);
         }
@@ -426,6 +446,7 @@ impl ClassView {
                 tid: field(&["tid"]),
                 comm: field(&["name"]),
             },
+            DUMP_BEGIN => News::DumpBegin,
             "lttng_statedump_process_state" => News::Dumped {
                 tid: field(&["tid"]),
                 pid: field(&["pid"]),

@@ -258,6 +258,33 @@ fn a_state_dump_tells_who_was_there_before_it() {
 }
 
 #[test]
+fn a_later_state_dump_renews_names() {
+    let text = SWITCHES
+        .replace(
+            "event.header := struct",
+            "event.context := struct { int32_t tid; };\n\tevent.header := struct",
+        )
+        .replace(
+            "event { id = 4;",
+            "event { id = 5; name = lttng_statedump_start; };\nevent { id = 4;",
+        );
+    let (metadata, _) = text.split_once("--- stream cpu0").expect("it is there");
+    let stream = "--- stream cpu0
+u32:0xc1fc1fc1 u64:10 u64:22 u32:$content u32:$packet u32:0 u32:0
+u64:10 u8:5 i32:1
+u64:11 u8:4 i32:1 i32:7 i32:7 \"shell\\0\"
+u64:12 u8:0 i32:7
+u64:20 u8:5 i32:1
+u64:21 u8:4 i32:1 i32:7 i32:7 \"renamed\\0\"
+u64:22 u8:0 i32:7
+";
+    let place = place(&format!("{metadata}{stream}"));
+    let of = |filter: &str| times(&place, &filtered(&format!("name == \"w\" && {filter}")));
+    assert_eq!(of("$comm == \"shell\""), [12]);
+    assert_eq!(of("$comm == \"renamed\""), [22]);
+}
+
+#[test]
 fn a_state_dump_does_not_take_back_what_events_have_said() {
     // It looked at the thread before that executed a program, and comes after that.
     let text = SWITCHES.replace(
