@@ -379,9 +379,9 @@ fn failure(error: libbpf_rs::Error) -> Failure {
     }
 }
 
-/// The end of what libbpf said since a program began to be loaded. It would print that to standard error.
+/// The messages of libbpf about the latest load of a program, or their end. Otherwise libbpf prints them to standard error.
 static SAID: Mutex<String> = Mutex::new(String::new());
-/// As much is kept of that: the verifier's log of a rejected program has many MiB, and says why in its last lines.
+/// How much of the messages is kept. The verifier's log of a rejected program is many MiB long, and its last lines say why.
 const SAID_BYTES_MAX: usize = 64 << 10;
 
 fn listen() {
@@ -396,7 +396,7 @@ fn listen() {
     })));
 }
 
-/// What libbpf and the kernel said last about the program that was loaded last.
+/// The last messages of libbpf and the kernel about the latest load of a program.
 pub fn log() -> String {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

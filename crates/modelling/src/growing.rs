@@ -2,7 +2,7 @@
 //! The model of a trace that grows: it is read while it is written, and opened again for each part. It knows what descriptors stand for; what
 //! threads did needs the whole trace ([`crate::Ground`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use piste_analysis::model::{Circumstances, Gap, Gaps, Nobody, System, descriptor_calls};
 use piste_analysis::pass::Pass;
@@ -17,8 +17,8 @@ use crate::{gap, hand_on};
 pub struct Growing {
     /// From the first event on.
     pass: Option<Pass<Nobody>>,
-    gaps: Vec<Gap>,
-    /// By process: when its latest event happened.
+    gaps: HashSet<Gap>,
+    /// By process: when its latest event happened. There are as many as the kernel has numbers.
     latest_ns: HashMap<i32, i64>,
 }
 
@@ -82,11 +82,9 @@ impl Growing {
     }
 
     fn lose(&mut self, gap: Gap) {
-        if self.gaps.contains(&gap) {
-            return;
-        }
-        self.gaps.push(gap);
-        if let Some(pass) = &mut self.pass {
+        if self.gaps.insert(gap)
+            && let Some(pass) = &mut self.pass
+        {
             pass.system.add_gap(gap);
         }
     }
@@ -103,9 +101,10 @@ fn changes_descriptors(class: &str) -> bool {
 }
 
 /// Of some threads, and of what they do only the calls and how they begin and end.
-fn circumstances(begin_ns: i64, gaps: &[Gap]) -> Circumstances {
+fn circumstances(begin_ns: i64, gaps: &HashSet<Gap>) -> Circumstances {
+    let gaps: Vec<Gap> = gaps.iter().copied().collect();
     Circumstances {
-        gaps: Gaps::new(gaps),
+        gaps: Gaps::new(&gaps),
         is_partial: true,
         has_switches: false,
         has_wakeups: false,

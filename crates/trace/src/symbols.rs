@@ -46,6 +46,8 @@ pub trait SymbolSource: fmt::Debug + Send {
 #[derive(Debug)]
 pub struct EventSymbols<'t> {
     traces: &'t [Trace],
+    /// By trace: the process that all its events are of, as traces of one process say.
+    own_pids: Vec<Option<i32>>,
     source: Box<dyn SymbolSource + 't>,
     /// The classes with addresses.
     classes: PerClass<Option<ClassContexts>>,
@@ -72,6 +74,7 @@ impl<'t> EventSymbols<'t> {
     pub fn new(traces: &'t [Trace], source: Box<dyn SymbolSource + 't>) -> EventSymbols<'t> {
         EventSymbols {
             traces,
+            own_pids: traces.iter().map(own_pid).collect(),
             source,
             classes: PerClass::default(),
         }
@@ -87,7 +90,7 @@ impl<'t> EventSymbols<'t> {
             .get(event.class, || ClassContexts::new(plan, class_id, event.class));
         let ClassContexts(contexts) = contexts.as_ref()?;
         let origin = Origin::read(stream, event, contexts);
-        let pid = origin.pid.or_else(|| own_pid(&self.traces[trace]));
+        let pid = origin.pid.or(self.own_pids[trace]);
         Some(OfEvent {
             source: &mut *self.source,
             origin: Origin { trace, pid, ..origin },

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// A part of time in which events of a CPU are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gap {
     /// The CPU; absent when nobody knows it, and every one is meant.
     pub cpu: Option<u32>,
