@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, fs};
 
 use piste_control::interface::*;
+use piste_daemon::control::leftovers;
 use piste_kernel::owner::{self, Owner};
 use piste_kernel::tracefs::Tracefs;
 use rustix::process::{Pid, Signal, kill_process};
@@ -111,8 +112,7 @@ impl Drop for TracingPisted {
         // Nobody holds it any more.
         for dead in owner::leftovers(std::time::Duration::ZERO).unwrap_or_default().dead {
             if dead.id() == owner {
-                dead.remove_instances(&self.tracefs);
-                let _ = dead.forget();
+                leftovers::of_dead_owner(&self.tracefs, dead);
             }
         }
     }

@@ -45,18 +45,20 @@ pub fn of_dead_owners(tracefs: &Tracefs) -> (Option<Duration>, Vec<String>) {
         Ok(leftovers) => leftovers,
         Err(error) => return (None, vec![error.to_string()]),
     };
-    let mut findings = Vec::new();
-    for owner in dead {
-        // Its probes after its instances: the kernel empties the rings in which a removed probe was enabled.
-        let mut left = owner.remove_instances(tracefs);
-        left.extend(probe::leftovers(tracefs, &[owner.id()]));
-        left.extend(piste_bpf::remove_all(&owner.prefix()));
-        if left.is_empty()
-            && let Err(error) = DeadOwner::forget(owner)
-        {
-            left.push(error.to_string());
-        }
-        findings.extend(left);
+    let findings = dead.into_iter().flat_map(|owner| of_dead_owner(tracefs, owner));
+    (next, findings.collect())
+}
+
+/// Removes what an owner left that is dead. Returns a sentence about each thing that could not be removed.
+pub fn of_dead_owner(tracefs: &Tracefs, owner: DeadOwner) -> Vec<String> {
+    // Its probes after its instances: the kernel empties the rings in which a removed probe was enabled.
+    let mut left = owner.remove_instances(tracefs);
+    left.extend(probe::leftovers(tracefs, &[owner.id()]));
+    left.extend(piste_bpf::remove_all(&owner.prefix()));
+    if left.is_empty()
+        && let Err(error) = owner.forget()
+    {
+        left.push(error.to_string());
     }
-    (next, findings)
+    left
 }

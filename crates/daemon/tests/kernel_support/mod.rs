@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use piste_ctf::{Clock, EnvironmentValue, Trace};
+use piste_daemon::kernel_consumer::remove_instance;
 use piste_daemon::link::{ChannelTotals, Failure, Link, Opening, RequestId, ToConsumer, ToControl};
 use piste_daemon::person::Person;
 use piste_kernel::cpu_stats::CpuStats;
@@ -261,7 +262,7 @@ impl Drop for Consumer {
         }
         for (session, channel) in self.owner.instances(&self.tracefs).unwrap_or_default() {
             let instance = Instance::create_or_open(&self.tracefs, &self.owner, session, &channel);
-            let _ = instance.and_then(|instance| instance.remove());
+            let _ = instance.and_then(remove_instance);
         }
     }
 }

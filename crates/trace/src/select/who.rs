@@ -241,10 +241,10 @@ impl<'t> Threads<'t> {
             if &*event.class.name == FORK {
                 made.insert((machine, tid));
             } else if !made.contains(&(machine, tid)) {
-                self.machines[machine]
-                    .threads
-                    .entry(tid)
-                    .or_insert(Thread { pid, ..Thread::default() });
+                self.machines[machine].threads.entry(tid).or_insert(Thread {
+                    pid,
+                    ..Thread::default()
+                });
             }
         }
     }
