@@ -188,7 +188,7 @@ fn pisted_is_killed_while_events_flow() {
     let program = place.program("progress.c");
     start_session(&place, "progress:*");
     let file = place.path("calls");
-    let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "2000"]);
+    let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "20000"]);
     wait_for_progress(&file);
     let mut instants = Instants(3);
     for _ in 0..10 {
