@@ -89,7 +89,7 @@ fn two_hundred_killed_programs_leave_every_event_whose_call_had_returned() {
     for kill in 0..KILLS {
         let file = place.path(&format!("calls-{kill}"));
         // Every fourth records as fast as it can.
-        let (idle, longest_us) = if kill % 4 == 0 { ("0", 300) } else { ("300", 4000) };
+        let (idle, longest_us) = if kill % 4 == 0 { ("0", 300) } else { ("3000", 4000) };
         let mut running = place.start(&program, &[file.to_str().expect("UTF-8"), "2", "0", idle]);
         wait_for_progress(&file);
         sleep(Duration::from_micros(instants.below(longest_us)));
@@ -121,7 +121,7 @@ fn fifty_killed_consumers_lose_nothing_and_write_nothing_twice() {
     let program = place.program("progress.c");
     start_session(&place, "progress:*");
     let file = place.path("calls");
-    let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "1000"]);
+    let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "10000"]);
     wait_for_progress(&file);
     let mut instants = Instants(2);
     for _ in 0..KILLS {
