@@ -97,8 +97,29 @@ $(BUILD)/lib/piste/libpiste-%.so: runtime/preload/%.c $(HELPER_NEEDS)
 .PHONY: programs
 programs: tracer query
 
+# ---- The viewer, in TypeScript: `piste web` serves it ----
+
+# Without Node.js, everything else is built, and `piste web` says what is missing.
+VIEWER_SOURCES := $(wildcard viewer/src/*) viewer/build.mjs viewer/package.json
+.PHONY: viewer no-viewer
+viewer: $(if $(shell command -v npm),viewer/dist/viewer.js,no-viewer)
+
+no-viewer:
+	@echo "without Node.js (20 or newer, with npm), piste is built without the viewer of \`piste web\`"
+
+viewer/node_modules/.package-lock.json: viewer/package-lock.json
+	@cd viewer && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: check-viewer
+check-viewer: viewer/node_modules/.package-lock.json
+	@cd viewer && npm run --silent check
+
+viewer/dist/viewer.js: $(VIEWER_SOURCES) viewer/node_modules/.package-lock.json
+	@cd viewer && node build.mjs
+
 .PHONY: tracer
-tracer:
+tracer: viewer
 	$(RUN_CARGO) build --release --locked -p piste -p pisted
 	@mkdir -p $(BUILD)/bin
 	install -m 755 target/release/piste target/release/pisted $(BUILD)/bin/

@@ -6,6 +6,7 @@
 //! - [`analysis`]: those of `insights`, `analyze` and `diff`
 //! - [`strace`]: those of `strace`
 //! - [`view`]: those of `view`
+//! - [`web`]: those of `web`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
 //! - [`symbols`]: names for addresses, for all commands that show events
@@ -24,6 +25,7 @@ mod selection;
 mod strace;
 mod symbols;
 mod view;
+mod web;
 mod writing;
 
 use std::path::PathBuf;
@@ -40,6 +42,7 @@ pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::strace::{SortBy, Strace};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
+pub(crate) use self::web::Web;
 pub(crate) use self::writing::{Export, Format, Import, Trim};
 use crate::channel_options::ChannelOptions;
 use crate::completion;
@@ -118,6 +121,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         page: PageOptions,
     },
+    Web(Web),
     View(View),
     Stats(Stats),
     Info(Info),

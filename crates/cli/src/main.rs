@@ -57,6 +57,7 @@ mod unfinished;
 mod unwritten;
 mod version;
 mod view;
+mod web;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -114,6 +115,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Analyze(analyze) => analyze::analyze(&analyze, json),
         Command::Insights(arguments) => insights::insights(&arguments, json),
         Command::Diff(arguments) => diff::diff(&arguments, json),
+        Command::Web(arguments) => web::web(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),

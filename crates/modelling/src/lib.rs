@@ -205,6 +205,11 @@ impl<'t> Ground<'t> {
         self.circumstances.is_partial
     }
 
+    /// When the model begins: at the first event, in nanoseconds.
+    pub fn begin_ns(&self) -> i64 {
+        self.circumstances.begin_ns
+    }
+
     /// Sentences about what cannot be known, for an answer that needs these events; of more, once the system is what it is at the end, and the
     /// answer has asked it for all names.
     pub fn notes(&self, system: Option<&System>, needs: &[Need]) -> Vec<String> {

@@ -13,7 +13,7 @@ use piste_suite::comments::{Notation, named_files};
 const MAY_BE_UNSAFE: [&str; 4] = ["abi", "bpf", "kernel", "ring"];
 
 /// The folders of the repository. Others beside them are made by builds.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     ".ci",
     "bench",
     "crates",
@@ -23,6 +23,7 @@ const FOLDERS: [&str; 9] = [
     "runtime",
     "tests",
     "tools",
+    "viewer",
 ];
 
 /// Files of others, and of examples, that comments name.

@@ -67,7 +67,7 @@ pub(crate) fn soft_name(vector: u32) -> Option<&'static str> {
 }
 
 /// `irq 36 virtio1-req.0`, `softirq TIMER`, `vector local_timer`
-pub(crate) fn named(system: &System, interrupt: Interrupt) -> String {
+pub fn interrupt_name(system: &System, interrupt: Interrupt) -> String {
     match interrupt {
         Interrupt::Device(number, name) => format!("irq {number} {}", system.names.text(name))
             .trim_end()
@@ -141,7 +141,7 @@ impl Analysis for Stats {
         ];
         let mut table = Table::new("interrupts", "Interrupts", &columns);
         for (interrupt, own) in &self.by_interrupt {
-            let mut row = vec![named(system, *interrupt).into()];
+            let mut row = vec![interrupt_name(system, *interrupt).into()];
             row.extend(own.all.times.values());
             row.extend([own.all.percentile(50.0), own.all.percentile(99.0)]);
             row.extend(match own.late.count {
@@ -190,7 +190,7 @@ impl Analysis for Frequencies {
         let mut table = Table::new("frequencies", "Interrupts by duration", &columns);
         for (interrupt, own) in &self.by_interrupt {
             for (from, until, count) in own.octaves() {
-                let name = named(system, *interrupt).into();
+                let name = interrupt_name(system, *interrupt).into();
                 table.row([name, Value::Number(from), Value::Number(until), count.into()]);
             }
         }
@@ -234,7 +234,7 @@ impl Analysis for Log {
                 Value::Number(one.begin_ns),
                 Value::Number(one.end_ns - one.begin_ns),
                 Value::Number(one.cpu.into()),
-                named(system, one.interrupt).into(),
+                interrupt_name(system, one.interrupt).into(),
                 one.raised_ns.map(|raised_ns| one.begin_ns - raised_ns).into(),
             ]);
         }

@@ -25,6 +25,8 @@ use crate::analysis::{Description, Need, Who};
 use crate::model::{ProcessId, System, ThreadId, Waker};
 use crate::report::{Column, Unit, Value, column, counted};
 
+pub use self::irq::interrupt_name;
+
 /// In the order in which they are listed.
 pub const ALL: [&Description; 23] = [
     &ltt::LTT,
@@ -150,7 +152,7 @@ pub fn named(system: &System, id: ThreadId) -> String {
 fn waker_named(system: &System, waker: Waker) -> String {
     match waker {
         Waker::Thread(thread) => named(system, thread),
-        Waker::Interrupt(interrupt) => irq::named(system, interrupt),
+        Waker::Interrupt(interrupt) => irq::interrupt_name(system, interrupt),
     }
 }
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::occurrences::{Occurrences, TOTAL};
 use super::{Closer, Detector, Insight, Level};
-use crate::analyses::irq::named;
+use crate::analyses::irq::interrupt_name;
 use crate::facts::Interrupt;
 use crate::model::{Interruption, Listen, System};
 use crate::report::{Unit, Value, column};
@@ -54,7 +54,7 @@ impl Detector for Interrupts {
             level: Level::Notable,
             what: format!(
                 "{} occupied a CPU for a long time, the longest on CPU {cpu}",
-                named(system, *interrupt)
+                interrupt_name(system, *interrupt)
             ),
             span_ns: long.span_ns,
             cost_ns: long.times.total_ns,

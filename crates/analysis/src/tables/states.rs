@@ -3,7 +3,7 @@
 
 use super::column::{Cell, Column, Emitter, Lasts, OfThread, column, name, times, who};
 use super::{Rows, Table, headings};
-use crate::analyses::irq::named;
+use crate::analyses::irq::interrupt_name;
 use crate::analyses::{CALLS, INTERRUPTS, SWITCHES, WAKEUPS};
 use crate::cause::{Cause, Causes};
 use crate::model::{Listen, Mode, Nature, Slice, State, System, ThreadId, Why};
@@ -74,7 +74,7 @@ fn columns() -> Vec<Column<Did>> {
             did.call().map(|call| system.names.text(call)).into()
         }),
         column("interrupt", Unit::Text, |system, did: &Did| match did.mode() {
-            Some(Mode::Interrupt(interrupt)) => named(system, interrupt).into(),
+            Some(Mode::Interrupt(interrupt)) => interrupt_name(system, interrupt).into(),
             _ => Cell::None,
         }),
         column("why", Unit::Text, |_, did: &Did| match did.slice.state {
@@ -97,7 +97,7 @@ fn columns() -> Vec<Column<Did>> {
         }),
         column("waker_interrupt", Unit::Text, |system, did: &Did| {
             let interrupt = did.slice.wake.and_then(|wake| wake.interrupt);
-            interrupt.map(|interrupt| named(system, interrupt)).into()
+            interrupt.map(|interrupt| interrupt_name(system, interrupt)).into()
         }),
     ];
     [&times()[..], &own, &who()].concat()

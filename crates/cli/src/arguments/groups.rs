@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Read and analyse traces",
         &[
-            "view", "info", "stats", "insights", "analyze", "diff", "query", "trim", "import", "export",
+            "web", "view", "info", "stats", "insights", "analyze", "diff", "query", "trim", "import", "export",
         ],
     ),
     ("System", &["doctor", "version", "completions"]),

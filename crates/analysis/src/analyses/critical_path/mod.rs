@@ -369,7 +369,7 @@ fn by(system: &System, segment: &Segment) -> Value {
     let completed = waiting(segment.deed).and_then(|waiting| waiting.completed);
     match (interrupt, segment.by) {
         (Some(interrupt), _) => {
-            let mut text = super::irq::named(system, interrupt);
+            let mut text = super::irq::interrupt_name(system, interrupt);
             if let Some(device) = completed.and_then(|completed| completed.device) {
                 text += &format!(": {}", system.device_name(device));
             }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `piste web`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Show traces in the browser: what stands out, and a timeline
+///
+/// Serves the viewer on this machine until Ctrl-C, and prints its address. The address contains a random token; whoever knows it can read
+/// the traces. Without TRACE, shows the recordings in ~/piste-traces. For each trace, a timeline is made in one pass and kept in the
+/// trace folder as `.piste-timeline`, so that the trace opens at once the next time.
+#[derive(Args)]
+#[command(after_help = "Exit status: 0 after Ctrl-C, or 1 if the server cannot start.")]
+pub(crate) struct Web {
+    /// Trace folders, each from one machine; subfolders are searched too
+    #[arg(value_name = "TRACE", value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Listen on this port [default: any free port]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+    /// Listen on this address. If it is not the default, other machines can connect, and the connection is unencrypted; SSH port forwarding is safer
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) listen: IpAddr,
+    /// Open the viewer in the default browser
+    #[arg(long)]
+    pub(crate) open: bool,
+}

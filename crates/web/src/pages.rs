@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every address of the server, behind the token:
+//!
+//! ```text
+//!   GET  /                         the viewer
+//!   GET  /api/recordings           which there are, and how far their timelines are
+//!   POST /api/N/open               somebody looks at recording N: its timeline is made
+//!   GET  /api/N/lanes              its lanes
+//!   POST /api/N/view               what some lanes show in a range (reply.rs)
+//!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
+//!   GET  /api/N/insights           what stands out
+//!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end
+//! ```
+//!
+//! Times are nanoseconds since 1970 as text.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
+use serde::{Deserialize, Serialize};
+
+use crate::assets::asset;
+use crate::guard::{Guard, guard};
+use crate::recordings::{Name, Recording, Recordings, Status, View};
+use crate::{reply, tools};
+
+/// A list of more lanes is of no use to a person: the busiest are listed.
+const LANES_LISTED_MAX: usize = 20_000;
+/// Looking for a neighbour ends here: 36 years away.
+const NEIGHBOUR_NS_MAX: i64 = 1 << 60;
+/// Pieces that lie one over the other at a time, as requests to a device do.
+const PIECES_AT_ONCE_MAX: usize = 10_000;
+
+/// What answers need.
+#[derive(Debug)]
+pub(crate) struct House {
+    recordings: Arc<Recordings>,
+    piste: PathBuf,
+}
+
+type Asked = State<Arc<House>>;
+
+pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: PathBuf) -> Router {
+    let token = guarding.token();
+    let at = |path: &str| format!("/{token}/{path}");
+    Router::new()
+        .route(&at(""), get(|| async { file("index.html") }))
+        .route(
+            &at("{name}"),
+            get(|Path(name): Path<String>| async move { file(&name) }),
+        )
+        .route(&at("api/recordings"), get(list))
+        .route(&at("api/{recording}/open"), post(open))
+        .route(&at("api/{recording}/lanes"), get(lanes))
+        .route(&at("api/{recording}/view"), post(view))
+        .route(&at("api/{recording}/piece"), get(piece))
+        .route(&at("api/{recording}/insights"), get(insights))
+        .route(&at("api/{recording}/analysis/{name}"), get(analysis))
+        .with_state(Arc::new(House { recordings, piste }))
+        .layer(middleware::from_fn_with_state(guarding.clone(), guard))
+}
+
+/// Why there is no answer.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Refusal(status, message) = self;
+        (status, Json(serde_json::json!({ "error": { "message": message } }))).into_response()
+    }
+}
+
+fn not_found(what: &str) -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, format!("there is no {what}"))
+}
+
+fn file(name: &str) -> Response {
+    match asset(name) {
+        Some(asset) => ([(CONTENT_TYPE, HeaderValue::from_static(asset.kind))], asset.bytes).into_response(),
+        None => not_found("such page").into_response(),
+    }
+}
+
+async fn list(State(house): Asked) -> Json<Vec<Status>> {
+    Json(
+        house
+            .recordings
+            .all()
+            .iter()
+            .map(|recording| recording.status())
+            .collect(),
+    )
+}
+
+async fn open(State(house): Asked, Path(number): Path<usize>) -> Result<StatusCode, Refusal> {
+    house.recording(number)?;
+    house.recordings.want(number);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl House {
+    fn recording(&self, number: usize) -> Result<&Recording, Refusal> {
+        self.recordings
+            .all()
+            .get(number)
+            .ok_or_else(|| not_found("such recording"))
+    }
+
+    fn view(&self, number: usize) -> Result<View, Refusal> {
+        let recording = self.recording(number)?;
+        recording.view().ok_or_else(|| {
+            let problem = recording.status().problem;
+            let why = problem.unwrap_or_else(|| "the timeline of this recording is not ready yet".to_owned());
+            Refusal(StatusCode::CONFLICT, why)
+        })
+    }
+}
+
+impl House {
+    /// Asks the timeline of a recording, so that other answers need not wait for it. A damaged one is made again.
+    async fn ask<T: Send + 'static>(
+        self: &Arc<House>,
+        number: usize,
+        what: impl FnOnce(&View) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let view = self.view(number)?;
+        let asked = view.clone();
+        let done = tokio::task::spawn_blocking(move || what(&asked)).await;
+        let failed = |message: String| Refusal(StatusCode::INTERNAL_SERVER_ERROR, message);
+        match done.map_err(|error| failed(error.to_string()))? {
+            Ok(answer) => Ok(answer),
+            Err(Failure::Damaged(_)) => {
+                self.recordings.make_again(number, &view);
+                let why = "the timeline of this recording is damaged and is made again".to_owned();
+                Err(Refusal(StatusCode::CONFLICT, why))
+            }
+            Err(failure) => Err(failed(failure.to_string())),
+        }
+    }
+}
+
+/// The lanes, as far as they are listed.
+#[derive(Serialize)]
+struct Listed {
+    lanes: Vec<Lane>,
+    /// Lanes that did less than those.
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    id: u32,
+    #[serde(flatten)]
+    shown: Shown,
+    pieces: u64,
+    /// How long there was something other than nothing to do.
+    busy_ns: String,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Shown {
+    Cpu {
+        cpu: u32,
+    },
+    Thread {
+        tid: i32,
+        pid: Option<i32>,
+        name: String,
+        is_kernel: bool,
+    },
+    Calls {
+        of: u32,
+    },
+    Interrupt {
+        name: String,
+    },
+    Device {
+        name: String,
+    },
+}
+
+impl From<Subject> for Shown {
+    fn from(subject: Subject) -> Shown {
+        match subject {
+            Subject::Cpu(cpu) => Shown::Cpu { cpu },
+            Subject::Thread(thread) => Shown::Thread {
+                tid: thread.tid,
+                pid: thread.pid,
+                name: thread.name,
+                is_kernel: thread.is_kernel,
+            },
+            Subject::Calls(LaneId(of)) => Shown::Calls { of },
+            Subject::Interrupt(name) => Shown::Interrupt { name },
+            Subject::Device(name) => Shown::Device { name },
+        }
+    }
+}
+
+async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Listed>, Refusal> {
+    let lanes = house.ask(number, View::lanes).await?;
+    let mut listed: Vec<(u64, Lane)> = (0..)
+        .zip(lanes)
+        .map(|(id, (subject, whole))| {
+            let busy = [
+                Class::Running,
+                Class::User,
+                Class::Kernel,
+                Class::Interrupted,
+                Class::Other,
+            ];
+            let busy_ns: u64 = busy.iter().fold(0, |sum, class| whole.of(*class).saturating_add(sum));
+            let lane = Lane {
+                id,
+                shown: subject.into(),
+                pieces: whole.count,
+                busy_ns: busy_ns.to_string(),
+            };
+            (busy_ns, lane)
+        })
+        .collect();
+    let left_out = listed.len().saturating_sub(LANES_LISTED_MAX);
+    if left_out > 0 {
+        listed.sort_by_key(|(busy_ns, _)| std::cmp::Reverse(*busy_ns));
+        listed.truncate(LANES_LISTED_MAX);
+        listed.sort_by_key(|(_, lane)| lane.id);
+    }
+    Ok(Json(Listed {
+        lanes: listed.into_iter().map(|(_, lane)| lane).collect(),
+        left_out,
+    }))
+}
+
+/// What is asked of some lanes.
+#[derive(Deserialize)]
+struct Wanted {
+    begin_ns: String,
+    end_ns: String,
+    columns: usize,
+    lanes: Vec<u32>,
+}
+
+fn ns(text: &str) -> Result<i64, Refusal> {
+    let wrong = || {
+        Refusal(
+            StatusCode::BAD_REQUEST,
+            "a time is a whole number of nanoseconds".to_owned(),
+        )
+    };
+    text.parse().map_err(|_| wrong())
+}
+
+async fn view(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Result<Response, Refusal> {
+    let wanted: Wanted =
+        serde_json::from_slice(&body).map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let range_ns = (ns(&wanted.begin_ns)?, ns(&wanted.end_ns)?);
+    let cells = wanted.columns.saturating_mul(wanted.lanes.len());
+    if wanted.columns == 0 || cells > reply::CELLS_MAX {
+        return Err(Refusal(StatusCode::BAD_REQUEST, "too many columns or lanes".to_owned()));
+    }
+    let lanes: Vec<LaneId> = wanted.lanes.iter().copied().map(LaneId).collect();
+    let bytes = house
+        .ask(number, move |view| reply::lanes(view, &lanes, range_ns, wanted.columns))
+        .await?;
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+}
+
+#[derive(Deserialize)]
+struct Place {
+    lane: u32,
+    at: String,
+}
+
+/// A piece with its names.
+#[derive(Serialize)]
+struct Named {
+    begin_ns: String,
+    end_ns: String,
+    class: String,
+    what: Option<Name>,
+    by: Option<Name>,
+}
+
+#[derive(Serialize)]
+struct Found {
+    piece: Option<Named>,
+    previous: Option<Named>,
+    next: Option<Named>,
+}
+
+async fn piece(
+    State(house): Asked,
+    Path(number): Path<usize>,
+    Query(place): Query<Place>,
+) -> Result<Json<Found>, Refusal> {
+    let (lane, at_ns) = (LaneId(place.lane), ns(&place.at)?);
+    let find = move |view: &View| {
+        let at = view.pieces(lane, (at_ns, at_ns.saturating_add(1)), PIECES_AT_ONCE_MAX)?;
+        let here = at.and_then(|pieces| pieces.last().copied());
+        let (begin_ns, end_ns) = here.map_or((at_ns, at_ns), |piece| (piece.begin_ns, piece.end_ns));
+        let before = |ns: i64| (begin_ns.saturating_sub(ns), begin_ns);
+        let previous = neighbour(view, lane, before, |pieces| {
+            pieces
+                .into_iter()
+                .rfind(|piece| piece.end_ns <= begin_ns && here != Some(*piece))
+        })?;
+        let after = |ns: i64| (end_ns, end_ns.saturating_add(ns));
+        let next = neighbour(view, lane, after, |pieces| {
+            pieces
+                .into_iter()
+                .find(|piece| piece.begin_ns >= end_ns && here != Some(*piece))
+        })?;
+        Ok(Found {
+            piece: named(view, here)?,
+            previous: named(view, previous)?,
+            next: named(view, next)?,
+        })
+    };
+    house.ask(number, find).await.map(Json)
+}
+
+/// Looks in ranges that become longer, and in shorter ones where there are too many.
+fn neighbour(
+    view: &View,
+    lane: LaneId,
+    range_ns: impl Fn(i64) -> (i64, i64),
+    choose: impl Fn(Vec<Piece>) -> Option<Piece>,
+) -> Result<Option<Piece>, Failure> {
+    // It is not within the one, and too many are within the other.
+    let (mut least_ns, mut most_ns) = (0, None);
+    for _ in 0..2 * i64::BITS {
+        let middle_ns = match most_ns {
+            None if least_ns >= NEIGHBOUR_NS_MAX => break,
+            None => (least_ns * 16).max(1024),
+            Some(most_ns) if most_ns - least_ns <= 1 => break,
+            Some(most_ns) => least_ns + (most_ns - least_ns) / 2,
+        };
+        match view.pieces(lane, range_ns(middle_ns), PIECES_AT_ONCE_MAX)?.map(&choose) {
+            None => most_ns = Some(middle_ns),
+            Some(None) => least_ns = middle_ns,
+            Some(found) => return Ok(found),
+        }
+    }
+    Ok(None)
+}
+
+fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, Failure> {
+    let Some(piece) = piece else { return Ok(None) };
+    let name = |number: u32| Ok::<_, Failure>(view.names(std::iter::once(number))?.pop().map(|(_, name)| name));
+    Ok(Some(Named {
+        begin_ns: piece.begin_ns.to_string(),
+        end_ns: piece.end_ns.to_string(),
+        class: format!("{:?}", piece.class).to_lowercase(),
+        what: name(piece.what)?,
+        by: name(piece.by)?,
+    }))
+}
+
+async fn tool(house: &House, number: usize, arguments: &[&str]) -> Result<Response, Refusal> {
+    let recording = house.recording(number)?;
+    let answer = tools::ask(&house.piste, arguments, &recording.path).await;
+    let answer = answer.map_err(|why| Refusal(StatusCode::CONFLICT, why))?;
+    Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+async fn insights(State(house): Asked, Path(number): Path<usize>) -> Result<Response, Refusal> {
+    tool(&house, number, &["insights"]).await
+}
+
+#[derive(Deserialize)]
+struct Range {
+    begin: Option<String>,
+    end: Option<String>,
+    tid: Option<i32>,
+}
+
+async fn analysis(
+    State(house): Asked,
+    Path((number, name)): Path<(usize, String)>,
+    Query(range): Query<Range>,
+) -> Result<Response, Refusal> {
+    if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') || name.starts_with('-') {
+        return Err(not_found("such analysis"));
+    }
+    let tid = range.tid.map(|tid| tid.to_string());
+    let mut arguments = vec!["analyze", &name];
+    for (option, value) in [("--begin", &range.begin), ("--end", &range.end)] {
+        if let Some(text) = value {
+            ns(text)?;
+            arguments.extend([option, text]);
+        }
+    }
+    arguments.extend(tid.iter().flat_map(|tid| ["--tid", tid]));
+    tool(&house, number, &arguments).await
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recordings that are shown, and their timelines. A timeline is made in one pass over the trace, can be asked meanwhile, and is kept beside
+//! the trace as `.piste-timeline`, for the next time.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use piste_analysis::model::{Call, Interruption, Listen, Request, Slice, System};
+use piste_modelling::{Ground, GroundError, kernel_traces};
+use piste_reason::reason;
+use piste_timeline::{Damaged, Failure, Label, LaneId, Piece, Recorder, SoFar, Subject, Summary, Timeline};
+use piste_trace::blind::recorded_span;
+use piste_trace::progress::{bytes_of, bytes_read};
+use piste_trace::{Findings, Span, Trace, open_all};
+use rustix::fs::OFlags;
+
+/// In the folder of the trace. Readers of traces look at no hidden files.
+const NAME: &str = ".piste-timeline";
+
+/// All recordings, in the order in which they were named.
+#[derive(Debug)]
+pub(crate) struct Recordings {
+    all: Vec<Recording>,
+    /// Their timelines are made, in this order.
+    wanted: Mutex<VecDeque<usize>>,
+    is_wanted: Condvar,
+    is_over: AtomicBool,
+}
+
+/// A recording.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) path: PathBuf,
+    state: Mutex<State>,
+}
+
+/// How far the timeline is.
+#[derive(Debug)]
+enum State {
+    /// Nobody has asked for it, or others are made before.
+    Waiting,
+    /// It can be asked.
+    There(View),
+    /// There is none, for this reason.
+    Failed(String),
+}
+
+/// A timeline that can be asked, at any time.
+#[derive(Clone, Debug)]
+pub(crate) enum View {
+    Growing(Arc<Growing>),
+    Whole(Arc<Timeline>),
+}
+
+/// A timeline that is being made.
+pub(crate) struct Growing {
+    /// Absent: it is finished.
+    recorder: Mutex<Option<Recorder<File>>>,
+    /// Then this is there.
+    whole: OnceLock<Arc<Timeline>>,
+    span: Span,
+    begun_bytes: u64,
+    total_bytes: u64,
+}
+
+impl std::fmt::Debug for Growing {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Growing")
+            .field("span", &self.span)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is said of a recording.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Status {
+    pub(crate) path: String,
+    /// `waiting`, `growing`, `whole` or `failed`.
+    pub(crate) state: &'static str,
+    /// From when to when it is, in nanoseconds since 1970, as text: browsers have no such numbers.
+    pub(crate) begin_ns: Option<String>,
+    pub(crate) end_ns: Option<String>,
+    /// How much of it can be asked: 0 to 1.
+    pub(crate) share: f64,
+    /// Why there is nothing to see.
+    pub(crate) problem: Option<String>,
+}
+
+impl Recordings {
+    pub(crate) fn new(paths: &[PathBuf]) -> Recordings {
+        let recording = |path: &PathBuf| Recording {
+            path: path.clone(),
+            state: Mutex::new(State::Waiting),
+        };
+        Recordings {
+            all: paths.iter().map(recording).collect(),
+            wanted: Mutex::default(),
+            is_wanted: Condvar::new(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn all(&self) -> &[Recording] {
+        &self.all
+    }
+
+    /// Somebody looks at a recording: its timeline is made, if it is not there.
+    pub(crate) fn want(&self, number: usize) {
+        let mut wanted = self.wanted();
+        if !wanted.contains(&number) && matches!(*self.all[number].state(), State::Waiting) {
+            wanted.push_back(number);
+            self.is_wanted.notify_one();
+        }
+    }
+
+    /// Makes the timelines that are wanted, one after the other.
+    pub(crate) fn make(self: &Arc<Recordings>) -> io::Result<JoinHandle<()>> {
+        let recordings = self.clone();
+        let make = move || {
+            while let Some(number) = recordings.next() {
+                let recording = &recordings.all[number];
+                let goes_on = || !recordings.is_over.load(Ordering::Relaxed);
+                match catch_unwind(AssertUnwindSafe(|| recording.make(goes_on))) {
+                    Ok(Ok(Some(timeline))) => recording.set(State::There(View::Whole(timeline))),
+                    Ok(Ok(None)) => return,
+                    Ok(Err(failure)) => recording.set(State::Failed(failure.to_string())),
+                    Err(_) => recording.set(State::Failed(
+                        "this trace cannot be read because of a fault in piste".into(),
+                    )),
+                }
+            }
+        };
+        thread::Builder::new().name("piste-timeline".into()).spawn(make)
+    }
+
+    /// The timeline of a recording is damaged: it is made again, unless it is another one by now.
+    pub(crate) fn make_again(&self, number: usize, damaged: &View) {
+        let recording = &self.all[number];
+        {
+            let mut state = recording.state();
+            match (&*state, damaged) {
+                (State::There(View::Whole(now)), View::Whole(damaged)) if Arc::ptr_eq(now, damaged) => {}
+                _ => return,
+            }
+            // The next start would find the same.
+            let _ = fs::remove_file(recording.path.join(NAME));
+            *state = State::Waiting;
+        }
+        self.want(number);
+    }
+
+    /// Waits for the next that is wanted; `None`: it is over.
+    fn next(&self) -> Option<usize> {
+        let mut wanted = self.wanted();
+        loop {
+            if self.is_over.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(number) = wanted.pop_front() {
+                return Some(number);
+            }
+            wanted = self.is_wanted.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What is not finished is given up.
+    pub(crate) fn stop(&self) {
+        // Whoever looks at it has the lock, so none waits who has not seen it.
+        let _wanted = self.wanted();
+        self.is_over.store(true, Ordering::Relaxed);
+        self.is_wanted.notify_all();
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, VecDeque<usize>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why there is no timeline.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("{0}")]
+    Unopened(String),
+    #[error(transparent)]
+    Ground(#[from] GroundError),
+    #[error("cannot write the timeline: {}", reason(.0))]
+    Unwritten(#[from] io::Error),
+    #[error(transparent)]
+    Timeline(#[from] Failure),
+}
+
+impl Recording {
+    /// The timeline, as far as there is one.
+    pub(crate) fn view(&self) -> Option<View> {
+        match &*self.state() {
+            State::There(view) => Some(view.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let mut status = Status {
+            path: self.path.to_string_lossy().into_owned(),
+            state: "waiting",
+            begin_ns: None,
+            end_ns: None,
+            share: 0.0,
+            problem: None,
+        };
+        match &*self.state() {
+            State::Waiting => {}
+            State::Failed(problem) => {
+                status.state = "failed";
+                status.problem = Some(problem.clone());
+            }
+            State::There(view) => {
+                (status.state, status.share) = match view {
+                    View::Whole(_) => ("whole", 1.0),
+                    View::Growing(growing) => ("growing", growing.share()),
+                };
+                let (begin_ns, end_ns) = view.span_ns();
+                status.begin_ns = Some(begin_ns.to_string());
+                status.end_ns = Some(end_ns.to_string());
+            }
+        }
+        status
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, state: State) {
+        *self.state() = state;
+    }
+
+    /// Takes the timeline that is there, or makes one. `None`: it was given up.
+    fn make(&self, goes_on: impl Fn() -> bool) -> Result<Option<Arc<Timeline>>, Problem> {
+        let mut findings = Findings::default();
+        let (traces, errors) = open_all(std::slice::from_ref(&self.path), &mut findings);
+        if let Some(error) = errors.first().filter(|_| traces.is_empty()) {
+            return Err(Problem::Unopened(error.to_string()));
+        }
+        let traces = kernel_traces(traces)?;
+        let origin = origin(&traces);
+        let place = self.path.join(NAME);
+        // One that cannot be read is made anew.
+        let kept = open_file(&place).and_then(|file| Timeline::open(file).ok());
+        if let Some(kept) = kept.filter(|kept| kept.directory.origin == origin) {
+            return Ok(Some(Arc::new(kept)));
+        }
+        let ground = Ground::new(&traces, Span::ALL)?;
+        let draft = Draft::beside(&place)?;
+        let growing = Arc::new(Growing {
+            recorder: Mutex::new(Some(Recorder::new(draft.file.try_clone()?)?)),
+            whole: OnceLock::new(),
+            span: Span {
+                begin_ns: ground.begin_ns(),
+                end_ns: recorded_span(&traces).unwrap_or(Span::ALL).end_ns,
+            },
+            begun_bytes: bytes_read(),
+            total_bytes: bytes_of(&traces, Span::ALL),
+        });
+        self.set(State::There(View::Growing(growing.clone())));
+        let Some((system, Shared(growing))) = ground.run_while(Shared(growing), &mut findings, goes_on)? else {
+            return Ok(None);
+        };
+        // Who asks meanwhile waits for the whole.
+        let mut recorder = growing.recorder();
+        if let Some(recorder) = recorder.take() {
+            recorder.finish(&system, system.told(), &origin)?;
+        }
+        let timeline = Arc::new(Timeline::open(draft.keep(&place)?)?);
+        Ok(Some(growing.whole.get_or_init(|| timeline).clone()))
+    }
+}
+
+/// A file, and nothing else that may have its name: a pipe would be waited for.
+fn open_file(place: &Path) -> Option<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(place).ok()?;
+    file.metadata().ok().filter(fs::Metadata::is_file).map(|_| file)
+}
+
+/// A file that becomes the timeline once it is complete.
+struct Draft {
+    file: File,
+    /// Absent where the trace's folder cannot be written: then the timeline lasts as long as the server.
+    kept: Option<tempfile::TempPath>,
+}
+
+impl Draft {
+    fn beside(place: &Path) -> io::Result<Draft> {
+        let folder = place.parent().unwrap_or(Path::new("."));
+        match tempfile::Builder::new().prefix(".piste-timeline-").tempfile_in(folder) {
+            Ok(named) => {
+                let (file, path) = named.into_parts();
+                Ok(Draft { file, kept: Some(path) })
+            }
+            Err(_) => Ok(Draft {
+                file: tempfile::tempfile()?,
+                kept: None,
+            }),
+        }
+    }
+
+    /// It is complete: it gets its name, also if the machine fails right after.
+    fn keep(self, place: &Path) -> io::Result<File> {
+        if let Some(path) = self.kept {
+            self.file.sync_data()?;
+            path.persist(place)?;
+        }
+        Ok(self.file)
+    }
+}
+
+/// What a timeline was made of: the traces' files, with their sizes and when they were written to.
+fn origin(traces: &[Trace]) -> Vec<u8> {
+    let mut origin = Vec::new();
+    for trace in traces {
+        for stream in &trace.streams {
+            origin.extend(stream.path.file_name().unwrap_or_default().as_bytes());
+            origin.push(0);
+            origin.extend(stream.state.bytes.to_le_bytes());
+            origin.extend(stream.state.modified_ns.to_le_bytes());
+        }
+    }
+    origin
+}
+
+/// Writes to a timeline that others ask meanwhile.
+struct Shared(Arc<Growing>);
+
+impl Shared {
+    #[inline]
+    fn with(&self, tell: impl FnOnce(&mut Recorder<File>)) {
+        if let Some(recorder) = &mut *self.0.recorder() {
+            tell(recorder);
+        }
+    }
+}
+
+impl Listen for Shared {
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        self.with(|recorder| recorder.slice(system, slice));
+    }
+
+    fn call(&mut self, system: &System, call: &Call) {
+        self.with(|recorder| recorder.call(system, call));
+    }
+
+    fn interruption(&mut self, system: &System, interruption: &Interruption) {
+        self.with(|recorder| recorder.interruption(system, interruption));
+    }
+
+    fn request(&mut self, system: &System, request: &Request) {
+        self.with(|recorder| recorder.request(system, request));
+    }
+}
+
+impl Growing {
+    fn recorder(&self) -> MutexGuard<'_, Option<Recorder<File>>> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn share(&self) -> f64 {
+        let done_bytes = bytes_read().saturating_sub(self.begun_bytes);
+        (done_bytes as f64 / self.total_bytes.max(1) as f64).min(1.0)
+    }
+}
+
+/// What a view can be asked. While a timeline grows, making it waits for the answer.
+impl View {
+    pub(crate) fn span_ns(&self) -> (i64, i64) {
+        match self {
+            View::Growing(growing) => (growing.span.begin_ns, growing.span.end_ns),
+            View::Whole(timeline) => timeline.directory.span_ns,
+        }
+    }
+
+    fn ask<T>(
+        &self,
+        growing: impl FnOnce(&SoFar<'_>) -> Result<T, Failure>,
+        whole: impl FnOnce(&Timeline) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match self {
+            View::Whole(timeline) => whole(timeline),
+            View::Growing(shared) => match &*shared.recorder() {
+                Some(recorder) => growing(&recorder.so_far()),
+                None => whole(shared.whole.get().ok_or(Damaged)?),
+            },
+        }
+    }
+
+    /// Every lane with all that is in it, by its number.
+    pub(crate) fn lanes(&self) -> Result<Vec<(Subject, Summary)>, Failure> {
+        let with = |subjects: &[Subject], whole: &dyn Fn(LaneId) -> Option<Summary>| {
+            let lanes = (0..).zip(subjects);
+            let summed = lanes.map(|(lane, subject)| (subject.clone(), whole(LaneId(lane)).unwrap_or_default()));
+            Ok(summed.collect())
+        };
+        self.ask(
+            |so_far| with(so_far.subjects, &|lane| so_far.writer.whole(lane)),
+            |timeline| with(&timeline.directory.subjects, &|lane| timeline.whole(lane)),
+        )
+    }
+
+    /// As [`Timeline::columns`].
+    pub(crate) fn columns(&self, lane: LaneId, range_ns: (i64, i64), count: usize) -> Result<Vec<Summary>, Failure> {
+        self.ask(
+            |so_far| so_far.writer.columns(lane, range_ns, count),
+            |timeline| timeline.columns(lane, range_ns, count),
+        )
+    }
+
+    /// As [`Timeline::pieces`].
+    pub(crate) fn pieces(
+        &self,
+        lane: LaneId,
+        range_ns: (i64, i64),
+        most: usize,
+    ) -> Result<Option<Vec<Piece>>, Failure> {
+        self.ask(
+            |so_far| so_far.writer.pieces(lane, range_ns, most),
+            |timeline| timeline.pieces(lane, range_ns, most),
+        )
+    }
+
+    /// What numbers in pieces stand for: a name, and for threads their lane.
+    pub(crate) fn names(&self, numbers: impl Iterator<Item = u32>) -> Result<Vec<(u32, Name)>, Failure> {
+        let numbers: Vec<u32> = numbers.collect();
+        let find = |labels: &[Label], subjects: &[Subject]| {
+            let name = |number: u32| {
+                let place = usize::try_from(number).ok()?.checked_sub(1)?;
+                let (lane, text) = match labels.get(place)? {
+                    Label::Text(text) => (None, text.clone()),
+                    Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
+                        Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
+                        _ => return None,
+                    },
+                };
+                Some((number, Name { lane, text }))
+            };
+            Ok(numbers.iter().copied().filter_map(name).collect())
+        };
+        self.ask(
+            |so_far| find(so_far.labels, so_far.subjects),
+            |timeline| find(&timeline.directory.labels, &timeline.directory.subjects),
+        )
+    }
+}
+
+/// What a number in a piece stands for.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Name {
+    /// Of a thread.
+    pub(crate) lane: Option<u32>,
+    pub(crate) text: String,
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What is shown, in the page's address: a link shows the same, and "back" undoes a move.
+
+import type { Span } from "./timeline";
+
+export interface Shown {
+	recording: number;
+	page: "insights" | "timeline";
+	/** Absent: all of it. */
+	span: Span | null;
+	/** A lane, and a time in the piece that is selected. */
+	selected: { lane: number; at: number } | null;
+	range: Span | null;
+	pinned: number[];
+	open: number[];
+	filter: string;
+	marks: number[];
+}
+
+export const START: Shown = {
+	recording: 0,
+	page: "insights",
+	span: null,
+	selected: null,
+	range: null,
+	pinned: [],
+	open: [],
+	filter: "",
+	marks: [],
+};
+
+const numbers = (text: string | null): number[] =>
+	(text ?? "")
+		.split(",")
+		.filter(Boolean)
+		.map(Number)
+		.filter((number) => Math.abs(number) < 2 ** 53);
+
+function span(text: string | null): Span | null {
+	const [begin, end] = numbers(text);
+	return begin !== undefined && end !== undefined && begin < end ? { begin, end } : null;
+}
+
+const joined = (span: Span | null): string => (span ? `${Math.round(span.begin)},${Math.round(span.end)}` : "");
+
+/** Whatever is wrong in an address is left out. */
+export function read(hash: string): Shown {
+	const all = new URLSearchParams(hash.replace(/^#/, ""));
+	const [lane, at] = numbers(all.get("selected"));
+	return {
+		recording: Math.max(0, Math.trunc(numbers(all.get("recording"))[0] ?? 0)),
+		page: all.get("page") === "timeline" ? "timeline" : "insights",
+		span: span(all.get("span")),
+		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
+		range: span(all.get("range")),
+		pinned: numbers(all.get("pinned")),
+		open: numbers(all.get("open")),
+		filter: all.get("filter") ?? "",
+		marks: numbers(all.get("marks")),
+	};
+}
+
+export function write(shown: Shown): string {
+	const all = new URLSearchParams();
+	const add = (name: string, value: string) => {
+		if (value) all.set(name, value);
+	};
+	add("recording", shown.recording ? String(shown.recording) : "");
+	add("page", shown.page === "timeline" ? "timeline" : "");
+	add("span", joined(shown.span));
+	add("selected", shown.selected ? `${shown.selected.lane},${Math.round(shown.selected.at)}` : "");
+	add("range", joined(shown.range));
+	add("pinned", shown.pinned.join(","));
+	add("open", shown.open.join(","));
+	add("filter", shown.filter);
+	add("marks", shown.marks.map(Math.round).join(","));
+	return `#${all}`;
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the server is asked. Times are nanoseconds; the server has them since 1970, which a number cannot hold, so everything here counts from the
+// begin of the recording.
+
+/** A recording, as the server describes it. */
+export interface Status {
+	path: string;
+	state: "waiting" | "growing" | "whole" | "failed";
+	begin_ns: string | null;
+	end_ns: string | null;
+	share: number;
+	problem: string | null;
+}
+
+/** A lane of the timeline. */
+export interface Lane {
+	id: number;
+	kind: "cpu" | "thread" | "calls" | "interrupt" | "device";
+	cpu?: number;
+	tid?: number;
+	pid?: number | null;
+	name?: string;
+	is_kernel?: boolean;
+	/** Of calls: the lane of their thread. */
+	of?: number;
+	pieces: number;
+	busy_ns: string;
+}
+
+/** What a lane shows, in parts of the same width. */
+export interface Columns {
+	kind: "columns";
+	/** For each column, a bit for each class. */
+	masks: Uint16Array;
+	/** Shares of the classes of all columns, 0 to 255, one after the other. */
+	shares: Uint8Array;
+	/** Of the longest piece: its class, */
+	longestClass: Uint8Array;
+	/** and what it is: a label. */
+	longest: Uint32Array;
+}
+
+/** What a lane shows, piece by piece. */
+export interface Pieces {
+	kind: "pieces";
+	begin: Float64Array;
+	duration: Float64Array;
+	classes: Uint8Array;
+	what: Uint32Array;
+	by: Uint32Array;
+}
+
+/** What a number in lanes stands for: a name, and of a thread its lane. */
+export interface Label {
+	text: string;
+	lane: number | null;
+}
+
+export interface Part {
+	lanes: Map<number, Columns | Pieces>;
+	labels: Map<number, Label>;
+}
+
+export interface Named {
+	begin_ns: string;
+	end_ns: string;
+	class: string;
+	what: Label | null;
+	by: Label | null;
+}
+
+export interface Found {
+	piece: Named | null;
+	previous: Named | null;
+	next: Named | null;
+}
+
+export interface Insight {
+	kind: string;
+	level: string;
+	what: string;
+	begin_ns: string;
+	end_ns: string;
+	command: string;
+}
+
+export interface Insights {
+	insights: Insight[];
+	notes: string[];
+}
+
+export const NO_ANSWER = "The server is not responding. Is `piste web` still running?";
+
+/** The server says why there is no answer. */
+export class Refused extends Error {}
+
+async function ask(path: string, options: RequestInit = {}): Promise<Response> {
+	const response = await fetch(`api/${path}`, options);
+	if (response.ok) return response;
+	const body = await response.json().catch(() => null);
+	throw new Refused(body?.error?.message ?? `the server answered with status ${response.status}`);
+}
+
+async function json<T>(path: string, signal?: AbortSignal): Promise<T> {
+	const response = await ask(path, signal ? { signal } : {});
+	return (await response.json()) as T;
+}
+
+export const recordings = () => json<Status[]>("recordings");
+/** Somebody looks at it: its timeline is made. */
+export const open = (recording: number) => ask(`${recording}/open`, { method: "POST" });
+export const lanes = (recording: number) => json<{ lanes: Lane[]; left_out: number }>(`${recording}/lanes`);
+export const insights = (recording: number, signal: AbortSignal) => json<Insights>(`${recording}/insights`, signal);
+
+/** The piece of a lane at a time, and its neighbours. */
+export const piece = (recording: number, lane: number, at: bigint, signal: AbortSignal) =>
+	json<Found>(`${recording}/piece?lane=${lane}&at=${at}`, signal);
+
+/** A table of `piste analyze`, as its JSON. */
+export const analysis = (recording: number, name: string, begin: bigint, end: bigint, signal: AbortSignal) =>
+	json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}`, signal);
+
+/** What lanes show in a range. */
+export async function part(
+	recording: number,
+	lanes: number[],
+	begin: bigint,
+	end: bigint,
+	columns: number,
+	signal: AbortSignal,
+): Promise<Part> {
+	const body = JSON.stringify({ begin_ns: String(begin), end_ns: String(end), columns, lanes });
+	const response = await ask(`${recording}/view`, { method: "POST", body, signal });
+	return decode(await response.arrayBuffer());
+}
+
+/** The form is described in crates/web/src/reply.rs. */
+export function decode(buffer: ArrayBuffer): Part {
+	const view = new DataView(buffer);
+	let at = 0;
+	const u8 = () => view.getUint8(at++);
+	const u16 = () => {
+		at += 2;
+		return view.getUint16(at - 2, true);
+	};
+	const u32 = () => {
+		at += 4;
+		return view.getUint32(at - 4, true);
+	};
+	const f64 = () => {
+		at += 8;
+		return view.getFloat64(at - 8, true);
+	};
+	const part: Part = { lanes: new Map(), labels: new Map() };
+	for (let left = u32(); left > 0; left--) {
+		const id = u32();
+		const isPieces = u8() === 1;
+		const count = u32();
+		if (isPieces) {
+			const pieces: Pieces = {
+				kind: "pieces",
+				begin: new Float64Array(count),
+				duration: new Float64Array(count),
+				classes: new Uint8Array(count),
+				what: new Uint32Array(count),
+				by: new Uint32Array(count),
+			};
+			for (let index = 0; index < count; index++) {
+				pieces.begin[index] = f64();
+				pieces.duration[index] = f64();
+				pieces.classes[index] = u8();
+				pieces.what[index] = u32();
+				pieces.by[index] = u32();
+			}
+			part.lanes.set(id, pieces);
+			continue;
+		}
+		const masks = new Uint16Array(count);
+		const longest = new Uint32Array(count);
+		const longestClass = new Uint8Array(count);
+		const shares: number[] = [];
+		for (let index = 0; index < count; index++) {
+			const mask = u16();
+			masks[index] = mask;
+			for (let rest = mask; rest !== 0; rest &= rest - 1) shares.push(u8());
+			if (mask === 0) continue;
+			longestClass[index] = u8();
+			longest[index] = u32();
+		}
+		part.lanes.set(id, { kind: "columns", masks, shares: Uint8Array.from(shares), longestClass, longest });
+	}
+	const text = new TextDecoder();
+	for (let left = u32(); left > 0; left--) {
+		const number = u32();
+		const lane = u32();
+		const length = u16();
+		const name = text.decode(new Uint8Array(buffer, at, length));
+		at += length;
+		part.labels.set(number, { text: name, lane: lane === 0 ? null : lane - 1 });
+	}
+	return part;
+}

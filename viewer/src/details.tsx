@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Below the timeline: the piece that is selected, or what `piste analyze` says about the range.
+import { useEffect, useState } from "preact/hooks";
+import type { Shown } from "./address";
+import * as api from "./api";
+import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
+import type { Lanes } from "./rows";
+import { note, title } from "./rows";
+import { duration, moment } from "./time";
+import type { Span } from "./timeline";
+
+interface Props {
+	recording: number;
+	origin: bigint;
+	lanes: Lanes;
+	selected: Shown["selected"];
+	range: Span | null;
+	theme: Theme;
+	show: (change: Partial<Shown>) => void;
+}
+
+export function Details(props: Props) {
+	if (props.selected) return <Selected {...props} selected={props.selected} />;
+	if (props.range) return <Range {...props} range={props.range} />;
+	return null;
+}
+
+function Selected({
+	recording,
+	origin,
+	lanes,
+	selected,
+	theme,
+	show,
+}: Props & { selected: NonNullable<Shown["selected"]> }) {
+	const [found, setFound] = useState<api.Found | null>(null);
+	const [problem, setProblem] = useState<string | null>(null);
+	useEffect(() => {
+		const controller = new AbortController();
+		setProblem(null);
+		const at = origin + BigInt(Math.round(selected.at));
+		api.piece(recording, selected.lane, at, controller.signal).then(setFound, (error) => {
+			if (!controller.signal.aborted) setProblem(String(error.message));
+		});
+		return () => controller.abort();
+	}, [recording, origin, selected]);
+	const lane = lanes.get(selected.lane);
+	if (!lane) return null;
+	const ns = (text: string) => Number(BigInt(text) - origin);
+	const length = (piece: api.Named) => Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const named = (name: api.Label | null) => (name ? lanes.said(name) : "");
+	const piece = found?.piece;
+	const go = (to: api.Named | null | undefined) =>
+		to && show({ selected: { lane: selected.lane, at: ns(to.begin_ns) } });
+	const neighbour = (label: string, to: api.Named | null | undefined) => (
+		<button type="button" disabled={!to} onClick={() => go(to)}>
+			{label}
+			{to && (
+				<small>
+					{" "}
+					{named(to.what) || CLASS_NAMES[to.class as Class]}, {duration(length(to))}
+				</small>
+			)}
+		</button>
+	);
+	const state = piece ? (piece.class as Class) : null;
+	return (
+		<section class="details" aria-label="Selection" aria-live="polite">
+			<h2>
+				{title(lane, lanes)} <small>{note(lane)}</small>
+			</h2>
+			{problem && <p role="alert">{problem}</p>}
+			{found && !piece && <p>The trace has no data for this lane at {moment(selected.at, 1)}.</p>}
+			{piece && state && (
+				<dl>
+					<dt>State</dt>
+					<dd>
+						<svg width="12" height="12" aria-hidden="true">
+							<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
+						</svg>{" "}
+						{CLASS_NAMES[state]}
+					</dd>
+					{piece.what && (
+						<>
+							<dt>{lane.kind === "cpu" ? "Thread" : "In"}</dt>
+							<dd>
+								<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
+							</dd>
+						</>
+					)}
+					{piece.by && (
+						<>
+							<dt>
+								{state === "interrupted" || lane.kind === "interrupt"
+									? "Interrupts"
+									: lane.kind === "device"
+										? "Asked by"
+										: "Ended by"}
+							</dt>
+							<dd>
+								<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
+							</dd>
+						</>
+					)}
+					<dt>Duration</dt>
+					<dd>{duration(length(piece))}</dd>
+					<dt>From</dt>
+					<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+					<dt>To</dt>
+					<dd>{moment(ns(piece.end_ns), 1)}</dd>
+				</dl>
+			)}
+			<p class="buttons">
+				{neighbour("◂ Previous", found?.previous)}
+				{neighbour("Next ▸", found?.next)}
+			</p>
+		</section>
+	);
+}
+
+function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: number; show: Props["show"] }) {
+	const { lane } = name;
+	if (lane === null || !lanes.get(lane)) return <>{name.text}</>;
+	return (
+		<button type="button" class="link" onClick={() => show({ selected: { lane, at } })}>
+			{lanes.name(lane)}
+		</button>
+	);
+}
+
+const TABS = [
+	["cputop", "CPUs by thread"],
+	["schedstats", "Waits for a CPU"],
+	["blocked", "Blocked"],
+	["syscallstats", "System calls"],
+	["iotop", "I/O"],
+	["irqstats", "Interrupts"],
+] as const;
+
+/** As many are shown of a table. */
+const ROWS_MAX = 100;
+
+interface Table {
+	title: string;
+	rows: Record<string, unknown>[];
+}
+
+/** The tables of an analysis: the lists of rows in its answer. */
+function tablesOf(answer: unknown): Table[] {
+	const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
+	const lists = Object.entries(answer as object).filter(([name]) => name !== "findings");
+	return lists.flatMap(([name, rows]) =>
+		Array.isArray(rows) && rows.length > 0 && rows.every(isRow) ? [{ title: name.replaceAll("_", " "), rows }] : [],
+	);
+}
+
+function Range({ recording, origin, range, show }: Props & { range: Span }) {
+	const [tab, setTab] = useState<(typeof TABS)[number][0]>("cputop");
+	const [tables, setTables] = useState<Table[] | null>(null);
+	const [notes, setNotes] = useState<string[]>([]);
+	const [problem, setProblem] = useState<string | null>(null);
+	useEffect(() => {
+		const controller = new AbortController();
+		setTables(null);
+		setProblem(null);
+		const begin = origin + BigInt(Math.floor(range.begin));
+		const end = origin + BigInt(Math.ceil(range.end));
+		// Not at every step of a drag.
+		const timer = setTimeout(() => {
+			api.analysis(recording, tab, begin, end, controller.signal).then(
+				(answer) => {
+					setTables(tablesOf(answer));
+					setNotes((answer as { notes?: string[] }).notes ?? []);
+				},
+				(error) => {
+					if (!controller.signal.aborted) setProblem(String(error.message));
+				},
+			);
+		}, 250);
+		return () => {
+			clearTimeout(timer);
+			controller.abort();
+		};
+	}, [recording, origin, range, tab]);
+	return (
+		<section class="details" aria-label="Range">
+			<h2>
+				{duration(range.end - range.begin)} from {moment(range.begin, 1e3)}{" "}
+				<button type="button" onClick={() => show({ range: null })}>
+					Close
+				</button>
+			</h2>
+			<div role="tablist" class="tabs">
+				{TABS.map(([name, heading]) => (
+					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => setTab(name)}>
+						{heading}
+					</button>
+				))}
+			</div>
+			{problem && <p role="alert">{problem}</p>}
+			{!tables && !problem && <p class="faint">Looking…</p>}
+			{tables?.length === 0 && <p>The tables are empty for this range.</p>}
+			{tables?.map((table) => (
+				<TableView key={table.title} table={table} />
+			))}
+			{tables &&
+				notes.map((note) => (
+					<p key={note} class="faint">
+						{note}
+					</p>
+				))}
+		</section>
+	);
+}
+
+function TableView({ table }: { table: Table }) {
+	const names = Object.keys(table.rows[0] ?? {});
+	if (names.length === 0) return null;
+	return (
+		<table>
+			<caption>
+				{table.title}
+				{table.rows.length > ROWS_MAX && (
+					<small>
+						, the first {ROWS_MAX} of {table.rows.length}
+					</small>
+				)}
+			</caption>
+			<thead>
+				<tr>
+					{names.map((name) => (
+						<th key={name} scope="col">
+							{name.replace(/_ns$/, "").replaceAll("_", " ")}
+						</th>
+					))}
+				</tr>
+			</thead>
+			<tbody>
+				{table.rows.slice(0, ROWS_MAX).map((row, index) => (
+					<tr key={index}>
+						{names.map((name) => (
+							<td key={name}>{cell(name, row[name])}</td>
+						))}
+					</tr>
+				))}
+			</tbody>
+		</table>
+	);
+}
+
+function cell(name: string, value: unknown): string {
+	if (value === null || value === undefined) return "";
+	if (name.endsWith("_ns") && typeof value === "number") return duration(value);
+	return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The first page: what stands out. Each card leads to its place in the timeline.
+import { useEffect, useState } from "preact/hooks";
+import type { Shown } from "./address";
+import * as api from "./api";
+import type { Lanes } from "./rows";
+import { duration, moment } from "./time";
+import type { Span } from "./timeline";
+
+interface Props {
+	recording: number;
+	origin: bigint;
+	whole: Span;
+	lanes: Lanes | null;
+	show: (change: Partial<Shown>) => void;
+}
+
+/** The lanes that an insight is about: its command names the process or the thread. */
+function meant(insight: api.Insight, lanes: Lanes | null): number[] {
+	const number = (option: string) => {
+		const found = new RegExp(`--${option} (\\d+)`).exec(insight.command);
+		return found ? Number(found[1]) : null;
+	};
+	const [tid, pid] = [number("tid"), number("pid")];
+	const thread = tid === null ? undefined : lanes?.ofThread(tid);
+	if (thread) return [thread.id];
+	return pid === null ? [] : (lanes?.ofProcess(pid) ?? []).slice(0, 8).map(({ id }) => id);
+}
+
+export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
+	const [answer, setAnswer] = useState<api.Insights | null>(null);
+	const [problem, setProblem] = useState<string | null>(null);
+	useEffect(() => {
+		const controller = new AbortController();
+		setAnswer(null);
+		setProblem(null);
+		api.insights(recording, controller.signal).then(setAnswer, (error) => {
+			if (!controller.signal.aborted) setProblem(String(error.message));
+		});
+		return () => controller.abort();
+	}, [recording]);
+
+	const open = (insight: api.Insight) => {
+		const begin = Number(BigInt(insight.begin_ns) - origin);
+		const end = Math.max(begin + 1, Number(BigInt(insight.end_ns) - origin));
+		const around = Math.max((end - begin) * 0.1, 1000);
+		show({
+			page: "timeline",
+			span: { begin: Math.max(whole.begin, begin - around), end: Math.min(whole.end, end + around) },
+			range: { begin, end },
+			pinned: meant(insight, lanes),
+			selected: null,
+			filter: "",
+		});
+	};
+	return (
+		<section class="page" aria-busy={!answer && !problem}>
+			<h2>What stands out in {duration(whole.end - whole.begin)}</h2>
+			{problem && <p role="alert">{problem}</p>}
+			{!answer && !problem && <p class="faint">Looking through the whole trace…</p>}
+			{answer?.insights.length === 0 && <p>Nothing stands out.</p>}
+			<ol class="cards">
+				{answer?.insights.map((insight) => {
+					const begin = Number(BigInt(insight.begin_ns) - origin);
+					const length = Number(BigInt(insight.end_ns) - BigInt(insight.begin_ns));
+					return (
+						<li key={`${insight.kind} ${insight.what} ${insight.begin_ns}`}>
+							<button type="button" class={`card ${insight.level}`} onClick={() => open(insight)}>
+								<strong>{insight.kind}</strong>
+								<span>{insight.what}</span>
+								<small>
+									{moment(begin, 1e6)}, {duration(length)}
+								</small>
+							</button>
+							<code>{insight.command}</code>
+						</li>
+					);
+				})}
+			</ol>
+			{answer && answer.notes.length > 0 && (
+				<>
+					<h3>What this trace does not show</h3>
+					<ul>
+						{answer.notes.map((note) => (
+							<li key={note}>{note}</li>
+						))}
+					</ul>
+				</>
+			)}
+			<p>
+				<button type="button" class="wide" onClick={() => show({ page: "timeline" })}>
+					Show the whole timeline
+				</button>
+			</p>
+		</section>
+	);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+import { render } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { read, type Shown, START, write } from "./address";
+import * as api from "./api";
+import { DARK, LIGHT, type Theme } from "./colours";
+import { Details } from "./details";
+import { Help } from "./help";
+import { InsightsPage } from "./insights";
+import { Lanes } from "./rows";
+import { Stage } from "./stage";
+
+const POLL_MS = 700;
+
+function useTheme(): [Theme, () => void] {
+	const dark = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
+	const [chosen, choose] = useState<"light" | "dark" | null>(null);
+	const [isDark, setDark] = useState(dark.matches);
+	useEffect(() => {
+		const changed = () => setDark(dark.matches);
+		dark.addEventListener("change", changed);
+		return () => dark.removeEventListener("change", changed);
+	}, [dark]);
+	const theme = (chosen ?? (isDark ? "dark" : "light")) === "dark" ? DARK : LIGHT;
+	useEffect(() => {
+		document.documentElement.dataset.theme = theme.name;
+	}, [theme]);
+	return [theme, () => choose(theme.name === "dark" ? "light" : "dark")];
+}
+
+/** What is shown, kept in the address. A step can be undone by "back"; a glide (zooming, panning) becomes one step when it ends. */
+function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") => void] {
+	const [shown, setShown] = useState<Shown>(() => ({ ...START, ...read(location.hash) }));
+	const current = useRef(shown);
+	const timer = useRef(0);
+	useEffect(() => {
+		const moved = () => {
+			current.current = { ...START, ...read(location.hash) };
+			setShown(current.current);
+		};
+		addEventListener("popstate", moved);
+		return () => removeEventListener("popstate", moved);
+	}, []);
+	const show = useCallback((change: Partial<Shown>, kind: "step" | "glide" = "step") => {
+		current.current = { ...current.current, ...change };
+		setShown(current.current);
+		clearTimeout(timer.current);
+		const keep = () => {
+			const hash = write(current.current);
+			if (hash !== location.hash) history.pushState(null, "", hash);
+		};
+		if (kind === "step") keep();
+		else timer.current = setTimeout(keep, 400);
+	}, []);
+	return [shown, show];
+}
+
+function App() {
+	const [theme, turnTheme] = useTheme();
+	const [shown, show] = useShown();
+	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
+	const [problem, setProblem] = useState<string | null>(null);
+	const [found, setLanes] = useState<{ recording: number; lanes: Lanes } | null>(null);
+	const [isHelp, setHelp] = useState(false);
+	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
+	const status = statuses?.[number];
+	// Those of another recording are none of this one.
+	const lanes = found?.recording === number ? found.lanes : null;
+
+	// A timeline that was damaged is made again.
+	const [looks, look] = useState(0);
+	const failed = useCallback((why: string | null) => {
+		setProblem(why);
+		if (why) look((count) => count + 1);
+	}, []);
+
+	const state = status?.state;
+	useEffect(() => {
+		if (state === "waiting") api.open(number).catch((error) => setProblem(String(error.message)));
+	}, [number, state]);
+
+	// Until the timeline is there.
+	const isSettled = state === "whole" || state === "failed";
+	useEffect(() => {
+		if (isSettled && looks === 0) return;
+		let isOver = false;
+		let timer = 0;
+		const poll = async () => {
+			try {
+				const now = await api.recordings();
+				if (isOver) return;
+				setStatuses(now);
+				setProblem(null);
+			} catch {
+				setProblem(api.NO_ANSWER);
+			}
+			if (!isOver && !isSettled) timer = setTimeout(poll, POLL_MS);
+		};
+		void poll();
+		return () => {
+			isOver = true;
+			clearTimeout(timer);
+		};
+	}, [isSettled, looks]);
+
+	const progress = state === "growing" ? Math.floor(status!.share * 100) : state;
+	useEffect(() => {
+		if (state !== "growing" && state !== "whole") return;
+		let isOver = false;
+		api.lanes(number).then(
+			(found) => {
+				if (!isOver) setLanes({ recording: number, lanes: new Lanes(found.lanes, found.left_out) });
+			},
+			(error) => setProblem(String(error.message)),
+		);
+		return () => {
+			isOver = true;
+		};
+		// Again whenever there is more.
+	}, [number, state, progress]);
+
+	useEffect(() => {
+		const pressed = (event: KeyboardEvent) => {
+			if (event.target instanceof HTMLInputElement) return;
+			if (event.key === "?") setHelp((is) => !is);
+			if (event.key === "Escape") {
+				if (isHelp) setHelp(false);
+				else if (shown.selected) show({ selected: null });
+				else show({ range: null });
+			}
+		};
+		addEventListener("keydown", pressed);
+		return () => removeEventListener("keydown", pressed);
+	}, [isHelp, show, shown.selected]);
+
+	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
+	const whole = useMemo(
+		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
+		[status?.end_ns, origin],
+	);
+
+	if (!statuses) return <p class="message">{problem ?? "Loading…"}</p>;
+	if (statuses.length === 0) return <p class="message">There is no recording to show.</p>;
+	return (
+		<>
+			<header>
+				<h1>Piste</h1>
+				{statuses.length > 1 ? (
+					<select
+						aria-label="Recording"
+						value={number}
+						onChange={(event) => {
+							show({ ...START, recording: Number(event.currentTarget.value) });
+						}}
+					>
+						{statuses.map((one, index) => (
+							<option key={one.path} value={index}>
+								{one.path}
+							</option>
+						))}
+					</select>
+				) : (
+					<span class="path">{status!.path}</span>
+				)}
+				<nav>
+					<button type="button" aria-pressed={shown.page === "insights"} onClick={() => show({ page: "insights" })}>
+						Insights
+					</button>
+					<button type="button" aria-pressed={shown.page === "timeline"} onClick={() => show({ page: "timeline" })}>
+						Timeline
+					</button>
+				</nav>
+				{state === "growing" && (
+					<span class="progress" role="status">
+						reading the trace: {progress} %
+						<progress value={status!.share} max={1} />
+					</span>
+				)}
+				<span class="room" />
+				{shown.page === "timeline" && (
+					<input
+						id="search"
+						type="search"
+						placeholder="Filter lanes ( / )"
+						aria-label="Filter lanes"
+						value={shown.filter}
+						onInput={(event) => show({ filter: event.currentTarget.value }, "glide")}
+						onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+					/>
+				)}
+				<button type="button" onClick={turnTheme} title="Dark or light">
+					{theme.name === "dark" ? "Light" : "Dark"}
+				</button>
+				<button type="button" onClick={() => setHelp(true)} title="Keys and colours (?)">
+					Help
+				</button>
+			</header>
+			{problem && (
+				<p class="problem" role="alert">
+					{problem}
+				</p>
+			)}
+			{status!.state === "failed" ? (
+				<p class="message" role="alert">
+					{status!.problem}
+				</p>
+			) : status!.state === "waiting" ? (
+				<p class="message">Opening the trace…</p>
+			) : shown.page === "insights" ? (
+				<InsightsPage recording={number} origin={origin} whole={whole} lanes={lanes} show={show} />
+			) : (
+				lanes && (
+					<main>
+						<Stage
+							key={`${number}/${origin}`}
+							recording={number}
+							origin={origin}
+							whole={whole}
+							lanes={lanes}
+							theme={theme}
+							shown={shown}
+							show={show}
+							grown={String(progress)}
+							failed={failed}
+						/>
+						<Details
+							recording={number}
+							origin={origin}
+							lanes={lanes}
+							selected={shown.selected}
+							range={shown.range}
+							theme={theme}
+							show={show}
+						/>
+					</main>
+				)
+			)}
+			{isHelp && <Help theme={theme} close={() => setHelp(false)} />}
+		</>
+	);
+}
+
+render(<App />, document.getElementById("viewer")!);

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The timeline with its lanes' names, the overview above it, and what hands do to it.
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Shown } from "./address";
+import * as api from "./api";
+import { CLASSES, css, type Theme } from "./colours";
+import type { Lanes, Row } from "./rows";
+import { Tiles } from "./tiles";
+import { moment } from "./time";
+import { AXIS_HEIGHT, type Hit, Picture, type Scene, type Span } from "./timeline";
+
+const OVERVIEW_COLUMNS = 800;
+const OVERVIEW_CPUS_MAX = 512;
+/** The closest that one can look. */
+const SPAN_MIN = 100;
+/** Beyond the ends of the recording, as a part of what is seen. */
+const MARGIN = 0.5;
+
+interface Props {
+	recording: number;
+	origin: bigint;
+	whole: Span;
+	lanes: Lanes;
+	theme: Theme;
+	shown: Shown;
+	show: (change: Partial<Shown>, kind?: "step" | "glide") => void;
+	/** Another one whenever the recording's timeline has grown. */
+	grown: string;
+	failed: (why: string | null) => void;
+}
+
+/** What can be shown: not too close, and not far beyond the recording. */
+function within(span: Span, whole: Span): Span {
+	const most = (whole.end - whole.begin) * (1 + 2 * MARGIN);
+	const length = Math.min(Math.max(span.end - span.begin, SPAN_MIN), most);
+	const middle = (span.begin + span.end) / 2;
+	const first = whole.begin - length * MARGIN;
+	const last = Math.max(first, whole.end - length * (1 - MARGIN));
+	const begin = Math.min(Math.max(middle - length / 2, first), last);
+	return { begin, end: begin + length };
+}
+
+interface Drag {
+	x: number;
+	y: number;
+	span: Span;
+	scroll: number;
+	isRange: boolean;
+	hasMoved: boolean;
+}
+
+export function Stage({ recording, origin, whole, lanes, theme, shown, show, grown, failed }: Props) {
+	const canvas = useRef<HTMLCanvasElement>(null);
+	const [scroll, setScroll] = useState(0);
+	/** On the canvas, and in the window. */
+	const [pointer, setPointer] = useState<{ x: number; y: number; clientX: number; clientY: number } | null>(null);
+	const [, setTick] = useState(0);
+	const [selectedSpan, setSelectedSpan] = useState<Span | null>(null);
+	const [size, setSize] = useState({ width: 0, height: 0 });
+	const frame = useRef(0);
+	const drag = useRef<Drag | null>(null);
+
+	// An address may have any.
+	const span = useMemo(() => within(shown.span ?? whole, whole), [shown.span, whole]);
+	const rows = useMemo(
+		() => lanes.rows({ filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(shown.open) }),
+		[lanes, shown.filter, shown.pinned, shown.open],
+	);
+	const total = useMemo(() => rows.reduce((sum, row) => sum + row.height, 0), [rows]);
+	const scrollMax = Math.max(0, total - (size.height - AXIS_HEIGHT));
+	const top = Math.min(scroll, scrollMax);
+
+	const scene: Scene = {
+		span,
+		rows,
+		scroll: top,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan } : null,
+		range: shown.range,
+		marks: shown.marks,
+	};
+	const latest = useRef({ scene, theme });
+	latest.current = { scene, theme };
+
+	const tell = useRef(failed);
+	tell.current = failed;
+	const redraw = useRef(() => {});
+	const tiles = useMemo(() => {
+		// What is under the pointer is another thing, too.
+		const changed = () => setTick((tick) => tick + 1);
+		return new Tiles(recording, origin, changed, (why) => tell.current(why));
+	}, [recording, origin]);
+	useEffect(() => () => tiles.close(), [tiles]);
+	const picture = useRef<Picture | null>(null);
+
+	redraw.current = () => {
+		if (frame.current) return;
+		frame.current = requestAnimationFrame(() => {
+			frame.current = 0;
+			if (!canvas.current) return;
+			if (picture.current?.canvas !== canvas.current || picture.current.lanes !== lanes) {
+				picture.current = new Picture(canvas.current, tiles, lanes);
+			}
+			picture.current.draw(latest.current.scene, latest.current.theme);
+		});
+	};
+	useLayoutEffect(() => redraw.current());
+	useEffect(() => () => cancelAnimationFrame(frame.current), []);
+	useEffect(() => {
+		tiles.refresh();
+		redraw.current();
+	}, [tiles, grown]);
+	useEffect(() => {
+		const element = canvas.current!;
+		const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+		observer.observe(element);
+		return () => observer.disconnect();
+	}, []);
+
+	// The piece that is selected: where it begins and ends.
+	const { selected } = shown;
+	useEffect(() => {
+		setSelectedSpan(null);
+		if (!selected) return;
+		const controller = new AbortController();
+		const at = origin + BigInt(Math.round(selected.at));
+		api.piece(recording, selected.lane, at, controller.signal).then(
+			({ piece }) => {
+				if (!piece) return;
+				setSelectedSpan({
+					begin: Number(BigInt(piece.begin_ns) - origin),
+					end: Number(BigInt(piece.end_ns) - origin),
+				});
+			},
+			() => {},
+		);
+		return () => controller.abort();
+	}, [recording, origin, selected]);
+
+	const move = useCallback(
+		(to: Span) => {
+			show({ span: within(to, whole) }, "glide");
+		},
+		[show, whole],
+	);
+	const zoom = useCallback(
+		(factor: number, place: number) => {
+			const { begin, end } = latest.current.scene.span;
+			const at = begin + (end - begin) * place;
+			const length = Math.max((end - begin) * factor, SPAN_MIN);
+			move({ begin: at - length * place, end: at + length * (1 - place) });
+		},
+		[move],
+	);
+	const pan = useCallback(
+		(part: number) => {
+			const { begin, end } = latest.current.scene.span;
+			move({ begin: begin + (end - begin) * part, end: end + (end - begin) * part });
+		},
+		[move],
+	);
+	const select = useCallback((lane: number, at: number) => show({ selected: { lane, at } }), [show]);
+
+	const fit = () => {
+		const of = selectedSpan ?? shown.range ?? whole;
+		const around = of === whole ? 0 : (of.end - of.begin) * 0.1;
+		move({ begin: of.begin - around, end: of.end + around });
+	};
+	const step = async (direction: "previous" | "next") => {
+		if (!selected) return;
+		const at = origin + BigInt(Math.round(selected.at));
+		const found = await api.piece(recording, selected.lane, at, new AbortController().signal).catch(() => null);
+		const piece = found?.[direction];
+		if (!piece) return;
+		const begin = Number(BigInt(piece.begin_ns) - origin);
+		select(selected.lane, begin);
+		const now = latest.current.scene.span;
+		if (begin < now.begin || begin > now.end) {
+			const half = (now.end - now.begin) / 2;
+			move({ begin: begin - half, end: begin + half });
+		}
+	};
+	const above = (by: number) => {
+		const place = rows.findIndex((row) => row.lane.id === selected?.lane);
+		const row = rows[Math.min(rows.length - 1, Math.max(0, place + by))];
+		if (!row) return;
+		select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2);
+		const begins = rows.slice(0, rows.indexOf(row)).reduce((sum, { height }) => sum + height, 0);
+		const room = size.height - AXIS_HEIGHT;
+		if (begins < top) setScroll(begins);
+		else if (begins + row.height > top + room) setScroll(begins + row.height - room);
+	};
+	const turn = (list: number[], id: number) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+
+	const keys = useRef((_: KeyboardEvent) => {});
+	keys.current = (event) => {
+		const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+		if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+		const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+		const acts: Record<string, () => void> = {
+			w: () => zoom(0.7, 0.5),
+			s: () => zoom(1 / 0.7, 0.5),
+			a: () => pan(-0.2),
+			d: () => pan(0.2),
+			f: fit,
+			m: () => {
+				const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
+				const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
+				const others = shown.marks.filter((mark) => !isNear(mark));
+				show({ marks: others.length < shown.marks.length ? others : [...others, at] });
+			},
+			p: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
+			".": () => void step("next"),
+			",": () => void step("previous"),
+			"/": () => document.getElementById("search")?.focus(),
+			ArrowUp: () => above(-1),
+			ArrowDown: () => above(1),
+			Enter: () => selected && lanes.hasCalls(selected.lane) && show({ open: turn(shown.open, selected.lane) }),
+		};
+		const act = acts[key];
+		// A button does what it does.
+		if (!act || (event.target instanceof HTMLButtonElement && key === "Enter")) return;
+		event.preventDefault();
+		act();
+	};
+	useEffect(() => {
+		const pressed = (event: KeyboardEvent) => keys.current(event);
+		addEventListener("keydown", pressed);
+		return () => removeEventListener("keydown", pressed);
+	}, []);
+
+	const wheel = useRef((_: WheelEvent) => {});
+	wheel.current = (event) => {
+		event.preventDefault();
+		const box = canvas.current!.getBoundingClientRect();
+		const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+		const isOnNames = event.clientX < box.left;
+		if (event.shiftKey || isOnNames) {
+			setScroll(Math.min(scrollMax, Math.max(0, top + (event.deltaY + (isOnNames ? 0 : event.deltaX)) * lines)));
+		} else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+			pan((event.deltaX * lines) / box.width);
+		} else {
+			zoom(1.0015 ** (event.deltaY * lines * (event.ctrlKey ? 6 : 1)), (event.clientX - box.left) / box.width);
+		}
+	};
+	const stage = useRef<HTMLDivElement>(null);
+	useEffect(() => {
+		const element = stage.current!;
+		const turned = (event: WheelEvent) => wheel.current(event);
+		element.addEventListener("wheel", turned, { passive: false });
+		return () => element.removeEventListener("wheel", turned);
+	}, []);
+
+	const place = (event: PointerEvent) => {
+		const box = canvas.current!.getBoundingClientRect();
+		return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width };
+	};
+	const at = (x: number, width: number) => span.begin + ((span.end - span.begin) * x) / width;
+	const down = (event: PointerEvent) => {
+		if (event.button !== 0) return;
+		const { x, y } = place(event);
+		canvas.current!.setPointerCapture(event.pointerId);
+		drag.current = { x, y, span, scroll: top, isRange: event.shiftKey, hasMoved: false };
+	};
+	const moved = (event: PointerEvent) => {
+		const { x, y, width } = place(event);
+		const now = drag.current;
+		if (!now) {
+			setPointer({ x, y, clientX: event.clientX, clientY: event.clientY });
+			return;
+		}
+		now.hasMoved ||= Math.abs(x - now.x) + Math.abs(y - now.y) > 3;
+		if (!now.hasMoved) return;
+		setPointer(null);
+		if (now.isRange) {
+			const [one, other] = [at(now.x, width), at(x, width)];
+			const range = { begin: Math.min(one, other), end: Math.max(one, other, Math.min(one, other) + 1) };
+			show({ range, selected: null }, "glide");
+			return;
+		}
+		const by = ((now.span.end - now.span.begin) * (now.x - x)) / width;
+		move({ begin: now.span.begin + by, end: now.span.end + by });
+		setScroll(Math.min(scrollMax, Math.max(0, now.scroll + now.y - y)));
+	};
+	const up = (event: PointerEvent) => {
+		const now = drag.current;
+		drag.current = null;
+		if (!now || now.hasMoved) return;
+		const { x, y, width } = place(event);
+		const found = picture.current?.hit(latest.current.scene, x, y);
+		if (found) select(found.row.lane.id, Math.round(at(x, width)));
+		else show({ selected: null });
+	};
+
+	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
+	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
+	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
+	return (
+		<>
+			<Overview
+				recording={recording}
+				origin={origin}
+				whole={whole}
+				span={span}
+				lanes={lanes}
+				theme={theme}
+				move={move}
+				grown={grown}
+				width={size.width}
+			/>
+			<div class="stage" ref={stage}>
+				<ul class="names" aria-label="Lanes">
+					<li class="count">
+						{rows.length} {rows.length === 1 ? "lane" : "lanes"}
+						{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+					</li>
+					{seen.map(({ row, top }) => (
+						<Name
+							key={row.lane.id}
+							row={row}
+							top={AXIS_HEIGHT + top}
+							isSelected={row.lane.id === selected?.lane}
+							isPinned={shown.pinned.includes(row.lane.id)}
+							isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
+							select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
+							pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
+							open={() => show({ open: turn(shown.open, row.lane.id) })}
+						/>
+					))}
+				</ul>
+				<canvas
+					ref={canvas}
+					aria-label={`Timeline from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
+					role="img"
+					onPointerDown={down}
+					onPointerMove={moved}
+					onPointerUp={up}
+					onPointerCancel={() => {
+						drag.current = null;
+					}}
+					onPointerLeave={() => setPointer(null)}
+				/>
+			</div>
+			{pointer && hit && <Tip hit={hit} x={pointer.clientX} y={pointer.clientY} step={nsPerPixel} />}
+		</>
+	);
+}
+
+interface NameProps {
+	row: Row;
+	top: number;
+	isSelected: boolean;
+	isPinned: boolean;
+	/** Absent: it has no system calls. */
+	isOpen: boolean | null;
+	select: () => void;
+	pin: () => void;
+	open: () => void;
+}
+
+function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: NameProps) {
+	const place = useRef<HTMLLIElement>(null);
+	useLayoutEffect(() => {
+		// Not in the markup: the page's policy allows no style attributes.
+		place.current!.style.transform = `translateY(${top}px)`;
+		place.current!.style.height = `${row.height}px`;
+	});
+	return (
+		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
+			{isOpen === null ? (
+				<span class="opener" />
+			) : (
+				<button type="button" class="opener" aria-expanded={isOpen} aria-label="System calls" onClick={open}>
+					{isOpen ? "▾" : "▸"}
+				</button>
+			)}
+			<button type="button" class="title" onClick={select} title={`${row.title} ${row.note}`}>
+				{row.title} <small>{row.note}</small>
+			</button>
+			{!row.isInner && (
+				<button type="button" class="pin" aria-pressed={isPinned} aria-label="Pin to the top" onClick={pin}>
+					{isPinned ? "★" : "☆"}
+				</button>
+			)}
+		</li>
+	);
+}
+
+function Tip({ hit, x, y, step }: { hit: Hit; x: number; y: number; step: number }) {
+	const box = useRef<HTMLDivElement>(null);
+	useLayoutEffect(() => {
+		const { offsetWidth, offsetHeight } = box.current!;
+		const left = Math.min(x + 14, innerWidth - offsetWidth - 8);
+		const above = y + 18 + offsetHeight > innerHeight;
+		box.current!.style.transform = `translate(${left}px, ${above ? y - offsetHeight - 10 : y + 18}px)`;
+	});
+	return (
+		<div class="tip" ref={box} role="tooltip">
+			<strong>
+				{hit.row.title} <small>{hit.row.note}</small>
+			</strong>
+			{hit.lines.map((line) => (
+				<div key={line}>{line}</div>
+			))}
+			<small>{moment(hit.at, Math.max(1, step))}</small>
+		</div>
+	);
+}
+
+interface OverviewProps {
+	recording: number;
+	origin: bigint;
+	whole: Span;
+	span: Span;
+	lanes: Lanes;
+	theme: Theme;
+	grown: string;
+	/** Of the timeline, in pixels: when it changes, so does this. */
+	width: number;
+	move: (span: Span) => void;
+}
+
+/** How busy the CPUs were over the whole recording, and which part of it is seen. */
+function Overview({ recording, origin, whole, span, lanes, theme, grown, width, move }: OverviewProps) {
+	const canvas = useRef<HTMLCanvasElement>(null);
+	const [busy, setBusy] = useState<Shares | null>(null);
+	useEffect(() => {
+		const cpus = lanes.all.filter((lane) => lane.kind === "cpu").slice(0, OVERVIEW_CPUS_MAX);
+		if (cpus.length === 0 || grown === "") return;
+		const controller = new AbortController();
+		const end = origin + BigInt(Math.ceil(whole.end));
+		const ids = cpus.map(({ id }) => id);
+		api.part(recording, ids, origin, end, OVERVIEW_COLUMNS, controller.signal).then(
+			(part) => setBusy(busyShares(part, whole.end, cpus.length)),
+			() => {},
+		);
+		return () => controller.abort();
+	}, [recording, origin, whole, lanes, grown]);
+	useLayoutEffect(() => {
+		const element = canvas.current!;
+		const scale = devicePixelRatio;
+		const [all, height] = [element.clientWidth * scale, element.clientHeight * scale];
+		element.width = all;
+		element.height = height;
+		const context = element.getContext("2d")!;
+		const room = height - 4 * scale;
+		for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
+			const left = (column * all) / OVERVIEW_COLUMNS;
+			const high = busy.busy[column]! * room;
+			const unknown = busy.unknown[column]! * room;
+			context.fillStyle = css(theme.classes.kernel);
+			context.fillRect(left, height - high, all / OVERVIEW_COLUMNS + 0.5, high);
+			context.fillStyle = css(theme.classes.unknown);
+			// Lines: hatched, as everywhere.
+			for (let y = 0; y < unknown; y += 4 * scale) {
+				context.fillRect(left, height - high - y - scale, all / OVERVIEW_COLUMNS + 0.5, scale);
+			}
+		}
+		const length = whole.end - whole.begin;
+		const left = ((span.begin - whole.begin) / length) * all;
+		const right = ((span.end - whole.begin) / length) * all;
+		context.fillStyle = theme.name === "dark" ? "#18191bb0" : "#ffffffb0";
+		context.fillRect(0, 0, left, height);
+		context.fillRect(right, 0, all - right, height);
+		context.strokeStyle = theme.faint;
+		context.lineWidth = scale;
+		context.strokeRect(left, 0.5, Math.max(2 * scale, right - left), height - 1);
+	}, [busy, whole, span, theme, width]);
+	const jump = (event: PointerEvent) => {
+		if (event.type === "pointermove" && event.buttons !== 1) return;
+		const box = canvas.current!.getBoundingClientRect();
+		const at = whole.begin + ((whole.end - whole.begin) * (event.clientX - box.left)) / box.width;
+		const half = (span.end - span.begin) / 2;
+		move({ begin: at - half, end: at + half });
+	};
+	return (
+		<div class="overview">
+			<span class="faint">CPUs</span>
+			<canvas ref={canvas} role="img" aria-label="How busy the CPUs were" onPointerDown={jump} onPointerMove={jump} />
+		</div>
+	);
+}
+
+/** By column: which share of the CPUs' time they were busy, and of which share nobody knows. */
+interface Shares {
+	busy: Float64Array;
+	unknown: Float64Array;
+}
+
+function busyShares(part: api.Part, end: number, cpus: number): Shares {
+	const shares = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
+	const width = end / OVERVIEW_COLUMNS;
+	const add = (number: number, column: number, share: number) => {
+		if (CLASSES[number] === "unknown") shares.unknown[column]! += share / cpus;
+		else if (CLASSES[number] !== "idle") shares.busy[column]! += share / cpus;
+	};
+	for (const data of part.lanes.values()) {
+		if (data.kind === "columns") {
+			let next = 0;
+			for (let column = 0; column < data.masks.length; column++) {
+				const mask = data.masks[column]!;
+				for (let number = 0; mask >> number !== 0; number++) {
+					if ((mask >> number) & 1) add(number, column, data.shares[next++]! / 255);
+				}
+			}
+			continue;
+		}
+		for (let index = 0; index < data.begin.length; index++) {
+			const from = Math.max(0, data.begin[index]!);
+			const until = Math.min(end, data.begin[index]! + data.duration[index]!);
+			for (let column = Math.floor(from / width); column < OVERVIEW_COLUMNS && column * width < until; column++) {
+				const shared = Math.min(until, (column + 1) * width) - Math.max(from, column * width);
+				add(data.classes[index]!, column, Math.max(0, shared) / width);
+			}
+		}
+	}
+	return shares;
+}

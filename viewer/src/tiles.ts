@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What lanes show, in tiles: level L has columns of 2^L ns, and a tile 512 of them. The server is asked for those that are seen, and no more for
+// those that were seen before an answer came.
+
+import { type Columns, type Label, NO_ANSWER, type Part, type Pieces, part, Refused } from "./api";
+
+export const TILE_COLUMNS = 512;
+const LEVEL_MAX = 52;
+/** Enough for a few screens: the oldest go. */
+const TILES_MAX = 400;
+const AT_ONCE = 4;
+/** After a failure. */
+const REST_MS = 2000;
+/** A coarser tile stands for one that is not there yet. */
+const COARSER_MAX = 8;
+
+/** What one lane shows in a tile. */
+export interface Strip {
+	data: Columns | Pieces;
+	labels: Map<number, Label>;
+	/** Colours of the columns, made when it is drawn first. */
+	colours?: { theme: string; pixels: Uint32Array; hatched: Uint8Array | null };
+}
+
+export interface Tile {
+	level: number;
+	index: number;
+	/** From the begin of the recording, in ns. */
+	begin: number;
+	columnNs: number;
+	strips: Map<number, Strip>;
+	/** Of a recording that grows: strips of an older generation are asked for again. */
+	generations: Map<number, number>;
+}
+
+/** The level whose columns are not narrower than a pixel. */
+export const levelOf = (nsPerPixel: number): number =>
+	Math.min(LEVEL_MAX, Math.max(0, Math.ceil(Math.log2(nsPerPixel) - 1e-9)));
+
+export class Tiles {
+	private readonly tiles = new Map<string, Tile>();
+	private readonly asked = new Map<string, AbortController>();
+	private generation = 0;
+	/** Before that, nothing is asked. */
+	private restUntil = 0;
+	private waiting: { level: number; index: number; lanes: number[] }[] = [];
+
+	constructor(
+		private readonly recording: number,
+		private readonly origin: bigint,
+		private readonly changed: () => void,
+		/** Why there is no answer; null: there is one again. */
+		private readonly failed: (why: string | null) => void,
+	) {}
+
+	/** The recording has grown: what was seen is asked for again, and shown meanwhile. */
+	refresh(): void {
+		this.generation++;
+	}
+
+	/** Ends all requests. */
+	close(): void {
+		for (const controller of this.asked.values()) controller.abort();
+		this.asked.clear();
+	}
+
+	/** The strip of a lane in a tile, or in a coarser one that covers it. */
+	strip(level: number, index: number, lane: number): { tile: Tile; strip: Strip } | null {
+		for (let up = 0; up <= COARSER_MAX; up++) {
+			const tile = this.tiles.get(`${level + up}/${Math.floor(index / 2 ** up)}`);
+			const strip = tile?.strips.get(lane);
+			if (tile && strip) return { tile, strip };
+		}
+		return null;
+	}
+
+	/** Asks for what is seen and not there; ends requests for what is seen no more. */
+	want(level: number, first: number, last: number, lanes: number[]): void {
+		const wanted = new Set<string>();
+		this.waiting = [];
+		for (let index = first; index <= last; index++) {
+			const key = `${level}/${index}`;
+			wanted.add(key);
+			const tile = this.tiles.get(key);
+			if (tile) {
+				// The newest are at the end.
+				this.tiles.delete(key);
+				this.tiles.set(key, tile);
+			}
+			const missing = lanes.filter((lane) => tile?.generations.get(lane) !== this.generation);
+			if (missing.length > 0 && !this.asked.has(key)) this.waiting.push({ level, index, lanes: missing });
+		}
+		for (const [key, controller] of this.asked) {
+			if (!wanted.has(key)) {
+				controller.abort();
+				this.asked.delete(key);
+			}
+		}
+		this.ask();
+	}
+
+	private ask(): void {
+		while (this.asked.size < AT_ONCE && performance.now() >= this.restUntil) {
+			const next = this.waiting.shift();
+			if (!next) return;
+			void this.fetch(next.level, next.index, next.lanes);
+		}
+	}
+
+	private async fetch(level: number, index: number, lanes: number[]): Promise<void> {
+		const key = `${level}/${index}`;
+		const controller = new AbortController();
+		this.asked.set(key, controller);
+		const columnNs = 2 ** level;
+		const begin = index * columnNs * TILE_COLUMNS;
+		const begins = this.origin + BigInt(begin);
+		const ends = begins + BigInt(columnNs) * BigInt(TILE_COLUMNS);
+		const { generation } = this;
+		try {
+			const answer = await part(this.recording, lanes, begins, ends, TILE_COLUMNS, controller.signal);
+			this.put({ level, index, begin, columnNs }, answer, generation, lanes);
+			this.failed(null);
+		} catch (error) {
+			if (!controller.signal.aborted) {
+				this.failed(error instanceof Refused ? error.message : NO_ANSWER);
+				// Not at once: whatever the reason is, it may be gone in a while.
+				this.restUntil = performance.now() + REST_MS;
+				setTimeout(this.changed, REST_MS);
+			}
+		} finally {
+			if (this.asked.get(key) === controller) this.asked.delete(key);
+		}
+		this.changed();
+	}
+
+	private put(
+		place: Pick<Tile, "level" | "index" | "begin" | "columnNs">,
+		answer: Part,
+		generation: number,
+		lanes: number[],
+	): void {
+		const key = `${place.level}/${place.index}`;
+		const tile: Tile = this.tiles.get(key) ?? { ...place, strips: new Map(), generations: new Map() };
+		for (const lane of lanes) tile.generations.set(lane, generation);
+		for (const [lane, data] of answer.lanes) tile.strips.set(lane, { data, labels: answer.labels });
+		this.tiles.delete(key);
+		this.tiles.set(key, tile);
+		for (const oldest of this.tiles.keys()) {
+			if (this.tiles.size <= TILES_MAX) break;
+			this.tiles.delete(oldest);
+		}
+	}
+}

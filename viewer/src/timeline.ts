@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The picture of the lanes, on a canvas. A lane is drawn as one row of pixels that is copied over its height: so a frame costs the same however much
+// happened.
+
+import type { Columns, Pieces } from "./api";
+import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
+import type { Lanes, Row } from "./rows";
+import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
+import { duration, moment, niceStep } from "./time";
+
+export const AXIS_HEIGHT = 26;
+const GAP = 2;
+const LABEL_WIDTH_MIN = 34;
+const UNKNOWN = CLASSES.indexOf("unknown");
+const IDLE = CLASSES.indexOf("idle");
+const BLOCKED = CLASSES.indexOf("blocked");
+
+/** A part of time, in ns from the begin of the recording. */
+export interface Span {
+	begin: number;
+	end: number;
+}
+
+/** What is under the pointer. */
+export interface Hit {
+	row: Row;
+	/** In ns from the begin of the recording. */
+	at: number;
+	lines: string[];
+}
+
+export interface Scene {
+	span: Span;
+	rows: Row[];
+	/** Pixels (CSS) of rows above the first that is seen. */
+	scroll: number;
+	selected: { lane: number; span: Span | null } | null;
+	range: Span | null;
+	marks: number[];
+}
+
+export class Picture {
+	private readonly context: CanvasRenderingContext2D;
+	private image: ImageData | null = null;
+	private pixels = new Uint32Array(0);
+
+	constructor(
+		readonly canvas: HTMLCanvasElement,
+		private readonly tiles: Tiles,
+		readonly lanes: Lanes,
+	) {
+		this.context = canvas.getContext("2d", { alpha: false })!;
+	}
+
+	/** The rows that are seen, with how far below the axis they begin (CSS pixels). */
+	static seen({ rows, scroll }: Scene, height: number): { row: Row; top: number }[] {
+		const seen = [];
+		let top = -scroll;
+		for (const row of rows) {
+			if (top > height) break;
+			if (top + row.height > 0) seen.push({ row, top });
+			top += row.height;
+		}
+		return seen;
+	}
+
+	draw(scene: Scene, theme: Theme): void {
+		const { canvas, context } = this;
+		const scale = window.devicePixelRatio;
+		const width = Math.max(1, Math.round(canvas.clientWidth * scale));
+		const height = Math.max(1, Math.round(canvas.clientHeight * scale));
+		if (canvas.width !== width || canvas.height !== height || !this.image) {
+			canvas.width = width;
+			canvas.height = height;
+			this.image = context.createImageData(width, height);
+			this.pixels = new Uint32Array(this.image.data.buffer);
+		}
+		const { begin, end } = scene.span;
+		const nsPerPixel = (end - begin) / width;
+		const level = levelOf(nsPerPixel);
+		const tileNs = 2 ** level * TILE_COLUMNS;
+		const [first, last] = [Math.floor(begin / tileNs), Math.floor(end / tileNs)];
+		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
+		this.tiles.want(
+			level,
+			first,
+			last,
+			seen.map(({ row }) => row.lane.id),
+		);
+
+		this.pixels.fill(pixel(theme.background));
+		const texts: Text[] = [];
+		const line = new Uint32Array(width);
+		const hatched = new Uint8Array(width);
+		for (const { row, top } of seen) {
+			const from = Math.round((AXIS_HEIGHT + top) * scale);
+			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP) * scale);
+			line.fill(pixel(theme.background));
+			hatched.fill(0);
+			for (let index = first; index <= last; index++) {
+				const found = this.tiles.strip(level, index, row.lane.id);
+				if (!found) continue;
+				const left = Math.max(0, Math.round((index * tileNs - begin) / nsPerPixel));
+				const right = Math.min(width, Math.round(((index + 1) * tileNs - begin) / nsPerPixel));
+				const part = { left, right, begin, nsPerPixel };
+				if (found.strip.data.kind === "columns") this.columns(row, found.tile, found.strip, part, line, hatched, theme);
+				else this.pieces(row, found.tile, found.strip, part, line, hatched, theme, from, until, texts);
+			}
+			this.rows(line, hatched, Math.max(from, Math.round(AXIS_HEIGHT * scale)), Math.min(until, height), width, theme);
+		}
+		context.putImageData(this.image, 0, 0);
+		this.text(texts, scale);
+		this.marks(scene, seen, theme, scale, nsPerPixel, width, height);
+		this.axis(scene, theme, scale, width);
+	}
+
+	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
+		const isHatched = hatched.includes(1);
+		const back = pixel(theme.background);
+		for (let y = from; y < until; y++) {
+			this.pixels.set(line, y * width);
+			if (!isHatched) continue;
+			for (let x = 0; x < width; x++) {
+				if (hatched[x] === 1 && ((x + y) & 7) > 2) this.pixels[y * width + x] = back;
+			}
+		}
+	}
+
+	private columns(
+		row: Row,
+		tile: Tile,
+		strip: Strip,
+		{ left, right, begin, nsPerPixel }: Part,
+		line: Uint32Array,
+		hatched: Uint8Array,
+		theme: Theme,
+	): void {
+		const data = strip.data as Columns;
+		if (strip.colours?.theme !== theme.name) strip.colours = this.colours(row, data, strip, theme);
+		const { pixels, hatched: unknown } = strip.colours;
+		for (let x = left; x < right; x++) {
+			const column = Math.floor((begin + (x + 0.5) * nsPerPixel - tile.begin) / tile.columnNs);
+			if (column < 0 || column >= pixels.length) continue;
+			line[x] = pixels[column]!;
+			if (unknown) hatched[x] = unknown[column]!;
+		}
+	}
+
+	/** The colours of columns: each class has as much of it as it has of the time. */
+	private colours(row: Row, data: Columns, strip: Strip, theme: Theme): NonNullable<Strip["colours"]> {
+		const pixels = new Uint32Array(data.masks.length);
+		let hatched: Uint8Array | null = null;
+		let next = 0;
+		for (let column = 0; column < pixels.length; column++) {
+			const mask = data.masks[column]!;
+			let [red, green, blue, sum] = [0, 0, 0, 0];
+			for (let number = 0; mask >> number !== 0; number++) {
+				if (((mask >> number) & 1) === 0) continue;
+				const share = data.shares[next++]!;
+				const what = data.longestClass[column] === number ? data.longest[column]! : 0;
+				const colour = this.colour(row, number, what, strip, theme);
+				if (number === UNKNOWN && share > 127) {
+					hatched ??= new Uint8Array(pixels.length);
+					hatched[column] = 1;
+				}
+				red += colour[0] * share;
+				green += colour[1] * share;
+				blue += colour[2] * share;
+				sum += share;
+			}
+			const rest = Math.max(0, 255 - sum);
+			const all = sum + rest;
+			const back = theme.background;
+			pixels[column] = pixel([
+				Math.round((red + back[0] * rest) / all),
+				Math.round((green + back[1] * rest) / all),
+				Math.round((blue + back[2] * rest) / all),
+			]);
+		}
+		return { theme: theme.name, pixels, hatched };
+	}
+
+	private colour(row: Row, number: number, what: number, strip: Strip, theme: Theme): Rgb {
+		const kind = row.lane.kind;
+		const isNamed = kind === "cpu" ? number !== IDLE && number !== UNKNOWN : kind === "calls";
+		const label = isNamed ? strip.labels.get(what) : undefined;
+		const name = CLASSES[number]!;
+		return label && name !== "interrupted" ? colourOf(this.lanes.said(label)) : theme.classes[name];
+	}
+
+	private pieces(
+		row: Row,
+		tile: Tile,
+		strip: Strip,
+		{ left, right, begin, nsPerPixel }: Part,
+		line: Uint32Array,
+		hatched: Uint8Array,
+		theme: Theme,
+		top: number,
+		bottom: number,
+		texts: Text[],
+	): void {
+		const data = strip.data as Pieces;
+		const scale = window.devicePixelRatio;
+		// Those that are narrower than a pixel come last, so that no other hides them.
+		for (const isNarrow of [false, true]) {
+			for (let index = 0; index < data.begin.length; index++) {
+				const from = (tile.begin + data.begin[index]! - begin) / nsPerPixel;
+				const until = from + data.duration[index]! / nsPerPixel;
+				if (until - from < 1 !== isNarrow) continue;
+				const x0 = Math.max(left, isNarrow ? Math.floor(from) : Math.round(from));
+				const x1 = Math.min(right, isNarrow ? Math.floor(from) + 1 : Math.round(until));
+				if (x1 <= x0) continue;
+				const number = data.classes[index]!;
+				line.fill(pixel(this.colour(row, number, data.what[index]!, strip, theme)), x0, x1);
+				hatched.fill(number === UNKNOWN ? 1 : 0, x0, x1);
+				// One that goes on in the next tile is named where it begins.
+				const isBegin = x0 === Math.max(0, Math.round(from));
+				const room = Math.min(until, line.length) - x0;
+				if (isBegin && room > LABEL_WIDTH_MIN * scale && number !== IDLE && number !== UNKNOWN) {
+					const text = this.lanes.said(strip.labels.get(data.what[index]!));
+					const colour = number === BLOCKED ? theme.faint : "#ffffff";
+					if (text) texts.push({ text, x: x0, top, bottom, width: room, colour });
+				}
+			}
+		}
+	}
+
+	private text(texts: Text[], scale: number): void {
+		const { context } = this;
+		context.font = `${11 * scale}px system-ui, sans-serif`;
+		context.textBaseline = "middle";
+		context.textAlign = "left";
+		for (const { text, x, top, bottom, width, colour } of texts) {
+			const room = Math.floor((width / scale - 8) / 6.2);
+			if (room < 2 || bottom < AXIS_HEIGHT * scale) continue;
+			context.fillStyle = colour;
+			context.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4 * scale, (top + bottom) / 2);
+		}
+	}
+
+	private marks(
+		scene: Scene,
+		seen: { row: Row; top: number }[],
+		theme: Theme,
+		scale: number,
+		nsPerPixel: number,
+		width: number,
+		height: number,
+	): void {
+		const { context } = this;
+		const x = (ns: number) => (ns - scene.span.begin) / nsPerPixel;
+		if (scene.range) {
+			const left = Math.min(width, Math.max(0, x(scene.range.begin)));
+			const right = Math.max(left + 1, Math.min(width, x(scene.range.end)));
+			// What is outside fades.
+			context.fillStyle = theme.name === "dark" ? "#18191bb0" : "#ffffffb0";
+			context.fillRect(0, 0, left, height);
+			context.fillRect(right, 0, width - right, height);
+			context.fillStyle = theme.faint;
+			context.fillRect(left, 0, scale, height);
+			context.fillRect(right - scale, 0, scale, height);
+		}
+		for (const mark of scene.marks) {
+			context.fillStyle = css(theme.classes.runnable);
+			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
+		}
+		const selected = scene.selected;
+		const place = seen.find(({ row }) => row.lane.id === selected?.lane);
+		if (selected?.span && place) {
+			const left = Math.max(-4, x(selected.span.begin));
+			const right = Math.min(width + 4, Math.max(x(selected.span.end), left + 2));
+			context.strokeStyle = theme.selection;
+			context.lineWidth = 2 * scale;
+			const top = (AXIS_HEIGHT + place.top) * scale;
+			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
+		}
+	}
+
+	private axis({ span }: Scene, theme: Theme, scale: number, width: number): void {
+		const { context } = this;
+		context.fillStyle = css(theme.background);
+		context.fillRect(0, 0, width, AXIS_HEIGHT * scale);
+		context.fillStyle = theme.line;
+		context.fillRect(0, AXIS_HEIGHT * scale - scale, width, scale);
+		const nsPerPixel = (span.end - span.begin) / width;
+		const step = niceStep(nsPerPixel * 120 * scale);
+		context.font = `${11 * scale}px system-ui, sans-serif`;
+		context.textBaseline = "middle";
+		const first = Math.ceil(span.begin / step);
+		for (let number = first; number * step <= span.end && number - first < 1000; number++) {
+			const mark = number * step;
+			const x = Math.round((mark - span.begin) / nsPerPixel);
+			context.fillStyle = theme.line;
+			context.fillRect(x, 0, scale, AXIS_HEIGHT * scale);
+			context.fillStyle = theme.faint;
+			context.fillText(moment(mark, step), x + 5 * scale, (AXIS_HEIGHT / 2) * scale);
+		}
+	}
+
+	/** What is at a place of the canvas (CSS pixels). */
+	hit(scene: Scene, x: number, y: number): Hit | null {
+		const seen = Picture.seen(scene, this.canvas.clientHeight - AXIS_HEIGHT);
+		const place = seen.find(({ row, top }) => y - AXIS_HEIGHT >= top && y - AXIS_HEIGHT < top + row.height);
+		if (y < AXIS_HEIGHT || !place) return null;
+		const { span } = scene;
+		const nsPerPixel = (span.end - span.begin) / (this.canvas.clientWidth * window.devicePixelRatio);
+		const at = span.begin + ((span.end - span.begin) * x) / this.canvas.clientWidth;
+		const level = levelOf(nsPerPixel);
+		const found = this.tiles.strip(level, Math.floor(at / (2 ** level * TILE_COLUMNS)), place.row.lane.id);
+		return { row: place.row, at, lines: found ? this.lines(found.tile, found.strip, at, nsPerPixel) : [] };
+	}
+
+	private lines(tile: Tile, strip: Strip, at: number, nsPerPixel: number): string[] {
+		const { data } = strip;
+		if (data.kind === "pieces") {
+			// Of those that are there, the shortest: it is drawn on top.
+			let found = -1;
+			for (let index = 0; index < data.begin.length; index++) {
+				const begin = tile.begin + data.begin[index]!;
+				const room = Math.max(data.duration[index]!, nsPerPixel);
+				const isThere = at >= begin && at < begin + room;
+				if (isThere && (found < 0 || data.duration[index]! <= data.duration[found]!)) found = index;
+			}
+			if (found < 0) return [];
+			const what = this.lanes.said(strip.labels.get(data.what[found]!));
+			const by = this.lanes.said(strip.labels.get(data.by[found]!));
+			const state = CLASS_NAMES[CLASSES[data.classes[found]!]!];
+			const lines = [`${what || state}, ${duration(data.duration[found]!)}`];
+			if (what && state !== "active") lines.push(state);
+			if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `by ${by}`);
+			return lines;
+		}
+		const column = Math.floor((at - tile.begin) / tile.columnNs);
+		let next = 0;
+		for (let index = 0; index < column; index++) for (let rest = data.masks[index]!; rest; rest &= rest - 1) next++;
+		const lines = [];
+		const mask = data.masks[column] ?? 0;
+		for (let number = 0; mask >> number !== 0; number++) {
+			if (((mask >> number) & 1) === 0) continue;
+			const share = data.shares[next++]! / 255;
+			lines.push({ share, text: `${Math.max(1, Math.round(share * 100))} % ${CLASS_NAMES[CLASSES[number]!]}` });
+		}
+		const what = this.lanes.said(strip.labels.get(data.longest[column] ?? 0));
+		const texts = lines.sort((one, other) => other.share - one.share).map(({ text }) => text);
+		return what ? [...texts, `longest: ${what}`] : texts;
+	}
+}
+
+interface Part {
+	left: number;
+	right: number;
+	begin: number;
+	nsPerPixel: number;
+}
+
+interface Text {
+	text: string;
+	x: number;
+	top: number;
+	bottom: number;
+	width: number;
+	colour: string;
+}
