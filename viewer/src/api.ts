@@ -116,6 +116,25 @@ export const insights = (recording: number, signal: AbortSignal) => json<Insight
 export const piece = (recording: number, lane: number, at: bigint, signal: AbortSignal) =>
 	json<Found>(`${recording}/piece?lane=${lane}&at=${at}`, signal);
 
+/** For how long lanes were what in a range, by class, in ns. */
+export interface Sum {
+	lane: number;
+	pieces: number;
+	ns: Record<string, number>;
+}
+
+export async function sums(
+	recording: number,
+	lanes: number[],
+	begin: bigint,
+	end: bigint,
+	signal: AbortSignal,
+): Promise<Sum[]> {
+	const body = JSON.stringify({ begin_ns: String(begin), end_ns: String(end), lanes });
+	const response = await ask(`${recording}/sums`, { method: "POST", body, signal });
+	return (await response.json()) as Sum[];
+}
+
 /** A table of `piste analyze`, as its JSON. */
 export const analysis = (recording: number, name: string, begin: bigint, end: bigint, signal: AbortSignal) =>
 	json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}`, signal);

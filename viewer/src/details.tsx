@@ -129,6 +129,7 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 }
 
 const TABS = [
+	["states", "States by thread"],
 	["cputop", "CPUs by thread"],
 	["schedstats", "Waits for a CPU"],
 	["blocked", "Blocked"],
@@ -145,6 +146,25 @@ interface Table {
 	rows: Record<string, unknown>[];
 }
 
+/** For how long each thread was in each state; those that did most come first. */
+async function states(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
+	const threads = lanes.all.filter((lane) => lane.kind === "thread").map((lane) => lane.id);
+	const sums = await api.sums(recording, threads, begin, end, signal);
+	const ran = ({ ns }: api.Sum) =>
+		["running", "user", "kernel", "interrupted", "runnable"].reduce((sum, name) => sum + (ns[name] ?? 0), 0);
+	const rows = sums
+		.filter(({ ns }) => Object.keys(ns).length > 0)
+		.sort((one, other) => ran(other) - ran(one))
+		.map(({ lane, ns }) => {
+			const row: Record<string, unknown> = { thread: lanes.name(lane), tid: lanes.get(lane)?.tid };
+			for (const name of ["user", "kernel", "interrupted", "running", "runnable", "blocked", "stopped", "unknown"]) {
+				row[`${name}_ns`] = ns[name] ?? null;
+			}
+			return row;
+		});
+	return { threads: rows };
+}
+
 /** The tables of an analysis: the lists of rows in its answer. */
 function tablesOf(answer: unknown): Table[] {
 	const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
@@ -154,8 +174,8 @@ function tablesOf(answer: unknown): Table[] {
 	);
 }
 
-function Range({ recording, origin, range, show }: Props & { range: Span }) {
-	const [tab, setTab] = useState<(typeof TABS)[number][0]>("cputop");
+function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
+	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
 	const [tables, setTables] = useState<Table[] | null>(null);
 	const [notes, setNotes] = useState<string[]>([]);
 	const [problem, setProblem] = useState<string | null>(null);
@@ -167,7 +187,11 @@ function Range({ recording, origin, range, show }: Props & { range: Span }) {
 		const end = origin + BigInt(Math.ceil(range.end));
 		// Not at every step of a drag.
 		const timer = setTimeout(() => {
-			api.analysis(recording, tab, begin, end, controller.signal).then(
+			const answer =
+				tab === "states"
+					? states(recording, lanes, begin, end, controller.signal)
+					: api.analysis(recording, tab, begin, end, controller.signal);
+			answer.then(
 				(answer) => {
 					setTables(tablesOf(answer));
 					setNotes((answer as { notes?: string[] }).notes ?? []);
@@ -181,7 +205,7 @@ function Range({ recording, origin, range, show }: Props & { range: Span }) {
 			clearTimeout(timer);
 			controller.abort();
 		};
-	}, [recording, origin, range, tab]);
+	}, [recording, origin, lanes, range, tab]);
 	return (
 		<section class="details" aria-label="Range">
 			<h2>

@@ -123,6 +123,42 @@ const scenarios = {
 		await details.waitFor({ state: "detached" });
 	},
 
+	async range(page) {
+		await timeline(page);
+		const box = await page.locator(".stage canvas").boundingBox();
+		await page.keyboard.down("Shift");
+		await page.mouse.move(box.x + 200, box.y + 200);
+		await page.mouse.down();
+		await page.mouse.move(box.x + 600, box.y + 210, { steps: 5 });
+		await page.mouse.up();
+		await page.keyboard.up("Shift");
+		const details = page.locator("section[aria-label=Range]");
+		await details.locator("td", { hasText: "python3" }).first().waitFor();
+		await shot(page, "range");
+		for (const tab of await details.locator("[role=tab]").all()) {
+			await tab.click();
+			await details.locator("table, p").first().waitFor();
+			await details.getByText("Looking…").waitFor({ state: "detached" });
+			assert.equal(await details.locator("[role=alert]").count(), 0, await details.textContent());
+		}
+		await page.keyboard.press("Escape");
+		await details.waitFor({ state: "detached" });
+	},
+
+	// Names from a trace are text, whatever they look like.
+	async markup(page) {
+		await timeline(page, "&filter=%3Cimg");
+		await until("lanes are filtered", async () => (await page.locator(".name").count()) === 1);
+		assert.match(await page.locator(".name .title").textContent(), /^<img src=x> \d+/);
+		const box = await page.locator(".stage canvas").boundingBox();
+		await page.mouse.click(box.x + box.width / 2, box.y + 26 + 8);
+		await page.locator("section[aria-label=Selection] dl").waitFor();
+		assert.equal(await page.locator("img").count(), 0);
+		await page.goto(`${address}#`);
+		await page.locator(".card").first().waitFor();
+		assert.equal(await page.locator("img").count(), 0);
+	},
+
 	async dark(page) {
 		await page.emulateMedia({ colorScheme: "dark" });
 		await timeline(page);

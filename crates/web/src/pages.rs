@@ -7,6 +7,7 @@
 //!   POST /api/N/open               somebody looks at recording N: its timeline is made
 //!   GET  /api/N/lanes              its lanes
 //!   POST /api/N/view               what some lanes show in a range (reply.rs)
+//!   POST /api/N/sums               how long some lanes were what in a range
 //!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
 //!   GET  /api/N/insights           what stands out
 //!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end
@@ -14,6 +15,7 @@
 //!
 //! Times are nanoseconds since 1970 as text.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router, middleware};
+use axum::{Router, middleware};
 use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
 use serde::{Deserialize, Serialize};
 
@@ -61,11 +63,24 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/open"), post(open))
         .route(&at("api/{recording}/lanes"), get(lanes))
         .route(&at("api/{recording}/view"), post(view))
+        .route(&at("api/{recording}/sums"), post(sums))
         .route(&at("api/{recording}/piece"), get(piece))
         .route(&at("api/{recording}/insights"), get(insights))
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
         .with_state(Arc::new(House { recordings, piste }))
         .layer(middleware::from_fn_with_state(guarding.clone(), guard))
+}
+
+/// An answer as JSON. Axum's own would add features to crates that all of Piste uses, which would then be built twice.
+struct Json<T>(T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(bytes) => ([(CONTENT_TYPE, "application/json")], bytes).into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -273,6 +288,51 @@ async fn view(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Re
     Ok(([(CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
 }
 
+/// What is asked of some lanes together.
+#[derive(Deserialize)]
+struct Summed {
+    begin_ns: String,
+    end_ns: String,
+    lanes: Vec<u32>,
+}
+
+/// What a lane was in a range.
+#[derive(Serialize)]
+struct Sum {
+    lane: u32,
+    /// Pieces that begin in it.
+    pieces: u64,
+    /// By class: for how long.
+    ns: BTreeMap<String, u64>,
+}
+
+async fn sums(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Result<Json<Vec<Sum>>, Refusal> {
+    let asked: Summed =
+        serde_json::from_slice(&body).map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let range_ns = (ns(&asked.begin_ns)?, ns(&asked.end_ns)?);
+    if asked.lanes.len() > LANES_LISTED_MAX {
+        return Err(Refusal(StatusCode::BAD_REQUEST, "too many lanes".to_owned()));
+    }
+    let sum = move |view: &View| {
+        let of_lane = |lane: u32| {
+            let whole = view.columns(LaneId(lane), range_ns, 1)?.pop().unwrap_or_default();
+            let known = Class::ALL.into_iter().filter(|class| whole.of(*class) > 0);
+            Ok(Sum {
+                lane,
+                pieces: whole.count,
+                ns: known.map(|class| (class_name(class), whole.of(class))).collect(),
+            })
+        };
+        asked.lanes.iter().copied().map(of_lane).collect()
+    };
+    house.ask(number, sum).await.map(Json)
+}
+
+/// `user`, `blocked`, ...
+fn class_name(class: Class) -> String {
+    format!("{class:?}").to_lowercase()
+}
+
 #[derive(Deserialize)]
 struct Place {
     lane: u32,
@@ -358,7 +418,7 @@ fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, Failure> {
     Ok(Some(Named {
         begin_ns: piece.begin_ns.to_string(),
         end_ns: piece.end_ns.to_string(),
-        class: format!("{:?}", piece.class).to_lowercase(),
+        class: class_name(piece.class),
         what: name(piece.what)?,
         by: name(piece.by)?,
     }))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste web`: the viewer in a real browser, on a real trace, and what the server refuses.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,14 +14,16 @@ use piste_suite::build_tree::repository;
 use piste_suite::kernel::{self, KernelWorkplace};
 use piste_suite::process::{Running, run, wait_until};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Three processes that want the same CPU, and one that sleeps: something stands out.
+/// Three processes that want the same CPU, and one that sleeps: something stands out. One has markup as its name.
 const PROGRAM: &str = "
 import os, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 for number in range(3):
     if os.fork() == 0:
+        if number == 0:
+            open('/proc/self/comm', 'w').write('<img src=x>')
         end = time.monotonic() + 0.6
         while time.monotonic() < end:
             open('/dev/null').close()
@@ -131,6 +134,69 @@ impl Server {
         self.status()
     }
 
+    /// Asks the first recording, and returns the body of the answer.
+    fn post(&self, what: &str, body: &Value) -> Vec<u8> {
+        let (host, token) = self.parts();
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        let length = body.len();
+        write!(
+            stream,
+            "POST {token}api/0/{what} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it answers");
+        assert!(
+            answer.starts_with(b"HTTP/1.1 200 "),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a body");
+        answer.split_off(end + 4)
+    }
+
+    /// By class: how long a lane was that in a range.
+    fn sums(&self, lane: u64, (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
+        let asked = json!({ "begin_ns": begin_ns.to_string(), "end_ns": end_ns.to_string(), "lanes": [lane] });
+        let answer: Value = serde_json::from_slice(&self.post("sums", &asked)).expect("JSON");
+        let sums = answer[0]["ns"].as_object().expect("sums by class");
+        sums.iter()
+            .map(|(class, ns)| (class.clone(), ns.as_i64().expect("a number")))
+            .collect()
+    }
+
+    /// What is drawn of a lane, in so many columns: the shares of each column by the number of the class; `None`: piece by piece.
+    fn columns(&self, lane: u64, (begin_ns, end_ns): (i64, i64), count: usize) -> Option<Vec<BTreeMap<u32, f64>>> {
+        let asked = json!({
+            "begin_ns": begin_ns.to_string(), "end_ns": end_ns.to_string(), "lanes": [lane], "columns": count
+        });
+        let answer = self.post("view", &asked);
+        let mut rest = &answer[8..];
+        let mut take = |bytes: usize| {
+            let (taken, left) = rest.split_at(bytes);
+            rest = left;
+            taken
+                .iter()
+                .rev()
+                .fold(0_u32, |value, byte| value << 8 | u32::from(*byte))
+        };
+        if take(1) == 1 {
+            return None;
+        }
+        assert_eq!(take(4) as usize, count);
+        let mut columns = Vec::new();
+        for _ in 0..count {
+            let mask = take(2);
+            let classes = (0..16).filter(|class| mask >> class & 1 == 1);
+            columns.push(classes.map(|class| (class, f64::from(take(1)) / 255.0)).collect());
+            if mask != 0 {
+                take(5);
+            }
+        }
+        Some(columns)
+    }
+
     fn end(mut self) {
         self.running.signal(Signal::INT);
         self.running.finish().expect_success();
@@ -145,7 +211,7 @@ fn text(path: &Path) -> &str {
 fn a_recording_is_seen_in_a_browser() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
-    for scenario in ["insights", "timeline", "moves", "selects", "dark"] {
+    for scenario in ["insights", "timeline", "moves", "selects", "range", "markup", "dark"] {
         let mut command = Command::new("node");
         command.arg(repository().join("viewer/tests/browser.mjs"));
         let seen = run(command.args([scenario, &server.address]));
@@ -205,6 +271,182 @@ fn a_timeline_is_made_once_and_again_when_it_is_damaged() {
     // Other readers do not see it.
     let counted = piste_suite::Trace::at(&trace).event_count();
     assert!(counted > 100, "{counted}");
+}
+
+/// In the order of the server's numbers.
+const CLASSES: [&str; 10] = [
+    "unknown",
+    "idle",
+    "running",
+    "user",
+    "kernel",
+    "interrupted",
+    "runnable",
+    "blocked",
+    "stopped",
+    "other",
+];
+
+/// A part of what a thread did, as `piste query` says.
+struct State {
+    begin_ns: i64,
+    end_ns: i64,
+    class: String,
+}
+
+/// By thread id: what the thread did. Only of those whose id no other thread has.
+fn queried(place: &Workplace, trace: &Path) -> BTreeMap<i64, Vec<State>> {
+    let sql = "SELECT thread, tid, begin_ns, end_ns, state, mode FROM thread_states WHERE tid <> 0";
+    let answer = place.piste_json(&["query", text(trace), sql]);
+    let mut threads: BTreeMap<i64, BTreeMap<i64, Vec<State>>> = BTreeMap::new();
+    for row in answer.as_array().expect("rows") {
+        let number = |name: &str| match &row[name] {
+            Value::String(text) => text.parse().expect("a number"),
+            number => number.as_i64().expect("a number"),
+        };
+        let class = match (row["state"].as_str(), row["mode"].as_str()) {
+            (Some("absent"), _) => continue,
+            (Some("running"), Some(mode)) => mode,
+            (Some(state), _) => state,
+            (None, _) => "unknown",
+        };
+        let state = State {
+            begin_ns: number("begin_ns"),
+            end_ns: number("end_ns"),
+            class: class.to_owned(),
+        };
+        let of_tid = threads.entry(number("tid")).or_default();
+        of_tid.entry(number("thread")).or_default().push(state);
+    }
+    let single = threads.into_iter().filter(|(_, threads)| threads.len() == 1);
+    single
+        .map(|(tid, threads)| (tid, threads.into_values().flatten().collect()))
+        .collect()
+}
+
+fn summed(states: &[State], (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
+    let mut sums = BTreeMap::new();
+    for state in states {
+        let ns = state.end_ns.min(end_ns) - state.begin_ns.max(begin_ns);
+        if ns > 0 {
+            *sums.entry(state.class.clone()).or_default() += ns;
+        }
+    }
+    sums
+}
+
+/// Compares random ranges of random lanes; returns how many columns it compared.
+fn compare(place: &Workplace, trace: &Path, random: &mut Random) -> usize {
+    let states = queried(place, trace);
+    let server = Server::start(place, &[text(trace)]);
+    let status = server.settle();
+    let ns = |name: &str| -> i64 { status[name].as_str().expect("a time").parse().expect("a number") };
+    let whole = (ns("begin_ns"), ns("end_ns"));
+    let (_, token) = server.parts();
+    let (_, answer) = server.ask("GET", &format!("{token}api/0/lanes"), &[]);
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let listed: Value = serde_json::from_str(body).expect("JSON");
+    let lanes = listed["lanes"].as_array().expect("lanes");
+    let threads: Vec<(u64, &Vec<State>)> = lanes
+        .iter()
+        .filter(|lane| lane["kind"] == "thread")
+        .filter_map(|lane| Some((lane["id"].as_u64()?, states.get(&lane["tid"].as_i64()?)?)))
+        .collect();
+    assert!(threads.len() > 5, "{listed}");
+    let mut compared = 0;
+    for _ in 0..100 {
+        let (lane, states) = threads[random.below(threads.len() as u64) as usize];
+        let width = (whole.1 - whole.0) >> random.below(16);
+        let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
+        let range = (begin, begin + width.max(1));
+        assert_eq!(
+            server.sums(lane, range),
+            summed(states, range),
+            "lane {lane}, {range:?}"
+        );
+        let count = 1 + random.below(40) as usize;
+        let Some(columns) = server.columns(lane, range, count) else {
+            continue;
+        };
+        compared += columns.len();
+        for (index, column) in columns.iter().enumerate() {
+            let at = |index: usize| range.0 + (i128::from(range.1 - range.0) * index as i128 / count as i128) as i64;
+            let part = (at(index), at(index + 1));
+            let expected = summed(states, part);
+            let drawn: BTreeSet<&str> = column.keys().map(|class| CLASSES[*class as usize]).collect();
+            assert_eq!(
+                drawn,
+                expected.keys().map(String::as_str).collect(),
+                "lane {lane}, {part:?}"
+            );
+            for (class, share) in column {
+                let ns = expected[CLASSES[*class as usize]] as f64;
+                let width = (range.1 - range.0) as f64 / count as f64;
+                assert!(
+                    (share - ns / width).abs() <= 1.0 / 255.0 + 1.0 / width,
+                    "{class}: {share}, {ns} of {width}"
+                );
+            }
+        }
+    }
+    server.end();
+    compared
+}
+
+/// The largest stream has lost a packet in the middle.
+fn copy_without_a_packet(trace: &Path, to: &Path) {
+    run(Command::new("cp").arg("-a").args([trace, to])).expect_success();
+    fs::remove_file(to.join(".piste-timeline")).expect("it was made");
+    let files = fs::read_dir(to.join("kernel"))
+        .expect("a trace of the kernel")
+        .flatten();
+    let streams = files.filter(|file| file.file_name().to_string_lossy().starts_with("kernel_"));
+    let largest = streams.max_by_key(|file| file.metadata().map_or(0, |about| about.len()));
+    let path = largest.expect("it has streams").path();
+    let mut bytes = fs::read(&path).expect("it can be read");
+    let magic = 0xc1fc_1fc1_u32.to_le_bytes();
+    let starts = bytes.windows(4).enumerate().filter(|(_, word)| *word == magic);
+    let starts: Vec<usize> = starts.map(|(at, _)| at).collect();
+    assert!(starts.len() > 4, "the trace is too small");
+    bytes.drain(starts[starts.len() / 2]..starts[starts.len() / 2 + 1]);
+    fs::write(&path, bytes).expect("it can be written");
+}
+
+/// Numbers as if by chance, the same each time (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+#[test]
+fn what_is_drawn_is_what_queries_answer() {
+    let Some((place, trace)) = recorded() else { return };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut compared = compare(&place, &trace, &mut random);
+    // One that is cut at both ends.
+    let cut = place.path("cut");
+    place.piste_succeeds(&[
+        "trim",
+        text(&trace),
+        "-o",
+        text(&cut),
+        "--begin",
+        "+0.1s",
+        "--end",
+        "+0.4s",
+    ]);
+    compared += compare(&place, &cut, &mut random);
+    // And one with a packet lost in the middle.
+    let damaged = place.path("damaged");
+    copy_without_a_packet(&trace, &damaged);
+    compared += compare(&place, &damaged, &mut random);
+    assert!(compared > 100, "{compared} columns");
 }
 
 #[test]
