@@ -59,12 +59,7 @@ impl Reply {
     fn pieces(&mut self, lane: LaneId, begin_ns: i64, pieces: &[Piece]) {
         self.head(lane, 1, pieces.len());
         for piece in pieces {
-            let from_begin_ns = piece.begin_ns as f64 - begin_ns as f64;
-            // Exact where it can be.
-            let from_begin_ns = piece
-                .begin_ns
-                .checked_sub(begin_ns)
-                .map_or(from_begin_ns, |ns| ns as f64);
+            let from_begin_ns = (i128::from(piece.begin_ns) - i128::from(begin_ns)) as f64;
             self.bytes.extend(from_begin_ns.to_le_bytes());
             self.bytes.extend((piece.duration_ns() as f64).to_le_bytes());
             self.bytes.push(piece.class as u8);
@@ -75,7 +70,8 @@ impl Reply {
 
     fn columns(&mut self, lane: LaneId, (begin_ns, end_ns): (i64, i64), columns: &[Summary]) {
         self.head(lane, 0, columns.len());
-        let width_ns = (end_ns as f64 - begin_ns as f64) / columns.len() as f64;
+        // Times since 1970 have no exact double; their differences have.
+        let width_ns = (i128::from(end_ns) - i128::from(begin_ns)) as f64 / columns.len() as f64;
         for column in columns {
             let known = Class::ALL.into_iter().filter(|class| column.of(*class) > 0);
             let mask = known.clone().fold(0_u16, |mask, class| mask | 1 << class as u16);
