@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use piste_suite::build_tree::repository;
 use piste_suite::comments::{Notation, named_files};
@@ -72,6 +73,43 @@ fn crates_use_only_what_the_table_allows() {
                 "crates/{name} uses crates/{used}; it may use {allowed:?}"
             );
         }
+    }
+}
+
+/// Otherwise `cargo install` of one of them builds them, and all that uses them, once more.
+#[test]
+fn piste_and_pisted_alone_use_crates_with_the_same_features_as_together() {
+    let used = |packages: &[&str]| -> BTreeSet<String> {
+        let mut tree = Command::new("cargo");
+        tree.args([
+            "tree",
+            "--locked",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} {f}",
+        ]);
+        packages
+            .iter()
+            .for_each(|package| _ = tree.args(["--package", package]));
+        let listed = tree.current_dir(repository()).output().expect("cargo runs");
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        let listed = String::from_utf8(listed.stdout).expect("UTF-8");
+        listed
+            .lines()
+            .map(|line| line.trim_end_matches(" (*)").to_owned())
+            .collect()
+    };
+    let together = used(&["piste", "pisted"]);
+    for package in ["piste", "pisted"] {
+        let alone = used(&[package]);
+        let others: Vec<&String> = alone.difference(&together).collect();
+        assert!(
+            others.is_empty(),
+            "{package}: {others:?}; crates/control has the place for what pisted lacks"
+        );
     }
 }
 
