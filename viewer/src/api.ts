@@ -15,14 +15,16 @@ export interface Status {
 /** A lane of the timeline. */
 export interface Lane {
 	id: number;
-	kind: "cpu" | "thread" | "calls" | "interrupt" | "device";
+	kind: "cpu" | "thread" | "calls" | "interrupt" | "device" | "spans" | "events";
 	cpu?: number;
-	tid?: number;
+	tid?: number | null;
 	pid?: number | null;
 	name?: string;
 	is_kernel?: boolean;
 	/** Of calls: the lane of their thread. */
 	of?: number;
+	/** Of spans: in how many others they lie. */
+	depth?: number;
 	pieces: number;
 	busy_ns: string;
 }
@@ -109,7 +111,8 @@ async function json<T>(path: string, signal?: AbortSignal): Promise<T> {
 export const recordings = () => json<Status[]>("recordings");
 /** Somebody looks at it: its timeline is made. */
 export const open = (recording: number) => ask(`${recording}/open`, { method: "POST" });
-export const lanes = (recording: number) => json<{ lanes: Lane[]; left_out: number }>(`${recording}/lanes`);
+export const lanes = (recording: number) =>
+	json<{ lanes: Lane[]; left_out: number; has_kernel: boolean }>(`${recording}/lanes`);
 export const insights = (recording: number, signal: AbortSignal) => json<Insights>(`${recording}/insights`, signal);
 
 /** The piece of a lane at a time, and its neighbours. */

@@ -33,15 +33,20 @@ function Selected({
 	theme,
 	show,
 }: Props & { selected: NonNullable<Shown["selected"]> }) {
-	const [found, setFound] = useState<api.Found | null>(null);
+	const [answer, setAnswer] = useState<{ lane: number; found: api.Found } | null>(null);
+	// That of another lane is none of this one.
+	const found = answer?.lane === selected.lane ? answer.found : null;
 	const [problem, setProblem] = useState<string | null>(null);
 	useEffect(() => {
 		const controller = new AbortController();
 		setProblem(null);
 		const at = origin + BigInt(Math.round(selected.at));
-		api.piece(recording, selected.lane, at, controller.signal).then(setFound, (error) => {
-			if (!controller.signal.aborted) setProblem(String(error.message));
-		});
+		api.piece(recording, selected.lane, at, controller.signal).then(
+			(found) => setAnswer({ lane: selected.lane, found }),
+			(error) => {
+				if (!controller.signal.aborted) setProblem(String(error.message));
+			},
+		);
 		return () => controller.abort();
 	}, [recording, origin, selected]);
 	const lane = lanes.get(selected.lane);
@@ -58,7 +63,8 @@ function Selected({
 			{to && (
 				<small>
 					{" "}
-					{named(to.what) || CLASS_NAMES[to.class as Class]}, {duration(length(to))}
+					{named(to.what) || CLASS_NAMES[to.class as Class]}
+					{length(to) > 0 && `, ${duration(length(to))}`}
 				</small>
 			)}
 		</button>
@@ -73,16 +79,22 @@ function Selected({
 			{found && !piece && <p>The trace has no data for this lane at {moment(selected.at, 1)}.</p>}
 			{piece && state && (
 				<dl>
-					<dt>State</dt>
-					<dd>
-						<svg width="12" height="12" aria-hidden="true">
-							<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
-						</svg>{" "}
-						{CLASS_NAMES[state]}
-					</dd>
+					{state !== "other" && (
+						<>
+							<dt>State</dt>
+							<dd>
+								<svg width="12" height="12" aria-hidden="true">
+									<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
+								</svg>{" "}
+								{CLASS_NAMES[state]}
+							</dd>
+						</>
+					)}
 					{piece.what && (
 						<>
-							<dt>{lane.kind === "cpu" ? "Thread" : "In"}</dt>
+							<dt>
+								{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
+							</dt>
 							<dd>
 								<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
 							</dd>
@@ -102,12 +114,21 @@ function Selected({
 							</dd>
 						</>
 					)}
-					<dt>Duration</dt>
-					<dd>{duration(length(piece))}</dd>
-					<dt>From</dt>
-					<dd>{moment(ns(piece.begin_ns), 1)}</dd>
-					<dt>To</dt>
-					<dd>{moment(ns(piece.end_ns), 1)}</dd>
+					{length(piece) === 0 ? (
+						<>
+							<dt>At</dt>
+							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+						</>
+					) : (
+						<>
+							<dt>Duration</dt>
+							<dd>{duration(length(piece))}</dd>
+							<dt>From</dt>
+							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+							<dt>To</dt>
+							<dd>{moment(ns(piece.end_ns), 1)}</dd>
+						</>
+					)}
 				</dl>
 			)}
 			<p class="buttons">

@@ -30,15 +30,17 @@ function meant(insight: api.Insight, lanes: Lanes | null): number[] {
 export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 	const [answer, setAnswer] = useState<api.Insights | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
+	const hasKernel = lanes?.hasKernel ?? true;
 	useEffect(() => {
 		const controller = new AbortController();
 		setAnswer(null);
 		setProblem(null);
+		if (!hasKernel) return;
 		api.insights(recording, controller.signal).then(setAnswer, (error) => {
 			if (!controller.signal.aborted) setProblem(String(error.message));
 		});
 		return () => controller.abort();
-	}, [recording]);
+	}, [recording, hasKernel]);
 
 	const open = (insight: api.Insight) => {
 		const begin = Number(BigInt(insight.begin_ns) - origin);
@@ -54,10 +56,16 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 		});
 	};
 	return (
-		<section class="page" aria-busy={!answer && !problem}>
+		<section class="page" aria-busy={!answer && !problem && hasKernel}>
 			<h2>What stands out in {duration(whole.end - whole.begin)}</h2>
+			{!hasKernel && (
+				<p>
+					Insights need kernel events, and this trace contains only events of programs. The timeline shows them. To
+					record both, run <code>piste record -o DIR -- COMMAND</code>.
+				</p>
+			)}
 			{problem && <p role="alert">{problem}</p>}
-			{!answer && !problem && <p class="faint">Looking through the whole trace…</p>}
+			{!answer && !problem && hasKernel && <p class="faint">Looking through the whole trace…</p>}
 			{answer?.insights.length === 0 && <p>Nothing stands out.</p>}
 			<ol class="cards">
 				{answer?.insights.map((insight) => {

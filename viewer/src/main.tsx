@@ -109,7 +109,7 @@ function App() {
 		let isOver = false;
 		api.lanes(number).then(
 			(found) => {
-				if (!isOver) setLanes({ recording: number, lanes: new Lanes(found.lanes, found.left_out) });
+				if (!isOver) setLanes({ recording: number, lanes: new Lanes(found.lanes, found.left_out, found.has_kernel) });
 			},
 			(error) => setProblem(String(error.message)),
 		);

@@ -10,7 +10,7 @@ import { moment } from "./time";
 import { AXIS_HEIGHT, type Hit, Picture, type Scene, type Span } from "./timeline";
 
 const OVERVIEW_COLUMNS = 800;
-const OVERVIEW_CPUS_MAX = 512;
+const OVERVIEW_LANES_MAX = 512;
 /** The closest that one can look. */
 const SPAN_MIN = 100;
 /** Beyond the ends of the recording, as a part of what is seen. */
@@ -285,9 +285,9 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		const now = drag.current;
 		drag.current = null;
 		if (!now || now.hasMoved) return;
-		const { x, y, width } = place(event);
+		const { x, y } = place(event);
 		const found = picture.current?.hit(latest.current.scene, x, y);
-		if (found) select(found.row.lane.id, Math.round(at(x, width)));
+		if (found) select(found.row.lane.id, Math.round(found.at));
 		else show({ selected: null });
 	};
 
@@ -419,18 +419,20 @@ interface OverviewProps {
 	move: (span: Span) => void;
 }
 
-/** How busy the CPUs were over the whole recording, and which part of it is seen. */
+/** How busy the CPUs were over the whole recording, or else which programs recorded something; and which part of it is seen. */
 function Overview({ recording, origin, whole, span, lanes, theme, grown, width, move }: OverviewProps) {
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [busy, setBusy] = useState<Shares | null>(null);
 	useEffect(() => {
-		const cpus = lanes.all.filter((lane) => lane.kind === "cpu").slice(0, OVERVIEW_CPUS_MAX);
-		if (cpus.length === 0 || grown === "") return;
+		const isMeant = ({ kind, depth }: api.Lane) =>
+			lanes.hasKernel ? kind === "cpu" : kind === "events" || depth === 0;
+		const meant = lanes.all.filter(isMeant).slice(0, OVERVIEW_LANES_MAX);
+		if (meant.length === 0 || grown === "") return;
 		const controller = new AbortController();
 		const end = origin + BigInt(Math.ceil(whole.end));
-		const ids = cpus.map(({ id }) => id);
+		const ids = meant.map(({ id }) => id);
 		api.part(recording, ids, origin, end, OVERVIEW_COLUMNS, controller.signal).then(
-			(part) => setBusy(busyShares(part, whole.end, cpus.length)),
+			(part) => setBusy(busyShares(part, whole.end, lanes.hasKernel ? 0 : 1)),
 			() => {},
 		);
 		return () => controller.abort();
@@ -474,26 +476,34 @@ function Overview({ recording, origin, whole, span, lanes, theme, grown, width, 
 	};
 	return (
 		<div class="overview">
-			<span class="faint">CPUs</span>
-			<canvas ref={canvas} role="img" aria-label="How busy the CPUs were" onPointerDown={jump} onPointerMove={jump} />
+			<span class="faint">{lanes.hasKernel ? "CPUs" : "Programs"}</span>
+			<canvas
+				ref={canvas}
+				role="img"
+				aria-label={lanes.hasKernel ? "How busy the CPUs were" : "When programs recorded something"}
+				onPointerDown={jump}
+				onPointerMove={jump}
+			/>
 		</div>
 	);
 }
 
-/** By column: which share of the CPUs' time they were busy, and of which share nobody knows. */
+/** By column: which share of the lanes' time they were busy, and of which share nobody knows. */
 interface Shares {
 	busy: Float64Array;
 	unknown: Float64Array;
 }
 
-function busyShares(part: api.Part, end: number, cpus: number): Shares {
+/** What is there at all counts as `least` of its column: events take no time. */
+function busyShares({ lanes }: api.Part, end: number, least: number): Shares {
 	const shares = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
 	const width = end / OVERVIEW_COLUMNS;
 	const add = (number: number, column: number, share: number) => {
-		if (CLASSES[number] === "unknown") shares.unknown[column]! += share / cpus;
-		else if (CLASSES[number] !== "idle") shares.busy[column]! += share / cpus;
+		const part = Math.max(share, least) / lanes.size;
+		if (CLASSES[number] === "unknown") shares.unknown[column]! += part;
+		else if (CLASSES[number] !== "idle") shares.busy[column] = Math.min(1, shares.busy[column]! + part);
 	};
-	for (const data of part.lanes.values()) {
+	for (const data of lanes.values()) {
 		if (data.kind === "columns") {
 			let next = 0;
 			for (let column = 0; column < data.masks.length; column++) {
@@ -507,7 +517,8 @@ function busyShares(part: api.Part, end: number, cpus: number): Shares {
 		for (let index = 0; index < data.begin.length; index++) {
 			const from = Math.max(0, data.begin[index]!);
 			const until = Math.min(end, data.begin[index]! + data.duration[index]!);
-			for (let column = Math.floor(from / width); column < OVERVIEW_COLUMNS && column * width < until; column++) {
+			const last = Math.min(OVERVIEW_COLUMNS - 1, Math.floor(until / width));
+			for (let column = Math.floor(from / width); column <= last; column++) {
 				const shared = Math.min(until, (column + 1) * width) - Math.max(from, column * width);
 				add(data.classes[index]!, column, Math.max(0, shared) / width);
 			}

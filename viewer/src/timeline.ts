@@ -14,6 +14,12 @@ const LABEL_WIDTH_MIN = 34;
 const UNKNOWN = CLASSES.indexOf("unknown");
 const IDLE = CLASSES.indexOf("idle");
 const BLOCKED = CLASSES.indexOf("blocked");
+/** Lanes whose pieces have the colours of their names. */
+const NAMED = ["calls", "spans", "events"];
+/** The width of an event, which takes no time (CSS pixels). */
+const EVENT_WIDTH = 2;
+/** A pointer that is so close to an event means it (CSS pixels). */
+const EVENT_REACH = 3;
 
 /** A part of time, in ns from the begin of the recording. */
 export interface Span {
@@ -24,7 +30,7 @@ export interface Span {
 /** What is under the pointer. */
 export interface Hit {
 	row: Row;
-	/** In ns from the begin of the recording. */
+	/** In ns from the begin of the recording; of an event, which takes no time, its own. */
 	at: number;
 	lines: string[];
 }
@@ -97,14 +103,15 @@ export class Picture {
 			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP) * scale);
 			line.fill(pixel(theme.background));
 			hatched.fill(0);
+			const band: Band = { row, theme, line, hatched, top: from, bottom: until, texts };
 			for (let index = first; index <= last; index++) {
 				const found = this.tiles.strip(level, index, row.lane.id);
 				if (!found) continue;
 				const left = Math.max(0, Math.round((index * tileNs - begin) / nsPerPixel));
 				const right = Math.min(width, Math.round(((index + 1) * tileNs - begin) / nsPerPixel));
 				const part = { left, right, begin, nsPerPixel };
-				if (found.strip.data.kind === "columns") this.columns(row, found.tile, found.strip, part, line, hatched, theme);
-				else this.pieces(row, found.tile, found.strip, part, line, hatched, theme, from, until, texts);
+				if (found.strip.data.kind === "columns") this.columns(band, found, part);
+				else this.pieces(band, found, part);
 			}
 			this.rows(line, hatched, Math.max(from, Math.round(AXIS_HEIGHT * scale)), Math.min(until, height), width, theme);
 		}
@@ -127,13 +134,9 @@ export class Picture {
 	}
 
 	private columns(
-		row: Row,
-		tile: Tile,
-		strip: Strip,
+		{ row, theme, line, hatched }: Band,
+		{ tile, strip }: Found,
 		{ left, right, begin, nsPerPixel }: Part,
-		line: Uint32Array,
-		hatched: Uint8Array,
-		theme: Theme,
 	): void {
 		const data = strip.data as Columns;
 		if (strip.colours?.theme !== theme.name) strip.colours = this.colours(row, data, strip, theme);
@@ -149,6 +152,7 @@ export class Picture {
 	/** The colours of columns: each class has as much of it as it has of the time. */
 	private colours(row: Row, data: Columns, strip: Strip, theme: Theme): NonNullable<Strip["colours"]> {
 		const pixels = new Uint32Array(data.masks.length);
+		const isEvents = row.lane.kind === "events";
 		let hatched: Uint8Array | null = null;
 		let next = 0;
 		for (let column = 0; column < pixels.length; column++) {
@@ -159,6 +163,8 @@ export class Picture {
 				const share = data.shares[next++]!;
 				const what = data.longestClass[column] === number ? data.longest[column]! : 0;
 				const colour = this.colour(row, number, what, strip, theme);
+				// Events take no time, and would not be seen beside anything.
+				if (isEvents && number === UNKNOWN && mask !== 1 << UNKNOWN) continue;
 				if (number === UNKNOWN && share > 127) {
 					hatched ??= new Uint8Array(pixels.length);
 					hatched[column] = 1;
@@ -168,7 +174,7 @@ export class Picture {
 				blue += colour[2] * share;
 				sum += share;
 			}
-			const rest = Math.max(0, 255 - sum);
+			const rest = isEvents && sum > 0 ? 0 : Math.max(0, 255 - sum);
 			const all = sum + rest;
 			const back = theme.background;
 			pixels[column] = pixel([
@@ -182,44 +188,40 @@ export class Picture {
 
 	private colour(row: Row, number: number, what: number, strip: Strip, theme: Theme): Rgb {
 		const kind = row.lane.kind;
-		const isNamed = kind === "cpu" ? number !== IDLE && number !== UNKNOWN : kind === "calls";
+		const isNamed = kind === "cpu" ? number !== IDLE && number !== UNKNOWN : NAMED.includes(kind) && number !== UNKNOWN;
 		const label = isNamed ? strip.labels.get(what) : undefined;
 		const name = CLASSES[number]!;
 		return label && name !== "interrupted" ? colourOf(this.lanes.said(label)) : theme.classes[name];
 	}
 
 	private pieces(
-		row: Row,
-		tile: Tile,
-		strip: Strip,
+		{ row, theme, line, hatched, top, bottom, texts }: Band,
+		{ tile, strip }: Found,
 		{ left, right, begin, nsPerPixel }: Part,
-		line: Uint32Array,
-		hatched: Uint8Array,
-		theme: Theme,
-		top: number,
-		bottom: number,
-		texts: Text[],
 	): void {
 		const data = strip.data as Pieces;
 		const scale = window.devicePixelRatio;
-		// Those that are narrower than a pixel come last, so that no other hides them.
-		for (const isNarrow of [false, true]) {
+		const narrow = row.lane.kind === "events" ? Math.round(EVENT_WIDTH * scale) : 1;
+		// What is unknown hides nothing, and nothing hides pieces that are narrower than a pixel.
+		for (let layer = 0; layer < 3; layer++) {
 			for (let index = 0; index < data.begin.length; index++) {
+				const number = data.classes[index]!;
 				const from = (tile.begin + data.begin[index]! - begin) / nsPerPixel;
 				const until = from + data.duration[index]! / nsPerPixel;
-				if (until - from < 1 !== isNarrow) continue;
+				const isNarrow = until - from < 1;
+				if ((isNarrow ? 2 : number === UNKNOWN ? 0 : 1) !== layer) continue;
 				const x0 = Math.max(left, isNarrow ? Math.floor(from) : Math.round(from));
-				const x1 = Math.min(right, isNarrow ? Math.floor(from) + 1 : Math.round(until));
+				const x1 = Math.min(right, isNarrow ? Math.floor(from) + narrow : Math.round(until));
 				if (x1 <= x0) continue;
-				const number = data.classes[index]!;
 				line.fill(pixel(this.colour(row, number, data.what[index]!, strip, theme)), x0, x1);
-				hatched.fill(number === UNKNOWN ? 1 : 0, x0, x1);
+				hatched.fill(number === UNKNOWN && !isNarrow ? 1 : 0, x0, x1);
 				// One that goes on in the next tile is named where it begins.
 				const isBegin = x0 === Math.max(0, Math.round(from));
 				const room = Math.min(until, line.length) - x0;
-				if (isBegin && room > LABEL_WIDTH_MIN * scale && number !== IDLE && number !== UNKNOWN) {
+				const hasText = number !== IDLE && (number !== UNKNOWN || row.lane.kind === "spans");
+				if (isBegin && hasText && room > LABEL_WIDTH_MIN * scale) {
 					const text = this.lanes.said(strip.labels.get(data.what[index]!));
-					const colour = number === BLOCKED ? theme.faint : "#ffffff";
+					const colour = number === BLOCKED || number === UNKNOWN ? theme.faint : "#ffffff";
 					if (text) texts.push({ text, x: x0, top, bottom, width: room, colour });
 				}
 			}
@@ -308,29 +310,31 @@ export class Picture {
 		const at = span.begin + ((span.end - span.begin) * x) / this.canvas.clientWidth;
 		const level = levelOf(nsPerPixel);
 		const found = this.tiles.strip(level, Math.floor(at / (2 ** level * TILE_COLUMNS)), place.row.lane.id);
-		return { row: place.row, at, lines: found ? this.lines(found.tile, found.strip, at, nsPerPixel) : [] };
+		if (!found) return { row: place.row, at, lines: [] };
+		const { data } = found.strip;
+		if (data.kind === "columns") return { row: place.row, at, lines: this.columnLines(found, data, at) };
+		const index = pieceAt(data, at - found.tile.begin, nsPerPixel * window.devicePixelRatio);
+		if (index < 0) return { row: place.row, at, lines: [] };
+		const isEvent = data.duration[index] === 0;
+		return {
+			row: place.row,
+			at: isEvent ? found.tile.begin + data.begin[index]! : at,
+			lines: this.pieceLines(found, data, index),
+		};
 	}
 
-	private lines(tile: Tile, strip: Strip, at: number, nsPerPixel: number): string[] {
-		const { data } = strip;
-		if (data.kind === "pieces") {
-			// Of those that are there, the shortest: it is drawn on top.
-			let found = -1;
-			for (let index = 0; index < data.begin.length; index++) {
-				const begin = tile.begin + data.begin[index]!;
-				const room = Math.max(data.duration[index]!, nsPerPixel);
-				const isThere = at >= begin && at < begin + room;
-				if (isThere && (found < 0 || data.duration[index]! <= data.duration[found]!)) found = index;
-			}
-			if (found < 0) return [];
-			const what = this.lanes.said(strip.labels.get(data.what[found]!));
-			const by = this.lanes.said(strip.labels.get(data.by[found]!));
-			const state = CLASS_NAMES[CLASSES[data.classes[found]!]!];
-			const lines = [`${what || state}, ${duration(data.duration[found]!)}`];
-			if (what && state !== "active") lines.push(state);
-			if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `by ${by}`);
-			return lines;
-		}
+	private pieceLines({ strip }: Found, data: Pieces, index: number): string[] {
+		const what = this.lanes.said(strip.labels.get(data.what[index]!));
+		const by = this.lanes.said(strip.labels.get(data.by[index]!));
+		const state = CLASS_NAMES[CLASSES[data.classes[index]!]!];
+		const length = data.duration[index] === 0 ? "" : `, ${duration(data.duration[index]!)}`;
+		const lines = [`${what || state}${length}`];
+		if (what && state !== "active") lines.push(state);
+		if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `by ${by}`);
+		return lines;
+	}
+
+	private columnLines({ tile, strip }: Found, data: Columns, at: number): string[] {
 		const column = Math.floor((at - tile.begin) / tile.columnNs);
 		let next = 0;
 		for (let index = 0; index < column; index++) for (let rest = data.masks[index]!; rest; rest &= rest - 1) next++;
@@ -345,6 +349,35 @@ export class Picture {
 		const texts = lines.sort((one, other) => other.share - one.share).map(({ text }) => text);
 		return what ? [...texts, `longest: ${what}`] : texts;
 	}
+}
+
+/** The piece at a time, or else an event or a short one close to it: of several the shortest, which is drawn on top. -1: there is none. */
+function pieceAt(data: Pieces, at: number, nsPerPixel: number): number {
+	let found = -1;
+	for (let index = 0; index < data.begin.length; index++) {
+		const begin = data.begin[index]!;
+		const length = data.duration[index]!;
+		const [before, room] = length === 0 ? [EVENT_REACH * nsPerPixel, EVENT_REACH * nsPerPixel] : [0, nsPerPixel];
+		const isThere = at >= begin - before && at < begin + Math.max(length, room);
+		if (isThere && (found < 0 || length <= data.duration[found]!)) found = index;
+	}
+	return found;
+}
+
+/** Where a lane is drawn: a row of pixels, which are hatched, and between which heights. */
+interface Band {
+	row: Row;
+	theme: Theme;
+	line: Uint32Array;
+	hatched: Uint8Array;
+	top: number;
+	bottom: number;
+	texts: Text[];
+}
+
+interface Found {
+	tile: Tile;
+	strip: Strip;
 }
 
 interface Part {

@@ -145,6 +145,47 @@ const scenarios = {
 		await details.waitFor({ state: "detached" });
 	},
 
+	// A trace of programs without the kernel.
+	async programs(page) {
+		await page.goto(address);
+		await page.getByText("Insights need kernel events").waitFor();
+		await page.locator(".wide").click();
+		await page.locator(".name").first().waitFor();
+		await until("lanes are drawn", async () => Object.keys(await colours(page)).length > 3);
+		await shot(page, "programs");
+		const canvas = await page.locator(".stage canvas").boundingBox();
+		for (const name of await page.locator(".name").all()) {
+			const box = await name.boundingBox();
+			const y = Math.round(box.y - canvas.y + box.height / 2 - 2);
+			const seen = await page.locator(".stage canvas").evaluate((canvas, y) => {
+				const { data } = canvas.getContext("2d").getImageData(0, y, canvas.width, 1);
+				return new Set(new Uint32Array(data.buffer)).size;
+			}, y);
+			assert.ok(seen > 1, `nothing is drawn for ${await name.textContent()}`);
+		}
+		const titles = await page.locator(".name .title").allInnerTexts();
+		assert.ok(
+			titles.some((title) => title.startsWith("thread ")),
+			String(titles),
+		);
+		// A span, and an event, which takes no time.
+		const details = page.locator("section[aria-label=Selection]");
+		const first = async (title, kind) => {
+			await page.locator(".name .title", { hasText: title }).first().click();
+			await details.locator("h2", { hasText: kind }).waitFor();
+			// What is in the middle of the trace, or beside it.
+			const beside = details.locator("button:enabled", { hasText: /Previous|Next/ });
+			await beside.first().click();
+		};
+		await first(/^thread .*spans$/, "spans");
+		await details.locator("dd", { hasText: "work:round" }).waitFor();
+		await details.getByText("Duration").waitFor();
+		await first(/^events\s*$/, "events");
+		await details.locator("dd", { hasText: "step:begin" }).waitFor();
+		await details.getByText("At", { exact: true }).waitFor();
+		await shot(page, "program-event");
+	},
+
 	// Names from a trace are text, whatever they look like.
 	async markup(page) {
 		await timeline(page, "&filter=%3Cimg");
@@ -187,7 +228,12 @@ try {
 	page.on("request", (request) => {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
-	await scenarios[scenario](page);
+	try {
+		await scenarios[scenario](page);
+	} catch (error) {
+		await shot(page, `failed-${scenario}`);
+		throw error;
+	}
 	assert.deepEqual(complaints, []);
 } finally {
 	await browser.close();

@@ -10,6 +10,7 @@ mod memory;
 mod needs;
 mod perf_maps;
 mod processes;
+mod programs;
 mod space;
 mod symbols;
 
@@ -35,6 +36,7 @@ pub use self::growing::Growing;
 pub use self::kernel_names::KernelNames;
 pub use self::lost::{StreamGap, StreamGaps};
 pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
+pub use self::programs::{Programs, read_programs};
 pub use self::symbols::{Network, Symbols};
 
 /// Why nothing can be said.

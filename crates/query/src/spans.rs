@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table `spans`: what programs say that they begin and end, a row for each (`piste_analysis::spans`). Which events do is told by their
-//! names (`piste_trace::phases`).
+//! The table `spans`: what programs say that they begin and end, a row for each.
 
 use std::borrow::Cow;
-use std::ptr;
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
-use piste_analysis::process_gaps::Lost;
 use piste_analysis::report::Unit;
-use piste_analysis::spans::{OPEN_MAX, SpanGaps, Track};
 use piste_analysis::tables::{Cell, Heading, Sink};
-use piste_modelling::{GroundError, StreamGap, StreamGaps};
-use piste_trace::phases::{Phase, Phases};
+use piste_modelling::{GroundError, Programs, read_programs};
+use piste_trace::Span;
 use piste_trace::progress::bytes_of;
-use piste_trace::select::{Comm, Threads};
-use piste_trace::{Merge, Span, Trace};
+use piste_trace::select::Comm;
 
 use crate::batches::Batches;
 use crate::layout::Layout;
@@ -23,9 +18,6 @@ use crate::one_pass::RowSource;
 use crate::scan::Found;
 
 pub(crate) const SPANS: &str = "spans";
-
-/// So many events take some milliseconds.
-const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
 
 /// The table.
 pub(crate) struct Spans {
@@ -87,83 +79,32 @@ impl RowSource for Spans {
 
     fn run(&self, headings: &[usize], batches: &Batches) -> Result<()> {
         let traces = self.layout.programs();
-        let mut phases = Phases::new(traces);
-        let columns: Vec<Of> = headings.iter().map(|heading| COLUMNS[*heading].1).collect();
-        let names: Vec<&str> = traces.iter().map(|trace| &*trace.name).collect();
-        let of_traces = traces.iter().map(|trace| span_gaps(trace, &mut phases)).collect();
-        let mut sink = batches.clone();
-        let mut spans = piste_analysis::spans::Spans::new(of_traces, OPEN_MAX, |row: Row<'_>| {
-            for of in &columns {
-                sink.cell(of(&row, &names));
-            }
-            sink.end_row();
-        });
-        let mut gaps = StreamGaps::new(traces);
-        let lose = |of_trace: &mut dyn FnMut(usize, u64, &Lost<'_>), gap: &StreamGap<'_>| {
-            if let Some(place) = traces.iter().position(|trace| ptr::eq(trace, gap.trace)) {
-                gap.tell(Span::ALL, |lost| {
-                    of_trace(place, gap.class_id, lost);
-                    false
-                });
-            }
+        let mut rows = Rows {
+            columns: headings.iter().map(|heading| COLUMNS[*heading].1).collect(),
+            traces: traces.iter().map(|trace| &*trace.name).collect(),
+            sink: batches.clone(),
         };
-        for gap in gaps.known().map_err(failed)? {
-            lose(
-                &mut |place, class_id, lost| spans.gaps(place).lose(class_id, lost),
-                &gap,
-            );
-        }
-        let mut threads = Threads::new(traces);
-        let mut merge = Merge::new(traces, Span::ALL)?;
-        let mut events = 0_u64;
-        while let Some(merged) = merge.next() {
-            for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
-                lose(
-                    &mut |place, class_id, lost| spans.gaps(place).lose(class_id, lost),
-                    &gap,
-                );
-            }
-            events += 1;
-            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !batches.are_wanted() {
-                return Ok(());
-            }
-            let (_, who) = threads.see(&mut merge, &merged);
-            let phase = phases.of(merged.event.class);
-            if *phase == Phase::Instant {
-                continue;
-            }
-            let Some(ns) = merge.stream(merged.stream).ns(&merged.event) else {
-                continue;
-            };
-            let track = Track {
-                trace: merge.trace_of(merged.stream),
-                pid: who.pid,
-                tid: who.tid,
-                stream: who.tid.is_none().then_some(merged.stream),
-            };
-            match phase {
-                Phase::Begin(name) => spans.begin(track, name, ns, who.comm),
-                Phase::End(name) => spans.end(track, name, ns, who.comm),
-                Phase::Instant => {}
-            }
-        }
-        spans.finish();
-        self.found.add(&merge.findings);
+        let read = read_programs(traces, &mut rows, || batches.are_wanted()).map_err(failed)?;
+        read.iter().for_each(|findings| self.found.add(findings));
         Ok(())
     }
 }
 
-/// Where a trace may lack begins or ends, before anything is told to be missing.
-fn span_gaps(trace: &Trace, phases: &mut Phases<'_>) -> SpanGaps {
-    let mut gaps = SpanGaps::default();
-    for class_id in trace.schema().streams.keys() {
-        for event in trace.plan.events(*class_id) {
-            if let Phase::Begin(name) | Phase::End(name) = phases.of(event) {
-                gaps.hold(*class_id, name);
-            }
+/// Writes a row for each span.
+struct Rows<'t> {
+    columns: Vec<Of>,
+    /// Their names.
+    traces: Vec<&'t str>,
+    sink: Batches,
+}
+
+impl Programs for Rows<'_> {
+    fn span(&mut self, row: &Row<'_>) {
+        for of in &self.columns {
+            self.sink.cell(of(row, &self.traces));
         }
+        self.sink.end_row();
     }
-    gaps
 }
 
 fn failed(error: GroundError) -> DataFusionError {
@@ -177,7 +118,7 @@ pub(crate) fn headings() -> Vec<Heading> {
 
 #[cfg(test)]
 mod tests {
-    use piste_analysis::spans::Begun;
+    use piste_analysis::spans::{Begun, Track};
 
     use super::*;
 

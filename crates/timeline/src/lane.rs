@@ -23,6 +23,11 @@ pub enum Subject {
     Interrupt(String),
     /// Requests to a device, one over the other. `what` of a piece is the operation, `by` the thread that asked.
     Device(String),
+    /// The spans of a program's thread that lie within so many others. `what` of a piece is the name. Unknown pieces are spans whose end or begin
+    /// is not in the trace, and, without a name, times for which events may be missing.
+    Spans(ProgramThread, u32),
+    /// The other events of a program's thread, which take no time. `what` of a piece is the name. Unknown pieces: events may be missing.
+    Events(ProgramThread),
 }
 
 /// A thread.
@@ -36,6 +41,34 @@ pub struct Thread {
     pub name: String,
     /// It is one of the kernel.
     pub is_kernel: bool,
+}
+
+/// A thread as its program describes it: in a container, the ids are other ones than the kernel's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramThread {
+    /// Its id, if the trace says so.
+    pub tid: Option<i64>,
+    /// Its process, if the trace says so.
+    pub pid: Option<i64>,
+    /// The last name that it had.
+    pub name: String,
+}
+
+impl ProgramThread {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        put_signed(bytes, self.tid.unwrap_or(i64::MIN));
+        put_signed(bytes, self.pid.unwrap_or(i64::MIN));
+        put_text(bytes, &self.name);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<ProgramThread, Damaged> {
+        let mut id = || Ok(Some(reader.signed()?).filter(|id| *id != i64::MIN));
+        Ok(ProgramThread {
+            tid: id()?,
+            pid: id()?,
+            name: text(reader)?,
+        })
+    }
 }
 
 /// What the numbers in pieces stand for.
@@ -83,6 +116,15 @@ impl Subject {
                 bytes.push(4);
                 put_text(bytes, name);
             }
+            Subject::Spans(thread, depth) => {
+                bytes.push(5);
+                thread.write(bytes);
+                put(bytes, (*depth).into());
+            }
+            Subject::Events(thread) => {
+                bytes.push(6);
+                thread.write(bytes);
+            }
         }
     }
 
@@ -101,6 +143,8 @@ impl Subject {
             2 => Subject::Calls(LaneId(reader.small()?)),
             3 => Subject::Interrupt(text(reader)?),
             4 => Subject::Device(text(reader)?),
+            5 => Subject::Spans(ProgramThread::read(reader)?, reader.small()?),
+            6 => Subject::Events(ProgramThread::read(reader)?),
             _ => return Err(Damaged),
         })
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A timeline: what every CPU, thread, interrupt and device did over time, in a file that answers at any zoom.
+//! A timeline: what every CPU, thread, interrupt, device and program did over time, in a file that answers at any zoom.
 //!
 //! ```text
-//!   the model --Recorder (recorder.rs)--> pieces in lanes --Writer (file.rs)--> a tree for each lane (tree.rs) --Timeline--> columns, pieces
+//!   the model, spans --Recorder (recorder.rs, programs.rs)--> pieces in lanes --Writer (file.rs)--> a tree for each lane (tree.rs)
+//!                                                                                                     --Timeline--> columns, pieces
 //! ```
 //!
 //! One pass over a trace makes it. Memory grows with the number of lanes, not of pieces. An answer costs what its columns cost.
@@ -10,6 +11,7 @@
 mod file;
 mod lane;
 mod piece;
+mod programs;
 mod recorder;
 mod tree;
 mod varint;
@@ -17,7 +19,7 @@ mod varint;
 use std::io;
 
 pub use file::{Directory, Timeline, Writer};
-pub use lane::{Label, LaneId, Subject, Thread};
+pub use lane::{Label, LaneId, ProgramThread, Subject, Thread};
 pub use piece::{Class, Longest, Piece, Summary};
 pub use recorder::{Recorder, SoFar};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the model to a timeline: a lane for each CPU, thread, interrupt and device that does something.
+//! From the model to a timeline: a lane for each CPU, thread, interrupt and device that does something. What programs recorded comes in programs.rs.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,16 +13,15 @@ use rustc_hash::FxHashMap;
 use crate::file::{Directory, Writer};
 use crate::lane::{Label, LaneId, Subject, Thread};
 use crate::piece::{Class, Piece};
+use crate::programs::Programs;
 
 /// Writes a timeline while it listens to a model.
 pub struct Recorder<W> {
     writer: Writer<W>,
-    /// By lane.
-    shown: Vec<Shown>,
-    /// The same, with names as they were when the lane began.
-    subjects: Vec<Subject>,
-    /// Up to here the model is, in nanoseconds.
-    now_ns: i64,
+    /// By lane; absent: it is one of a program.
+    shown: Vec<Option<Shown>>,
+    /// By lane. Those of the kernel have the names that they had at first.
+    pub(crate) subjects: Vec<Subject>,
     /// By the model's number of a thread.
     threads: Vec<OfThread>,
     cpus: FxHashMap<u32, OfCpu>,
@@ -30,13 +29,14 @@ pub struct Recorder<W> {
     devices: FxHashMap<u32, LaneId>,
     labels: Vec<Label>,
     names: FxHashMap<Name, u32>,
+    pub(crate) programs: Programs,
     /// Their labels.
     interrupt_labels: FxHashMap<Interrupt, u32>,
     /// Why it does not write any more.
     error: Option<io::Error>,
 }
 
-/// What a lane shows. Threads and devices get their names late.
+/// What a lane of the kernel shows. Threads and devices get their names late.
 #[derive(Clone, Copy)]
 enum Shown {
     Cpu(u32),
@@ -72,24 +72,30 @@ impl<W: Write> Recorder<W> {
             writer: Writer::new(to)?,
             shown: Vec::new(),
             subjects: Vec::new(),
-            now_ns: i64::MIN,
             threads: Vec::new(),
             cpus: FxHashMap::default(),
             interrupts: FxHashMap::default(),
             devices: FxHashMap::default(),
             labels: Vec::new(),
             names: FxHashMap::default(),
+            programs: Programs::default(),
             interrupt_labels: FxHashMap::default(),
             error: None,
         })
     }
 
-    /// Ends it; the model is over. `origin` says what the timeline was made of.
+    /// Ends it; the model is over, if the kernel was recorded. `origin` says what the timeline was made of.
     ///
     /// # Errors
     /// It could not be written.
-    pub fn finish(mut self, system: &System, span_ns: (i64, i64), origin: &[u8]) -> io::Result<W> {
-        self.end_cpus(system, span_ns.1);
+    pub fn finish(mut self, system: Option<&System>, span_ns: (i64, i64), origin: &[u8]) -> io::Result<W> {
+        self.put_losses(span_ns);
+        if let Some(system) = system {
+            self.end_cpus(system, span_ns.1);
+            for (own, shown) in self.subjects.iter_mut().zip(&self.shown) {
+                shown.iter().for_each(|shown| *own = subject(system, *shown));
+            }
+        }
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -97,19 +103,27 @@ impl<W: Write> Recorder<W> {
             span_ns,
             origin: origin.to_vec(),
             labels: self.labels,
-            subjects: self.shown.into_iter().map(|shown| subject(system, shown)).collect(),
+            subjects: self.subjects,
         })
     }
 
-    fn put(&mut self, lane: LaneId, piece: &Piece) {
+    pub(crate) fn put(&mut self, lane: LaneId, piece: &Piece) {
         if self.error.is_none() {
             self.error = self.writer.put(lane, piece).err();
         }
     }
 
     fn lane(&mut self, system: &System, shown: Shown) -> LaneId {
+        self.add_lane(Some(shown), subject(system, shown))
+    }
+
+    pub(crate) fn program_lane(&mut self, subject: Subject) -> LaneId {
+        self.add_lane(None, subject)
+    }
+
+    fn add_lane(&mut self, shown: Option<Shown>, subject: Subject) -> LaneId {
         self.shown.push(shown);
-        self.subjects.push(subject(system, shown));
+        self.subjects.push(subject);
         self.writer.lane()
     }
 
@@ -212,7 +226,7 @@ impl<W: Write> Recorder<W> {
         lane
     }
 
-    fn label(&mut self, label: Label) -> u32 {
+    pub(crate) fn label(&mut self, label: Label) -> u32 {
         self.labels.push(label);
         self.labels.len() as u32
     }
@@ -303,7 +317,6 @@ impl Recorder<File> {
             writer: &self.writer,
             subjects: &self.subjects,
             labels: &self.labels,
-            now_ns: self.now_ns,
         }
     }
 }
@@ -316,8 +329,6 @@ pub struct SoFar<'r> {
     pub subjects: &'r [Subject],
     /// As in [`Directory::labels`].
     pub labels: &'r [Label],
-    /// Up to here it tells, in nanoseconds.
-    pub now_ns: i64,
 }
 
 impl<W: Write> Listen for Recorder<W> {
@@ -326,7 +337,6 @@ impl<W: Write> Listen for Recorder<W> {
             return;
         };
         let by = slice.wake.and_then(|wake| wake.waker());
-        self.now_ns = self.now_ns.max(slice.end_ns);
         let piece = Piece {
             begin_ns: slice.begin_ns,
             end_ns: slice.end_ns,

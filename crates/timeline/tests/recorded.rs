@@ -5,7 +5,8 @@ use std::io::Write;
 
 use piste_analysis::facts::{Arguments, Fact, Found, Left, Switch, Woken};
 use piste_analysis::model::{At, Circumstances, Gap, System};
-use piste_timeline::{Class, Label, LaneId, Piece, Recorder, Subject, Timeline};
+use piste_analysis::spans::{Begun, Span, Track};
+use piste_timeline::{Class, Label, LaneId, Piece, ProgramThread, Recorder, Subject, Timeline};
 
 /// A machine with one CPU, and what happens there.
 struct Machine {
@@ -47,7 +48,7 @@ impl Machine {
         self.system.finish(end_ns, &mut self.recorder);
         let bytes = self
             .recorder
-            .finish(&self.system, (0, end_ns), b"a trace")
+            .finish(Some(&self.system), (0, end_ns), b"a trace")
             .expect("memory");
         opened(&bytes).expect("it is whole")
     }
@@ -222,9 +223,67 @@ fn what_is_no_timeline_is_refused() {
     let mut machine = Machine::new();
     machine.switch(10, (0, "swapper/0", Left::Runnable), (7, "server"));
     machine.system.finish(20, &mut machine.recorder);
-    let bytes = machine.recorder.finish(&machine.system, (0, 20), b"").expect("memory");
+    let bytes = machine
+        .recorder
+        .finish(Some(&machine.system), (0, 20), b"")
+        .expect("memory");
     assert!(opened(&bytes).is_ok());
     for cut in 0..bytes.len() {
         assert!(opened(&bytes[..cut]).is_err(), "{cut} bytes of {}", bytes.len());
     }
+}
+
+/// A thread of a program.
+const WORKER: Track = Track {
+    trace: 0,
+    pid: Some(40),
+    tid: Some(41),
+    stream: None,
+};
+
+fn span(name: &'static str, begun: Option<(i64, i64)>, end_ns: Option<i64>) -> Span<'static, ()> {
+    Span {
+        track: WORKER,
+        name,
+        begun: begun.map(|(ns, depth)| Begun { ns, depth: Some(depth) }),
+        end_ns,
+        whose: (),
+    }
+}
+
+#[test]
+fn a_thread_of_a_program_has_lanes_of_spans_and_of_events() {
+    let mut recorder = Recorder::new(Vec::new()).expect("memory");
+    recorder.program_lost(None, i64::MIN, 5);
+    recorder.program_lost(Some(7), 10, 30);
+    recorder.program_event(WORKER, b"", "begins", 6);
+    recorder.program_span(&span("part", Some((12, 1)), Some(18)), b"first name");
+    recorder.program_span(&span("whole", Some((10, 0)), Some(20)), b"worker");
+    recorder.program_span(&span("end", None, Some(22)), b"worker");
+    recorder.program_event(WORKER, b"worker", "goes on", 25);
+    recorder.programs_over(100);
+    recorder.program_span(&span("open", Some((90, 0)), None), b"worker");
+    let bytes = recorder.finish(None, (0, 100), b"a trace").expect("memory");
+    let timeline = opened(&bytes).expect("it is whole");
+    let thread = || ProgramThread {
+        tid: Some(41),
+        pid: Some(40),
+        name: "worker".to_owned(),
+    };
+    let on = |subject: &Subject| shown(&timeline, lane(&timeline, |known| known == subject));
+    assert_eq!(
+        on(&Subject::Spans(thread(), 0)),
+        [
+            "0-5 Unknown",
+            "10-20 Other whole",
+            "22-22 Unknown end",
+            "90-100 Unknown open"
+        ]
+    );
+    assert_eq!(on(&Subject::Spans(thread(), 1)), ["12-18 Other part"]);
+    assert_eq!(
+        on(&Subject::Events(thread())),
+        ["0-5 Unknown", "6-6 Other begins", "25-25 Other goes on"]
+    );
+    assert_eq!(timeline.directory.subjects.len(), 3);
 }

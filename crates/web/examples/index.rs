@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .open(output)?;
     let recorder = Recorder::new(file.try_clone()?)?;
     let (system, recorder) = ground.run(recorder, &mut findings)?;
-    recorder.finish(&system, (0, 0), trace.as_bytes())?;
+    recorder.finish(Some(&system), (0, 0), trace.as_bytes())?;
     println!("made in {:.2?}, {} bytes", begin.elapsed(), file.metadata()?.len());
 
     let timeline = Timeline::open(file)?;

@@ -26,7 +26,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
-use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
+use piste_timeline::{Class, Failure, LaneId, Piece, ProgramThread, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::assets::asset;
@@ -168,6 +168,8 @@ struct Listed {
     lanes: Vec<Lane>,
     /// Lanes that did less than those.
     left_out: usize,
+    /// The kernel was recorded, not only programs. Its lanes may come later.
+    has_kernel: bool,
 }
 
 #[derive(Serialize)]
@@ -201,6 +203,17 @@ enum Shown {
     Device {
         name: String,
     },
+    Spans {
+        tid: Option<i64>,
+        pid: Option<i64>,
+        name: String,
+        depth: u32,
+    },
+    Events {
+        tid: Option<i64>,
+        pid: Option<i64>,
+        name: String,
+    },
 }
 
 impl From<Subject> for Shown {
@@ -216,12 +229,15 @@ impl From<Subject> for Shown {
             Subject::Calls(LaneId(of)) => Shown::Calls { of },
             Subject::Interrupt(name) => Shown::Interrupt { name },
             Subject::Device(name) => Shown::Device { name },
+            Subject::Spans(ProgramThread { tid, pid, name }, depth) => Shown::Spans { tid, pid, name, depth },
+            Subject::Events(ProgramThread { tid, pid, name }) => Shown::Events { tid, pid, name },
         }
     }
 }
 
 async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Listed>, Refusal> {
-    let lanes = house.ask(number, View::lanes).await?;
+    let asked = |view: &View| Ok((view.lanes()?, view.has_kernel()));
+    let (lanes, has_kernel) = house.ask(number, asked).await?;
     let mut listed: Vec<(u64, Lane)> = (0..)
         .zip(lanes)
         .map(|(id, (subject, whole))| {
@@ -251,6 +267,7 @@ async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Li
     Ok(Json(Listed {
         lanes: listed.into_iter().map(|(_, lane)| lane).collect(),
         left_out,
+        has_kernel,
     }))
 }
 

@@ -14,11 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use piste_analysis::model::{Call, Interruption, Listen, Request, Slice, System};
-use piste_modelling::{Ground, GroundError, kernel_traces};
+use piste_analysis::spans;
+use piste_modelling::{Ground, GroundError, Programs, StreamGap, expect_one_kernel, is_of_kernel, read_programs};
 use piste_reason::reason;
 use piste_timeline::{Damaged, Failure, Label, LaneId, Piece, Recorder, SoFar, Subject, Summary, Timeline};
 use piste_trace::blind::recorded_span;
 use piste_trace::progress::{bytes_of, bytes_read};
+use piste_trace::select::Comm;
 use piste_trace::{Findings, Span, Trace, open_all};
 use rustix::fs::OFlags;
 
@@ -67,6 +69,7 @@ pub(crate) struct Growing {
     /// Then this is there.
     whole: OnceLock<Arc<Timeline>>,
     span: Span,
+    has_kernel: bool,
     begun_bytes: u64,
     total_bytes: u64,
 }
@@ -250,34 +253,63 @@ impl Recording {
         if let Some(error) = errors.first().filter(|_| traces.is_empty()) {
             return Err(Problem::Unopened(error.to_string()));
         }
-        let traces = kernel_traces(traces)?;
-        let origin = origin(&traces);
+        let (kernel, programs): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_of_kernel);
+        if !kernel.is_empty() {
+            expect_one_kernel(&kernel)?;
+        }
+        let all = || kernel.iter().chain(&programs);
+        let origin = origin(all());
         let place = self.path.join(NAME);
         // One that cannot be read is made anew.
         let kept = open_file(&place).and_then(|file| Timeline::open(file).ok());
         if let Some(kept) = kept.filter(|kept| kept.directory.origin == origin) {
             return Ok(Some(Arc::new(kept)));
         }
-        let ground = Ground::new(&traces, Span::ALL)?;
+        let ground = match &kernel[..] {
+            [] => None,
+            kernel => Some(Ground::new(kernel, Span::ALL)?),
+        };
         let draft = Draft::beside(&place)?;
+        let recorded = recorded_span(all()).unwrap_or(Span::ALL);
+        // The first packets of some tracers begin before anything was recorded: the kernel's begin is that of its first event.
+        let begins_ns = [
+            ground.as_ref().map(Ground::begin_ns),
+            recorded_span(&programs).map(|span| span.begin_ns),
+        ];
+        let begin_ns = begins_ns.into_iter().flatten().min();
+        let span = Span {
+            begin_ns: begin_ns.unwrap_or(recorded.begin_ns),
+            ..recorded
+        };
         let growing = Arc::new(Growing {
             recorder: Mutex::new(Some(Recorder::new(draft.file.try_clone()?)?)),
             whole: OnceLock::new(),
-            span: Span {
-                begin_ns: ground.begin_ns(),
-                end_ns: recorded_span(&traces).unwrap_or(Span::ALL).end_ns,
-            },
+            span,
+            has_kernel: ground.is_some(),
             begun_bytes: bytes_read(),
-            total_bytes: bytes_of(&traces, Span::ALL),
+            total_bytes: bytes_of(&kernel, Span::ALL) + bytes_of(&programs, Span::ALL),
         });
         self.set(State::There(View::Growing(growing.clone())));
-        let Some((system, Shared(growing))) = ground.run_while(Shared(growing), &mut findings, goes_on)? else {
+        let mut shared = Shared(growing);
+        if read_programs(&programs, &mut shared, &goes_on)?.is_none() {
             return Ok(None);
+        }
+        let (system, Shared(growing)) = match &ground {
+            None => (None, shared),
+            Some(ground) => match ground.run_while(shared, &mut findings, goes_on)? {
+                None => return Ok(None),
+                Some((system, shared)) => (Some(system), shared),
+            },
+        };
+        let told = system.as_ref().map(System::told);
+        let span_ns = match told.filter(|_| programs.is_empty()) {
+            Some(told) => told,
+            None => (span.begin_ns, told.map_or(span.end_ns, |told| told.1.max(span.end_ns))),
         };
         // Who asks meanwhile waits for the whole.
         let mut recorder = growing.recorder();
         if let Some(recorder) = recorder.take() {
-            recorder.finish(&system, system.told(), &origin)?;
+            recorder.finish(system.as_ref(), span_ns, &origin)?;
         }
         let timeline = Arc::new(Timeline::open(draft.keep(&place)?)?);
         Ok(Some(growing.whole.get_or_init(|| timeline).clone()))
@@ -324,7 +356,7 @@ impl Draft {
 }
 
 /// What a timeline was made of: the traces' files, with their sizes and when they were written to.
-fn origin(traces: &[Trace]) -> Vec<u8> {
+fn origin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
     let mut origin = Vec::new();
     for trace in traces {
         for stream in &trace.streams {
@@ -367,6 +399,27 @@ impl Listen for Shared {
     }
 }
 
+impl Programs for Shared {
+    fn span(&mut self, span: &spans::Span<'_, Option<Comm>>) {
+        let comm = span.whose.as_ref().map_or(&[][..], Comm::as_bytes);
+        self.with(|recorder| recorder.program_span(span, comm));
+    }
+
+    fn instant(&mut self, track: spans::Track, comm: Option<Comm>, name: &str, ns: i64) {
+        let comm = comm.as_ref().map_or(&[][..], Comm::as_bytes);
+        self.with(|recorder| recorder.program_event(track, comm, name, ns));
+    }
+
+    fn lost(&mut self, gap: &StreamGap<'_>) {
+        self.with(|recorder| recorder.program_lost(gap.pid, gap.begin_ns, gap.end_ns));
+    }
+
+    fn over(&mut self) {
+        let end_ns = self.0.span.end_ns;
+        self.with(|recorder| recorder.programs_over(end_ns));
+    }
+}
+
 impl Growing {
     fn recorder(&self) -> MutexGuard<'_, Option<Recorder<File>>> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
@@ -384,6 +437,15 @@ impl View {
         match self {
             View::Growing(growing) => (growing.span.begin_ns, growing.span.end_ns),
             View::Whole(timeline) => timeline.directory.span_ns,
+        }
+    }
+
+    /// The kernel was recorded, not only programs.
+    pub(crate) fn has_kernel(&self) -> bool {
+        let is_of_kernel = |subject: &Subject| !matches!(subject, Subject::Spans(..) | Subject::Events(_));
+        match self {
+            View::Growing(growing) => growing.has_kernel,
+            View::Whole(timeline) => timeline.directory.subjects.iter().any(is_of_kernel),
         }
     }
 

@@ -73,16 +73,17 @@ impl Reply {
         // Times since 1970 have no exact double; their differences have.
         let width_ns = (i128::from(end_ns) - i128::from(begin_ns)) as f64 / columns.len() as f64;
         for column in columns {
-            let known = Class::ALL.into_iter().filter(|class| column.of(*class) > 0);
+            let longest = column.longest.map(|longest| (longest.class, longest.what));
+            // Events take no time.
+            let is_known = |class: &Class| column.of(*class) > 0 || longest.is_some_and(|(known, _)| known == *class);
+            let known = Class::ALL.into_iter().filter(is_known);
             let mask = known.clone().fold(0_u16, |mask, class| mask | 1 << class as u16);
             self.bytes.extend(mask.to_le_bytes());
             // What is there at all is seen.
             let share = |class| (column.of(class) as f64 / width_ns * 255.0).round().clamp(1.0, 255.0) as u8;
             self.bytes.extend(known.map(share));
-            if mask != 0 {
-                let longest = column.longest.map(|longest| (longest.class as u8, longest.what));
-                let (class, what) = longest.unwrap_or_default();
-                self.bytes.push(class);
+            if let Some((class, what)) = longest {
+                self.bytes.push(class as u8);
                 self.label(what);
             }
         }

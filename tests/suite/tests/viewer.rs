@@ -207,15 +207,20 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
+/// Drives the viewer in a browser.
+fn browse(scenario: &str, server: &Server) {
+    let mut command = Command::new("node");
+    command.arg(repository().join("viewer/tests/browser.mjs"));
+    let seen = run(command.args([scenario, &server.address]));
+    assert!(seen.success(), "{scenario}: {seen}");
+}
+
 #[test]
 fn a_recording_is_seen_in_a_browser() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
     for scenario in ["insights", "timeline", "moves", "selects", "range", "markup", "dark"] {
-        let mut command = Command::new("node");
-        command.arg(repository().join("viewer/tests/browser.mjs"));
-        let seen = run(command.args([scenario, &server.address]));
-        assert!(seen.success(), "{scenario}: {seen}");
+        browse(scenario, &server);
     }
     server.end();
 }
@@ -294,16 +299,21 @@ struct State {
     class: String,
 }
 
+/// Times are text, so that no reader rounds them.
+fn whole_number(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.parse().expect("a number"),
+        number => number.as_i64().expect("a number"),
+    }
+}
+
 /// By thread id: what the thread did. Only of those whose id no other thread has.
 fn queried(place: &Workplace, trace: &Path) -> BTreeMap<i64, Vec<State>> {
     let sql = "SELECT thread, tid, begin_ns, end_ns, state, mode FROM thread_states WHERE tid <> 0";
     let answer = place.piste_json(&["query", text(trace), sql]);
     let mut threads: BTreeMap<i64, BTreeMap<i64, Vec<State>>> = BTreeMap::new();
     for row in answer.as_array().expect("rows") {
-        let number = |name: &str| match &row[name] {
-            Value::String(text) => text.parse().expect("a number"),
-            number => number.as_i64().expect("a number"),
-        };
+        let number = |name: &str| whole_number(&row[name]);
         let class = match (row["state"].as_str(), row["mode"].as_str()) {
             (Some("absent"), _) => continue,
             (Some("running"), Some(mode)) => mode,
@@ -457,29 +467,136 @@ fn what_is_drawn_is_what_queries_answer() {
     assert!(compared >= 6, "{compared} columns");
 }
 
+/// By thread id and depth: the spans whose begin and end are known. By thread id: the times of single events.
+struct Recorded {
+    spans: BTreeMap<(i64, i64), Vec<(i64, i64)>>,
+    events: BTreeMap<i64, Vec<i64>>,
+}
+
+fn queried_programs(place: &Workplace, trace: &Path) -> Recorded {
+    let ask = |sql: &str| {
+        let answer = place.piste_json(&["query", text(trace), sql]);
+        answer.as_array().expect("rows").clone()
+    };
+    let mut recorded = Recorded {
+        spans: BTreeMap::new(),
+        events: BTreeMap::new(),
+    };
+    for row in ask(
+        "SELECT tid, COALESCE(depth, 0) AS depth, begin_ns, end_ns FROM spans WHERE duration_ns IS NOT NULL AND name NOT LIKE 'lttng%'",
+    ) {
+        let number = |name: &str| whole_number(&row[name]);
+        let of_lane = recorded.spans.entry((number("tid"), number("depth"))).or_default();
+        of_lane.push((number("begin_ns"), number("end_ns")));
+    }
+    for row in ask("SELECT tid, time_ns FROM events WHERE name = 'step:begin'") {
+        let of_thread = recorded.events.entry(whole_number(&row["tid"])).or_default();
+        of_thread.push(whole_number(&row["time_ns"]));
+    }
+    recorded
+}
+
+/// The lanes of programs are what queries answer, in random ranges. How long events may be missing on all of them.
+fn compare_programs(place: &Workplace, trace: &Path) -> i64 {
+    let recorded = queried_programs(place, trace);
+    assert!(!recorded.spans.is_empty());
+    let server = Server::start(place, &[text(trace)]);
+    let status = server.settle();
+    assert_eq!(status["state"], "whole", "{status}");
+    let whole = (whole_number(&status["begin_ns"]), whole_number(&status["end_ns"]));
+    let (_, token) = server.parts();
+    let (_, answer) = server.ask("GET", &format!("{token}api/0/lanes"), &[]);
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let lanes: Value = serde_json::from_str(body).expect("JSON");
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut lost_ns, mut compared) = (0, 0);
+    for lane in lanes["lanes"].as_array().expect("lanes") {
+        let (id, tid) = (
+            lane["id"].as_u64().expect("a number"),
+            lane["tid"].as_i64().unwrap_or(-1),
+        );
+        let spans = match lane["kind"].as_str() {
+            Some("spans") => recorded.spans.get(&(tid, lane["depth"].as_i64().expect("a depth"))),
+            Some("events") => None,
+            _ => continue,
+        };
+        let events = recorded.events.get(&tid).filter(|_| lane["kind"] == "events");
+        lost_ns += server.sums(id, whole).get("unknown").copied().unwrap_or(0);
+        for _ in 0..20 {
+            let width = (whole.1 - whole.0) >> random.below(8);
+            let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
+            let range = (begin, begin + width + 1);
+            let sums = server.sums(id, range);
+            let parts = spans.into_iter().flatten();
+            let expected: i64 = parts
+                .map(|(begin, end)| (end.min(&range.1) - begin.max(&range.0)).max(0))
+                .sum();
+            assert_eq!(sums.get("other").copied().unwrap_or(0), expected, "{lane} {range:?}");
+            let asked = json!({ "begin_ns": range.0.to_string(), "end_ns": range.1.to_string(), "lanes": [id] });
+            let answer: Value = serde_json::from_slice(&server.post("sums", &asked)).expect("JSON");
+            let happened = events.map(|events| events.iter().filter(|ns| range.0 <= **ns && **ns < range.1).count());
+            if let Some(happened) = happened.filter(|_| !sums.contains_key("unknown")) {
+                assert_eq!(answer[0]["pieces"], happened, "{lane} {range:?}");
+            }
+            compared += 1;
+        }
+    }
+    server.end();
+    assert!(compared >= 40, "{compared}");
+    lost_ns
+}
+
 #[test]
-fn what_has_no_kernel_or_is_no_trace_is_said() {
+fn what_programs_recorded_is_what_queries_answer() {
     if !has_viewer() {
         return;
     }
     let place = Workplace::new();
-    let recording = place.record(&[], place.program("puppet.c"), &[]);
-    let trace = recording.trace().path().to_owned();
-    let server = Server::start(&place, &[text(&trace)]);
-    let status = server.settle();
-    assert_eq!(status["state"], "failed");
-    assert!(
-        status["problem"]
-            .as_str()
-            .expect("a reason")
-            .contains("nothing of the kernel"),
-        "{status}"
+    let recording = place.record(
+        &["-u", "work:*,step:begin", "--block", "forever"],
+        place.program("spans.c"),
+        &["100"],
     );
+    recording.expect_whole();
+    assert_eq!(compare_programs(&place, recording.trace().path()), 0);
+
+    // One that lost events says so.
+    let small = ["-u", "work:*,step:*", "--subbuf-size", "4K", "--num-subbuf", "2"];
+    let recording = place.record(&small, place.program("spans.c"), &["20000"]);
+    recording.finished.expect_success();
+    assert!(compare_programs(&place, recording.trace().path()) > 0);
+}
+
+#[test]
+fn what_is_no_trace_is_said() {
+    if !has_viewer() {
+        return;
+    }
+    let place = Workplace::new();
+    let folder = place.path("empty");
+    fs::create_dir(&folder).expect("a folder can be made there");
+    let server = Server::start(&place, &[text(&folder)]);
+    let status = server.settle();
+    assert_eq!(status["state"], "failed", "{status}");
     server.end();
 
     let missing = place.piste(&["web", "/nonexistent/trace"]);
     missing.expect_status(1);
     assert!(missing.stderr.contains("no such file"), "{missing}");
+}
+
+#[test]
+fn programs_are_seen_in_a_browser() {
+    if !has_viewer() {
+        return;
+    }
+    let place = Workplace::new();
+    let options = ["-u", "work:*,step:begin", "--block", "forever"];
+    let recording = place.record(&options, place.program("spans.c"), &["100"]);
+    recording.expect_whole();
+    let server = Server::start(&place, &[text(recording.trace().path())]);
+    browse("programs", &server);
+    server.end();
 }
 
 #[test]
