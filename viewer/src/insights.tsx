@@ -30,7 +30,8 @@ function meant(insight: api.Insight, lanes: Lanes | null): number[] {
 export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 	const [answer, setAnswer] = useState<api.Insights | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
-	const hasKernel = lanes?.hasKernel ?? true;
+	// Absent until the lanes are there.
+	const hasKernel = lanes?.hasKernel;
 	useEffect(() => {
 		const controller = new AbortController();
 		setAnswer(null);
@@ -56,16 +57,16 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 		});
 	};
 	return (
-		<section class="page" aria-busy={!answer && !problem && hasKernel}>
+		<section class="page" aria-busy={!answer && !problem && hasKernel !== false}>
 			<h2>What stands out in {duration(whole.end - whole.begin)}</h2>
-			{!hasKernel && (
+			{hasKernel === false && (
 				<p>
 					Insights need kernel events, and this trace contains only events of programs. The timeline shows them. To
 					record both, run <code>piste record -o DIR -- COMMAND</code>.
 				</p>
 			)}
 			{problem && <p role="alert">{problem}</p>}
-			{!answer && !problem && hasKernel && <p class="faint">Looking through the whole trace…</p>}
+			{!answer && !problem && hasKernel !== false && <p class="faint">Looking through the whole trace…</p>}
 			{answer?.insights.length === 0 && <p>Nothing stands out.</p>}
 			<ol class="cards">
 				{answer?.insights.map((insight) => {
