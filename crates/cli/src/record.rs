@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -17,7 +17,7 @@ use piste_control::{Error, Places};
 use piste_reason::reason;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::arguments::{Record, SnapshotOn};
+use crate::arguments::{Record, SnapshotOn, Web};
 use crate::attendant::{Attendant, Charge, Order, snapshot};
 use crate::child::{self, Guard};
 use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
@@ -29,6 +29,7 @@ use crate::preload;
 use crate::recording::{KernelSide, Recording, Subject};
 use crate::screen;
 use crate::summary::{self, Summary};
+use crate::web::{expect_viewer, web};
 
 /// Runs the command; the status is the command's.
 pub(crate) fn record(arguments: &Record, json: bool) -> Result<u8, Failure> {
@@ -67,6 +68,9 @@ struct Ended {
 }
 
 fn record_and_tell(arguments: &Record, json: bool) -> Result<u8, Failure> {
+    if arguments.web {
+        expect_viewer()?;
+    }
     let summary_file = arguments.summary.as_deref().map(create_summary).transpose()?;
     let Ended {
         exit_status,
@@ -90,6 +94,9 @@ fn record_and_tell(arguments: &Record, json: bool) -> Result<u8, Failure> {
     if let (Some(mut file), Some(path)) = (summary_file, &arguments.summary) {
         writeln!(file, "{}", summary.json())
             .map_err(|error| Failure::new(format!("cannot write the summary to {path:?}: {}", reason(&error))))?;
+    }
+    if arguments.web {
+        web(&Web::opening(PathBuf::from(&status.output)), json)?;
     }
     let failed_by_loss = arguments.fail_on_loss && exit_status == 0 && summary.lost_anything();
     Ok(if failed_by_loss { LOSS } else { exit_status })

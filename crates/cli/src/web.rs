@@ -23,11 +23,7 @@ const LISTED_MAX: usize = 100;
 
 /// `piste web`
 pub(crate) fn web(arguments: &Web, json: bool) -> Result<(), Failure> {
-    if !has_viewer() {
-        return Err(Failure::new(
-            "this piste was built without the viewer; install Node.js 20 or newer with npm, and build again with `make build`",
-        ));
-    }
+    expect_viewer()?;
     let paths = match arguments.paths.is_empty() {
         true => recordings()?,
         false => arguments.paths.clone(),
@@ -62,6 +58,16 @@ pub(crate) fn web(arguments: &Web, json: bool) -> Result<(), Failure> {
     let _page = arguments.open.then(|| open_browser(&url));
     let served = server.run(&stop);
     served.map_err(|error| Failure::new(format!("the viewer stopped: {}", reason(&error))))
+}
+
+/// Fails if there is nothing to show a trace with.
+pub(crate) fn expect_viewer() -> Result<(), Failure> {
+    if has_viewer() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        "this piste was built without the viewer; install Node.js 20 or newer with npm, and build again with `make build`",
+    ))
 }
 
 fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {

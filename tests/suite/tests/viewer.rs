@@ -64,10 +64,12 @@ struct Server {
 
 impl Server {
     fn start(place: &Workplace, arguments: &[&str]) -> Server {
-        let mut running = place.start(
-            repository().join("build/bin/piste"),
-            &[&["--json", "web"], arguments].concat(),
-        );
+        let piste = repository().join("build/bin/piste");
+        Server::of(place.start(piste, &[&["--json", "web"], arguments].concat()))
+    }
+
+    /// One that prints its address.
+    fn of(mut running: Running) -> Server {
         let mut said = String::new();
         while !said.trim_end().ends_with('}') {
             said += &running.line();
@@ -583,6 +585,32 @@ fn what_is_no_trace_is_said() {
     let missing = place.piste(&["web", "/nonexistent/trace"]);
     missing.expect_status(1);
     assert!(missing.stderr.contains("no such file"), "{missing}");
+}
+
+#[test]
+fn a_recording_is_opened_when_it_ends() {
+    if !has_viewer() {
+        return;
+    }
+    let place = Workplace::new();
+    let trace = place.path("trace");
+    let command = [
+        "--json",
+        "record",
+        "--web",
+        "--no-kernel",
+        "-o",
+        text(&trace),
+        "--",
+        "sh",
+        "-c",
+        "exit 7",
+    ];
+    let server = Server::of(place.start(repository().join("build/bin/piste"), &command));
+    assert_eq!(server.settle()["path"], text(&trace));
+    let mut running = server.running;
+    running.signal(Signal::INT);
+    running.finish().expect_status(7);
 }
 
 #[test]

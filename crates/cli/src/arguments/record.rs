@@ -89,6 +89,9 @@ pub(crate) struct Record {
     /// At the end, print what stands out in the kernel trace, unless the trace is larger than 64 MiB (see `piste insights`)
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) insights: Tell,
+    /// At the end, open the trace in the browser, until Ctrl-C (see `piste web`)
+    #[arg(long)]
+    pub(crate) web: bool,
     /// Command to record, with its arguments
     #[arg(value_name = "CMD", required_unless_present_any = ["all_system", "pids"], trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `piste web`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -26,4 +26,16 @@ pub(crate) struct Web {
     /// Open the viewer in the default browser
     #[arg(long)]
     pub(crate) open: bool,
+}
+
+impl Web {
+    /// As `piste web --open TRACE`.
+    pub(crate) fn opening(trace: PathBuf) -> Web {
+        Web {
+            paths: vec![trace],
+            port: 0,
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            open: true,
+        }
+    }
 }
