@@ -27,6 +27,8 @@ export interface Lane {
 	depth?: number;
 	pieces: number;
 	busy_ns: string;
+	/** It is a thread, and what it did is never known. */
+	is_unknown: boolean;
 }
 
 /** What a lane shows, in parts of the same width. */

@@ -144,7 +144,7 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 	if (lane === null || !lanes.get(lane)) return <>{name.text}</>;
 	return (
 		<button type="button" class="link" onClick={() => show({ selected: { lane, at } })}>
-			{lanes.name(lane)}
+			{name.text}
 		</button>
 	);
 }

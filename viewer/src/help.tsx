@@ -8,6 +8,7 @@ const KEYS = [
 	["F", "fit: the selection, the range, or everything"],
 	["↑, ↓", "select the lane above, below"],
 	[". and ,", "next, previous in the lane"],
+	["[", "go to the thread that ended the selected wait"],
 	["Enter", "show the system calls of the selected thread"],
 	["P", "pin the selected lane to the top"],
 	["M", "mark the time under the pointer, or remove the mark there"],

@@ -91,6 +91,11 @@ export class Lanes {
 		return lane ? title(lane, this) : label.text;
 	}
 
+	/** Threads that are shown only if somebody looks for them. */
+	get unknown(): number {
+		return this.all.filter((lane) => lane.is_unknown && !this.programs.has(lane.id)).length;
+	}
+
 	/** CPUs, threads by process, interrupts, devices; pinned lanes before all others. */
 	rows({ filter, pinned, open }: Choice): Row[] {
 		const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -114,7 +119,8 @@ export class Lanes {
 			if (lane) add(lane);
 		}
 		const isOwn = (lane: Lane) => lane.kind !== "calls" && (!isOfProgram(lane) || this.programs.has(lane.id));
-		const shown = this.all.filter((lane) => isOwn(lane) && !pinned.has(lane.id) && isMeant(lane));
+		const isWorthIt = (lane: Lane) => !lane.is_unknown || words.length > 0 || this.programs.has(lane.id);
+		const shown = this.all.filter((lane) => isOwn(lane) && isWorthIt(lane) && !pinned.has(lane.id) && isMeant(lane));
 		// Threads whose programs record something are what somebody looks for.
 		const place = (lane: Lane) => RANKS[lane.kind] - (this.programs.has(lane.id) ? 0.5 : 0);
 		for (const lane of shown.sort((one, other) => place(one) - place(other) || order(one, other))) add(lane);

@@ -56,6 +56,8 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	const [pointer, setPointer] = useState<{ x: number; y: number; clientX: number; clientY: number } | null>(null);
 	const [, setTick] = useState(0);
 	const [selectedSpan, setSelectedSpan] = useState<Span | null>(null);
+	/** The lane of the thread that ended it, if it is a wait. */
+	const [waker, setWaker] = useState<number | null>(null);
 	const [size, setSize] = useState({ width: 0, height: 0 });
 	const frame = useRef(0);
 	const drag = useRef<Drag | null>(null);
@@ -66,6 +68,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		() => lanes.rows({ filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(shown.open) }),
 		[lanes, shown.filter, shown.pinned, shown.open],
 	);
+	const unknown = useMemo(() => lanes.unknown, [lanes]);
 	const total = useMemo(() => rows.reduce((sum, row) => sum + row.height, 0), [rows]);
 	const scrollMax = Math.max(0, total - (size.height - AXIS_HEIGHT));
 	const top = Math.min(scroll, scrollMax);
@@ -74,7 +77,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		span,
 		rows,
 		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan } : null,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker } : null,
 		range: shown.range,
 		marks: shown.marks,
 	};
@@ -120,12 +123,14 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	const { selected } = shown;
 	useEffect(() => {
 		setSelectedSpan(null);
+		setWaker(null);
 		if (!selected) return;
 		const controller = new AbortController();
 		const at = origin + BigInt(Math.round(selected.at));
 		api.piece(recording, selected.lane, at, controller.signal).then(
 			({ piece }) => {
 				if (!piece) return;
+				setWaker(lanes.get(selected.lane)?.kind === "thread" ? (piece.by?.lane ?? null) : null);
 				setSelectedSpan({
 					begin: Number(BigInt(piece.begin_ns) - origin),
 					end: Number(BigInt(piece.end_ns) - origin),
@@ -134,7 +139,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 			() => {},
 		);
 		return () => controller.abort();
-	}, [recording, origin, selected]);
+	}, [recording, origin, lanes, selected]);
 
 	const move = useCallback(
 		(to: Span) => {
@@ -211,6 +216,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 			p: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 			".": () => void step("next"),
 			",": () => void step("previous"),
+			"[": () => selectedSpan && waker !== null && select(waker, selectedSpan.end),
 			"/": () => document.getElementById("search")?.focus(),
 			ArrowUp: () => above(-1),
 			ArrowDown: () => above(1),
@@ -311,6 +317,11 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 				<ul class="names" aria-label="Lanes">
 					<li class="count">
 						{rows.length} {rows.length === 1 ? "lane" : "lanes"}
+						{!shown.filter && unknown > 0 && (
+							<span title="The trace contains nothing about these threads. The filter finds them.">
+								, {unknown} unknown hidden
+							</span>
+						)}
 						{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
 					</li>
 					{seen.map(({ row, top }) => (

@@ -40,7 +40,8 @@ export interface Scene {
 	rows: Row[];
 	/** Pixels (CSS) of rows above the first that is seen. */
 	scroll: number;
-	selected: { lane: number; span: Span | null } | null;
+	/** With the lane of the thread that ended it. */
+	selected: { lane: number; span: Span | null; waker: number | null } | null;
 	range: Span | null;
 	marks: number[];
 }
@@ -277,6 +278,32 @@ export class Picture {
 			const top = (AXIS_HEIGHT + place.top) * scale;
 			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
 		}
+		const waker = seen.find(({ row }) => row.lane.id === selected?.waker);
+		if (selected?.span && place && waker && waker !== place) {
+			const middle = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale;
+			this.arrow(x(selected.span.end), middle(waker), middle(place), theme, scale);
+		}
+	}
+
+	/** From the thread that ends a wait to the one that waited. */
+	private arrow(x: number, from: number, to: number, theme: Theme, scale: number): void {
+		const { context } = this;
+		const head = Math.sign(to - from) * 6 * scale;
+		context.strokeStyle = theme.selection;
+		context.fillStyle = theme.selection;
+		context.lineWidth = 1.5 * scale;
+		context.beginPath();
+		context.moveTo(x, from);
+		context.lineTo(x, to - head);
+		context.stroke();
+		context.beginPath();
+		context.moveTo(x, to);
+		context.lineTo(x - 4 * scale, to - head);
+		context.lineTo(x + 4 * scale, to - head);
+		context.fill();
+		context.beginPath();
+		context.arc(x, from, 3 * scale, 0, 2 * Math.PI);
+		context.fill();
 	}
 
 	private axis({ span }: Scene, theme: Theme, scale: number, width: number): void {
@@ -325,12 +352,12 @@ export class Picture {
 
 	private pieceLines({ strip }: Found, data: Pieces, index: number): string[] {
 		const what = this.lanes.said(strip.labels.get(data.what[index]!));
-		const by = this.lanes.said(strip.labels.get(data.by[index]!));
+		const by = strip.labels.get(data.by[index]!)?.text;
 		const state = CLASS_NAMES[CLASSES[data.classes[index]!]!];
 		const length = data.duration[index] === 0 ? "" : `, ${duration(data.duration[index]!)}`;
 		const lines = [`${what || state}${length}`];
 		if (what && state !== "active") lines.push(state);
-		if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `by ${by}`);
+		if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `${state === "active" ? "" : "ended "}by ${by}`);
 		return lines;
 	}
 

@@ -123,6 +123,22 @@ const scenarios = {
 		await details.waitFor({ state: "detached" });
 	},
 
+	// From a wait to the thread that ended it.
+	async wakers(page) {
+		await timeline(page, "&filter=sleeper");
+		await page.locator(".name .title", { hasText: /^sleeper/ }).first().click();
+		const details = page.locator("section[aria-label=Selection]");
+		const ended = details.locator("button.link", { hasText: /^waker \(\d+\)$/ });
+		for (let left = 50; left > 0 && (await ended.count()) === 0; left--) {
+			await details.getByText("Next ▸").click();
+			await page.waitForTimeout(50);
+		}
+		await ended.first().waitFor();
+		await shot(page, "waker");
+		await page.keyboard.press("[");
+		await details.locator("h2", { hasText: /^waker/ }).waitFor();
+	},
+
 	async range(page) {
 		await timeline(page);
 		const box = await page.locator(".stage canvas").boundingBox();

@@ -180,6 +180,8 @@ struct Lane {
     pieces: u64,
     /// How long there was something other than nothing to do.
     busy_ns: String,
+    /// It is a thread, and what it did is never known.
+    is_unknown: bool,
 }
 
 #[derive(Serialize)]
@@ -249,11 +251,14 @@ async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Li
                 Class::Other,
             ];
             let busy_ns: u64 = busy.iter().fold(0, |sum, class| whole.of(*class).saturating_add(sum));
+            let is_known = |class: &Class| *class != Class::Unknown && whole.of(*class) > 0;
+            let is_unknown = matches!(subject, Subject::Thread(_)) && !Class::ALL.iter().any(is_known);
             let lane = Lane {
                 id,
                 shown: subject.into(),
                 pieces: whole.count,
                 busy_ns: busy_ns.to_string(),
+                is_unknown,
             };
             (busy_ns, lane)
         })

@@ -16,7 +16,8 @@ use piste_suite::process::{Running, run, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Three processes that want the same CPU, and one that sleeps: something stands out. One has markup as its name.
+/// Three processes that want the same CPU, and one that sleeps: something stands out. One has markup as its name. Another one wakes one, now and
+/// then.
 const PROGRAM: &str = "
 import os, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -28,7 +29,18 @@ for number in range(3):
         while time.monotonic() < end:
             open('/dev/null').close()
         os._exit(0)
-for number in range(3):
+reads, writes = os.pipe()
+for name in ['sleeper', 'waker']:
+    if os.fork() == 0:
+        open('/proc/self/comm', 'w').write(name)
+        for number in range(20):
+            if name == 'sleeper':
+                os.read(reads, 1)
+            else:
+                time.sleep(0.03)
+                os.write(writes, b'x')
+        os._exit(0)
+for number in range(5):
     os.wait()
 time.sleep(0.05)
 ";
@@ -221,7 +233,9 @@ fn browse(scenario: &str, server: &Server) {
 fn a_recording_is_seen_in_a_browser() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
-    for scenario in ["insights", "timeline", "moves", "selects", "range", "markup", "dark"] {
+    for scenario in [
+        "insights", "timeline", "moves", "selects", "wakers", "range", "markup", "dark",
+    ] {
         browse(scenario, &server);
     }
     server.end();
