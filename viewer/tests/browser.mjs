@@ -126,7 +126,10 @@ const scenarios = {
 	// From a wait to the thread that ended it.
 	async wakers(page) {
 		await timeline(page, "&filter=sleeper");
-		await page.locator(".name .title", { hasText: /^sleeper/ }).first().click();
+		await page
+			.locator(".name .title", { hasText: /^sleeper/ })
+			.first()
+			.click();
 		const details = page.locator("section[aria-label=Selection]");
 		const ended = details.locator("button.link", { hasText: /^waker \(\d+\)$/ });
 		for (let left = 50; left > 0 && (await ended.count()) === 0; left--) {
