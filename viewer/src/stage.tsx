@@ -509,12 +509,12 @@ interface Shares {
 function busyShares({ lanes }: api.Part, end: number, least: number): Shares {
 	const shares = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
 	const width = end / OVERVIEW_COLUMNS;
-	const add = (number: number, column: number, share: number) => {
-		const part = Math.max(share, least) / lanes.size;
-		if (CLASSES[number] === "unknown") shares.unknown[column]! += part;
-		else if (CLASSES[number] !== "idle") shares.busy[column] = Math.min(1, shares.busy[column]! + part);
-	};
 	for (const data of lanes.values()) {
+		const own = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
+		const add = (number: number, column: number, share: number) => {
+			const to = CLASSES[number] === "unknown" ? own.unknown : own.busy;
+			if (CLASSES[number] !== "idle") to[column]! += Math.max(share, least);
+		};
 		if (data.kind === "columns") {
 			let next = 0;
 			for (let column = 0; column < data.masks.length; column++) {
@@ -523,16 +523,20 @@ function busyShares({ lanes }: api.Part, end: number, least: number): Shares {
 					if ((mask >> number) & 1) add(number, column, data.shares[next++]! / 255);
 				}
 			}
-			continue;
-		}
-		for (let index = 0; index < data.begin.length; index++) {
-			const from = Math.max(0, data.begin[index]!);
-			const until = Math.min(end, data.begin[index]! + data.duration[index]!);
-			const last = Math.min(OVERVIEW_COLUMNS - 1, Math.floor(until / width));
-			for (let column = Math.floor(from / width); column <= last; column++) {
-				const shared = Math.min(until, (column + 1) * width) - Math.max(from, column * width);
-				add(data.classes[index]!, column, Math.max(0, shared) / width);
+		} else {
+			for (let index = 0; index < data.begin.length; index++) {
+				const from = Math.max(0, data.begin[index]!);
+				const until = Math.min(end, data.begin[index]! + data.duration[index]!);
+				const last = Math.min(OVERVIEW_COLUMNS - 1, Math.floor(until / width));
+				for (let column = Math.floor(from / width); column <= last; column++) {
+					const shared = Math.min(until, (column + 1) * width) - Math.max(from, column * width);
+					add(data.classes[index]!, column, Math.max(0, shared) / width);
+				}
 			}
+		}
+		for (let column = 0; column < OVERVIEW_COLUMNS; column++) {
+			shares.busy[column]! += Math.min(1, own.busy[column]!) / lanes.size;
+			shares.unknown[column]! += Math.min(1, own.unknown[column]!) / lanes.size;
 		}
 	}
 	return shares;
