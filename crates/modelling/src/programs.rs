@@ -21,11 +21,11 @@ pub trait Programs {
     fn instant(&mut self, track: Track, comm: Option<Comm>, name: &str, ns: i64) {}
     /// Events may be missing.
     fn lost(&mut self, gap: &StreamGap<'_>) {}
-    /// The traces are over: spans that come now were open at their end.
+    /// The traces are over. Spans reported from now on were still open at their end.
     fn over(&mut self) {}
 }
 
-/// Reads these traces from begin to end. What was wrong with them; `None` when `goes_on`, which is asked now and then, says that it is enough.
+/// Reads traces from begin to end. Returns what was wrong with them, or `None` if `goes_on`, which is called now and then, ended it early.
 ///
 /// # Errors
 /// A stream file that was there cannot be opened any more.

@@ -10,11 +10,11 @@ use crate::lane::{Label, LaneId, ProgramThread, Subject};
 use crate::piece::{Class, Piece};
 use crate::recorder::Recorder;
 
-/// What was in a program before is no work of its.
+/// State dumps describe what was in a program before it was recorded. They are not shown.
 const STATE_DUMP: &str = "lttng_ust_statedump";
-/// Spans that are deeper share a lane.
+/// Spans that are nested deeper share one lane.
 const DEPTHS_MAX: usize = 32;
-/// More pieces that say that events are missing would make a timeline larger than what is there.
+/// Limits the pieces that mark losses: many losses on many lanes would make the timeline larger than the trace.
 const LOSSES_MAX: usize = 1 << 18;
 
 #[derive(Default)]
@@ -22,11 +22,11 @@ pub(crate) struct Programs {
     threads: FxHashMap<Track, OfThread>,
     labels: FxHashMap<String, u32>,
     losses: Vec<Loss>,
-    /// What is open now has no end.
+    /// The end of the traces, once it is reached: spans reported from then on were still open there.
     over_ns: Option<i64>,
 }
 
-/// What a thread has, as soon as it needs it.
+/// A thread and its lanes, each made when the thread first needs it.
 #[derive(Default)]
 struct OfThread {
     thread: ProgramThread,
@@ -106,12 +106,12 @@ impl<W: Write> Recorder<W> {
         );
     }
 
-    /// Events of a process may be missing; without one, of any.
+    /// Events of a process, or of any process if there is no `pid`, may be missing.
     pub fn program_lost(&mut self, pid: Option<i64>, begin_ns: i64, end_ns: i64) {
         self.programs.losses.push(Loss { pid, begin_ns, end_ns });
     }
 
-    /// The traces of programs are over: spans that come now were open at their end.
+    /// The traces of programs are over. Spans reported from now on were still open at their end.
     pub fn programs_over(&mut self, end_ns: i64) {
         self.programs.over_ns = Some(end_ns);
     }
@@ -161,7 +161,7 @@ impl<W: Write> Recorder<W> {
         label
     }
 
-    /// Where events may be missing is unknown, on every lane that they might be on.
+    /// Marks times in which events may be missing as unknown, on every lane that the events might belong to.
     pub(crate) fn put_losses(&mut self, (begin_ns, end_ns): (i64, i64)) {
         let losses = std::mem::take(&mut self.programs.losses);
         let threads = self.programs.threads.iter();
@@ -195,7 +195,7 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Parts of time that touch each other, as one; and neighbours as one, with what is between them, until there are no more than `most`.
+/// Joins parts of time that touch each other. If more than `most` are left, also joins neighbours, including the time between them.
 fn merged(parts: impl Iterator<Item = (i64, i64)>, most: usize) -> Vec<(i64, i64)> {
     let mut parts: Vec<(i64, i64)> = parts.collect();
     parts.sort_unstable();
