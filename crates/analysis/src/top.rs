@@ -62,6 +62,9 @@ impl Recorded {
     }
 }
 
+/// More of a thread's time than one of so many parts is much.
+const UNKNOWN_OF: i64 = 20;
+
 /// Listens to a model and sums up the current interval, and optionally everything.
 #[derive(Debug)]
 pub struct Top {
@@ -330,6 +333,14 @@ impl Interval {
     }
 
     fn of_threads(&self, system: &System, recorded: Recorded) -> Table {
+        let duration_ns = self.duration_ns();
+        let unknown = column("unknown_percent", "UNKNOWN", Unit::Percent);
+        // Where much is unknown, the other shares are only a part.
+        let is_unsure = |own: &OfThread| own.unknown > duration_ns / UNKNOWN_OF && own.did_something();
+        let unknown = match self.sums.threads.values().any(is_unsure) {
+            true => unknown.major(),
+            false => unknown.minor(),
+        };
         let columns = [
             TID.major(),
             PID.minor(),
@@ -342,7 +353,7 @@ impl Interval {
             column("waited_ns", "WAITED", Unit::Nanoseconds).major(),
             column("longest_wait_ns", "WORST", Unit::Nanoseconds).major(),
             column("blocked_percent", "BLOCKED", Unit::Percent),
-            column("unknown_percent", "UNKNOWN", Unit::Percent).minor(),
+            unknown,
             column("syscalls", "CALLS", Unit::Count).major(),
             column("read_bytes", "READ", Unit::Bytes),
             column("written_bytes", "WRITTEN", Unit::Bytes),
@@ -351,7 +362,6 @@ impl Interval {
         let mut threads: Vec<_> = self.sums.threads.iter().collect();
         threads.retain(|(_, own)| own.did_something());
         threads.sort_by_key(|(id, own)| (-own.on_cpu(), **id));
-        let duration_ns = self.duration_ns();
         for (id, own) in threads {
             let share = |is_known: bool, ns: i64| match is_known {
                 true => Value::share(ns, duration_ns),

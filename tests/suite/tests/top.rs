@@ -93,7 +93,9 @@ fn figures_equal_those_of_the_analyses() {
     let whole = top(&place, &[&trace]);
     assert_eq!(whole.len(), 1);
     check(&place, &trace, &whole[0]);
-    assert_eq!(whole[0]["lost_events"], 0);
+    // On a busy machine, some may be lost.
+    let stats = place.piste_json(&["stats", &format!("{trace}/kernel")]);
+    assert_eq!(whole[0]["lost_events"], stats["discarded_events"]);
     let intervals = top(&place, &[&trace, "--interval", "50ms"]);
     assert!(intervals.len() > 2, "{}", intervals.len());
     for pair in intervals.windows(2) {
@@ -111,7 +113,7 @@ fn figures_equal_those_of_the_analyses() {
     assert_eq!(calls(&intervals), calls(&whole));
     assert_eq!(top(&place, &[&trace, "-n", "2"]).len(), 2);
     let tables = place.piste(&["top", &trace]);
-    for heading in ["CPUs", "Threads", "System calls", "lost: none"] {
+    for heading in ["CPUs", "Threads", "System calls", "lost: "] {
         assert!(tables.expect_success().stdout.contains(heading), "{heading}: {tables}");
     }
 }
@@ -170,7 +172,8 @@ impl<'p> Terminal<'p> {
             println!("skipped: there is no tmux");
             return None;
         }
-        let socket = text(&place.path("tmux")).to_owned();
+        // One of its own: a server that is ending would still answer.
+        let socket = text(&place.path(&format!("tmux-{columns}"))).to_owned();
         let terminal = Terminal { place, socket };
         let (columns, rows) = (columns.to_string(), rows.to_string());
         let line =
@@ -214,14 +217,14 @@ fn the_screen_fits_and_is_given_back() {
     let trace = record(&place, "sched,syscalls");
     for (columns, wanted) in [
         (80, &["CPU %▼", "WAITED", "CALLS/S"][..]),
-        (120, &["ON CPU", "READ/S", "WRITTEN/S"]),
+        (120, &["CPU %▼", "USER", "KERNEL", "BLOCKED"]),
     ] {
         let line = format!("{} top {trace}", binary("piste").display());
         let Some(terminal) = Terminal::run(&place, (columns, 30), &line) else {
             return;
         };
         let whole = terminal.wait_for(")  all");
-        assert!(whole.contains("lost: none"), "{whole}");
+        assert!(whole.contains("lost: "), "{whole}");
         terminal.press(&["Home"]);
         let screen = terminal.wait_for("1 of ");
         for heading in wanted {
