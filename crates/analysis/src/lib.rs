@@ -15,6 +15,7 @@
 //! - [`memory`]: what lies at the addresses that events have
 //! - [`measure`], [`report`]: how long things took, and tables of it
 //! - [`tables`]: everything that the model finds out, a row for each thing
+//! - [`top`]: what the system does, an interval at a time
 //! - [`periods`]: between events that somebody chose
 //! - [`spans`]: what programs say that they begin and end
 //! - [`process_gaps`]: where events are missing for what does without the model
@@ -43,6 +44,7 @@ pub mod report;
 pub mod spans;
 pub mod survey;
 pub mod tables;
+pub mod top;
 pub(crate) mod waiting;
 pub mod within;
 

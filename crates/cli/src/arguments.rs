@@ -7,6 +7,7 @@
 //! - [`strace`]: those of `strace`
 //! - [`view`]: those of `view`
 //! - [`web`]: those of `web`
+//! - [`top`]: those of `top`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
 //! - [`symbols`]: names for addresses, for all commands that show events
@@ -24,6 +25,7 @@ mod record;
 mod selection;
 mod strace;
 mod symbols;
+mod top;
 mod view;
 mod web;
 mod writing;
@@ -41,6 +43,7 @@ pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::strace::{SortBy, Strace};
+pub(crate) use self::top::{Sort, Top};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::web::Web;
 pub(crate) use self::writing::{Export, Format, Import, Trim};
@@ -121,6 +124,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         page: PageOptions,
     },
+    Top(Top),
     Web(Web),
     View(View),
     Stats(Stats),

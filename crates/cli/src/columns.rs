@@ -2,6 +2,7 @@
 //! Rows of aligned cells under a faint heading. Where a terminal is too narrow for them, bars become shorter and texts are cut, then the least
 //! important columns are left out, and a line below says which.
 
+use anstream::adapter::strip_str;
 use anstyle::Style;
 use piste_analysis::report::Importance;
 use piste_terminal::fit::{narrow, not_shown, shortened};
@@ -185,6 +186,16 @@ impl Columns {
         lines
     }
 
+    /// The heading and the rows as plain text, without a line that says which columns are left out.
+    pub(crate) fn plain_lines(&self, width: Width) -> Vec<String> {
+        let widths = self.widths(width.beside(0));
+        let headings = self.columns.iter().map(|column| Cell::styled(FAINT, &column.heading));
+        let headings = self.line(0, &widths, &headings.collect::<Vec<_>>());
+        let rows = self.rows.iter().map(|row| self.line(0, &widths, row));
+        let plain = |line: String| strip_str(line.trim_end_matches('\n')).to_string();
+        [headings].into_iter().chain(rows).map(plain).collect()
+    }
+
     fn line(&self, indent: usize, widths: &[Option<usize>], row: &[Cell]) -> String {
         let mut line = " ".repeat(indent);
         let mut padding = 0;
@@ -291,7 +302,8 @@ fn taken(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-fn bar(part: f64, width: usize) -> String {
+/// A bar: this part of `width` characters, at most all.
+pub(crate) fn bar(part: f64, width: usize) -> String {
     let eighths = (part.clamp(0.0, 1.0) * (8 * width) as f64).round() as usize;
     let mut bar = "█".repeat(eighths / 8);
     if !eighths.is_multiple_of(8) {

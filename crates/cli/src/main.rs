@@ -50,6 +50,7 @@ mod stats;
 mod status;
 mod strace;
 mod summary;
+mod top;
 mod traces;
 mod tracked;
 mod trim;
@@ -115,6 +116,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Analyze(analyze) => analyze::analyze(&analyze, json),
         Command::Insights(arguments) => insights::insights(&arguments, json),
         Command::Diff(arguments) => diff::diff(&arguments, json),
+        Command::Top(arguments) => top::top(&arguments, json),
         Command::Web(arguments) => web::web(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),

@@ -19,7 +19,7 @@ impl Width {
     /// As wide as they are: in files and pipes, and with `--wide`.
     pub(crate) const ANY: Width = Width(None);
 
-    #[cfg(test)]
+    /// At most so many characters.
     pub(crate) fn of(columns: usize) -> Width {
         Width(Some(columns))
     }
@@ -28,6 +28,11 @@ impl Width {
     pub(crate) fn beside(self, characters: usize) -> Option<usize> {
         self.0.map(|columns| columns.saturating_sub(characters))
     }
+}
+
+/// How wide the terminal is that standard output is.
+pub(crate) fn terminal_width() -> Option<usize> {
+    Size::of_stdout().map(|size| size.columns)
 }
 
 /// Where the result of a command goes.
@@ -41,7 +46,7 @@ pub(crate) struct Page {
 impl Page {
     /// As the command line asks for it.
     pub(crate) fn new(options: &PageOptions) -> Page {
-        let columns = Size::of_stdout().map(|size| size.columns);
+        let columns = terminal_width();
         Page {
             width: Width(columns.filter(|_| !options.wide)),
             is_paged: !options.pager.no_pager,

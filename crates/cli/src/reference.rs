@@ -15,13 +15,14 @@ use crate::{preload, preset};
 const PAGE: &str = include_str!("../../../docs/reference/cli.md");
 
 /// The heading above a table of options, the table's first cell, and the commands that have them.
-const TABLES: [(&str, &str, &[&str]); 6] = [
+const TABLES: [(&str, &str, &[&str]); 7] = [
     ("Reading traces", "option", &["view", "stats", "trim", "export"]),
     ("Reading traces", "option of `view`", &["view"]),
     ("Channel options", "option", &["enable-channel"]),
     ("Kernel events", "option", &["enable-event"]),
     ("`piste record`", "option", &["record"]),
     ("`piste strace`", "option", &["strace"]),
+    ("`piste top`", "option", &["top"]),
 ];
 
 /// What has its values elsewhere: in the line of the command, and in docs/reference/query.md.

@@ -116,7 +116,7 @@ fn circumstances(begin_ns: i64, gaps: &HashSet<Gap>) -> Circumstances {
 }
 
 /// The blind parts of a trace. What follows the last packet of a stream is not missing: it is being written.
-fn missing(trace: &Trace) -> impl Iterator<Item = Blind<'_>> {
+pub(crate) fn missing(trace: &Trace) -> impl Iterator<Item = Blind<'_>> {
     blind(trace).into_iter().filter(|blind| {
         let last = blind.stream.packets.last().and_then(|last| last.end);
         let scale = trace.scale(blind.stream);

@@ -4,6 +4,7 @@
 mod c_library;
 mod growing;
 mod kernel_names;
+mod live;
 mod lost;
 mod mappings;
 mod memory;
@@ -34,8 +35,9 @@ use self::memory::Recorded;
 
 pub use self::growing::Growing;
 pub use self::kernel_names::KernelNames;
+pub use self::live::Live;
 pub use self::lost::{StreamGap, StreamGaps};
-pub use self::needs::{expect_one_kernel, is_of_kernel, kernel_traces, missing};
+pub use self::needs::{class_names, expect_one_kernel, is_of_kernel, kernel_traces, missing};
 pub use self::programs::{Programs, read_programs};
 pub use self::symbols::{Network, Symbols};
 
@@ -345,6 +347,16 @@ impl<'t, L: Listen> Run<'_, 't, L> {
     #[inline]
     pub fn listener(&mut self) -> &mut L {
         &mut self.pass.listener
+    }
+
+    /// The system so far, and who listens, who may ask it.
+    pub fn parts(&mut self) -> (&System, &mut L) {
+        (&self.pass.system, &mut self.pass.listener)
+    }
+
+    /// The system as far as it was read, and who has listened.
+    pub fn into_parts(self) -> (System, L) {
+        (self.pass.system, self.pass.listener)
     }
 
     /// The traces are over.

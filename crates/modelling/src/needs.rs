@@ -11,7 +11,7 @@ use crate::GroundError;
 pub fn is_of_kernel(trace: &Trace) -> bool {
     match trace.environment("domain") {
         Some(domain) => domain == "kernel",
-        None => classes(std::slice::from_ref(trace)).any(|class| class == "sched_switch"),
+        None => class_names(std::slice::from_ref(trace)).any(|class| class == "sched_switch"),
     }
 }
 
@@ -47,11 +47,6 @@ pub fn expect_one_kernel(kernel: &[Trace]) -> Result<(), GroundError> {
     }
 }
 
-fn classes(traces: &[Trace]) -> impl Iterator<Item = &str> {
-    let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
-    streams.flat_map(|stream| stream.events.values().map(|class| class.name.as_str()))
-}
-
 /// An answer depends on which threads have the CPUs.
 pub(crate) fn have_switches(needs: &[Need]) -> bool {
     needs.iter().any(|need| need.any_of == SWITCHES.any_of)
@@ -61,7 +56,20 @@ pub(crate) fn have_switches(needs: &[Need]) -> bool {
 pub(crate) fn has_interrupts(traces: &[Trace]) -> bool {
     let is_one =
         |class: &str| class == "irq_handler_entry" || class.contains("irq_vectors_") && class.ends_with("_entry");
-    classes(traces).any(is_one)
+    class_names(traces).any(is_one)
+}
+
+/// Who is woken is in the traces; and if so, whether also on which CPU waking began.
+pub(crate) fn records_wakeups(traces: &[Trace]) -> Option<bool> {
+    let has = |name: &str| class_names(traces).any(|class| class == name);
+    let has_waking = has("sched_waking");
+    (has_waking || has("sched_wakeup")).then_some(has_waking)
+}
+
+/// The names of the classes of events that the traces have.
+pub fn class_names(traces: &[Trace]) -> impl Iterator<Item = &str> + Clone {
+    let streams = traces.iter().flat_map(|trace| trace.schema().streams.values());
+    streams.flat_map(|stream| stream.events.values().map(|class| class.name.as_str()))
 }
 
 /// Sentences about what an answer misses.
@@ -70,7 +78,7 @@ pub(crate) fn has_interrupts(traces: &[Trace]) -> bool {
 /// There is nothing to say without it.
 pub fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<String>, GroundError> {
     let mut notes = Vec::new();
-    let unmet = needs.iter().filter(|need| !need.is_met(classes(traces)));
+    let unmet = needs.iter().filter(|need| !need.is_met(class_names(traces)));
     for need in unmet {
         let record = format!("`piste record {} -o DIR -- CMD`", need.option);
         let any_of = need.any_of.join(", ");

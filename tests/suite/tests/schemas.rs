@@ -157,6 +157,8 @@ fn read(place: &Workplace, printed: &Printed, trace: &str) {
     run("info", &["info", trace]);
     run("stats", &["stats", trace, "--processes"]);
     run("insights", &["insights", trace]);
+    let intervals = place.piste_succeeds(&["--json", "top", trace, "--interval", "20ms"]);
+    printed.add_lines("top", &intervals);
     run("diff", &["diff", trace, trace]);
     let all = run("analyses", &["analyze"]);
     for analysis in all["analyses"].as_array().expect("a list") {

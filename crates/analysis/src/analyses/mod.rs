@@ -96,7 +96,7 @@ pub const RECORDED_FOR_INSIGHTS: &[Need] = &[
     INTERRUPTS,
 ];
 
-const TID: Column = column("tid", "TID", Unit::Id);
+pub(crate) const TID: Column = column("tid", "TID", Unit::Id);
 pub(crate) const PID: Column = column("pid", "PID", Unit::Id);
 pub(crate) const COMM: Column = column("comm", "NAME", Unit::Text).major();
 pub(crate) const COUNT: Column = column("count", "COUNT", Unit::Count);
@@ -109,15 +109,15 @@ pub(crate) const MEDIAN: Column = column("p50_ns", "P50", Unit::Nanoseconds).min
 pub(crate) const BEHIND: Column = column("behind", "BEHIND", Unit::Durations).major();
 pub(crate) const P99: Column = column("p99_ns", "P99", Unit::Nanoseconds);
 
-fn tid(system: &System, id: ThreadId) -> Value {
+pub(crate) fn tid(system: &System, id: ThreadId) -> Value {
     Value::Number(system.thread(id).tid.into())
 }
 
-fn pid(system: &System, id: ThreadId) -> Value {
+pub(crate) fn pid(system: &System, id: ThreadId) -> Value {
     system.thread(id).pid.into()
 }
 
-fn comm(system: &System, id: ThreadId) -> Value {
+pub(crate) fn comm(system: &System, id: ThreadId) -> Value {
     system.name_of(id).into()
 }
 

@@ -233,9 +233,44 @@ impl System {
         self.forget(id, at_ns, to);
     }
 
+    /// What all threads have been doing up to now, although it goes on: what [`System::finish`] would tell at that time.
+    pub fn so_far(&self, at_ns: i64, mut take: impl FnMut(&Slice)) {
+        for (id, thread) in self.threads() {
+            let (known, since_ns) = (thread.state, thread.since_ns);
+            let gap = match known {
+                State::Unknown | State::Unborn | State::Dead => None,
+                _ => self.circumstances.gaps.within(since_ns, at_ns, known.cpu()),
+            };
+            let until_ns = gap.map_or(at_ns, |(blind_from_ns, _)| blind_from_ns);
+            let sure_ns = match thread.is_followed {
+                true => self
+                    .sure_until(id, known, until_ns)
+                    .clamp(since_ns, at_ns.max(since_ns)),
+                false => since_ns,
+            };
+            let parts = [(known, since_ns, sure_ns), (State::Unknown, sure_ns, at_ns)];
+            let slices = parts.map(|(state, begin_ns, end_ns)| self.told_slice(id, state, (begin_ns, end_ns), None));
+            slices.iter().flatten().for_each(&mut take);
+        }
+    }
+
     /// A thread did one thing for a time.
     #[inline]
-    fn tell(&self, thread: ThreadId, state: State, (begin, end): (i64, i64), wake: Option<Wake>, to: &mut dyn Listen) {
+    fn tell(&self, thread: ThreadId, state: State, span_ns: (i64, i64), wake: Option<Wake>, to: &mut dyn Listen) {
+        if let Some(slice) = self.told_slice(thread, state, span_ns, wake) {
+            to.slice(self, &slice);
+        }
+    }
+
+    /// The part of it that is to be told.
+    #[inline]
+    fn told_slice(
+        &self,
+        thread: ThreadId,
+        state: State,
+        (begin, end): (i64, i64),
+        wake: Option<Wake>,
+    ) -> Option<Slice> {
         // Between two events a thread may have lost its CPU and got it back, unless switches tell.
         let is_known = self.circumstances.has_switches || matches!(state, State::Unborn | State::Dead);
         let slice = Slice {
@@ -245,9 +280,7 @@ impl System {
             end_ns: end.min(self.circumstances.tell_until_ns),
             wake,
         };
-        if slice.begin_ns < slice.end_ns {
-            to.slice(self, &slice);
-        }
+        (slice.begin_ns < slice.end_ns).then_some(slice)
     }
 
     /// Something that ended now is to be told.

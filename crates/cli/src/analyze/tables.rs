@@ -14,15 +14,15 @@ use crate::screen::{FAINT, STRONG, styled};
 const EXCERPT_ROWS: usize = 20;
 
 /// How tables are shown.
-pub(super) struct Look<'l> {
-    pub(super) zone: &'l TimeZone,
-    pub(super) width: Width,
+pub(crate) struct Look<'l> {
+    pub(crate) zone: &'l TimeZone,
+    pub(crate) width: Width,
     /// Of lists of single occurrences, all rows rather than an excerpt.
-    pub(super) has_all_rows: bool,
+    pub(crate) has_all_rows: bool,
 }
 
 /// All tables, each under its title.
-pub(super) fn text(report: &Report, look: &Look<'_>) -> String {
+pub(crate) fn text(report: &Report, look: &Look<'_>) -> String {
     let tables: Vec<String> = report.tables.iter().map(|table| table_text(table, look)).collect();
     tables.join("\n")
 }

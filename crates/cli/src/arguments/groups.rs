@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Read and analyse traces",
         &[
-            "web", "view", "info", "stats", "insights", "analyze", "diff", "query", "trim", "import", "export",
+            "top", "web", "view", "info", "stats", "insights", "analyze", "diff", "query", "trim", "import", "export",
         ],
     ),
     ("System", &["doctor", "version", "completions"]),

@@ -87,6 +87,11 @@ impl SelectionOptions {
 }
 
 impl RangeOptions {
+    /// Not all of the time is meant.
+    pub(crate) fn is_given(&self) -> bool {
+        self.begin.is_some() || self.end.is_some()
+    }
+
     /// The part of time that is meant, for some traces. The zone is asked for by times of day alone: finding it takes a millisecond.
     pub(crate) fn span(&self, traces: &[Trace], zone: impl Fn() -> TimeZone) -> Result<Span, Failure> {
         let ns = |option: &str, moment: Option<Moment>, otherwise: i64| {

@@ -109,7 +109,7 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
 pub(crate) struct Followed {
     folder: PathBuf,
     /// The session that writes it; absent: nobody knows when it ends.
-    session: Option<String>,
+    session: Option<SessionStatus>,
 }
 
 impl Followed {
@@ -121,8 +121,8 @@ impl Followed {
         if !path.exists() {
             return match sessions.into_iter().find(|session| session.name == name) {
                 Some(session) => Ok(Followed {
-                    folder: session.output.into(),
-                    session: Some(session.id),
+                    folder: session.output.clone().into(),
+                    session: Some(session),
                 }),
                 None => Err(Failure::new(format!(
                     "there is no trace and no session {} (see `piste list --sessions`)",
@@ -135,31 +135,41 @@ impl Followed {
             let output = Path::new(&session.output);
             full.starts_with(output) || output.starts_with(&full)
         };
-        let session = sessions.into_iter().find(writes_it).map(|session| session.id);
+        let session = sessions.into_iter().find(writes_it);
         Ok(Followed {
             folder: path.to_owned(),
             session,
         })
     }
 
+    /// Where the trace is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The session that writes it, as it was at first.
+    pub(crate) fn session(&self) -> Option<&SessionStatus> {
+        self.session.as_ref()
+    }
+
     /// Has written what waits for more. Where that cannot be, events come when their packets are full.
     pub(crate) fn flush(&self) {
-        let Some(id) = &self.session else { return };
+        let Some(own) = &self.session else { return };
         let Ok(mut client) = Places::for_commands().and_then(|places| Client::connect(&places)) else {
             return;
         };
         let Ok(reply) = client.calls().list_sessions().call() else {
             return;
         };
-        if let Some(session) = reply.sessions.into_iter().find(|session| session.id == *id) {
+        if let Some(session) = reply.sessions.into_iter().find(|session| session.id == own.id) {
             let _ = client.calls().flush(Some(session.name)).call();
         }
     }
 
     /// Nothing more will be written, as these are the sessions that there are.
     fn has_ended(&self, sessions: &[SessionStatus]) -> bool {
-        let Some(id) = &self.session else { return false };
-        let is_running = |session: &SessionStatus| session.id == *id && session.state != SessionState::stopped;
+        let Some(own) = &self.session else { return false };
+        let is_running = |session: &SessionStatus| session.id == own.id && session.state != SessionState::stopped;
         !sessions.iter().any(is_running)
     }
 }
@@ -173,13 +183,10 @@ struct Pisted {
 impl Pisted {
     /// Nothing more will be written to any of them. While pisted cannot be reached nobody knows, and that is told once.
     fn have_ended(&mut self, sources: &[Followed]) -> bool {
-        if sources.iter().all(|source| source.session.is_none()) {
-            return false;
-        }
-        match sessions() {
-            Ok(sessions) => {
+        match have_ended(sources) {
+            Ok(is_so) => {
                 self.is_told_lost = false;
-                sources.iter().all(|source| source.has_ended(&sessions))
+                is_so
             }
             Err(error) => {
                 if !self.is_told_lost {
@@ -194,8 +201,20 @@ impl Pisted {
     }
 }
 
+/// Nothing more will be written to any of them.
+///
+/// # Errors
+/// pisted cannot be reached.
+pub(crate) fn have_ended(sources: &[Followed]) -> Result<bool, piste_control::Error> {
+    if sources.iter().all(|source| source.session.is_none()) {
+        return Ok(false);
+    }
+    let sessions = sessions()?;
+    Ok(sources.iter().all(|source| source.has_ended(&sessions)))
+}
+
 /// Those that there are.
-fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
+pub(crate) fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
     let mut client = Client::connect(&Places::for_commands()?)?;
     Ok(client.calls().list_sessions().call()?.sessions)
 }
@@ -218,7 +237,7 @@ pub(crate) fn sizes(folder: &Path) -> HashMap<PathBuf, u64> {
 }
 
 /// The traces that can be read so far. At the end, one that cannot be is a failure.
-fn open(sources: &[Followed], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
+pub(crate) fn open(sources: &[Followed], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, Failure> {
     let mut traces = Vec::new();
     for source in sources {
         let folders = match folders(&source.folder, findings) {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Follows a running session. pisted is asked to write what waits in its rings, as for `piste view --follow`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::slice;
+use std::time::{Duration, Instant};
+
+use piste_analysis::model::System;
+use piste_analysis::top::{NEEDS, Recorded, Top};
+use piste_modelling::{Live, class_names, kernel_traces, missing};
+use piste_reason::reason;
+use piste_trace::growth::Growth;
+use piste_trace::{Findings, Merge, Span};
+
+use super::losses::Losses;
+use super::{Flow, Progress, Scene, Viewer};
+use crate::arguments;
+use crate::failure::Failure;
+use crate::view::{Followed, have_ended, open_followed, sizes};
+
+/// Between two looks at the files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Between two packets of a slow CPU: several in an interval, so that the end of one is shown soon.
+const FLUSH_PAUSE: Duration = Duration::from_millis(300);
+/// Of each stream in memory.
+const WINDOW_BYTES: usize = 256 << 10;
+const EVENTS_BETWEEN_PAUSES: u64 = 1 << 14;
+const INTERVAL_NS: i64 = 1_000_000_000;
+
+/// Follows the session until it stops or the viewer has seen enough.
+pub(super) fn follow(source: &Followed, arguments: &arguments::Top, viewer: &mut dyn Viewer) -> Result<(), Failure> {
+    let interval_ns = arguments.interval_ns.unwrap_or(INTERVAL_NS);
+    let unreadable = |error| Failure::new(format!("cannot read the trace: {}", reason(&error)));
+    let mut growth = Growth::default();
+    let mut live: Option<Live<Top>> = None;
+    let mut next_ns = i64::MAX;
+    let (mut state, mut is_waiting) = (None, false);
+    let mut next_flush = Instant::now();
+    let mut progress = Progress::CatchingUp;
+    let (mut notes, mut losses) = (Vec::new(), Losses::default());
+    let mut recorded = Recorded::of(std::iter::empty());
+    loop {
+        if Instant::now() >= next_flush {
+            source.flush();
+            next_flush = Instant::now() + FLUSH_PAUSE;
+        }
+        // Asked before the files are looked at: what is written until then is seen.
+        let ended = have_ended(slice::from_ref(source));
+        let is_over = ended.as_ref().is_ok_and(|ended| *ended);
+        if progress != Progress::CatchingUp {
+            progress = if ended.is_ok() {
+                Progress::Following
+            } else {
+                Progress::Alone
+            };
+        }
+        let now: HashMap<PathBuf, u64> = sizes(source.folder());
+        if is_over || is_waiting || state.as_ref() != Some(&now) {
+            let mut findings = Findings::default();
+            let traces = open_followed(slice::from_ref(source), &mut findings, is_over)?;
+            let traces = match kernel_traces(traces) {
+                Ok(traces) => traces,
+                // Its metadata may not be there yet.
+                Err(error) if is_over => return Err(error.into()),
+                Err(_) => Vec::new(),
+            };
+            let round = growth.round(&traces, &findings, (!is_over).then_some(&now), Instant::now());
+            is_waiting = round.is_waiting;
+            let part = |index: &_| round.part(index, Span::ALL);
+            let mut merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(unreadable)?;
+            losses = Losses::of(&traces);
+            if let Some(live) = &mut live {
+                live.reopen(&traces);
+            }
+            let mut events = 0_u64;
+            while let Some(merged) = merge.next() {
+                let ns = merge.stream(merged.stream).ns(&merged.event).unwrap_or(0);
+                if live.is_none() {
+                    live = Some(Live::begin(&traces, |begin_ns| {
+                        next_ns = begin_ns.saturating_add(interval_ns);
+                        Top::new(begin_ns, false)
+                    })?);
+                    notes = missing("top", NEEDS, &traces)?;
+                    recorded = Recorded::of(class_names(&traces));
+                }
+                let Some(live) = &mut live else { continue };
+                let is_partial = live.is_partial();
+                events += 1;
+                if ns > next_ns || events.is_multiple_of(EVENTS_BETWEEN_PAUSES) {
+                    if is_partial && !notes.iter().any(|note| note == PARTIAL) {
+                        notes.push(PARTIAL.to_owned());
+                    }
+                    while ns > next_ns {
+                        let (system, top) = live.parts();
+                        let interval = top.close(system, next_ns);
+                        let scene = scene(system, recorded, &losses, &notes, progress);
+                        if viewer.interval(interval, &scene)? == Flow::Stop {
+                            return Ok(());
+                        }
+                        next_ns += interval_ns;
+                    }
+                    let scene = scene(live.parts().0, recorded, &losses, &notes, progress);
+                    if viewer.pause(Some(&scene), Duration::ZERO)? == Flow::Stop {
+                        return Ok(());
+                    }
+                }
+                live.event(&mut merge, &merged);
+            }
+            // The first round has everything from before; a busy CPU always has more that waits for a slower one.
+            if live.is_some() && progress == Progress::CatchingUp {
+                progress = Progress::Following;
+            }
+        }
+        state = Some(now);
+        let scene = live
+            .as_mut()
+            .map(|live| scene(live.parts().0, recorded, &losses, &notes, progress));
+        if is_over {
+            return match scene {
+                Some(scene) => viewer.end(
+                    None,
+                    &Scene {
+                        progress: Progress::Over,
+                        ..scene
+                    },
+                ),
+                None => Err(Failure::new(
+                    "the session ended before it recorded an event of the kernel",
+                )),
+            };
+        }
+        if viewer.pause(scene.as_ref(), PAUSE)? == Flow::Stop {
+            return Ok(());
+        }
+    }
+}
+
+const PARTIAL: &str = "only some threads are recorded: what other threads do, and when a CPU is idle, is unknown";
+
+fn scene<'s>(
+    system: &'s System,
+    recorded: Recorded,
+    losses: &'s Losses,
+    notes: &'s [String],
+    progress: Progress,
+) -> Scene<'s> {
+    Scene {
+        system,
+        recorded,
+        losses,
+        notes,
+        progress,
+    }
+}
