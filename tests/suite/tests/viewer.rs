@@ -233,13 +233,32 @@ fn text(path: &Path) -> &str {
 fn a_recording_is_seen_in_a_browser() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
-    for scenario in ["insights", "timeline", "moves", "selects", "range", "markup", "dark"] {
+    for scenario in [
+        "insights",
+        "timeline",
+        "moves",
+        "selects",
+        "range",
+        "sql",
+        "events",
+        "statistics",
+        "markup",
+        "dark",
+    ] {
         let mut command = Command::new("node");
         command.arg(repository().join("viewer/tests/browser.mjs"));
         let seen = run(command.args([scenario, &server.address]));
         assert!(seen.success(), "{scenario}: {seen}");
     }
     server.end();
+}
+
+#[test]
+fn what_needs_no_browser_is_tested_without_one() {
+    if !has_viewer() {
+        return;
+    }
+    run(Command::new("node").arg(repository().join("viewer/tests/logic.mjs"))).expect_success();
 }
 
 #[test]
