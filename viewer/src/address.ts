@@ -3,9 +3,11 @@
 
 import type { Span } from "./timeline";
 
+export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as const;
+
 export interface Shown {
 	recording: number;
-	page: "insights" | "timeline";
+	page: (typeof PAGES)[number];
 	/** Absent: all of it. */
 	span: Span | null;
 	/** A lane, and a time in the piece that is selected. */
@@ -15,6 +17,13 @@ export interface Shown {
 	open: number[];
 	filter: string;
 	marks: number[];
+	/** Events: the filter, and the time at which the page begins. */
+	where: string;
+	at: number | null;
+	/** Statistics: the analysis. */
+	analysis: string;
+	/** The query that was run last. */
+	sql: string;
 }
 
 export const START: Shown = {
@@ -27,6 +36,10 @@ export const START: Shown = {
 	open: [],
 	filter: "",
 	marks: [],
+	where: "",
+	at: null,
+	analysis: "",
+	sql: "",
 };
 
 const numbers = (text: string | null): number[] =>
@@ -49,7 +62,7 @@ export function read(hash: string): Shown {
 	const [lane, at] = numbers(all.get("selected"));
 	return {
 		recording: Math.max(0, Math.trunc(numbers(all.get("recording"))[0] ?? 0)),
-		page: all.get("page") === "timeline" ? "timeline" : "insights",
+		page: PAGES.find((page) => page === all.get("page")) ?? "insights",
 		span: span(all.get("span")),
 		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
 		range: span(all.get("range")),
@@ -57,6 +70,10 @@ export function read(hash: string): Shown {
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
 		marks: numbers(all.get("marks")),
+		where: all.get("where") ?? "",
+		at: numbers(all.get("at"))[0] ?? null,
+		analysis: all.get("analysis") ?? "",
+		sql: all.get("sql") ?? "",
 	};
 }
 
@@ -66,7 +83,7 @@ export function write(shown: Shown): string {
 		if (value) all.set(name, value);
 	};
 	add("recording", shown.recording ? String(shown.recording) : "");
-	add("page", shown.page === "timeline" ? "timeline" : "");
+	add("page", shown.page === START.page ? "" : shown.page);
 	add("span", joined(shown.span));
 	add("selected", shown.selected ? `${shown.selected.lane},${Math.round(shown.selected.at)}` : "");
 	add("range", joined(shown.range));
@@ -74,5 +91,9 @@ export function write(shown: Shown): string {
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
 	add("marks", shown.marks.map(Math.round).join(","));
+	add("where", shown.where);
+	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
+	add("analysis", shown.analysis);
+	add("sql", shown.sql);
 	return `#${all}`;
 }

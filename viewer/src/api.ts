@@ -140,9 +140,61 @@ export async function sums(
 	return (await response.json()) as Sum[];
 }
 
-/** A table of `piste analyze`, as its JSON. */
-export const analysis = (recording: number, name: string, begin: bigint, end: bigint, signal: AbortSignal) =>
-	json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}`, signal);
+/** The tables of `piste analyze`, as its JSON, with at most `limit` rows each. */
+export const analysis = (
+	recording: number,
+	name: string,
+	begin: bigint,
+	end: bigint,
+	signal: AbortSignal,
+	limit: number,
+) => json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}`, signal);
+
+/** An event, as `piste view --json` prints it. */
+export interface Event {
+	time_ns: string;
+	name: string;
+	cpu?: number;
+	packet_context?: Record<string, unknown>;
+	event_context?: Record<string, unknown>;
+	payload?: Record<string, unknown>;
+}
+
+export interface EventPage {
+	events: Event[];
+	/** Where the next page begins. */
+	next: string | null;
+	left_out: boolean;
+	notes: string[];
+}
+
+export interface EventsWanted {
+	begin: bigint;
+	end: bigint;
+	filter: string;
+	limit: number;
+	/** The last events of the range, not the first. */
+	last?: boolean;
+}
+
+export function events(recording: number, wanted: EventsWanted, signal: AbortSignal): Promise<EventPage> {
+	const { begin, end, filter, limit, last = false } = wanted;
+	const query = new URLSearchParams({ begin: `${begin}`, end: `${end}`, filter, limit: `${limit}`, last: `${last}` });
+	return json<EventPage>(`${recording}/events?${query}`, signal);
+}
+
+/** Rows of a query, as text. */
+export interface Rows {
+	columns: string[];
+	rows: string[][];
+	has_more: boolean;
+	notes: string[];
+}
+
+export async function query(recording: number, sql: string, limit: number, signal: AbortSignal): Promise<Rows> {
+	const response = await ask(`${recording}/query?limit=${limit}`, { method: "POST", body: sql, signal });
+	return (await response.json()) as Rows;
+}
 
 /** What lanes show in a range. */
 export async function part(

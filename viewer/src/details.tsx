@@ -6,6 +6,7 @@ import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
+import { type Table, TableView, tablesOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
 
@@ -162,11 +163,6 @@ const TABS = [
 /** As many are shown of a table. */
 const ROWS_MAX = 100;
 
-interface Table {
-	title: string;
-	rows: Record<string, unknown>[];
-}
-
 /** For how long each thread was in each state; those that did most come first. */
 async function states(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
 	const threads = lanes.all.filter((lane) => lane.kind === "thread").map((lane) => lane.id);
@@ -186,15 +182,6 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
-/** The tables of an analysis: the lists of rows in its answer. */
-function tablesOf(answer: unknown): Table[] {
-	const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
-	const lists = Object.entries(answer as object).filter(([name]) => name !== "findings");
-	return lists.flatMap(([name, rows]) =>
-		Array.isArray(rows) && rows.length > 0 && rows.every(isRow) ? [{ title: name.replaceAll("_", " "), rows }] : [],
-	);
-}
-
 function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
 	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
 	const [tables, setTables] = useState<Table[] | null>(null);
@@ -204,6 +191,7 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 		const controller = new AbortController();
 		setTables(null);
 		setProblem(null);
+		if (!lanes.hasKernel) return;
 		const begin = origin + BigInt(Math.floor(range.begin));
 		const end = origin + BigInt(Math.ceil(range.end));
 		// Not at every step of a drag.
@@ -211,7 +199,7 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			const answer =
 				tab === "states"
 					? states(recording, lanes, begin, end, controller.signal)
-					: api.analysis(recording, tab, begin, end, controller.signal);
+					: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
 			answer.then(
 				(answer) => {
 					setTables(tablesOf(answer));
@@ -231,11 +219,15 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 		<section class="details" aria-label="Range">
 			<h2>
 				{duration(range.end - range.begin)} from {moment(range.begin, 1e3)}{" "}
+				<button type="button" onClick={() => show({ page: "events", at: null })}>
+					Events
+				</button>{" "}
 				<button type="button" onClick={() => show({ range: null })}>
 					Close
 				</button>
 			</h2>
-			<div role="tablist" class="tabs">
+			{!lanes.hasKernel && <p>These tables need kernel events, and this trace contains only events of programs.</p>}
+			<div role="tablist" class="tabs" hidden={!lanes.hasKernel}>
 				{TABS.map(([name, heading]) => (
 					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => setTab(name)}>
 						{heading}
@@ -243,10 +235,10 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 				))}
 			</div>
 			{problem && <p role="alert">{problem}</p>}
-			{!tables && !problem && <p class="faint">Looking…</p>}
-			{tables?.length === 0 && <p>The tables are empty for this range.</p>}
+			{!tables && !problem && lanes.hasKernel && <p class="faint">Looking…</p>}
+			{tables?.length === 0 && lanes.hasKernel && <p>The tables are empty for this range.</p>}
 			{tables?.map((table) => (
-				<TableView key={table.title} table={table} />
+				<TableView key={`${tab} ${table.title}`} table={table} most={ROWS_MAX} />
 			))}
 			{tables &&
 				notes.map((note) => (
@@ -256,45 +248,4 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 				))}
 		</section>
 	);
-}
-
-function TableView({ table }: { table: Table }) {
-	const names = Object.keys(table.rows[0] ?? {});
-	if (names.length === 0) return null;
-	return (
-		<table>
-			<caption>
-				{table.title}
-				{table.rows.length > ROWS_MAX && (
-					<small>
-						, the first {ROWS_MAX} of {table.rows.length}
-					</small>
-				)}
-			</caption>
-			<thead>
-				<tr>
-					{names.map((name) => (
-						<th key={name} scope="col">
-							{name.replace(/_ns$/, "").replaceAll("_", " ")}
-						</th>
-					))}
-				</tr>
-			</thead>
-			<tbody>
-				{table.rows.slice(0, ROWS_MAX).map((row, index) => (
-					<tr key={index}>
-						{names.map((name) => (
-							<td key={name}>{cell(name, row[name])}</td>
-						))}
-					</tr>
-				))}
-			</tbody>
-		</table>
-	);
-}
-
-function cell(name: string, value: unknown): string {
-	if (value === null || value === undefined) return "";
-	if (name.endsWith("_ns") && typeof value === "number") return duration(value);
-	return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { read, type Shown, START, write } from "./address";
+import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
 import { Details } from "./details";
+import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
 import { Lanes } from "./rows";
+import { SqlPage } from "./sql";
 import { Stage } from "./stage";
+import { StatisticsPage } from "./statistics";
 
 const POLL_MS = 700;
+const PAGE_NAMES = {
+	insights: "Insights",
+	timeline: "Timeline",
+	events: "Events",
+	statistics: "Statistics",
+	sql: "SQL",
+} as const;
 
 function useTheme(): [Theme, () => void] {
 	const dark = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
@@ -121,17 +131,18 @@ function App() {
 
 	useEffect(() => {
 		const pressed = (event: KeyboardEvent) => {
-			if (event.target instanceof HTMLInputElement) return;
+			if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
 			if (event.key === "?") setHelp((is) => !is);
 			if (event.key === "Escape") {
 				if (isHelp) setHelp(false);
+				else if (shown.page !== "timeline") return;
 				else if (shown.selected) show({ selected: null });
 				else show({ range: null });
 			}
 		};
 		addEventListener("keydown", pressed);
 		return () => removeEventListener("keydown", pressed);
-	}, [isHelp, show, shown.selected]);
+	}, [isHelp, show, shown.selected, shown.page]);
 
 	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
 	const whole = useMemo(
@@ -163,12 +174,11 @@ function App() {
 					<span class="path">{status!.path}</span>
 				)}
 				<nav>
-					<button type="button" aria-pressed={shown.page === "insights"} onClick={() => show({ page: "insights" })}>
-						Insights
-					</button>
-					<button type="button" aria-pressed={shown.page === "timeline"} onClick={() => show({ page: "timeline" })}>
-						Timeline
-					</button>
+					{PAGES.map((page) => (
+						<button key={page} type="button" aria-pressed={shown.page === page} onClick={() => show({ page })}>
+							{PAGE_NAMES[page]}
+						</button>
+					))}
 				</nav>
 				{state === "growing" && (
 					<span class="progress" role="status">
@@ -208,6 +218,12 @@ function App() {
 				<p class="message">Opening the trace…</p>
 			) : shown.page === "insights" ? (
 				<InsightsPage recording={number} origin={origin} whole={whole} lanes={lanes} show={show} />
+			) : shown.page === "events" ? (
+				<EventsPage key={number} {...{ recording: number, origin, whole, lanes, shown, show }} />
+			) : shown.page === "statistics" ? (
+				<StatisticsPage key={number} {...{ recording: number, origin, whole, lanes, shown, show }} />
+			) : shown.page === "sql" ? (
+				<SqlPage key={number} {...{ recording: number, origin, whole, lanes, shown, show }} />
 			) : (
 				lanes && (
 					<main>

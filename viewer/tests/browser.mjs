@@ -43,6 +43,9 @@ async function shot(page, name) {
 	if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png` });
 }
 
+/** Questions that the server refuses, as a scenario wants: the browser complains about each. */
+let refusals = 0;
+
 const scenarios = {
 	async insights(page) {
 		await page.goto(address);
@@ -205,6 +208,159 @@ const scenarios = {
 		await shot(page, "program-event");
 	},
 
+	async sql(page) {
+		await page.goto(`${address}#page=sql`);
+		await page.locator(".examples .card").first().waitFor();
+		const side = page.locator(".side");
+		await side.locator("summary", { hasText: /^syscalls$/ }).waitFor();
+		await shot(page, "sql-examples");
+		await side.getByLabel("Filter tables and columns").fill("by_comm");
+		assert.deepEqual(await side.locator("summary").allInnerTexts(), ["cpu_waits"]);
+		await side.getByLabel("Filter tables and columns").fill("");
+		await side.locator("summary", { hasText: /^syscalls$/ }).click();
+		await side.locator("details[open] .insert", { hasText: "duration_ns" }).waitFor();
+		const editor = page.locator("textarea");
+		const sql =
+			"SELECT begin_ns, duration_ns, name, comm, tid FROM syscalls WHERE comm = 'python3' ORDER BY begin_ns LIMIT 7";
+		await editor.fill(sql);
+		await editor.press("Control+Enter");
+		const rows = page.locator(".scroll tbody tr");
+		await until("there are rows", async () => (await rows.count()) === 7);
+		assert.match(await page.locator("[role=status]").textContent(), /^7 rows in /);
+		assert.match(page.url(), /[#&]sql=SELECT/);
+		await shot(page, "sql");
+		const table = await page.locator(".scroll table").textContent();
+		// The same link shows the same.
+		const other = await page.context().newPage();
+		await other.goto(page.url());
+		await other.locator(".scroll tbody tr").first().waitFor();
+		assert.equal(await other.locator(".scroll table").textContent(), table);
+		await other.close();
+		// Numbers sort as numbers, the largest first.
+		await page.locator("th", { hasText: "duration" }).getByRole("button").click();
+		assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "duration_ns ▾");
+		// A time leads to the system call in the timeline, and back.
+		await rows.first().locator("button").first().click();
+		await page.locator("section[aria-label=Selection] dl").waitFor();
+		assert.match(page.url(), /selected=/);
+		await shot(page, "sql-opened");
+		await page.goBack();
+		await until("the rows are there again", async () => (await rows.count()) === 7);
+		// More rows than are shown.
+		await editor.fill("SELECT time_ns, name FROM events");
+		await page.getByRole("button", { name: "Run" }).click();
+		await page.getByText(/^The first 1,000 rows in .*; there are more$/).waitFor();
+		// What `piste query` says about a mistake, and what is not allowed.
+		for (const [wrong, said] of [
+			["SELECT nothing FROM syscalls", /there is no column "nothing"/],
+			["SET datafusion.execution.batch_size = 1", /only statements that read are allowed/],
+			["COPY (SELECT 1) TO '/tmp/piste-copied.csv'", /only statements that read are allowed/],
+		]) {
+			await editor.fill(wrong);
+			await editor.press("Control+Enter");
+			await until("it is refused", async () => said.test(await page.locator(".scroll").textContent()));
+		}
+		refusals = 3;
+		await shot(page, "sql-refused");
+		// A query that takes long can be given up.
+		await editor.fill("SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = 7");
+		await editor.press("Control+Enter");
+		await page.getByRole("button", { name: "Cancel" }).click();
+		await page.getByText("cancelled after").waitFor();
+		// What was typed stays while another page is shown.
+		await editor.fill("SELECT 42");
+		await page.getByRole("button", { name: "Statistics" }).click();
+		await editor.waitFor({ state: "detached" });
+		await page.getByRole("button", { name: "SQL" }).click();
+		assert.equal(await editor.inputValue(), "SELECT 42");
+		await side.getByRole("tab", { name: "History" }).click();
+		assert.equal(await side.locator(".history li").count(), 6);
+		assert.equal(await side.locator(".history li").last().textContent(), sql);
+		await shot(page, "sql-history");
+	},
+
+	async events(page) {
+		await page.goto(`${address}#page=events`);
+		const rows = page.locator(".events tbody tr");
+		await rows.first().waitFor();
+		await shot(page, "events");
+		const first = await rows.first().textContent();
+		const times = async () => {
+			const texts = await page.locator(".events tbody td:first-child").allInnerTexts();
+			return texts.map((text) => Number(text.replace(/[+ s]/g, "")));
+		};
+		const end = (await times()).at(-1);
+		await page.getByRole("button", { name: "Later" }).click();
+		await until("later events are there", async () => (await times())[0] >= end && (await rows.count()) > 1);
+		assert.match(page.url(), /[#&]at=/);
+		await page.getByRole("button", { name: "Earlier" }).click();
+		await until(
+			"the first ones are there",
+			async () => (await rows.count()) > 0 && (await rows.first().textContent()) === first,
+		);
+		// A filter, and a mistake in one.
+		await page.getByLabel("Filter events").fill('name == "sched_switch" && prev_comm == "python3"');
+		await page.keyboard.press("Enter");
+		await until("events are filtered", async () =>
+			/prev_comm=python3/.test(await rows.first().textContent({ timeout: 30_000 })),
+		);
+		for (const text of await page.locator(".events tbody td:nth-child(5)").allInnerTexts())
+			assert.equal(text, "sched_switch");
+		await shot(page, "events-filtered");
+		await rows.nth(1).locator("button").click();
+		await page.locator("section[aria-label=Selection] dl").waitFor();
+		await shot(page, "event-opened");
+		await page.goBack();
+		await rows.first().waitFor();
+		await page.getByLabel("Filter events").fill("name ==");
+		await page.keyboard.press("Enter");
+		await page.locator(".said", { hasText: "the filter is invalid" }).waitFor();
+		refusals = 1;
+		await shot(page, "events-refused");
+		// The events of a range of the timeline.
+		await timeline(page, "&range=100000000,200000000");
+		await page.locator("section[aria-label=Range]").getByRole("button", { name: "Events" }).click();
+		await rows.first().waitFor();
+		assert.ok((await times())[0] >= 0.1, `${(await times())[0]}`);
+		await page.getByText("100.0 ms from").waitFor();
+		await page.getByRole("button", { name: "Show the whole trace" }).click();
+		await until("all events are there", async () => (await rows.count()) > 0 && (await times())[0] < 0.1);
+	},
+
+	async statistics(page) {
+		await page.goto(`${address}#page=statistics`);
+		const table = page.locator("table", { has: page.locator("caption", { hasText: "Threads" }) });
+		await table.locator("td", { hasText: "python3" }).first().waitFor();
+		await shot(page, "statistics");
+		const column = () => table.locator("tbody td:nth-child(3)").allInnerTexts();
+		const head = table.locator("th:nth-child(3)");
+		await head.getByRole("button").click();
+		assert.equal(await head.getAttribute("aria-sort"), "ascending");
+		const sorted = await column();
+		assert.deepEqual(
+			sorted,
+			sorted.toSorted((one, other) => one.localeCompare(other, "en", { numeric: true })),
+		);
+		await head.getByRole("button").click();
+		assert.equal(await head.getAttribute("aria-sort"), "descending");
+		await head.getByRole("button").click();
+		assert.equal(await head.getAttribute("aria-sort"), "none");
+		// Some need events that this trace does not have, and say so.
+		refusals = 9;
+		for (const tab of await page.getByRole("tab").all()) {
+			await tab.click();
+			await page.locator(".scroll > *").first().waitFor();
+			await page.getByText("Reading the trace…").waitFor({ state: "detached" });
+		}
+		await page.getByRole("tab", { name: "System calls" }).click();
+		await page.locator("td", { hasText: "openat" }).first().waitFor();
+		assert.match(page.url(), /analysis=syscallstats/);
+		await shot(page, "statistics-calls");
+		await page.getByRole("tab", { name: "Threads by CPU time" }).click();
+		await table.locator(".link").first().click();
+		await page.locator(".name .pin[aria-pressed=true]").waitFor();
+	},
+
 	// Names from a trace are text, whatever they look like.
 	async markup(page) {
 		await timeline(page, "&filter=%3Cimg");
@@ -216,6 +372,12 @@ const scenarios = {
 		assert.equal(await page.locator("img").count(), 0);
 		await page.goto(`${address}#`);
 		await page.locator(".card").first().waitFor();
+		assert.equal(await page.locator("img").count(), 0);
+		const sql = "SELECT comm, '<b>' AS \"<img src=x>\" FROM threads WHERE comm LIKE '<img%'";
+		await page.goto(`${address}#page=sql&sql=${encodeURIComponent(sql)}`);
+		await page.locator("td", { hasText: "<img src=x>" }).waitFor();
+		await page.goto(`${address}#page=events&where=${encodeURIComponent('next_comm == "<img src=x>"')}`);
+		await page.locator(".fields", { hasText: "next_comm=<img src=x>" }).first().waitFor();
 		assert.equal(await page.locator("img").count(), 0);
 	},
 
@@ -253,7 +415,12 @@ try {
 		await shot(page, `failed-${scenario}`);
 		throw error;
 	}
-	assert.deepEqual(complaints, []);
+	const refused = complaints.filter((complaint) => /status of 4\d\d/.test(complaint));
+	assert.ok(refused.length <= refusals, `${refused}`);
+	assert.deepEqual(
+		complaints.filter((complaint) => !refused.includes(complaint)),
+		[],
+	);
 } finally {
 	await browser.close();
 }

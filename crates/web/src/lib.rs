@@ -4,14 +4,17 @@
 //! ```text
 //!   browser --/TOKEN/...--> guard (guard.rs) --> pages and answers (pages.rs)
 //!                                                  |-- timelines, made beside the traces (recordings.rs)
-//!                                                  '-- what `piste` says: insights, analyses (tools.rs)
+//!                                                  '-- what `piste` says: insights, analyses, events, queries (tools.rs)
 //! ```
 //!
 //! A page of another site must not learn anything here, nor ask for anything: see [`guard`].
 
 mod assets;
+mod csv;
+mod events;
 mod guard;
 mod pages;
+mod queries;
 mod recordings;
 mod reply;
 mod tools;

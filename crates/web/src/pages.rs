@@ -10,7 +10,9 @@
 //!   POST /api/N/sums               how long some lanes were what in a range
 //!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
 //!   GET  /api/N/insights           what stands out
-//!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end
+//!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit
+//!   GET  /api/N/events?begin&end   a page of events (events.rs)
+//!   POST /api/N/query?limit        the rows of a query (queries.rs)
 //! ```
 //!
 //! Times are nanoseconds since 1970 as text.
@@ -32,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{reply, tools};
+use crate::{events, queries, reply, tools};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -45,10 +47,10 @@ const PIECES_AT_ONCE_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct House {
     recordings: Arc<Recordings>,
-    piste: PathBuf,
+    pub(crate) piste: PathBuf,
 }
 
-type Asked = State<Arc<House>>;
+pub(crate) type Asked = State<Arc<House>>;
 
 pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: PathBuf) -> Router {
     let token = guarding.token();
@@ -67,12 +69,14 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/piece"), get(piece))
         .route(&at("api/{recording}/insights"), get(insights))
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
+        .route(&at("api/{recording}/events"), get(events::events))
+        .route(&at("api/{recording}/query"), post(queries::query))
         .with_state(Arc::new(House { recordings, piste }))
         .layer(middleware::from_fn_with_state(guarding.clone(), guard))
 }
 
 /// An answer as JSON. Axum's own would add features to crates that all of Piste uses, which would then be built twice.
-struct Json<T>(T);
+pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
@@ -84,7 +88,8 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// Why there is no answer.
-struct Refusal(StatusCode, String);
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) String);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -122,7 +127,7 @@ async fn open(State(house): Asked, Path(number): Path<usize>) -> Result<StatusCo
 }
 
 impl House {
-    fn recording(&self, number: usize) -> Result<&Recording, Refusal> {
+    pub(crate) fn recording(&self, number: usize) -> Result<&Recording, Refusal> {
         self.recordings
             .all()
             .get(number)
@@ -285,7 +290,7 @@ struct Wanted {
     lanes: Vec<u32>,
 }
 
-fn ns(text: &str) -> Result<i64, Refusal> {
+pub(crate) fn ns(text: &str) -> Result<i64, Refusal> {
     let wrong = || {
         Refusal(
             StatusCode::BAD_REQUEST,
@@ -462,6 +467,8 @@ struct Range {
     begin: Option<String>,
     end: Option<String>,
     tid: Option<i32>,
+    /// Rows of each table.
+    limit: Option<u32>,
 }
 
 async fn analysis(
@@ -481,5 +488,7 @@ async fn analysis(
         }
     }
     arguments.extend(tid.iter().flat_map(|tid| ["--tid", tid]));
+    let limit = range.limit.map(|limit| limit.to_string());
+    arguments.extend(limit.iter().flat_map(|limit| ["--limit", limit]));
     tool(&house, number, &arguments).await
 }

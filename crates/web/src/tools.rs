@@ -8,8 +8,9 @@ use std::process::Stdio;
 
 use piste_reason::reason;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 /// Answers of `piste --json` can be long; longer ones are no answers for a page.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -17,26 +18,82 @@ const SAID_BYTES_MAX: u64 = 1 << 20;
 
 /// The JSON that `piste --json ARGUMENTS -- TRACE` prints, or why there is none. Dropping it ends the command.
 pub(crate) async fn ask(piste: &Path, arguments: &[&str], trace: &Path) -> Result<Vec<u8>, String> {
-    let mut command = Command::new(piste);
-    command.arg("--json").args(arguments).arg("--").arg(trace);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    let failed = |error: io::Error| format!("cannot run {}: {}", piste.display(), reason(&error));
-    let mut child = command.spawn().map_err(failed)?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let said = tokio::spawn(bounded(stderr, SAID_BYTES_MAX));
-    let answer = bounded(stdout, ANSWER_BYTES_MAX + 1).await.map_err(failed)?;
+    let mut tool = Tool::start(piste, arguments, trace, String::new())?;
+    let mut answer = Vec::new();
+    let mut limited = (&mut tool.stdout).take(ANSWER_BYTES_MAX + 1);
+    let read = limited.read_to_end(&mut answer).await;
+    read.map_err(|error| unread(&error))?;
     if answer.len() as u64 > ANSWER_BYTES_MAX {
         return Err("the answer is too long for a page; ask `piste` in a terminal".to_owned());
     }
-    if !child.wait().await.map_err(failed)?.success() {
-        let said = said.await.ok().and_then(Result::ok).unwrap_or_default();
-        return Err(why(&said));
-    }
+    tool.finish().await?;
     Ok(answer)
+}
+
+/// `piste --json ARGUMENTS -- TRACE`, whose output is read as it comes. Dropping it ends the command.
+pub(crate) struct Tool {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    said: JoinHandle<io::Result<Vec<u8>>>,
+}
+
+impl Tool {
+    /// Starts it, with `input` as its standard input.
+    pub(crate) fn start(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
+        let mut command = Command::new(piste);
+        command.arg("--json").args(arguments).arg("--").arg(trace);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        let failed = |why: &str| format!("cannot run {}: {why}", piste.display());
+        let mut child = command.spawn().map_err(|error| failed(&reason(&error)))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let (Some(mut stdin), Some(stdout)) = pipes else {
+            return Err(failed("no pipe"));
+        };
+        // A command that does not read it says why itself.
+        tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
+        let said = tokio::spawn(bounded(child.stderr.take(), SAID_BYTES_MAX));
+        Ok(Tool {
+            child,
+            stdout: BufReader::new(stdout),
+            said,
+        })
+    }
+
+    /// The next part of its output; empty at the end.
+    pub(crate) async fn read(&mut self) -> Result<Vec<u8>, String> {
+        let part = self.stdout.fill_buf().await.map_err(|error| unread(&error))?.to_vec();
+        self.stdout.consume(part.len());
+        Ok(part)
+    }
+
+    /// The next line of its output.
+    pub(crate) async fn line(&mut self) -> Result<Option<String>, String> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.stdout).take(ANSWER_BYTES_MAX);
+        let read = limited.read_until(b'\n', &mut line).await;
+        match read.map_err(|error| unread(&error))? {
+            0 => Ok(None),
+            _ => Ok(Some(String::from_utf8_lossy(&line).trim_end().to_owned())),
+        }
+    }
+
+    /// Waits for its end; returns its remarks.
+    pub(crate) async fn finish(mut self) -> Result<Vec<String>, String> {
+        let ended = self.child.wait().await.map_err(|error| unread(&error))?;
+        let said = self.said.await.ok().and_then(Result::ok).unwrap_or_default();
+        match ended.success() {
+            true => Ok(notes(&said)),
+            false => Err(why(&said)),
+        }
+    }
+}
+
+fn unread(error: &io::Error) -> String {
+    format!("cannot read the answer of piste: {}", reason(error))
 }
 
 /// What a pipe has, up to a limit.
@@ -59,6 +116,19 @@ fn why(stderr: &[u8]) -> String {
     found.unwrap_or_else(|| "piste ended without an answer".to_owned())
 }
 
+/// `{"note":"..."}` and `{"finding":{"what":"..."}}`, each once.
+fn notes(stderr: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let mut notes: Vec<String> = Vec::new();
+    for said in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let note = said["note"].as_str().or_else(|| said["finding"]["what"].as_str());
+        if let Some(note) = note.filter(|note| !notes.iter().any(|other| other == note)) {
+            notes.push(note.to_owned());
+        }
+    }
+    notes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +138,11 @@ mod tests {
         let said = b"{\"note\":\"n\"}\n{\"error\":{\"exit_status\":1,\"message\":\"no trace\"}}\n";
         assert_eq!(why(said), "no trace");
         assert_eq!(why(b"killed"), "piste ended without an answer");
+    }
+
+    #[test]
+    fn remarks_are_kept_once() {
+        let said = b"{\"note\":\"n\"}\n{\"note\":\"n\"}\n{\"finding\":{\"kind\":\"k\",\"what\":\"w\"}}\nnothing\n";
+        assert_eq!(notes(said), ["n", "w"]);
     }
 }

@@ -170,6 +170,28 @@ impl Server {
         answer.split_off(end + 4)
     }
 
+    /// Asks the first recording for JSON: `Err` is the message of a refusal.
+    fn json(&self, method: &str, what: &str, body: &str) -> Result<Value, String> {
+        let (_, token) = self.parts();
+        let (status, answer) = self.ask_with(method, &format!("{token}api/0/{what}"), &[], body);
+        let (_, text) = answer.split_once("\r\n\r\n").expect("a body");
+        let found: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        match status {
+            200 => Ok(found),
+            _ => Err(found["error"]["message"].as_str().expect("a reason").to_owned()),
+        }
+    }
+
+    /// A page of events: the time and name of each, and where the next one begins.
+    fn events(&self, (begin_ns, end_ns): (i64, i64), limit: usize, more: &str) -> (Vec<(i64, String)>, Option<i64>) {
+        let asked = format!("events?begin={begin_ns}&end={end_ns}&limit={limit}{more}");
+        let page = self.json("GET", &asked, "").expect("a page");
+        let ns = |value: &Value| value.as_str().map(|text| text.parse().expect("a number"));
+        let events = page["events"].as_array().expect("events").iter();
+        let events = events.map(|event| (ns(&event["time_ns"]).expect("a time"), event["name"].to_string()));
+        (events.collect(), ns(&page["next"]))
+    }
+
     /// By class: how long a lane was that in a range.
     fn sums(&self, lane: u64, (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
         let asked = json!({ "begin_ns": begin_ns.to_string(), "end_ns": end_ns.to_string(), "lanes": [lane] });
@@ -234,11 +256,29 @@ fn a_recording_is_seen_in_a_browser() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
     for scenario in [
-        "insights", "timeline", "moves", "selects", "wakers", "range", "markup", "dark",
+        "insights",
+        "timeline",
+        "moves",
+        "selects",
+        "wakers",
+        "range",
+        "sql",
+        "events",
+        "statistics",
+        "markup",
+        "dark",
     ] {
         browse(scenario, &server);
     }
     server.end();
+}
+
+#[test]
+fn what_needs_no_browser_is_tested_without_one() {
+    if !has_viewer() {
+        return;
+    }
+    run(Command::new("node").arg(repository().join("viewer/tests/logic.mjs"))).expect_success();
 }
 
 #[test]
@@ -560,6 +600,105 @@ fn compare_programs(place: &Workplace, trace: &Path) -> i64 {
     server.end();
     assert!(compared >= 40, "{compared}");
     lost_ns
+}
+
+#[test]
+fn pages_of_events_hold_each_event_once() {
+    let Some((place, trace)) = recorded() else { return };
+    let server = Server::start(&place, &[text(&trace)]);
+    let viewed = |arguments: &[&str]| -> Vec<(i64, String)> {
+        let seen = place.piste(&[&["--json", "view", text(&trace)], arguments].concat());
+        seen.expect_success();
+        let events = seen
+            .stdout
+            .lines()
+            .map(|line| -> Value { serde_json::from_str(line).expect("JSON") });
+        let time_ns = |event: &Value| event["time_ns"].as_str().expect("a time").parse().expect("a number");
+        events
+            .map(|event| (time_ns(&event), event["name"].to_string()))
+            .collect()
+    };
+    let some = viewed(&["-n", "3000"]);
+    let range = (some[0].0, some[some.len() - 1].0);
+    for filter in [None, Some("name == \"sched_switch\"")] {
+        let (begin, end) = (range.0.to_string(), range.1.to_string());
+        let mut arguments = vec!["--begin", &begin, "--end", &end];
+        arguments.extend(filter.iter().flat_map(|filter| ["--filter", *filter]));
+        let expected = viewed(&arguments);
+        let more = filter.map_or_else(String::new, |_| "&filter=name+%3D%3D+%22sched_switch%22".to_owned());
+        let (mut found, mut next) = (Vec::new(), Some(range.0));
+        while let Some(begin) = next {
+            let (page, after) = server.events((begin, range.1), 250, &more);
+            assert!(
+                page.len() <= 250 && after.is_none_or(|after| after > begin),
+                "{after:?}"
+            );
+            found.extend(page);
+            next = after;
+        }
+        assert_eq!(found, expected, "{filter:?}");
+        // The last ones, which are looked for from the end.
+        let (last, _) = server.events(range, 250, &format!("{more}&last=true"));
+        assert_eq!(last, expected[expected.len().saturating_sub(250)..], "{filter:?}");
+    }
+    let said = server.json("GET", "events?begin=0&end=1&limit=5&filter=name+%3D%3D", "");
+    assert!(said.is_err_and(|why| why.starts_with("the filter is invalid")));
+    for wrong in ["events?begin=x&end=1&limit=5", "events?begin=0&end=1"] {
+        let (_, token) = server.parts();
+        let (status, answer) = server.ask("GET", &format!("{token}api/0/{wrong}"), &[]);
+        assert_eq!(status, 400, "{answer}");
+    }
+    server.end();
+}
+
+#[test]
+fn a_query_of_the_page_only_reads_the_trace() {
+    let Some((place, trace)) = recorded() else { return };
+    let server = Server::start(&place, &[text(&trace)]);
+    let query = |sql: &str| server.json("POST", "query?limit=3", sql);
+    let answer = query("SELECT name, time_ns, NULL AS nothing FROM sched_switch").expect("rows");
+    assert_eq!(answer["columns"], json!(["name", "time_ns", "nothing"]));
+    assert_eq!(answer["rows"].as_array().map(Vec::len), Some(3), "{answer}");
+    assert_eq!(answer["has_more"], json!(true));
+    let none = query("-- No rows.\nSELECT 1 AS one WHERE false").expect("rows");
+    assert_eq!(
+        (&none["columns"], &none["rows"]),
+        (&json!(["one"]), &json!([])),
+        "{none}"
+    );
+    assert_eq!(none["has_more"], json!(false));
+
+    let secret = place.path("secret.csv");
+    fs::write(&secret, "word\nhush\n").expect("it can be written");
+    let made = place.path("made");
+    let (secret, written) = (text(&secret), text(&made));
+    let set = format!("SET datafusion.runtime.temp_directory = '{written}'");
+    for sql in [
+        format!("COPY (SELECT 1) TO '{written}'"),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{written}'"),
+        format!("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '{secret}'"),
+        format!("SELECT * FROM '{secret}'"),
+        format!("SELECT * FROM read_csv('{secret}')"),
+        "CREATE VIEW x AS SELECT 1".to_owned(),
+        "INSERT INTO streams SELECT * FROM streams".to_owned(),
+        set.clone(),
+        format!("SELECT 1; {set}"),
+        format!("/* /* */ SELECT */ {set}"),
+        format!("-- SELECT\r{set}"),
+        format!("EXPLAIN ANALYZE {set}"),
+        // The path of another trace.
+        secret.to_owned(),
+        text(&trace).to_owned(),
+    ] {
+        let said = query(&sql).expect_err(&sql);
+        assert!(!said.contains("hush"), "{sql}: {said}");
+        assert!(!made.exists(), "{sql}: {said}");
+    }
+    let several = query("SELECT 1; SELECT 2").expect_err("two statements");
+    assert_eq!(several, "there are several statements; run them one at a time");
+    let wrong = query("SELECT nothing FROM syscalls").expect_err("no column");
+    assert!(wrong.contains("there is no column \"nothing\""), "{wrong}");
+    server.end();
 }
 
 #[test]

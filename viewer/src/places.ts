@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From a row of another page to its place in the timeline.
+import type { Shown } from "./address";
+import type { Lanes } from "./rows";
+import type { Span } from "./timeline";
+
+/** What is seen around a time that has no duration, in ns. */
+const AROUND = 200_000;
+
+export interface Place {
+	/** In ns from the begin of the recording. */
+	at: number;
+	duration?: number | undefined;
+	tid?: number | undefined;
+	cpu?: number | undefined;
+}
+
+/** The timeline at a time, with the thread or the CPU selected; a time without either is marked. */
+export function opened(place: Place, shown: Shown, whole: Span, lanes: Lanes | null): Partial<Shown> {
+	const { at, duration = 0, tid, cpu } = place;
+	// Thread 0 is the idle thread of every CPU.
+	const lane =
+		(tid ? lanes?.ofThread(tid) : undefined) ?? lanes?.all.find((lane) => lane.kind === "cpu" && lane.cpu === cpu);
+	const width = Math.min(whole.end - whole.begin, Math.max(AROUND, duration * 2));
+	const begin = Math.max(whole.begin, Math.min(at + duration / 2 - width / 2, whole.end - width));
+	return {
+		page: "timeline",
+		span: { begin, end: begin + width },
+		range: null,
+		filter: "",
+		selected: lane ? { lane: lane.id, at } : null,
+		pinned: lane?.kind === "thread" ? [...new Set([...shown.pinned, lane.id])] : shown.pinned,
+		marks: lane ? shown.marks : [...new Set([...shown.marks, at])],
+	};
+}
+
+/** A time in a text, in ns: a time stamp, or a number of ns. */
+export function timeOf(text: string): bigint | null {
+	if (/^\d{1,19}$/.test(text)) return BigInt(text);
+	const found = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z?$/.exec(text);
+	const seconds = found ? Date.parse(`${found[1]}Z`) : Number.NaN;
+	return found && !Number.isNaN(seconds)
+		? BigInt(seconds) * 1_000_000n + BigInt((found[2] ?? "").padEnd(9, "0"))
+		: null;
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tables: numbers are right-aligned and have units; a click on a column's head sorts by it.
+import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { duration } from "./time";
+
+/** A value by which rows are sorted. */
+export type Key = string | number | bigint | null;
+
+export interface Column<Row> {
+	heading: string;
+	isNumber: boolean;
+	key: (row: Row) => Key;
+	cell: (row: Row) => ComponentChildren;
+	/** Tooltip of a cell, for texts that do not fit. */
+	title?: (row: Row) => string;
+}
+
+/** Numbers before texts; absent values last, in either direction. */
+export function compare(one: Key, other: Key, isDescending: boolean): number {
+	if (one === null || other === null) return Number(one === null) - Number(other === null);
+	const order =
+		typeof one === "string" || typeof other === "string"
+			? Number(typeof one === "string") - Number(typeof other === "string") ||
+				String(one).localeCompare(String(other), "en", { numeric: true })
+			: one < other
+				? -1
+				: Number(one > other);
+	return isDescending ? -order : order;
+}
+
+interface DataTableProps<Row> {
+	columns: Column<Row>[];
+	rows: Row[];
+	caption?: ComponentChildren;
+	/** At most this many rows are shown. */
+	most: number;
+}
+
+export function DataTable<Row>({ columns, rows, caption, most }: DataTableProps<Row>) {
+	const [sort, setSort] = useState<{ column: number; isDescending: boolean } | null>(null);
+	const by = sort ? columns[sort.column] : undefined;
+	const sorted = useMemo(() => {
+		if (!sort || !by) return rows;
+		const keyed = rows.map((row) => ({ row, key: by.key(row) }));
+		return keyed.sort((one, other) => compare(one.key, other.key, sort.isDescending)).map(({ row }) => row);
+	}, [rows, by, sort]);
+	// Numbers: the largest first. The third click restores the order of the answer.
+	const turn = (column: number) => {
+		const first = columns[column]!.isNumber;
+		if (sort?.column !== column) setSort({ column, isDescending: first });
+		else setSort(sort.isDescending === first ? { column, isDescending: !first } : null);
+	};
+	return (
+		<table>
+			{caption && <caption>{caption}</caption>}
+			<thead>
+				<tr>
+					{columns.map(({ heading, isNumber }, index) => {
+						const isBy = by !== undefined && sort?.column === index;
+						const direction = isBy ? (sort.isDescending ? "descending" : "ascending") : "none";
+						return (
+							<th key={index} scope="col" class={isNumber ? "number" : ""} aria-sort={direction}>
+								<button type="button" class="head" title={`Sort by ${heading}`} onClick={() => turn(index)}>
+									{heading}
+									<span aria-hidden="true">{isBy ? (sort.isDescending ? " ▾" : " ▴") : ""}</span>
+								</button>
+							</th>
+						);
+					})}
+				</tr>
+			</thead>
+			<tbody>
+				{sorted.slice(0, most).map((row, index) => (
+					<tr key={index}>
+						{columns.map((column, place) => (
+							<td key={place} class={column.isNumber ? "number" : ""} title={column.title?.(row)}>
+								{column.cell(row)}
+							</td>
+						))}
+					</tr>
+				))}
+			</tbody>
+		</table>
+	);
+}
+
+/** A name without its unit, which the cells show. */
+const heading = (name: string): string =>
+	name
+		.replace(/_(ns|bytes)(\)*)$/, "$2")
+		.replace(/_percent$/, " %")
+		.replaceAll("_", " ");
+
+/** Columns of identifiers, which have no thousands separators. */
+const NAMING = /(^|_|\.)(tid|pid|ppid|uid|cpu|thread|stream|fd|number|id|ret|error|sector|priority|prio|depth)$/;
+
+/** A number with the unit that its name ends with. */
+export function measured(name: string, value: number): string {
+	if (/_ns\)*$/.test(name)) return duration(value);
+	if (/_bytes\)*$/.test(name)) return bytes(value);
+	if (name.endsWith("_percent")) return value.toFixed(1);
+	return NAMING.test(name) ? String(value) : value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+}
+
+function bytes(value: number): string {
+	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+	let power = 0;
+	for (; Math.abs(value) >= 1024 && power < units.length - 1; power++) value /= 1024;
+	return `${power === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${units[power]}`;
+}
+
+export interface Table {
+	title: string;
+	rows: Record<string, unknown>[];
+}
+
+/** The tables of an analysis: the lists of rows in its answer. */
+export function tablesOf(answer: unknown): Table[] {
+	const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
+	const lists = Object.entries(answer as object).filter(([name]) => name !== "findings");
+	return lists.flatMap(([name, rows]) =>
+		Array.isArray(rows) && rows.length > 0 && rows.every(isRow) ? [{ title: titled(name), rows }] : [],
+	);
+}
+
+/** `cpus` is `CPUs`, and `by_file` is `By file`. */
+function titled(name: string): string {
+	const words = name.replaceAll("_", " ").replace(/\bcpu(s?)\b/g, "CPU$1");
+	return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+interface TableProps {
+	table: Table;
+	most: number;
+	/** Opens the thread of a row. */
+	openThread?: ((tid: number) => (() => void) | null) | undefined;
+}
+
+/** A table of an analysis. Ask for one row more than `most`, so that it can say whether there are more. */
+export function TableView({ table, most, openThread }: TableProps) {
+	const columns = useMemo(() => {
+		const names = Object.keys(table.rows[0] ?? {});
+		return names.map((name): Column<Table["rows"][number]> => {
+			const isNumber = table.rows.every((row) => row[name] == null || typeof row[name] === "number");
+			const text = (row: Table["rows"][number]) => {
+				const value = row[name];
+				if (value === null || value === undefined) return "";
+				if (typeof value === "number") return measured(name, value);
+				return typeof value === "object" ? JSON.stringify(value) : String(value);
+			};
+			const cell = (row: Table["rows"][number]) => {
+				const open = name === "tid" && typeof row.tid === "number" ? openThread?.(row.tid) : null;
+				if (row[name] === 0 && !NAMING.test(name)) return <span class="faint">0</span>;
+				if (!open) return text(row);
+				return (
+					<button type="button" class="link" title="Show the thread in the timeline" onClick={open}>
+						{text(row)}
+					</button>
+				);
+			};
+			const key = (row: Table["rows"][number]): Key => {
+				const value = row[name];
+				return typeof value === "number" ? value : text(row) || null;
+			};
+			const column = { heading: heading(name), isNumber, key, cell };
+			return isNumber ? column : { ...column, title: text };
+		});
+	}, [table, openThread]);
+	if (columns.length === 0) return null;
+	const isCut = table.rows.length > most;
+	const caption = (
+		<>
+			{table.title}
+			{isCut && <small>, the first {most.toLocaleString("en-US")} rows; there are more</small>}
+		</>
+	);
+	return <DataTable columns={columns} rows={table.rows.slice(0, most)} caption={caption} most={most} />;
+}
