@@ -142,9 +142,7 @@ impl House {
             Refusal(StatusCode::CONFLICT, why)
         })
     }
-}
 
-impl House {
     /// Asks the timeline of a recording, so that other answers need not wait for it. A damaged one is made again.
     async fn ask<T: Send + 'static>(
         self: &Arc<House>,
@@ -466,7 +464,6 @@ async fn insights(State(house): Asked, Path(number): Path<usize>) -> Result<Resp
 struct Range {
     begin: Option<String>,
     end: Option<String>,
-    tid: Option<i32>,
     /// Rows of each table.
     limit: Option<u32>,
 }
@@ -479,7 +476,6 @@ async fn analysis(
     if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') || name.starts_with('-') {
         return Err(not_found("such analysis"));
     }
-    let tid = range.tid.map(|tid| tid.to_string());
     let mut arguments = vec!["analyze", &name];
     for (option, value) in [("--begin", &range.begin), ("--end", &range.end)] {
         if let Some(text) = value {
@@ -487,7 +483,6 @@ async fn analysis(
             arguments.extend([option, text]);
         }
     }
-    arguments.extend(tid.iter().flat_map(|tid| ["--tid", tid]));
     let limit = range.limit.map(|limit| limit.to_string());
     arguments.extend(limit.iter().flat_map(|limit| ["--limit", limit]));
     tool(&house, number, &arguments).await
