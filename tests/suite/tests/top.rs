@@ -266,3 +266,25 @@ fn a_signal_gives_the_terminal_back() {
     terminal.wait_for("ended 143");
     terminal.wait_for("restored");
 }
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let Some(place) = kernel_workplace() else { return };
+    let trace = record(&place, "sched");
+    let pid = place.path("pid");
+    for hang_up in ["-", "''"] {
+        let line = format!(
+            "sh -c \"trap {hang_up} HUP; echo \\$\\$ >{}; exec {} top {trace}\"",
+            pid.display(),
+            binary("piste").display()
+        );
+        let Some(terminal) = Terminal::run(&place, (80, 24), &line) else {
+            return;
+        };
+        terminal.wait_for(")  all");
+        let pid = fs::read_to_string(&pid).expect("its id");
+        drop(terminal);
+        let process = format!("/proc/{}/exe", pid.trim());
+        process::wait_until("it has ended", || fs::read_link(&process).is_err());
+    }
+}

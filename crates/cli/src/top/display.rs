@@ -12,7 +12,8 @@ use piste_analysis::top::Interval;
 use piste_reason::reason;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::keys::{Bounds, Controls, Place};
 use super::layout::{self, Picture};
@@ -84,7 +85,8 @@ impl Display {
         if self.terminal.is_some() {
             return Ok(());
         }
-        for signal in not_ignored([SIGTERM, SIGHUP, SIGINT]).unwrap_or_default() {
+        // SIGHUP ends the process by itself: the terminal is gone, so there is nothing to restore.
+        for signal in not_ignored([SIGTERM, SIGINT]).unwrap_or_default() {
             let number = usize::try_from(signal).unwrap_or(0);
             signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map_err(unusable)?;
         }
@@ -113,9 +115,10 @@ impl Display {
 
     /// Takes the keys that were pressed; waits for the first one.
     fn take_keys(&mut self, patience: Duration) -> io::Result<Flow> {
-        let mut patience = patience;
-        while event::poll(patience)? {
-            patience = Duration::ZERO;
+        if has_hung_up(patience)? {
+            return Ok(Flow::Stop);
+        }
+        while event::poll(Duration::ZERO)? {
             let pressed = match event::read()? {
                 Event::Key(key) => Some(key).filter(|key| key.kind != KeyEventKind::Release),
                 _ => None,
@@ -209,6 +212,14 @@ impl Viewer for Display {
         while self.pause(Some(scene), REDRAW)? == Flow::GoOn {}
         Ok(())
     }
+}
+
+/// Waits for a key or a signal, such as the one for a new size. Whether the terminal is gone: crossterm would read its end again and again.
+fn has_hung_up(patience: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+    poll(&mut terminal, Timespec::try_from(patience).ok().as_ref())?;
+    Ok(terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
 fn unusable(error: io::Error) -> Failure {
