@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The events of a range, one per row, as `piste view` prints them.
 import { useEffect, useState } from "preact/hooks";
-import type { Shown } from "./address";
 import * as api from "./api";
-import { opened } from "./places";
+import { opened, type PageProps } from "./places";
 import type { Lanes } from "./rows";
 import { duration, moment } from "./time";
-import type { Span } from "./timeline";
 
 /** Events of a page. */
 const PAGE = 500;
 const EXAMPLES = ['name == "sched_switch"', "ret < 0", '$comm =~ "python*"', "$cpu == 0"];
 
-interface Props {
-	recording: number;
-	origin: bigint;
-	whole: Span;
-	lanes: Lanes | null;
-	shown: Shown;
-	show: (change: Partial<Shown>) => void;
-}
-
-export function EventsPage({ recording, origin, whole, lanes, shown, show }: Props) {
+export function EventsPage({ recording, origin, whole, lanes, shown, show }: PageProps) {
 	const { range, where, at } = shown;
 	const [typed, type] = useState(where);
 	const [page, setPage] = useState<api.EventPage | null>(null);

@@ -4,6 +4,16 @@ import type { Shown } from "./address";
 import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
 
+/** What a page is given. */
+export interface PageProps {
+	recording: number;
+	origin: bigint;
+	whole: Span;
+	lanes: Lanes | null;
+	shown: Shown;
+	show: (change: Partial<Shown>) => void;
+}
+
 /** What is seen around a time that has no duration, in ns. */
 const AROUND = 200_000;
 

@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queries over the trace: an editor, the list of tables, and the rows of the result.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Shown } from "./address";
 import * as api from "./api";
-import { opened, timeOf } from "./places";
+import { opened, type PageProps, timeOf } from "./places";
 import { EXAMPLES, forget, keep, kept } from "./queries";
-import type { Lanes } from "./rows";
 import { Side } from "./side";
 import { type Column, DataTable, type Key, measured } from "./tables";
 import { duration } from "./time";
-import type { Span } from "./timeline";
 
 const ROWS_MAX = 1000;
-
-interface Props {
-	recording: number;
-	origin: bigint;
-	whole: Span;
-	lanes: Lanes | null;
-	shown: Shown;
-	show: (change: Partial<Shown>) => void;
-}
 
 /** A query and its result. */
 interface Run {
@@ -40,7 +28,7 @@ let draft: { after: string; text: string } | null = null;
 
 const begun = (sql: string) => (draft?.after === sql ? draft.text : sql);
 
-export function SqlPage(props: Props) {
+export function SqlPage(props: PageProps) {
 	const { recording, shown, show } = props;
 	const [typed, setTyped] = useState(() => begun(shown.sql));
 	const [run, setRun] = useState<Run | null>(null);
@@ -195,7 +183,7 @@ function Outcome({ run }: { run: Run }) {
 const isNumeric = (text: string) => /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
 
 /** The rows of a result. A click on a time opens the timeline. */
-function Result({ answer, origin, whole, lanes, shown, show }: Props & { answer: api.Rows }) {
+function Result({ answer, origin, whole, lanes, shown, show }: PageProps & { answer: api.Rows }) {
 	const columns = useMemo(() => {
 		const place = (name: string) => answer.columns.indexOf(name);
 		const number = (row: string[], column: number) =>

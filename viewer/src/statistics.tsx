@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What `piste analyze` says about the whole trace.
 import { useCallback, useEffect, useState } from "preact/hooks";
-import type { Shown } from "./address";
 import * as api from "./api";
-import { opened } from "./places";
-import type { Lanes } from "./rows";
+import { opened, type PageProps } from "./places";
 import { type Table, TableView, tablesOf } from "./tables";
 import { duration } from "./time";
-import type { Span } from "./timeline";
 
 const ANALYSES = [
 	["cputop", "Threads by CPU time"],
@@ -32,16 +29,7 @@ interface Answer {
 /** Answers for whole traces, kept because they do not change. */
 const known = new Map<string, Answer>();
 
-interface Props {
-	recording: number;
-	origin: bigint;
-	whole: Span;
-	lanes: Lanes | null;
-	shown: Shown;
-	show: (change: Partial<Shown>) => void;
-}
-
-export function StatisticsPage({ recording, origin, whole, lanes, shown, show }: Props) {
+export function StatisticsPage({ recording, origin, whole, lanes, shown, show }: PageProps) {
 	const [name] = ANALYSES.find(([name]) => name === shown.analysis) ?? ANALYSES[0];
 	const [found, setFound] = useState<{ key: string; answer: Answer } | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);

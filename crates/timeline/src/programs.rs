@@ -64,16 +64,7 @@ impl<W: Write> Recorder<W> {
         let depth = depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(0);
         let lane = self.spans_lane(span.track, comm, depth.min(DEPTHS_MAX - 1));
         let what = self.label_of_text(span.name);
-        self.put(
-            lane,
-            &Piece {
-                begin_ns,
-                end_ns,
-                class,
-                what,
-                by: 0,
-            },
-        );
+        self.put(lane, &piece(class, what, (begin_ns, end_ns)));
     }
 
     /// An event of a program that neither begins nor ends a span.
@@ -92,18 +83,7 @@ impl<W: Write> Recorder<W> {
             }
         };
         let what = self.label_of_text(name);
-        let (class, by) = (Class::Other, 0);
-        let (begin_ns, end_ns) = (ns, ns);
-        self.put(
-            lane,
-            &Piece {
-                begin_ns,
-                end_ns,
-                class,
-                what,
-                by,
-            },
-        );
+        self.put(lane, &piece(Class::Other, what, (ns, ns)));
     }
 
     /// Events of a process, or of any process if there is no `pid`, may be missing.
@@ -173,25 +153,38 @@ impl<W: Write> Recorder<W> {
             })
             .collect();
         let most = (LOSSES_MAX / lanes.len().max(1)).max(1);
-        for (pid, lane) in lanes {
-            let own = losses.iter().filter(|loss| {
-                let is_of_another = loss.pid.zip(pid).is_some_and(|(one, other)| one != other);
-                !is_of_another
-            });
-            let within = own.map(|loss| (loss.begin_ns.max(begin_ns), loss.end_ns.min(end_ns)));
-            for (begin_ns, end_ns) in merged(within.filter(|(begin_ns, end_ns)| begin_ns < end_ns), most) {
-                self.put(
-                    lane,
-                    &Piece {
-                        begin_ns,
-                        end_ns,
-                        class: Class::Unknown,
-                        what: 0,
-                        by: 0,
-                    },
-                );
+        // Reduced before they are given to lanes, so that the cost is not losses times lanes.
+        let mut by_pid: FxHashMap<Option<i64>, Vec<(i64, i64)>> = FxHashMap::default();
+        for loss in losses {
+            let part = (loss.begin_ns.max(begin_ns), loss.end_ns.min(end_ns));
+            if part.0 < part.1 {
+                by_pid.entry(loss.pid).or_default().push(part);
             }
         }
+        for parts in by_pid.values_mut() {
+            *parts = merged(parts.drain(..), most);
+        }
+        let all = merged(by_pid.values().flatten().copied(), most);
+        for (pid, lane) in lanes {
+            let of = |pid: Option<i64>| by_pid.get(&pid).into_iter().flatten().copied();
+            let own = match pid {
+                Some(_) => merged(of(pid).chain(of(None)), most),
+                None => all.clone(),
+            };
+            for part in own {
+                self.put(lane, &piece(Class::Unknown, 0, part));
+            }
+        }
+    }
+}
+
+fn piece(class: Class, what: u32, (begin_ns, end_ns): (i64, i64)) -> Piece {
+    Piece {
+        begin_ns,
+        end_ns,
+        class,
+        what,
+        by: 0,
     }
 }
 
