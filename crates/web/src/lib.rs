@@ -13,6 +13,7 @@ mod assets;
 mod csv;
 mod events;
 mod guard;
+mod live;
 mod pages;
 mod queries;
 mod recordings;

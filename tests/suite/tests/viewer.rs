@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste web`: the viewer in a real browser, on a real trace, and what the server refuses.
 
+#[path = "viewer/live.rs"]
+mod live;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
@@ -737,7 +740,7 @@ fn what_is_no_trace_is_said() {
 
     let missing = place.piste(&["web", "/nonexistent/trace"]);
     missing.expect_status(1);
-    assert!(missing.stderr.contains("no such file"), "{missing}");
+    assert!(missing.stderr.contains("there is no trace and no session"), "{missing}");
 }
 
 #[test]
