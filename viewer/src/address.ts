@@ -17,6 +17,9 @@ export interface Shown {
 	open: number[];
 	filter: string;
 	marks: number[];
+	/** What is searched for: in names, or as a filter in the fields of events. */
+	find: string;
+	by: "names" | "fields";
 	/** Events: the filter, and the time at which the page begins. */
 	where: string;
 	at: number | null;
@@ -36,6 +39,8 @@ export const START: Shown = {
 	open: [],
 	filter: "",
 	marks: [],
+	find: "",
+	by: "names",
 	where: "",
 	at: null,
 	analysis: "",
@@ -70,6 +75,8 @@ export function read(hash: string): Shown {
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
 		marks: numbers(all.get("marks")),
+		find: all.get("find") ?? "",
+		by: all.get("by") === "fields" ? "fields" : "names",
 		where: all.get("where") ?? "",
 		at: numbers(all.get("at"))[0] ?? null,
 		analysis: all.get("analysis") ?? "",
@@ -91,6 +98,8 @@ export function write(shown: Shown): string {
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
 	add("marks", shown.marks.map(Math.round).join(","));
+	add("find", shown.find);
+	add("by", shown.by === START.by ? "" : shown.by);
 	add("where", shown.where);
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
 	add("analysis", shown.analysis);

@@ -4,11 +4,15 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
+import { actOf, press, useCommands } from "./commands";
 import { Details } from "./details";
 import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
+import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
+import { Palette } from "./palette";
 import { Lanes } from "./rows";
+import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
@@ -71,7 +75,6 @@ function App() {
 	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
 	const [found, setLanes] = useState<{ recording: number; lanes: Lanes } | null>(null);
-	const [isHelp, setHelp] = useState(false);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
 	// Those of another recording are none of this one.
@@ -129,26 +132,31 @@ function App() {
 		// Again whenever there is more.
 	}, [number, state, progress]);
 
-	useEffect(() => {
-		const pressed = (event: KeyboardEvent) => {
-			if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
-			if (event.key === "?") setHelp((is) => !is);
-			if (event.key === "Escape") {
-				if (isHelp) setHelp(false);
-				else if (shown.page !== "timeline") return;
-				else if (shown.selected) show({ selected: null });
-				else show({ range: null });
-			}
-		};
-		addEventListener("keydown", pressed);
-		return () => removeEventListener("keydown", pressed);
-	}, [isHelp, show, shown.selected, shown.page]);
-
 	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
 	const whole = useMemo(
 		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
 		[status?.end_ns, origin],
 	);
+
+	const [dialog, setDialog] = useState<"help" | "palette" | "notes" | null>(null);
+	const [draft, setDraft] = useState<Draft | null>(null);
+	const [matches, setMatches] = useState<readonly number[]>([]);
+	const book = useNotes(number, origin, status?.begin_ns != null);
+	useEffect(() => {
+		addEventListener("keydown", press);
+		return () => removeEventListener("keydown", press);
+	}, []);
+	// A command of the palette may have opened another one.
+	const leave = (which: typeof dialog) => setDialog((now) => (now === which ? null : now));
+	const isTimeline = shown.page === "timeline" && lanes !== null;
+	useCommands({
+		palette: () => setDialog("palette"),
+		help: () => setDialog("help"),
+		theme: turnTheme,
+		...(Object.fromEntries(PAGES.map((page) => [page, () => show({ page })])) as Record<Shown["page"], () => void>),
+		...(lanes && { notes: () => setDialog("notes") }),
+		...(isTimeline && { clear: () => show(shown.selected ? { selected: null } : { range: null }) }),
+	});
 
 	if (!statuses) return <p class="message">{problem ?? "Loading…"}</p>;
 	if (statuses.length === 0) return <p class="message">There is no recording to show.</p>;
@@ -201,7 +209,20 @@ function App() {
 				<button type="button" onClick={turnTheme} title="Dark or light">
 					{theme.name === "dark" ? "Light" : "Dark"}
 				</button>
-				<button type="button" onClick={() => setHelp(true)} title="Keys and colours (?)">
+				{lanes && (
+					<button type="button" onClick={() => setDialog("notes")} title="Notes (Shift-C)">
+						Notes
+					</button>
+				)}
+				{isTimeline && (
+					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
+						Export
+					</button>
+				)}
+				<button type="button" onClick={() => setDialog("palette")} title="All commands (Ctrl-Shift-P)">
+					Commands
+				</button>
+				<button type="button" onClick={() => setDialog("help")} title="Keys and colours (?)">
 					Help
 				</button>
 			</header>
@@ -227,6 +248,12 @@ function App() {
 			) : (
 				lanes && (
 					<main>
+						<SearchBar
+							key={number}
+							{...{ recording: number, origin, whole, lanes, shown, show }}
+							grown={String(progress)}
+							mark={setMatches}
+						/>
 						<Stage
 							key={`${number}/${origin}`}
 							recording={number}
@@ -238,6 +265,9 @@ function App() {
 							show={show}
 							grown={String(progress)}
 							failed={failed}
+							matches={matches}
+							notes={book.notes}
+							write={setDraft}
 						/>
 						<Details
 							recording={number}
@@ -251,7 +281,18 @@ function App() {
 					</main>
 				)
 			)}
-			{isHelp && <Help theme={theme} close={() => setHelp(false)} />}
+			{dialog === "help" && <Help theme={theme} close={() => leave("help")} />}
+			{dialog === "palette" && <Palette close={() => leave("palette")} />}
+			{dialog === "notes" && lanes && (
+				<NoteList
+					book={book}
+					lanes={lanes}
+					jump={(note) => show(noted(note, shown, lanes))}
+					edit={(index) => setDraft({ ...book.notes[index]!, index })}
+					close={() => leave("notes")}
+				/>
+			)}
+			{draft && lanes && <NoteEditor draft={draft} book={book} lanes={lanes} close={() => setDraft(null)} />}
 		</>
 	);
 }
