@@ -14,9 +14,14 @@ const KEYS = COMMANDS.filter(({ keys }) => keys.length > 0).map(
 
 export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 	const dialog = useRef<HTMLDialogElement>(null);
-	useEffect(() => dialog.current?.showModal(), []);
+	useEffect(() => {
+		dialog.current!.showModal();
+		// Its button has got the focus, and is at the end.
+		dialog.current!.focus();
+		dialog.current!.scrollTop = 0;
+	}, []);
 	return (
-		<dialog ref={dialog} onClose={close} class="help" aria-label="Help">
+		<dialog ref={dialog} onClose={close} class="help" aria-label="Help" tabIndex={-1}>
 			<h2>Keys</h2>
 			<table>
 				<tbody>

@@ -259,17 +259,14 @@ export function Stage({
 		export: () => setExporting(true),
 	});
 
-	// A lane that is selected elsewhere, as by a search, comes into view.
+	// A lane that is selected elsewhere, as by a search, comes into view; again when there is less room, as when its details appear.
 	const selectedLane = selected?.lane;
-	const isDrawn = size.height > 0;
 	const come = useRef(() => {});
 	come.current = () => {
 		const row = rows.find(({ lane }) => lane.id === selectedLane);
-		if (row) bring(row);
+		if (row && size.height > 0) bring(row);
 	};
-	useEffect(() => {
-		if (isDrawn) come.current();
-	}, [selectedLane, isDrawn]);
+	useEffect(() => come.current(), [selectedLane, size.height]);
 
 	const wheel = useRef((_: WheelEvent) => {});
 	wheel.current = (event) => {

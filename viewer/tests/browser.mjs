@@ -426,7 +426,11 @@ const scenarios = {
 			seen,
 			seen.toSorted((one, other) => one.at - other.at || one.lane - other.lane),
 		);
-		await page.locator(".name.selected").waitFor();
+		const lanes = await page.locator(".names").boundingBox();
+		await until("the lane is all in view", async () => {
+			const lane = await page.locator(".name.selected").boundingBox();
+			return lane && lane.y >= lanes.y + 26 && lane.y + lane.height <= lanes.y + lanes.height;
+		});
 		await shot(page, "search");
 		for (const before of seen.slice(0, -1).reverse()) {
 			await box.press("Shift+Enter");
@@ -633,6 +637,7 @@ const scenarios = {
 		await page.keyboard.press("Enter");
 		const help = page.getByRole("dialog", { name: "Help" });
 		await help.waitFor();
+		assert.equal(await help.evaluate((dialog) => dialog.scrollTop), 0);
 		const rows = await help
 			.locator("tr")
 			.evaluateAll((rows) => rows.map((row) => [row.cells[1].textContent, row.cells[0].textContent]));

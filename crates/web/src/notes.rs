@@ -128,12 +128,17 @@ fn check(notes: &[Note]) -> Result<(), String> {
 
 fn told(folder: &FilePath) -> Result<Told, String> {
     let bytes = kept_bytes(folder)?;
-    let unwritable = access(folder, Access::WRITE_OK | Access::EXEC_OK).err();
     Ok(Told {
         version: version(bytes.as_deref()),
         notes: notes(bytes.as_deref())?,
-        unwritable: unwritable.map(|error| cannot_write(folder, &error.into())),
+        unwritable: writable(folder).err(),
     })
+}
+
+/// `Err`: why no notes can be written.
+fn writable(folder: &FilePath) -> Result<(), String> {
+    let is_writable = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+    is_writable.map_err(|error| cannot_write(folder, &error.into()))
 }
 
 /// The bytes of the file; `None`: there is none.
@@ -179,6 +184,7 @@ fn version(bytes: Option<&[u8]>) -> String {
 
 fn write(folder: &FilePath, wanted: &Wanted) -> Result<(), String> {
     let unwritten = |error: io::Error| cannot_write(folder, &error);
+    writable(folder)?;
     let _lock = lock(folder)?;
     let before = kept_bytes(folder)?;
     notes(before.as_deref())?;
