@@ -154,7 +154,10 @@ fn candidates(labels: &[Label], subjects: &[Subject], words: &[String]) -> (Vec<
         let (of, is_all) = match subject {
             Subject::Cpu(_) => (Of::Thread, false),
             Subject::Calls(_) | Subject::Spans(..) | Subject::Events(_) => (Of::Text, false),
-            Subject::Interrupt(name) | Subject::Device(name) => (Of::Text, is_meant(name)),
+            Subject::Device(name) => (Of::Text, is_meant(name)),
+            // Its pieces have no names.
+            Subject::Interrupt(name) if is_meant(name) => (Of::Text, true),
+            Subject::Interrupt(_) => return None,
             // Its system calls have a lane of their own.
             Subject::Thread(_) => return None,
         };
@@ -210,4 +213,113 @@ fn find(view: &View, words: &[String], range: &Range, goes_on: impl Fn() -> bool
         first: first.map(place),
         last: last.map(place),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_timeline::{Class, Directory, Thread, Timeline, Writer};
+
+    use super::*;
+
+    /// A CPU with a thread of the name `eth0` and an interrupt of that name, the interrupt's lane, and system calls, one each 10 ns.
+    fn view() -> View {
+        let mut writer = Writer::new(tempfile::tempfile().expect("a file")).expect("it is written");
+        let lanes: Vec<LaneId> = (0..4).map(|_| writer.lane()).collect();
+        let mut put = |lane: usize, begin_ns: i64, what: u32| {
+            let piece = Piece {
+                begin_ns,
+                end_ns: begin_ns + 5,
+                class: Class::Other,
+                what,
+                by: 0,
+            };
+            writer.put(lanes[lane], &piece).expect("it is written");
+        };
+        for number in 0..1000 {
+            put(0, 10 * number, 1 + (number % 2) as u32);
+            put(2, 10 * number, 0);
+            put(3, 10 * number, 3 + (number % 2) as u32);
+        }
+        let thread = Thread {
+            tid: 7,
+            pid: None,
+            name: "eth0".to_owned(),
+            is_kernel: true,
+        };
+        let directory = Directory {
+            span_ns: (0, 10_000),
+            origin: Vec::new(),
+            labels: vec![
+                Label::Thread(lanes[1]),
+                Label::Text("eth0".to_owned()),
+                Label::Text("openat".to_owned()),
+                Label::Text("Close".to_owned()),
+            ],
+            subjects: vec![
+                Subject::Cpu(0),
+                Subject::Thread(thread),
+                Subject::Interrupt("eth0".to_owned()),
+                Subject::Calls(lanes[1]),
+            ],
+        };
+        let file = writer.finish(&directory).expect("it is written");
+        View::Whole(Arc::new(Timeline::open(file).expect("a timeline")))
+    }
+
+    fn found(text: &str, from: Key, until: Key, goes_on: impl Fn() -> bool) -> Found {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let columns = 4;
+        find(&view(), &words, &Range { from, until, columns }, goes_on).expect("an answer")
+    }
+
+    #[test]
+    fn pieces_are_counted_where_they_begin() {
+        let key = |place: Option<Place>| place.map(|place| (place.begin_ns, place.lane));
+        let calls = found("close", (0, 0), (10_000, 0), || true);
+        assert_eq!(
+            (calls.count, &*calls.columns, calls.is_cut),
+            (500, &[125; 4][..], false)
+        );
+        assert_eq!(key(calls.first), Some(("10".to_owned(), 3)));
+        assert_eq!(key(calls.last), Some(("9990".to_owned(), 3)));
+        // From one match to the next one: in the same lane, or at the same time in a later one.
+        assert_eq!(
+            key(found("close", (10, 4), (10_000, 0), || true).first),
+            Some(("30".to_owned(), 3))
+        );
+        assert_eq!(
+            key(found("close", (10, 3), (10_000, 0), || true).first),
+            Some(("10".to_owned(), 3))
+        );
+        assert_eq!(
+            key(found("close", (0, 0), (30, 3), || true).last),
+            Some(("10".to_owned(), 3))
+        );
+        assert_eq!(found("close openat", (0, 0), (10_000, 0), || true).count, 0);
+    }
+
+    #[test]
+    fn an_interrupt_is_found_in_its_own_lane_only() {
+        // The thread half of the time on the CPU, and the interrupt.
+        let all = found("eth0", (0, 0), (10_000, 0), || true);
+        assert_eq!(all.count, 500 + 1000);
+        // Only the thread has a number.
+        assert_eq!(found("eth0 (7)", (0, 0), (10_000, 0), || true).count, 500);
+    }
+
+    #[test]
+    fn a_search_that_nobody_waits_for_ends() {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let read = std::cell::Cell::new(0);
+        let watch = Watch(is_over.clone());
+        let goes_on = || {
+            read.set(read.get() + 1);
+            !is_over.load(Ordering::Relaxed)
+        };
+        assert!(!found("close", (0, 0), (10_000, 0), goes_on).is_cut);
+        assert_eq!(read.replace(0), 1000);
+        drop(watch);
+        assert!(found("close", (0, 0), (10_000, 0), goes_on).is_cut);
+        assert_eq!(read.get(), 1);
+    }
 }
