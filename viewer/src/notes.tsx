@@ -187,7 +187,7 @@ export function NoteEditor({ draft, book, lanes, close }: EditorProps) {
 						if (!isLocked) save();
 					}}
 				/>
-				{(problem ?? book.problem) && <p role="alert">{problem ? sentence(problem) : sentence(book.problem!)}</p>}
+				{(problem ?? book.problem) && <p role="alert">{sentence(problem ?? book.problem!)}</p>}
 				<p class="buttons">
 					<button type="submit" class="main" disabled={isLocked || !text.trim()}>
 						Save <kbd>Ctrl-Enter</kbd>

@@ -98,7 +98,9 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 
 	/** The match of a name beside a place, in a direction. */
 	const beside = async (direction: "next" | "previous", from: Key, columns: number[], signal: AbortSignal) => {
-		const edge = (column: number) => begin + Number((BigInt(end - begin) * BigInt(column) + 1023n) / 1024n);
+		// The first time of a column: the server's columns are as exact.
+		const edge = (column: number) =>
+			begin + Number((BigInt(end - begin) * BigInt(column) + BigInt(COLUMNS - 1)) / BigInt(COLUMNS));
 		const isNext = direction === "next";
 		const own = Math.min(COLUMNS - 1, Math.max(0, Math.floor(((from.at - begin) * COLUMNS) / (end - begin))));
 		// The own column may have matches only on the other side; the next one that has any has it.

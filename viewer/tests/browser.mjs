@@ -583,12 +583,16 @@ const scenarios = {
 		await dialog.getByText("Close").click();
 		await timeline(page, "&range=100000000,200000000");
 		await page.keyboard.press("x");
-		for (const number of [1, 2]) {
+		const written = new Set();
+		for (const count of [1, 2]) {
 			await dialog.getByText("Write trace").click();
-			await dialog.getByText(new RegExp(`^Wrote /.*-part${number}$`)).waitFor();
-			const path = (await dialog.getByRole("status").textContent()).replace("Wrote ", "");
-			assert.ok(existsSync(path), path);
+			await until("it is written", async () => {
+				written.add(/^Wrote (\/.*-part\d+)$/.exec(await dialog.getByRole("status").textContent())?.[1]);
+				written.delete(undefined);
+				return written.size === count;
+			});
 		}
+		for (const path of written) assert.ok(existsSync(path), path);
 		// Perfetto's page, played by this one: the real one is on another machine.
 		const site = `<title>waiting</title><script>
 			addEventListener("message", (event) => {
