@@ -42,6 +42,10 @@ export interface Theme {
 	faint: string;
 	line: string;
 	selection: string;
+	/** Flags of notes. */
+	note: string;
+	/** Matches of a search. */
+	match: string;
 	classes: Record<Class, Rgb>;
 }
 
@@ -62,6 +66,8 @@ export const LIGHT: Theme = {
 	faint: "#60646c",
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
+	note: "#8a3ffc",
+	match: "#c4187c",
 	classes: {
 		...SHARED,
 		unknown: [176, 180, 186],
@@ -79,6 +85,8 @@ export const DARK: Theme = {
 	faint: "#a0a4ab",
 	line: "#363a3f",
 	selection: "#ffffff",
+	note: "#be95ff",
+	match: "#ff7eb6",
 	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },
 };
 

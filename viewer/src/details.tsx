@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
+import { actOf } from "./commands";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
@@ -135,6 +136,9 @@ function Selected({
 			<p class="buttons">
 				{neighbour("◂ Previous", found?.previous)}
 				{neighbour("Next ▸", found?.next)}
+				<button type="button" title="Write a note on this piece (C)" onClick={() => actOf("note")?.()}>
+					Note
+				</button>
 			</p>
 		</section>
 	);
@@ -221,6 +225,9 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 				{duration(range.end - range.begin)} from {moment(range.begin, 1e3)}{" "}
 				<button type="button" onClick={() => show({ page: "events", at: null })}>
 					Events
+				</button>{" "}
+				<button type="button" title="Write a note on this range (C)" onClick={() => actOf("note")?.()}>
+					Note
 				</button>{" "}
 				<button type="button" onClick={() => show({ range: null })}>
 					Close

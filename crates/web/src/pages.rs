@@ -13,6 +13,11 @@
 //!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit
 //!   GET  /api/N/events?begin&end   a page of events (events.rs)
 //!   POST /api/N/query?limit        the rows of a query (queries.rs)
+//!   GET  /api/N/search?text        pieces by their names (search.rs)
+//!   GET  /api/N/notes              the notes of people (notes.rs)
+//!   POST /api/N/notes              replaces them
+//!   POST /api/N/trim               writes a range as a new trace (exports.rs)
+//!   GET  /api/N/perfetto           a range, as a file for Perfetto
 //! ```
 //!
 //! Times are nanoseconds since 1970 as text.
@@ -34,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{events, queries, reply, tools};
+use crate::{events, exports, notes, queries, reply, search, tools};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -71,6 +76,10 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
         .route(&at("api/{recording}/events"), get(events::events))
         .route(&at("api/{recording}/query"), post(queries::query))
+        .route(&at("api/{recording}/search"), get(search::search))
+        .route(&at("api/{recording}/notes"), get(notes::read).post(notes::replace))
+        .route(&at("api/{recording}/trim"), post(exports::trim))
+        .route(&at("api/{recording}/perfetto"), get(exports::perfetto))
         .with_state(Arc::new(House { recordings, piste }))
         .layer(middleware::from_fn_with_state(guarding.clone(), guard))
 }
@@ -144,7 +153,7 @@ impl House {
     }
 
     /// Asks the timeline of a recording, so that other answers need not wait for it. A damaged one is made again.
-    async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<House>,
         number: usize,
         what: impl FnOnce(&View) -> Result<T, Failure> + Send + 'static,

@@ -366,7 +366,7 @@ impl Recording {
 }
 
 /// A file, and nothing else that may have its name: a pipe would be waited for.
-fn open_file(place: &Path) -> Option<File> {
+pub(crate) fn open_file(place: &Path) -> Option<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(place).ok()?;
     file.metadata().ok().filter(fs::Metadata::is_file).map(|_| file)
@@ -586,27 +586,54 @@ impl View {
         )
     }
 
+    /// As [`Timeline::each`].
+    pub(crate) fn each(
+        &self,
+        lane: LaneId,
+        range_ns: (i64, i64),
+        to: &mut impl FnMut(Piece) -> bool,
+    ) -> Result<bool, Failure> {
+        match self {
+            View::Whole(timeline) => timeline.each(lane, range_ns, to),
+            View::Growing(shared) => match &*shared.recorder() {
+                Some(recorder) => recorder.so_far().writer.each(lane, range_ns, to),
+                None => shared.whole.get().ok_or(Damaged)?.each(lane, range_ns, to),
+            },
+        }
+    }
+
+    /// Reads the labels and what the lanes show.
+    pub(crate) fn with_labels<T>(&self, read: impl Fn(&[Label], &[Subject]) -> T) -> Result<T, Failure> {
+        self.ask(
+            |so_far| Ok(read(so_far.labels, so_far.subjects)),
+            |timeline| Ok(read(&timeline.directory.labels, &timeline.directory.subjects)),
+        )
+    }
+
     /// What numbers in pieces stand for: a name, and for threads their lane.
     pub(crate) fn names(&self, numbers: impl Iterator<Item = u32>) -> Result<Vec<(u32, Name)>, Failure> {
         let numbers: Vec<u32> = numbers.collect();
-        let find = |labels: &[Label], subjects: &[Subject]| {
+        self.with_labels(|labels, subjects| {
             let name = |number: u32| {
                 let place = usize::try_from(number).ok()?.checked_sub(1)?;
-                let (lane, text) = match labels.get(place)? {
-                    Label::Text(text) => (None, text.clone()),
-                    Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
-                        Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
-                        _ => return None,
-                    },
-                };
-                Some((number, Name { lane, text }))
+                Some((number, Name::of(labels.get(place)?, subjects)?))
             };
-            Ok(numbers.iter().copied().filter_map(name).collect())
+            numbers.iter().copied().filter_map(name).collect()
+        })
+    }
+}
+
+impl Name {
+    /// `None`: a thread that has no lane.
+    pub(crate) fn of(label: &Label, subjects: &[Subject]) -> Option<Name> {
+        let (lane, text) = match label {
+            Label::Text(text) => (None, text.clone()),
+            Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
+                Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
+                _ => return None,
+            },
         };
-        self.ask(
-            |so_far| find(so_far.labels, so_far.subjects),
-            |timeline| find(&timeline.directory.labels, &timeline.directory.subjects),
-        )
+        Some(Name { lane, text })
     }
 }
 
