@@ -5,6 +5,10 @@ import type { Span } from "./timeline";
 
 export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as const;
 
+export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
+export const ORDERS = ["busy", "name", "id", "first"] as const;
+export const HEIGHTS = ["compact", "normal", "tall"] as const;
+
 export interface Shown {
 	recording: number;
 	page: (typeof PAGES)[number];
@@ -16,6 +20,14 @@ export interface Shown {
 	pinned: number[];
 	open: number[];
 	filter: string;
+	/** How lanes are grouped, in which order they are, and how high. */
+	group: (typeof GROUPINGS)[number];
+	order: (typeof ORDERS)[number];
+	height: (typeof HEIGHTS)[number];
+	/** Lanes and groups that are not shown, and groups of which only the heading is. */
+	hidden: number[];
+	hiddenGroups: string[];
+	closed: string[];
 	marks: number[];
 	/** Events: the filter, and the time at which the page begins. */
 	where: string;
@@ -35,6 +47,12 @@ export const START: Shown = {
 	pinned: [],
 	open: [],
 	filter: "",
+	group: "process",
+	order: "busy",
+	height: "normal",
+	hidden: [],
+	hiddenGroups: [],
+	closed: [],
 	marks: [],
 	where: "",
 	at: null,
@@ -54,6 +72,20 @@ function span(text: string | null): Span | null {
 	return begin !== undefined && end !== undefined && begin < end ? { begin, end } : null;
 }
 
+/** Names of groups have any characters. */
+function texts(text: string | null): string[] {
+	const read = (part: string) => {
+		try {
+			return decodeURIComponent(part);
+		} catch {
+			return "";
+		}
+	};
+	return (text ?? "").split(",").map(read).filter(Boolean);
+}
+
+const listed = (names: string[]): string => names.map(encodeURIComponent).join(",");
+
 const joined = (span: Span | null): string => (span ? `${Math.round(span.begin)},${Math.round(span.end)}` : "");
 
 /** Whatever is wrong in an address is left out. */
@@ -69,6 +101,12 @@ export function read(hash: string): Shown {
 		pinned: numbers(all.get("pinned")),
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
+		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
+		order: ORDERS.find((order) => order === all.get("order")) ?? START.order,
+		height: HEIGHTS.find((height) => height === all.get("height")) ?? START.height,
+		hidden: numbers(all.get("hidden")),
+		hiddenGroups: texts(all.get("hidden-groups")),
+		closed: texts(all.get("closed")),
 		marks: numbers(all.get("marks")),
 		where: all.get("where") ?? "",
 		at: numbers(all.get("at"))[0] ?? null,
@@ -90,6 +128,12 @@ export function write(shown: Shown): string {
 	add("pinned", shown.pinned.join(","));
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
+	add("group", shown.group === START.group ? "" : shown.group);
+	add("order", shown.order === START.order ? "" : shown.order);
+	add("height", shown.height === START.height ? "" : shown.height);
+	add("hidden", shown.hidden.join(","));
+	add("hidden-groups", listed(shown.hiddenGroups));
+	add("closed", listed(shown.closed));
 	add("marks", shown.marks.map(Math.round).join(","));
 	add("where", shown.where);
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
+import { MEANINGS, valueText } from "./counters";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
@@ -25,6 +26,16 @@ export function Details(props: Props) {
 	if (props.range) return <Range {...props} range={props.range} />;
 	return null;
 }
+
+/** What `by` of a piece is called, where it is not who ended a wait. */
+const BY: Record<string, string> = {
+	device: "Asked by",
+	read: "Asked by",
+	written: "Asked by",
+	received: "Handled by",
+	queued: "Sent by",
+	sent: "Sent by",
+};
 
 function Selected({
 	recording,
@@ -64,23 +75,41 @@ function Selected({
 			{to && (
 				<small>
 					{" "}
-					{named(to.what) || CLASS_NAMES[to.class as Class]}
+					{meaning && to.value !== undefined
+						? valueText(Number(to.value), meaning)
+						: named(to.what) || CLASS_NAMES[to.class as Class]}
 					{length(to) > 0 && `, ${duration(length(to))}`}
 				</small>
 			)}
 		</button>
 	);
 	const state = piece ? (piece.class as Class) : null;
+	const meaning = lane.quantity ? MEANINGS[lane.quantity] : null;
+	const isAmount = meaning !== null && !meaning.isLevel;
+	// A thread's first piece begins with it.
+	const creator = piece && lane.first_ns === piece.begin_ns ? lanes.get(lane.created_by ?? -1) : undefined;
 	return (
 		<section class="details" aria-label="Selection" aria-live="polite">
 			<h2>
 				{title(lane, lanes)} <small>{note(lane)}</small>
 			</h2>
 			{problem && <p role="alert">{problem}</p>}
-			{found && !piece && <p>The trace has no data for this lane at {moment(selected.at, 1)}.</p>}
+			{found && !piece && (
+				<p>
+					{isAmount
+						? `There is no ${meaning.one} at ${moment(selected.at, 1)}.`
+						: `The trace has no data for this lane at ${moment(selected.at, 1)}.`}
+				</p>
+			)}
 			{piece && state && (
 				<dl>
-					{state !== "other" && (
+					{meaning && piece.value !== undefined && (
+						<>
+							<dt>{isAmount ? "Size" : "Frequency"}</dt>
+							<dd>{valueText(Number(piece.value), meaning)}</dd>
+						</>
+					)}
+					{state !== "other" && state !== "value" && (
 						<>
 							<dt>State</dt>
 							<dd>
@@ -106,12 +135,22 @@ function Selected({
 							<dt>
 								{state === "interrupted" || lane.kind === "interrupt"
 									? "Interrupts"
-									: lane.kind === "device"
-										? "Asked by"
-										: "Ended by"}
+									: (BY[lane.quantity ?? lane.kind] ?? "Ended by")}
 							</dt>
 							<dd>
 								<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
+							</dd>
+						</>
+					)}
+					{creator && (
+						<>
+							<dt>Created by</dt>
+							<dd>
+								<Name
+									name={{ text: `${creator.name} (${creator.tid})`, lane: creator.id }}
+									{...{ lanes, show }}
+									at={ns(lane.created_ns ?? piece.begin_ns)}
+								/>
 							</dd>
 						</>
 					)}

@@ -8,9 +8,12 @@ const KEYS = [
 	["F", "fit: the selection, the range, or everything"],
 	["↑, ↓", "select the lane above, below"],
 	[". and ,", "next, previous in the lane"],
-	["[", "go to the thread that ended the selected wait"],
+	["[", "go to the thread that ended the selected wait, or created the selected thread"],
 	["Enter", "show the system calls of the selected thread"],
 	["P", "pin the selected lane to the top"],
+	["H", "hide the selected lane"],
+	["C", "collapse or expand the group of the selected lane"],
+	["G", "choose how lanes are grouped and ordered, and how high they are"],
 	["M", "mark the time under the pointer, or remove the mark there"],
 	["Shift and drag", "select a range"],
 	["Shift and wheel", "scroll the lanes (also the wheel over their names)"],
@@ -38,7 +41,7 @@ export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 			<h2>Colours</h2>
 			<p class="faint">CPUs and system calls have the colour of the thread or call; it is the same in every trace.</p>
 			<ul class="legend">
-				{CLASSES.filter((name) => name !== "other").map((name) => (
+				{CLASSES.filter((name) => name !== "other" && name !== "value").map((name) => (
 					<li key={name}>
 						<svg width="14" height="14" aria-hidden="true">
 							<rect width="14" height="14" rx="2" fill={css(theme.classes[name])} />

@@ -4,7 +4,8 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASSES, css, type Theme } from "./colours";
-import type { Lanes, Row } from "./rows";
+import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
+import { type LaneRow, type Lanes, title } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, type Hit, Picture, type Scene, type Span } from "./timeline";
@@ -58,6 +59,8 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	const [selectedSpan, setSelectedSpan] = useState<Span | null>(null);
 	/** The lane of the thread that ended it, if it is a wait. */
 	const [waker, setWaker] = useState<number | null>(null);
+	/** The lane of the thread that created it, if it is the first piece of a thread. */
+	const [creator, setCreator] = useState<number | null>(null);
 	const [size, setSize] = useState({ width: 0, height: 0 });
 	const frame = useRef(0);
 	const drag = useRef<Drag | null>(null);
@@ -65,9 +68,33 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	// An address may have any.
 	const span = useMemo(() => within(shown.span ?? whole, whole), [shown.span, whole]);
 	const rows = useMemo(
-		() => lanes.rows({ filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(shown.open) }),
-		[lanes, shown.filter, shown.pinned, shown.open],
+		() =>
+			lanes.rows({
+				filter: shown.filter,
+				group: shown.group,
+				order: shown.order,
+				height: shown.height,
+				pinned: new Set(shown.pinned),
+				open: new Set(shown.open),
+				hidden: new Set(shown.hidden),
+				hiddenGroups: new Set(shown.hiddenGroups),
+				closed: new Set(shown.closed),
+			}),
+		[
+			lanes,
+			shown.filter,
+			shown.group,
+			shown.order,
+			shown.height,
+			shown.pinned,
+			shown.open,
+			shown.hidden,
+			shown.hiddenGroups,
+			shown.closed,
+		],
 	);
+	const laneCount = useMemo(() => rows.filter(({ lane }) => lane).length, [rows]);
+	const keysOfGroups = useMemo(() => rows.flatMap((row) => (row.lane ? [] : row.key)), [rows]);
 	const unknown = useMemo(() => lanes.unknown, [lanes]);
 	const total = useMemo(() => rows.reduce((sum, row) => sum + row.height, 0), [rows]);
 	const scrollMax = Math.max(0, total - (size.height - AXIS_HEIGHT));
@@ -77,7 +104,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		span,
 		rows,
 		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker } : null,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator } : null,
 		range: shown.range,
 		marks: shown.marks,
 	};
@@ -124,13 +151,16 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	useEffect(() => {
 		setSelectedSpan(null);
 		setWaker(null);
+		setCreator(null);
 		if (!selected) return;
 		const controller = new AbortController();
 		const at = origin + BigInt(Math.round(selected.at));
 		api.piece(recording, selected.lane, at, controller.signal).then(
 			({ piece }) => {
 				if (!piece) return;
-				setWaker(lanes.get(selected.lane)?.kind === "thread" ? (piece.by?.lane ?? null) : null);
+				const lane = lanes.get(selected.lane);
+				setWaker(lane?.kind === "thread" ? (piece.by?.lane ?? null) : null);
+				setCreator(lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null);
 				setSelectedSpan({
 					begin: Number(BigInt(piece.begin_ns) - origin),
 					end: Number(BigInt(piece.end_ns) - origin),
@@ -185,8 +215,9 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		}
 	};
 	const above = (by: number) => {
-		const place = rows.findIndex((row) => row.lane.id === selected?.lane);
-		const row = rows[Math.min(rows.length - 1, Math.max(0, place + by))];
+		const all = rows.filter((row): row is LaneRow => row.lane !== null);
+		const place = all.findIndex((row) => row.lane.id === selected?.lane);
+		const row = all[Math.min(all.length - 1, Math.max(0, place + by))];
 		if (!row) return;
 		select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2);
 		const begins = rows.slice(0, rows.indexOf(row)).reduce((sum, { height }) => sum + height, 0);
@@ -194,7 +225,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		if (begins < top) setScroll(begins);
 		else if (begins + row.height > top + room) setScroll(begins + row.height - room);
 	};
-	const turn = (list: number[], id: number) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
 	const keys = useRef((_: KeyboardEvent) => {});
 	keys.current = (event) => {
@@ -216,7 +247,23 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 			p: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 			".": () => void step("next"),
 			",": () => void step("previous"),
-			"[": () => selectedSpan && waker !== null && select(waker, selectedSpan.end),
+			"[": () => {
+				if (selectedSpan && waker !== null) select(waker, selectedSpan.end);
+				else if (creator !== null && selected) {
+					const created = lanes.get(selected.lane)?.created_ns;
+					if (created) select(creator, Number(BigInt(created) - origin));
+				}
+			},
+			h: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
+			c: () => {
+				const group = selected && lanes.groups(shown.group).get(selected.lane);
+				if (group) show({ closed: turn(shown.closed, group.key) });
+			},
+			g: () => {
+				const menu = document.getElementById(MENU_ID) as HTMLDetailsElement;
+				menu.open = true;
+				menu.querySelector("select")?.focus();
+			},
 			"/": () => document.getElementById("search")?.focus(),
 			ArrowUp: () => above(-1),
 			ArrowDown: () => above(1),
@@ -224,7 +271,8 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		};
 		const act = acts[key];
 		// A button does what it does.
-		if (!act || (event.target instanceof HTMLButtonElement && key === "Enter")) return;
+		const isOnButton = event.target instanceof HTMLElement && event.target.closest("button, summary") !== null;
+		if (!act || (isOnButton && key === "Enter")) return;
 		event.preventDefault();
 		act();
 	};
@@ -316,27 +364,42 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 			<div class="stage" ref={stage}>
 				<ul class="names" aria-label="Lanes">
 					<li class="count">
-						{rows.length} {rows.length === 1 ? "lane" : "lanes"}
-						{!shown.filter && unknown > 0 && (
-							<span title="The trace contains nothing about these threads. The filter finds them.">
-								, {unknown} unknown hidden
-							</span>
-						)}
-						{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+						<span>
+							{laneCount} {laneCount === 1 ? "lane" : "lanes"}
+							{!shown.filter && unknown > 0 && (
+								<span title="The trace contains nothing about these threads. The filter finds them.">
+									, {unknown} unknown
+								</span>
+							)}
+							{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+						</span>
+						<LanesMenu shown={shown} show={show} keys={keysOfGroups} />
 					</li>
-					{seen.map(({ row, top }) => (
-						<Name
-							key={row.lane.id}
-							row={row}
-							top={AXIS_HEIGHT + top}
-							isSelected={row.lane.id === selected?.lane}
-							isPinned={shown.pinned.includes(row.lane.id)}
-							isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
-							select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
-							pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
-							open={() => show({ open: turn(shown.open, row.lane.id) })}
-						/>
-					))}
+					{seen.map(({ row, top }) =>
+						row.lane === null ? (
+							<GroupHeading
+								key={row.key}
+								row={row}
+								top={AXIS_HEIGHT + top}
+								length={whole.end - whole.begin}
+								turn={() => show({ closed: turn(shown.closed, row.key) })}
+								hide={() => show({ hiddenGroups: [...shown.hiddenGroups, row.key] })}
+							/>
+						) : (
+							<Name
+								key={row.lane.id}
+								row={row}
+								top={AXIS_HEIGHT + top}
+								isSelected={row.lane.id === selected?.lane}
+								isPinned={shown.pinned.includes(row.lane.id)}
+								isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
+								select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
+								pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
+								hide={() => show({ hidden: [...shown.hidden, row.lane.id] })}
+								open={() => show({ open: turn(shown.open, row.lane.id) })}
+							/>
+						),
+					)}
 				</ul>
 				<canvas
 					ref={canvas}
@@ -351,13 +414,13 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 					onPointerLeave={() => setPointer(null)}
 				/>
 			</div>
-			{pointer && hit && <Tip hit={hit} x={pointer.clientX} y={pointer.clientY} step={nsPerPixel} />}
+			{pointer && hit && <Tip hit={hit} lanes={lanes} x={pointer.clientX} y={pointer.clientY} step={nsPerPixel} />}
 		</>
 	);
 }
 
 interface NameProps {
-	row: Row;
+	row: LaneRow;
 	top: number;
 	isSelected: boolean;
 	isPinned: boolean;
@@ -365,10 +428,11 @@ interface NameProps {
 	isOpen: boolean | null;
 	select: () => void;
 	pin: () => void;
+	hide: () => void;
 	open: () => void;
 }
 
-function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: NameProps) {
+function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide, open }: NameProps) {
 	const place = useRef<HTMLLIElement>(null);
 	useLayoutEffect(() => {
 		// Not in the markup: the page's policy allows no style attributes.
@@ -376,7 +440,10 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 		place.current!.style.height = `${row.height}px`;
 	});
 	return (
-		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
+		<li
+			ref={place}
+			class={`name ${row.isMember ? "member" : ""} ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}
+		>
 			{isOpen === null ? (
 				<span class="opener" />
 			) : (
@@ -387,6 +454,9 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 			<button type="button" class="title" onClick={select} title={`${row.title} ${row.note}`}>
 				{row.title} <small>{row.note}</small>
 			</button>
+			<button type="button" class="pin" aria-label="Hide this lane" title="Hide this lane (H)" onClick={hide}>
+				×
+			</button>
 			{!row.isInner && (
 				<button type="button" class="pin" aria-pressed={isPinned} aria-label="Pin to the top" onClick={pin}>
 					{isPinned ? "★" : "☆"}
@@ -396,7 +466,7 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 	);
 }
 
-function Tip({ hit, x, y, step }: { hit: Hit; x: number; y: number; step: number }) {
+function Tip({ hit, lanes, x, y, step }: { hit: Hit; lanes: Lanes; x: number; y: number; step: number }) {
 	const box = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const { offsetWidth, offsetHeight } = box.current!;
@@ -407,7 +477,7 @@ function Tip({ hit, x, y, step }: { hit: Hit; x: number; y: number; step: number
 	return (
 		<div class="tip" ref={box} role="tooltip">
 			<strong>
-				{hit.row.title} <small>{hit.row.note}</small>
+				{hit.row.lane.kind === "counter" ? title(hit.row.lane, lanes) : hit.row.title} <small>{hit.row.note}</small>
 			</strong>
 			{hit.lines.map((line) => (
 				<div key={line}>{line}</div>

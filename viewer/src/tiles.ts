@@ -4,6 +4,8 @@
 
 import { type Columns, type Label, NO_ANSWER, type Part, type Pieces, part, Refused } from "./api";
 
+import type { Bins } from "./counters";
+
 export const TILE_COLUMNS = 512;
 const LEVEL_MAX = 52;
 /** Enough for a few screens: the oldest go. */
@@ -18,7 +20,8 @@ const COARSER_MAX = 8;
 export interface Strip {
 	data: Columns | Pieces;
 	labels: Map<number, Label>;
-	/** Colours of the columns, made when it is drawn first. */
+	/** Of a lane of numbers: its columns. Colours of the columns. Both are made when it is drawn first. */
+	bins?: Bins;
 	colours?: { theme: string; pixels: Uint32Array; hatched: Uint8Array | null };
 }
 
