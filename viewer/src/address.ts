@@ -7,6 +7,7 @@ export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as 
 
 export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
+export const VIEWS = ["states", "flow"] as const;
 export const HEIGHTS = ["compact", "normal", "tall"] as const;
 
 export interface Shown {
@@ -20,6 +21,8 @@ export interface Shown {
 	pinned: number[];
 	open: number[];
 	filter: string;
+	/** Lanes as bars, or as lines between which control passes. */
+	view: (typeof VIEWS)[number];
 	/** How lanes are grouped, in which order they are, and how high. */
 	group: (typeof GROUPINGS)[number];
 	order: (typeof ORDERS)[number];
@@ -47,6 +50,7 @@ export const START: Shown = {
 	pinned: [],
 	open: [],
 	filter: "",
+	view: "states",
 	group: "process",
 	order: "busy",
 	height: "normal",
@@ -101,6 +105,7 @@ export function read(hash: string): Shown {
 		pinned: numbers(all.get("pinned")),
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
+		view: VIEWS.find((view) => view === all.get("view")) ?? START.view,
 		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
 		order: ORDERS.find((order) => order === all.get("order")) ?? START.order,
 		height: HEIGHTS.find((height) => height === all.get("height")) ?? START.height,
@@ -128,6 +133,7 @@ export function write(shown: Shown): string {
 	add("pinned", shown.pinned.join(","));
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
+	add("view", shown.view === START.view ? "" : shown.view);
 	add("group", shown.group === START.group ? "" : shown.group);
 	add("order", shown.order === START.order ? "" : shown.order);
 	add("height", shown.height === START.height ? "" : shown.height);

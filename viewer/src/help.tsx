@@ -13,6 +13,7 @@ const KEYS = [
 	["P", "pin the selected lane to the top"],
 	["H", "hide the selected lane"],
 	["C", "collapse or expand the group of the selected lane"],
+	["V", "show states, or control flow: lines, and where a CPU goes from one to another"],
 	["G", "choose how lanes are grouped and ordered, and how high they are"],
 	["M", "mark the time under the pointer, or remove the mark there"],
 	["Shift and drag", "select a range"],

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How lanes are grouped, ordered and hidden: the menu above their names, and the headings of groups.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { GROUPINGS, HEIGHTS, ORDERS, type Shown } from "./address";
+import { GROUPINGS, HEIGHTS, ORDERS, type Shown, VIEWS } from "./address";
 import type { Heading } from "./rows";
 
 const NAMES = {
 	group: { process: "Process", cgroup: "Control group", user: "User", none: "None" },
 	order: { busy: "Busy time", name: "Name", id: "ID", first: "First appearance" },
+	view: { states: "States", flow: "Control flow" },
 	height: { compact: "Compact", normal: "Normal", tall: "Tall" },
 } as const;
 
@@ -40,6 +41,7 @@ export function LanesMenu({ shown, show, keys }: MenuProps) {
 		<details class="lanes-menu" id={MENU_ID} ref={menu} onKeyDown={close}>
 			<summary title="Group, order and hide lanes (G)">View{hidden > 0 && <small> {hidden} hidden</small>}</summary>
 			<div>
+				<Choice title="Show" of="view" all={VIEWS} shown={shown} show={show} />
 				<Choice title="Group by" of="group" all={GROUPINGS} shown={shown} show={show} />
 				<Choice title="Order by" of="order" all={ORDERS} shown={shown} show={show} />
 				<Choice title="Row height" of="height" all={HEIGHTS} shown={shown} show={show} />

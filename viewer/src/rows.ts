@@ -64,6 +64,10 @@ export class Lanes {
 	private readonly programs = new Map<number, Lane[]>();
 	/** Numbers of a CPU or a device, by its lane. */
 	private readonly counters = new Map<number, Lane[]>();
+	/** By name. */
+	readonly interrupts = new Map<string, number>();
+	/** Lanes of CPUs. */
+	readonly cpus: number[] = [];
 	/** Those that are within the rows of others. */
 	private readonly ofOthers = new Set<number>();
 	private readonly places = new Map<number, Place>();
@@ -79,6 +83,8 @@ export class Lanes {
 	) {
 		for (const lane of all) {
 			this.byId.set(lane.id, lane);
+			if (lane.kind === "cpu") this.cpus.push(lane.id);
+			if (lane.kind === "interrupt") this.interrupts.set(lane.name ?? "", lane.id);
 			if (lane.kind === "calls" && lane.of != null) this.calls.set(lane.of, lane);
 		}
 		const threads = new Map<number, Lane[]>();

@@ -103,6 +103,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	const scene: Scene = {
 		span,
 		rows,
+		isFlow: shown.view === "flow",
 		scroll: top,
 		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator } : null,
 		range: shown.range,
@@ -254,6 +255,7 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 					if (created) select(creator, Number(BigInt(created) - origin));
 				}
 			},
+			v: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
 			h: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
 			c: () => {
 				const group = selected && lanes.groups(shown.group).get(selected.lane);

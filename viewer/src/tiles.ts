@@ -5,6 +5,7 @@
 import { type Columns, type Label, NO_ANSWER, type Part, type Pieces, part, Refused } from "./api";
 
 import type { Bins } from "./counters";
+import type { Handover } from "./flow";
 
 export const TILE_COLUMNS = 512;
 const LEVEL_MAX = 52;
@@ -22,6 +23,8 @@ export interface Strip {
 	labels: Map<number, Label>;
 	/** Of a lane of numbers: its columns. Colours of the columns. Both are made when it is drawn first. */
 	bins?: Bins;
+	/** Of a CPU: where it goes from one lane to another. */
+	handovers?: Handover[];
 	colours?: { theme: string; pixels: Uint32Array; hatched: Uint8Array | null };
 }
 

@@ -6,6 +6,7 @@ import type { Columns, Lane, Pieces } from "./api";
 import { Area, stripBins } from "./areas";
 import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
 import { columnText, MEANINGS, valueText } from "./counters";
+import { CPUS_MAX, stripHandovers } from "./flow";
 import type { LaneRow, Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
@@ -13,6 +14,8 @@ import { duration, moment, niceStep } from "./time";
 export const AXIS_HEIGHT = 26;
 const GAP = 2;
 const LABEL_WIDTH_MIN = 34;
+/** Of a lane that is a line (CSS pixels). */
+const LINE_HEIGHT = 6;
 const UNKNOWN = CLASSES.indexOf("unknown");
 const IDLE = CLASSES.indexOf("idle");
 const BLOCKED = CLASSES.indexOf("blocked");
@@ -40,6 +43,8 @@ export interface Hit {
 export interface Scene {
 	span: Span;
 	rows: Row[];
+	/** Threads and interrupts are lines (flow.ts). */
+	isFlow: boolean;
 	/** Pixels (CSS) of rows above the first that is seen. */
 	scroll: number;
 	/** With the lane of the thread that ended it, and of the one that began it. */
@@ -90,12 +95,8 @@ export class Picture {
 		const tileNs = 2 ** level * TILE_COLUMNS;
 		const [first, last] = [Math.floor(begin / tileNs), Math.floor(end / tileNs)];
 		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
-		this.tiles.want(
-			level,
-			first,
-			last,
-			seen.flatMap(({ row }) => row.lane?.id ?? []),
-		);
+		const cpus = scene.isFlow ? this.lanes.cpus.slice(0, CPUS_MAX) : [];
+		this.tiles.want(level, first, last, [...new Set([...seen.flatMap(({ row }) => row.lane?.id ?? []), ...cpus])]);
 
 		this.pixels.fill(pixel(theme.background));
 		const texts: Text[] = [];
@@ -103,8 +104,10 @@ export class Picture {
 		const line = new Uint32Array(width);
 		const hatched = new Uint8Array(width);
 		for (const { row, top } of seen) {
-			const from = Math.round((AXIS_HEIGHT + top) * scale);
-			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP) * scale);
+			const isLine = scene.isFlow && (row.lane?.kind === "thread" || row.lane?.kind === "interrupt");
+			const margin = isLine ? (row.height - GAP - LINE_HEIGHT) / 2 : 0;
+			const from = Math.round((AXIS_HEIGHT + top + margin) * scale);
+			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP - margin) * scale);
 			const window: [number, number] = [Math.max(from, Math.round(AXIS_HEIGHT * scale)), Math.min(until, height)];
 			if (!row.lane) {
 				this.pixels.fill(pixel(theme.stripe), window[0] * width, Math.max(window[0], window[1]) * width);
@@ -113,7 +116,7 @@ export class Picture {
 			line.fill(pixel(theme.background));
 			hatched.fill(0);
 			const area = row.lane.kind === "counter" ? new Area(row.lane, width) : null;
-			const band: Band = { row, theme, line, hatched, top: from, bottom: until, texts };
+			const band: Band = { row, theme, line, hatched, top: from, bottom: until, texts: isLine ? [] : texts };
 			for (let index = first; index <= last; index++) {
 				const found = this.tiles.strip(level, index, row.lane.id);
 				if (!found) continue;
@@ -130,6 +133,10 @@ export class Picture {
 		context.putImageData(this.image, 0, 0);
 		this.text(texts, scale);
 		this.scales(scales, theme, scale);
+		const flow = { begin, nsPerPixel, width };
+		for (let index = first; index <= last; index++) {
+			for (const cpu of cpus) this.handovers(this.tiles.strip(level, index, cpu), seen, flow, theme, scale);
+		}
 		this.marks(scene, seen, theme, scale, nsPerPixel, width, height);
 		this.axis(scene, theme, scale, width);
 	}
@@ -251,6 +258,28 @@ export class Picture {
 			if (room < 2 || bottom < AXIS_HEIGHT * scale) continue;
 			context.fillStyle = colour;
 			context.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4 * scale, (top + bottom) / 2);
+		}
+	}
+
+	/** Where a CPU goes from one lane that is seen to another. */
+	private handovers(
+		found: Found | null,
+		seen: { row: Row; top: number }[],
+		{ begin, nsPerPixel, width }: Pick<Part, "begin" | "nsPerPixel"> & { width: number },
+		theme: Theme,
+		scale: number,
+	): void {
+		if (!found) return;
+		const middles = new Map(
+			seen.map(({ row, top }) => [row.lane?.id, (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale]),
+		);
+		this.context.fillStyle = theme.text;
+		for (const { ns, from, to } of stripHandovers(found.strip, this.lanes, found.tile.columnNs * TILE_COLUMNS)) {
+			const [one, other] = [middles.get(from), middles.get(to)];
+			const x = Math.round((found.tile.begin + ns - begin) / nsPerPixel);
+			if (one === undefined || other === undefined || x < 0 || x >= width) continue;
+			const reach = (LINE_HEIGHT / 2) * scale;
+			this.context.fillRect(x, Math.min(one, other) - reach, scale, Math.abs(one - other) + 2 * reach);
 		}
 	}
 

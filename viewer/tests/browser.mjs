@@ -237,6 +237,42 @@ const scenarios = {
 		await headings.filter({ hasText: "root" }).waitFor();
 	},
 
+	// Threads as lines, and where a CPU goes from one of them to another.
+	async flow(page) {
+		await page.goto(address);
+		// Somewhere in the middle, two of those that want the same CPU share it.
+		const { lanes, at } = await page.evaluate(async () => {
+			const [{ begin_ns }] = await (await fetch("api/recordings")).json();
+			const busiest = ({ busy_ns: one }, { busy_ns: other }) => Number(BigInt(other) - BigInt(one));
+			for (;;) {
+				const { lanes } = await (await fetch("api/0/lanes")).json();
+				const threads = lanes.filter(({ kind }) => kind === "thread").sort(busiest);
+				if (threads.length >= 3) {
+					const last = threads.slice(0, 3).map(({ first_ns }) => Number(BigInt(first_ns) - BigInt(begin_ns)));
+					return { lanes: threads.slice(0, 3).map(({ id }) => id), at: Math.max(...last) + 200_000_000 };
+				}
+				await new Promise((resolve) => setTimeout(resolve, 200));
+			}
+		});
+		await timeline(page, `&span=${at - 8_000_000},${at + 8_000_000}&pinned=${lanes}`);
+		const canvas = page.locator(".stage canvas");
+		/** Columns of pixels in which the gap between the lines of the first two lanes is crossed by something dark. */
+		const crossed = () =>
+			canvas.evaluate((canvas) => {
+				const { data, width } = canvas.getContext("2d").getImageData(0, 26 + 14, canvas.width, 1);
+				let found = 0;
+				for (let x = 0; x < width; x++) if (data[4 * x] + data[4 * x + 1] + data[4 * x + 2] < 120) found++;
+				return found;
+			});
+		await page.keyboard.press("v");
+		await until("the CPU goes from one to another", async () => (await crossed()) > 0);
+		assert.ok((await crossed()) < 200, "these are no lines");
+		assert.match(page.url(), /view=flow/);
+		await shot(page, "flow");
+		await page.keyboard.press("v");
+		await until("they are bars again", async () => !/view=/.test(page.url()));
+	},
+
 	// A trace with packets and frequencies (tests/suite/tests/viewer.rs).
 	async counters(page) {
 		await timeline(page);

@@ -13,6 +13,7 @@ async function load(name) {
 
 const { read, write, START } = await load("address.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, topOf } = await load("counters.ts");
+const { handovers } = await load("flow.ts");
 const { Lanes } = await load("rows.ts");
 const { opened, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
@@ -25,6 +26,7 @@ test("an address has all that is shown", () => {
 		where: 'ret < 0 && name == "a&b"',
 		at: 12,
 		range: { begin: 1, end: 20 },
+		view: "flow",
 		group: "cgroup",
 		order: "first",
 		height: "tall",
@@ -111,6 +113,38 @@ function shownRows(lanes, choice) {
 		.rows({ ...nothing, ...sets, ...choice })
 		.map((row) => (row.lane ? `${row.isMember ? "  " : ""}${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`));
 }
+
+test("control passes from thread to thread and to interrupts, not by way of nobody", () => {
+	const labels = new Map([
+		[1, { text: "one", lane: 10 }],
+		[2, { text: "two", lane: 20 }],
+		[3, { text: "timer", lane: null }],
+	]);
+	const [idle, running, interrupted] = [1, 2, 5];
+	const pieces = [
+		[-10, 20, running, 1],
+		[10, 5, running, 2],
+		[15, 5, interrupted, 3],
+		[20, 5, running, 2],
+		[25, 1, interrupted, 3],
+		[26, 4, running, 1],
+		[30, 10, idle, 0],
+		[40, 10, running, 1],
+		// Unknown in between.
+		[60, 10, running, 2],
+		[70, 50, running, 1],
+	];
+	const column = (place) => pieces.map((piece) => piece[place]);
+	const data = { kind: "pieces", begin: column(0), duration: column(1), classes: column(2), what: column(3) };
+	assert.deepEqual(handovers(data, labels, new Map([["timer", 30]]), 65), [
+		{ ns: 10, from: 10, to: 20 },
+		{ ns: 15, from: 20, to: 30 },
+		{ ns: 20, from: 30, to: 20 },
+		{ ns: 25, from: 20, to: 30 },
+		{ ns: 26, from: 30, to: 10 },
+		{ ns: 26, from: 20, to: 10 },
+	]);
+});
 
 test("lanes are grouped, ordered and hidden", () => {
 	const lanes = lanesOf([

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste web`: the viewer in a real browser, on a real trace, and what the server refuses.
 
+#[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
 
@@ -295,6 +296,7 @@ fn a_recording_is_seen_in_a_browser() {
         "wakers",
         "creators",
         "groups",
+        "flow",
         "range",
         "sql",
         "events",
