@@ -63,8 +63,8 @@ export interface Columns {
 
 /** Numbers together. */
 export interface Numbers {
-	/** How many begin. */
-	count: number;
+	/** How many amounts there are. */
+	amounts: number;
 	least: number;
 	most: number;
 	/** The sum of amounts, or the mean of levels. */
@@ -157,6 +157,8 @@ export interface Sum {
 	lane: number;
 	pieces: number;
 	ns: Record<string, number>;
+	/** Of a lane of numbers, as text. */
+	values?: { amounts: number; least: string; most: string; total: string };
 }
 
 export async function sums(
@@ -296,7 +298,7 @@ export function decode(buffer: ArrayBuffer): Part {
 			if (mask === 0) continue;
 			longestClass[index] = u8();
 			longest[index] = u32();
-			if ((mask >> VALUE) & 1) numbers.set(index, { count: u32(), least: f64(), most: f64(), total: f64() });
+			if ((mask >> VALUE) & 1) numbers.set(index, { amounts: u32(), least: f64(), most: f64(), total: f64() });
 		}
 		part.lanes.set(id, { kind: "columns", masks, shares: Uint8Array.from(shares), longestClass, longest, numbers });
 	}

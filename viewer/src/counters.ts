@@ -2,7 +2,7 @@
 // Lanes of numbers: what each column of a tile has, in which unit, and how high it is drawn. A level (a frequency) lasts; amounts (bytes) are shown
 // as what comes per second, so a column means the same at every zoom.
 
-import type { Columns, Lane, Pieces } from "./api";
+import type { Columns, Lane, Pieces, Sum } from "./api";
 import { CLASSES, type Rgb } from "./colours";
 import { duration } from "./time";
 
@@ -35,8 +35,8 @@ export const MEANINGS: Record<Quantity, Meaning> = {
 
 /** Of each column. */
 export interface Bins {
-	/** Numbers that begin there. */
-	count: Uint32Array;
+	/** How many amounts there are. */
+	amounts: Uint32Array;
 	least: Float64Array;
 	most: Float64Array;
 	/** The mean of a level, or the sum of amounts. Where nothing is known it is not a number. */
@@ -47,7 +47,7 @@ export interface Bins {
 
 function empty(columns: number): Bins {
 	return {
-		count: new Uint32Array(columns),
+		amounts: new Uint32Array(columns),
 		least: new Float64Array(columns).fill(Number.POSITIVE_INFINITY),
 		most: new Float64Array(columns),
 		total: new Float64Array(columns).fill(Number.NaN),
@@ -68,7 +68,7 @@ export function binsOf(data: Columns | Pieces, columns: number, columnNs: number
 			}
 		}
 		for (const [column, numbers] of data.numbers) {
-			bins.count[column] = numbers.count;
+			bins.amounts[column] = numbers.amounts;
 			bins.least[column] = numbers.least;
 			bins.most[column] = numbers.most;
 			bins.total[column] = numbers.total;
@@ -80,7 +80,7 @@ export function binsOf(data: Columns | Pieces, columns: number, columnNs: number
 		const [begin, length, value] = [data.begin[index]!, data.duration[index]!, data.values[index]!];
 		const isValue = data.classes[index] === VALUE;
 		const first = Math.floor(begin / columnNs);
-		if (isValue && first >= 0 && first < columns) bins.count[first]!++;
+		if (isValue && length === 0 && first >= 0 && first < columns) bins.amounts[first]!++;
 		const last = length === 0 ? first : Math.ceil((begin + length) / columnNs) - 1;
 		for (let column = Math.max(0, first); column <= Math.min(columns - 1, last); column++) {
 			const ns = Math.min(begin + length, (column + 1) * columnNs) - Math.max(begin, column * columnNs);
@@ -157,13 +157,28 @@ export function columnText(bins: Bins, column: number, meaning: Meaning, columnN
 			lines.push(measure(total * factor, unit));
 			if (least < most) lines.push(`from ${measure(least * factor, unit)} to ${measure(most * factor, unit)}`);
 		} else {
-			const count = bins.count[column]!;
+			const count = bins.amounts[column]!;
 			lines.push(`${measure((total * factor * 1e9) / columnNs, unit)}${perSecond(meaning)}`);
 			lines.push(`${measure(total, unit)} in ${count} ${one}${count === 1 ? "" : "s"}, in ${duration(columnNs)}`);
 		}
 	}
 	if (bins.unknown[column]! > 0) lines.push("events may be missing");
 	return lines;
+}
+
+/** A row of a table: what lanes had in a range that is so long, of which a level was known for a part. */
+export function sumRow(lane: string, { values, ns }: Sum, { isLevel, unit, factor }: Meaning, length: number) {
+	if (!values) return null;
+	const total = Number(values.total) * factor;
+	const { value: knownNs = 1 } = ns;
+	return {
+		lane,
+		count: isLevel ? null : values.amounts,
+		total: isLevel ? null : measure(total, unit),
+		mean: isLevel ? measure(total / knownNs, unit) : `${measure((total * 1e9) / length, unit)}/s`,
+		smallest: measure(Number(values.least) * factor, unit),
+		largest: measure(Number(values.most) * factor, unit),
+	};
 }
 
 /** What people read of one number. */

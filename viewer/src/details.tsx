@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
-import { MEANINGS, valueText } from "./counters";
+import { MEANINGS, sumRow, valueText } from "./counters";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
@@ -191,6 +191,7 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 
 const TABS = [
 	["states", "States by thread"],
+	["numbers", "Numbers"],
 	["cputop", "CPUs by thread"],
 	["schedstats", "Waits for a CPU"],
 	["blocked", "Blocked"],
@@ -221,6 +222,21 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
+/** What came through interfaces and devices, and how fast CPUs were. */
+async function numbers(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
+	const counters = lanes.all.filter((lane) => lane.kind === "counter");
+	const sums = await api.sums(
+		recording,
+		counters.map(({ id }) => id),
+		begin,
+		end,
+		signal,
+	);
+	const row = (lane: api.Lane, place: number) =>
+		sumRow(title(lane, lanes), sums[place]!, MEANINGS[lane.quantity!], Number(end - begin));
+	return { numbers: counters.map(row).filter((row) => row !== null) };
+}
+
 function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
 	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
 	const [tables, setTables] = useState<Table[] | null>(null);
@@ -238,7 +254,9 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			const answer =
 				tab === "states"
 					? states(recording, lanes, begin, end, controller.signal)
-					: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
+					: tab === "numbers"
+						? numbers(recording, lanes, begin, end, controller.signal)
+						: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
 			answer.then(
 				(answer) => {
 					setTables(tablesOf(answer));

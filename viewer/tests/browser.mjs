@@ -328,6 +328,13 @@ const scenarios = {
 			.locator(".title")
 			.click();
 		await details.locator("dd", { hasText: /Hz/ }).first().waitFor();
+		// What a range has in all.
+		await timeline(page, "&range=100000000,300000000");
+		await page.getByRole("tab", { name: "Numbers" }).click();
+		const sums = page.locator("section[aria-label=Range] tr");
+		await sums.filter({ hasText: /^eth0 received\d.*MiB\/s/ }).waitFor();
+		await sums.filter({ hasText: /^CPU 1 frequency.*GHz/ }).waitFor();
+		await shot(page, "numbers");
 	},
 
 	async range(page) {

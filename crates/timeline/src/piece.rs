@@ -196,6 +196,8 @@ pub struct Longest {
 /// What is known of the numbers of some pieces together. All of them are levels, or all are amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
+    /// How many amounts there are; none of levels.
+    pub amounts: u64,
     /// The smallest.
     pub least: u64,
     /// The largest.
@@ -206,6 +208,7 @@ pub struct Values {
 
 impl Values {
     fn merge(&mut self, other: Values) {
+        self.amounts = self.amounts.saturating_add(other.amounts);
         self.least = self.least.min(other.least);
         self.most = self.most.max(other.most);
         self.total = self.total.saturating_add(other.total);
@@ -252,6 +255,7 @@ impl Summary {
         if piece.class == Class::Value && (is_amount || ns > 0) {
             let times = if is_amount { 1 } else { ns };
             self.count_in(Values {
+                amounts: is_amount.into(),
                 least: piece.value,
                 most: piece.value,
                 total: u128::from(piece.value) * u128::from(times),
@@ -308,6 +312,7 @@ impl Summary {
             put(bytes, longest.what.into());
         }
         if let Some(values) = self.values {
+            put(bytes, values.amounts);
             put(bytes, values.least);
             put(bytes, values.most);
             put(bytes, (values.total >> 64) as u64);
@@ -334,6 +339,7 @@ impl Summary {
         });
         if mask & 1 << Class::Value as u16 != 0 {
             summary.values = Some(Values {
+                amounts: reader.number()?,
                 least: reader.number()?,
                 most: reader.number()?,
                 total: u128::from(reader.number()?) << 64 | u128::from(reader.number()?),

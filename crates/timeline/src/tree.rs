@@ -515,15 +515,18 @@ mod tests {
                     0 => i64::from((begin_ns..end_ns).contains(&piece.begin_ns)),
                     _ => ns.max(0),
                 };
-                (times > 0).then_some((piece.value, times as u128))
+                let amounts = u64::from(piece.duration_ns() == 0);
+                (times > 0).then_some((piece.value, times as u128, amounts))
             });
-            let values = parts.fold(None, |values: Option<Values>, (value, times)| {
+            let values = parts.fold(None, |values: Option<Values>, (value, times, amounts)| {
                 let before = values.unwrap_or(Values {
+                    amounts: 0,
                     least: value,
                     most: value,
                     total: 0,
                 });
                 Some(Values {
+                    amounts: before.amounts + amounts,
                     least: before.least.min(value),
                     most: before.most.max(value),
                     total: before.total + u128::from(value) * times,

@@ -251,6 +251,7 @@ fn numbers_are_levels_or_amounts() {
     );
     let whole = timeline.columns(frequency, (0, 100), 1).expect("it can be read");
     let values = Values {
+        amounts: 0,
         least: 1000,
         most: 4000,
         total: 40 * 1000 + 10 * 4000,
@@ -268,9 +269,9 @@ fn numbers_are_levels_or_amounts() {
     let halves = timeline.columns(queued, (0, 80), 2).expect("it can be read");
     let totals: Vec<_> = halves
         .iter()
-        .map(|half| half.values.map(|values| values.total))
+        .map(|half| half.values.map(|values| (values.total, values.amounts)))
         .collect();
-    assert_eq!(totals, [Some(100), Some(1500)]);
+    assert_eq!(totals, [Some((100, 1)), Some((1500, 1))]);
     assert_eq!(
         shown(&timeline, counter(Counter::Received("eth0".to_owned()))),
         ["45-45 Value by server 60", "70-80 Unknown"]

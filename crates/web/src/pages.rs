@@ -205,7 +205,9 @@ enum Shown {
         #[serde(skip_serializing_if = "String::is_empty")]
         cgroup: String,
         /// The lane of the thread that created it, and when.
+        #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         created_ns: Option<String>,
     },
     Calls {
@@ -231,10 +233,13 @@ enum Shown {
     Counter {
         quantity: &'static str,
         /// Whose: a CPU,
+        #[serde(skip_serializing_if = "Option::is_none")]
         cpu: Option<u32>,
         /// a network interface,
+        #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// or the device that has this lane.
+        #[serde(skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
     },
 }
@@ -386,6 +391,8 @@ struct Sum {
 /// As text: browsers have no such numbers.
 #[derive(Serialize)]
 struct Numbers {
+    /// How many amounts there are.
+    amounts: u64,
     least: String,
     most: String,
     /// The sum of amounts; or of levels, each times the nanoseconds for which it lasted.
@@ -408,6 +415,7 @@ async fn sums(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Re
                 pieces: whole.count,
                 ns: known.map(|class| (class_name(class), whole.of(class))).collect(),
                 values: whole.values.map(|values| Numbers {
+                    amounts: values.amounts,
                     least: values.least.to_string(),
                     most: values.most.to_string(),
                     total: values.total.to_string(),

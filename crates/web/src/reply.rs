@@ -7,7 +7,7 @@
 //!   reply    lanes: u32, lane of each, labels: u32, label of each
 //!   lane     id: u32, kind: u8 (0 columns, 1 pieces), count: u32, then as many
 //!     column   classes: u16 (a bit for each), share of each: u8 (255: all of the column), and if there is any, of the longest piece its
-//!              class: u8, and what it is: u32; and if there are numbers, how many begin: u32, the least and the most: f64 each, and the sum
+//!              class: u8, and what it is: u32; and if there are numbers, how many amounts: u32, the least and the most: f64 each, and the sum
 //!              of amounts or the mean of levels: f64
 //!     piece    begin: f64, duration: f64, class: u8, what: u32, by: u32, and if it has a number, that: f64
 //!   label    number: u32, lane + 1: u32 (0: it is no thread), bytes: u16, name in UTF-8
@@ -95,7 +95,7 @@ impl Reply {
                 self.label(what);
             }
             if let Some(values) = column.values {
-                put_u32(&mut self.bytes, u32::try_from(column.count).unwrap_or(u32::MAX));
+                put_u32(&mut self.bytes, u32::try_from(values.amounts).unwrap_or(u32::MAX));
                 for number in [values.least as f64, values.most as f64, shown(column, values)] {
                     self.bytes.extend(number.to_le_bytes());
                 }

@@ -235,10 +235,10 @@ impl Server {
                 take(5);
             }
             let numbers = (mask >> VALUE & 1 == 1).then(|| {
-                let count = take(4);
+                let amounts = take(4);
                 let mut number = || f64::from_bits(u64::from(take(4)) | u64::from(take(4)) << 32);
                 Numbers {
-                    count,
+                    amounts,
                     least: number(),
                     most: number(),
                     total: number(),
@@ -265,7 +265,7 @@ struct Column {
 /// Numbers of a column together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Numbers {
-    count: u32,
+    amounts: u32,
     least: f64,
     most: f64,
     /// The sum of amounts, or the mean of a level.
@@ -631,28 +631,31 @@ fn numbers(place: &Workplace) -> PathBuf {
     folder
 }
 
-/// What a lane of numbers has in a range: how many begin, the least, the most, and the sum, of levels times how long they last.
-type Said = (u64, Option<(u64, u64, u128)>);
+/// What a lane of numbers has in a range: how many amounts, the least, the most, and the sum, of levels times how long they last.
+type Said = Option<(u64, u64, u64, u128)>;
 
 /// The same of events with their times and numbers, and how long anything is known. Levels last until the next one.
 fn counted(events: &[(i64, u64)], is_level: bool, trace_end_ns: i64, (begin_ns, end_ns): (i64, i64)) -> (Said, i64) {
-    let (mut count, mut said, mut known_ns) = (0, None, 0);
+    let (mut said, mut known_ns): (Said, i64) = (None, 0);
     for (place, (ns, value)) in events.iter().enumerate() {
-        let is_within = (begin_ns..end_ns).contains(ns);
         let until_ns = events.get(place + 1).map_or(trace_end_ns, |(next_ns, _)| *next_ns);
         let times = match is_level {
             true => (until_ns.min(end_ns) - (*ns).max(begin_ns)).max(0),
-            false => i64::from(is_within),
+            false => i64::from((begin_ns..end_ns).contains(ns)),
         };
-        count += u64::from(is_within && (!is_level || until_ns > *ns));
         if times > 0 {
             known_ns += times;
-            let (least, most, total) = said.unwrap_or((*value, *value, 0));
+            let (amounts, least, most, total) = said.unwrap_or((0, *value, *value, 0));
             let total = total + u128::from(*value) * times as u128;
-            said = Some((least.min(*value), most.max(*value), total));
+            said = Some((
+                amounts + u64::from(!is_level),
+                least.min(*value),
+                most.max(*value),
+                total,
+            ));
         }
     }
-    ((count, said), if is_level { known_ns } else { 1 })
+    (said, if is_level { known_ns } else { 1 })
 }
 
 #[test]
@@ -701,19 +704,24 @@ fn numbers_are_what_the_events_say() {
             let answer: Value = serde_json::from_slice(&server.post("sums", &asked)).expect("JSON");
             let values = &answer[0]["values"];
             let text_of = |name: &str| -> u128 { values[name].as_str().expect("a number").parse().expect("a number") };
-            let found: Said = (
-                answer[0]["pieces"].as_u64().expect("a number"),
-                (!values.is_null()).then(|| (text_of("least") as u64, text_of("most") as u64, text_of("total"))),
-            );
+            let found: Said = (!values.is_null()).then(|| {
+                let amounts = values["amounts"].as_u64().expect("a number");
+                (
+                    amounts,
+                    text_of("least") as u64,
+                    text_of("most") as u64,
+                    text_of("total"),
+                )
+            });
             assert_eq!(found, counted(&events, is_level, whole.1, range).0, "{lane} {range:?}");
             compared += 1;
             let count = 2 + random.below(39) as usize;
             for (index, column) in server.columns(id, range, count).into_iter().flatten().enumerate() {
                 let at =
                     |index: usize| range.0 + (i128::from(range.1 - range.0) * index as i128 / count as i128) as i64;
-                let ((begun, said), known_ns) = counted(&events, is_level, whole.1, (at(index), at(index + 1)));
-                let expected = said.map(|(least, most, total)| Numbers {
-                    count: begun as u32,
+                let (said, known_ns) = counted(&events, is_level, whole.1, (at(index), at(index + 1)));
+                let expected = said.map(|(amounts, least, most, total)| Numbers {
+                    amounts: amounts as u32,
                     least: least as f64,
                     most: most as f64,
                     total: total as f64 / known_ns as f64,
