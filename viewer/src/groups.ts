@@ -12,6 +12,8 @@ export interface Group {
 	note: string;
 	/** What orders groups and single lanes: the kind of thing, then one of the others. */
 	place: Place;
+	/** For how long its threads or interrupts had a CPU. */
+	cpuNs: number;
 	/** How many lanes it has that are shown if nothing is hidden. */
 	count: number;
 }

@@ -101,10 +101,10 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 		place.current!.style.transform = `translateY(${top}px)`;
 		place.current!.style.height = `${row.height}px`;
 	});
-	const share = (row.busyNs / length) * 100;
+	const share = (row.cpuNs / length) * 100;
 	const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);
-	const busy = row.busyNs === 0 ? "" : `${rounded} %`;
-	const about = `${row.title} ${row.note}: ${row.count} ${row.count === 1 ? "lane" : "lanes"}${busy && `, busy for ${busy} of the recording, in CPUs`}`;
+	const busy = row.cpuNs === 0 ? "" : `${rounded} %`;
+	const about = `${row.title} ${row.note}: ${row.count} ${row.count === 1 ? "lane" : "lanes"}${busy && `, on CPUs for ${busy} of the recording`}`;
 	return (
 		<li ref={place} class="heading">
 			<button type="button" class="title" aria-expanded={!row.isClosed} onClick={turn} title={about}>
@@ -113,7 +113,7 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 				</span>
 				{row.title} <small>{row.note}</small>
 			</button>
-			<small>{row.isClosed ? `${row.count} · ${busy}` : busy}</small>
+			<small>{[row.isClosed && row.count, busy].filter(Boolean).join(" · ")}</small>
 			<button type="button" class="pin" aria-label={`Hide ${row.title}`} title="Hide this group" onClick={hide}>
 				×
 			</button>

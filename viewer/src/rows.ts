@@ -27,8 +27,8 @@ export interface Heading extends Shape {
 	lane: null;
 	key: string;
 	isClosed: boolean;
-	/** How long its lanes were busy. */
-	busyNs: number;
+	/** For how long its threads or interrupts had a CPU. */
+	cpuNs: number;
 	count: number;
 }
 
@@ -178,6 +178,7 @@ export class Lanes {
 				group = {
 					...heading,
 					place: { ...place, busyNs: 0, name: heading.title, number: lane.pid ?? place.number },
+					cpuNs: 0,
 					count: 0,
 				};
 				groups.set(heading.key, group);
@@ -195,6 +196,7 @@ export class Lanes {
 			}
 			group.place.rank = Math.min(group.place.rank, place.rank);
 			group.place.busyNs += place.busyNs;
+			if (lane.kind === "thread" || lane.kind === "interrupt") group.cpuNs += place.busyNs;
 			group.place.firstNs = Math.min(group.place.firstNs, place.firstNs);
 			if (this.isWorthIt(lane)) group.count++;
 			found.set(lane.id, group);
@@ -262,10 +264,10 @@ export class Lanes {
 				continue;
 			}
 			const own = members.get(item.group)!;
-			const { key, title, note, place } = item.group;
+			const { key, title, note, cpuNs } = item.group;
 			const isClosed = closed.has(key);
 			const shape = { title, note, height: high(HEADING_HEIGHT) };
-			rows.push({ ...shape, lane: null, key, isClosed, busyNs: place.busyNs, count: own.length });
+			rows.push({ ...shape, lane: null, key, isClosed, cpuNs, count: own.length });
 			if (isClosed) continue;
 			const at = (lane: Lane) => this.places.get(lane.id)!;
 			for (const lane of own.sort((one, other) => compare(at(one), at(other)) || one.id - other.id)) add(lane, true);
