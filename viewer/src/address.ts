@@ -5,6 +5,11 @@ import type { Span } from "./timeline";
 
 export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as const;
 
+export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
+export const ORDERS = ["busy", "name", "id", "first"] as const;
+export const VIEWS = ["states", "flow"] as const;
+export const HEIGHTS = ["compact", "normal", "tall"] as const;
+
 export interface Shown {
 	recording: number;
 	page: (typeof PAGES)[number];
@@ -16,6 +21,16 @@ export interface Shown {
 	pinned: number[];
 	open: number[];
 	filter: string;
+	/** Lanes as bars, or as lines between which control passes. */
+	view: (typeof VIEWS)[number];
+	/** How lanes are grouped, in which order they are, and how high. */
+	group: (typeof GROUPINGS)[number];
+	order: (typeof ORDERS)[number];
+	height: (typeof HEIGHTS)[number];
+	/** Lanes and groups that are not shown, and groups of which only the heading is. */
+	hidden: number[];
+	hiddenGroups: string[];
+	closed: string[];
 	marks: number[];
 	/** Of a recording that goes on: the span ends now. */
 	follow: boolean;
@@ -40,6 +55,13 @@ export const START: Shown = {
 	pinned: [],
 	open: [],
 	filter: "",
+	view: "states",
+	group: "process",
+	order: "busy",
+	height: "normal",
+	hidden: [],
+	hiddenGroups: [],
+	closed: [],
 	marks: [],
 	follow: false,
 	find: "",
@@ -62,6 +84,20 @@ function span(text: string | null): Span | null {
 	return begin !== undefined && end !== undefined && begin < end ? { begin, end } : null;
 }
 
+/** Names of groups have any characters. */
+function texts(text: string | null): string[] {
+	const read = (part: string) => {
+		try {
+			return decodeURIComponent(part);
+		} catch {
+			return "";
+		}
+	};
+	return (text ?? "").split(",").map(read).filter(Boolean);
+}
+
+const listed = (names: string[]): string => names.map(encodeURIComponent).join(",");
+
 const joined = (span: Span | null): string => (span ? `${Math.round(span.begin)},${Math.round(span.end)}` : "");
 
 /** Whatever is wrong in an address is left out. */
@@ -77,6 +113,13 @@ export function read(hash: string): Shown {
 		pinned: numbers(all.get("pinned")),
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
+		view: VIEWS.find((view) => view === all.get("view")) ?? START.view,
+		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
+		order: ORDERS.find((order) => order === all.get("order")) ?? START.order,
+		height: HEIGHTS.find((height) => height === all.get("height")) ?? START.height,
+		hidden: numbers(all.get("hidden")),
+		hiddenGroups: texts(all.get("hidden-groups")),
+		closed: texts(all.get("closed")),
 		marks: numbers(all.get("marks")),
 		follow: all.get("follow") === "1",
 		find: all.get("find") ?? "",
@@ -101,6 +144,13 @@ export function write(shown: Shown): string {
 	add("pinned", shown.pinned.join(","));
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
+	add("view", shown.view === START.view ? "" : shown.view);
+	add("group", shown.group === START.group ? "" : shown.group);
+	add("order", shown.order === START.order ? "" : shown.order);
+	add("height", shown.height === START.height ? "" : shown.height);
+	add("hidden", shown.hidden.join(","));
+	add("hidden-groups", listed(shown.hiddenGroups));
+	add("closed", listed(shown.closed));
 	add("marks", shown.marks.map(Math.round).join(","));
 	add("follow", shown.follow ? "1" : "");
 	add("find", shown.find);

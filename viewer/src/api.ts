@@ -2,6 +2,10 @@
 // What the server is asked. Times are nanoseconds; the server has them since 1970, which a number cannot hold, so everything here counts from the
 // begin of the recording.
 
+import { CLASSES } from "./colours";
+
+const VALUE = CLASSES.indexOf("value");
+
 /** A recording, as the server describes it. */
 export interface Status {
 	path: string;
@@ -15,18 +19,29 @@ export interface Status {
 /** A lane of the timeline. */
 export interface Lane {
 	id: number;
-	kind: "cpu" | "thread" | "calls" | "interrupt" | "device" | "spans" | "events";
+	kind: "cpu" | "thread" | "calls" | "interrupt" | "device" | "spans" | "events" | "counter";
 	cpu?: number;
 	tid?: number | null;
 	pid?: number | null;
 	name?: string;
 	is_kernel?: boolean;
-	/** Of calls: the lane of their thread. */
-	of?: number;
+	/** Threads with the same number are of one process. */
+	process?: number;
+	uid?: number | null;
+	cgroup?: string;
+	/** The lane of the thread that created this one, and when. */
+	created_by?: number | null;
+	created_ns?: string | null;
+	/** Of a counter: what it counts. */
+	quantity?: "frequency" | "received" | "queued" | "sent" | "read" | "written";
+	/** Of calls: the lane of their thread; of a counter: that of its device. */
+	of?: number | null;
 	/** Of spans: in how many others they lie. */
 	depth?: number;
 	pieces: number;
 	busy_ns: string;
+	/** When there is something first. */
+	first_ns: string | null;
 	/** It is a thread, and what it did is never known. */
 	is_unknown: boolean;
 }
@@ -42,6 +57,18 @@ export interface Columns {
 	longestClass: Uint8Array;
 	/** and what it is: a label. */
 	longest: Uint32Array;
+	/** By column: the numbers there, of a lane that has any. */
+	numbers: Map<number, Numbers>;
+}
+
+/** Numbers together. */
+export interface Numbers {
+	/** How many amounts there are. */
+	amounts: number;
+	least: number;
+	most: number;
+	/** The sum of amounts, or the mean of levels. */
+	total: number;
 }
 
 /** What a lane shows, piece by piece. */
@@ -52,6 +79,8 @@ export interface Pieces {
 	classes: Uint8Array;
 	what: Uint32Array;
 	by: Uint32Array;
+	/** Of those that have a number. */
+	values: Float64Array;
 }
 
 /** What a number in lanes stands for: a name, and of a thread its lane. */
@@ -71,6 +100,8 @@ export interface Named {
 	class: string;
 	what: Label | null;
 	by: Label | null;
+	/** Of a lane of numbers. */
+	value?: string;
 }
 
 export interface Found {
@@ -126,6 +157,8 @@ export interface Sum {
 	lane: number;
 	pieces: number;
 	ns: Record<string, number>;
+	/** Of a lane of numbers, as text. */
+	values?: { amounts: number; least: string; most: string; total: string };
 }
 
 export async function sums(
@@ -329,6 +362,7 @@ export function decode(buffer: ArrayBuffer): Part {
 				classes: new Uint8Array(count),
 				what: new Uint32Array(count),
 				by: new Uint32Array(count),
+				values: new Float64Array(count),
 			};
 			for (let index = 0; index < count; index++) {
 				pieces.begin[index] = f64();
@@ -336,6 +370,7 @@ export function decode(buffer: ArrayBuffer): Part {
 				pieces.classes[index] = u8();
 				pieces.what[index] = u32();
 				pieces.by[index] = u32();
+				if (pieces.classes[index] === VALUE) pieces.values[index] = f64();
 			}
 			part.lanes.set(id, pieces);
 			continue;
@@ -344,6 +379,7 @@ export function decode(buffer: ArrayBuffer): Part {
 		const longest = new Uint32Array(count);
 		const longestClass = new Uint8Array(count);
 		const shares: number[] = [];
+		const numbers = new Map<number, Numbers>();
 		for (let index = 0; index < count; index++) {
 			const mask = u16();
 			masks[index] = mask;
@@ -351,8 +387,9 @@ export function decode(buffer: ArrayBuffer): Part {
 			if (mask === 0) continue;
 			longestClass[index] = u8();
 			longest[index] = u32();
+			if ((mask >> VALUE) & 1) numbers.set(index, { amounts: u32(), least: f64(), most: f64(), total: f64() });
 		}
-		part.lanes.set(id, { kind: "columns", masks, shares: Uint8Array.from(shares), longestClass, longest });
+		part.lanes.set(id, { kind: "columns", masks, shares: Uint8Array.from(shares), longestClass, longest, numbers });
 	}
 	const text = new TextDecoder();
 	for (let left = u32(); left > 0; left--) {

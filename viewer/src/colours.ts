@@ -14,6 +14,7 @@ export const CLASSES = [
 	"blocked",
 	"stopped",
 	"other",
+	"value",
 ] as const;
 export type Class = (typeof CLASSES)[number];
 
@@ -29,6 +30,7 @@ export const CLASS_NAMES: Record<Class, string> = {
 	blocked: "blocked",
 	stopped: "stopped",
 	other: "active",
+	value: "number",
 };
 
 export type Rgb = readonly [number, number, number];
@@ -56,6 +58,7 @@ const SHARED = {
 	interrupted: [230, 159, 0],
 	runnable: [213, 94, 0],
 	other: [86, 180, 233],
+	value: [126, 98, 178],
 } as const;
 
 export const LIGHT: Theme = {

@@ -5,6 +5,7 @@ import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import { actOf } from "./commands";
+import { MEANINGS, sumRow, valueText } from "./counters";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
@@ -26,6 +27,16 @@ export function Details(props: Props) {
 	if (props.range) return <Range {...props} range={props.range} />;
 	return null;
 }
+
+/** What `by` of a piece is called, where it is not who ended a wait. */
+const BY: Record<string, string> = {
+	device: "Asked by",
+	read: "Asked by",
+	written: "Asked by",
+	received: "Handled by",
+	queued: "Sent by",
+	sent: "Sent by",
+};
 
 function Selected({
 	recording,
@@ -65,23 +76,41 @@ function Selected({
 			{to && (
 				<small>
 					{" "}
-					{named(to.what) || CLASS_NAMES[to.class as Class]}
+					{meaning && to.value !== undefined
+						? valueText(Number(to.value), meaning)
+						: named(to.what) || CLASS_NAMES[to.class as Class]}
 					{length(to) > 0 && `, ${duration(length(to))}`}
 				</small>
 			)}
 		</button>
 	);
 	const state = piece ? (piece.class as Class) : null;
+	const meaning = lane.quantity ? MEANINGS[lane.quantity] : null;
+	const isAmount = meaning !== null && !meaning.isLevel;
+	// A thread's first piece begins with it.
+	const creator = piece && lane.first_ns === piece.begin_ns ? lanes.get(lane.created_by ?? -1) : undefined;
 	return (
 		<section class="details" aria-label="Selection" aria-live="polite">
 			<h2>
 				{title(lane, lanes)} <small>{note(lane)}</small>
 			</h2>
 			{problem && <p role="alert">{problem}</p>}
-			{found && !piece && <p>The trace has no data for this lane at {moment(selected.at, 1)}.</p>}
+			{found && !piece && (
+				<p>
+					{isAmount
+						? `There is no ${meaning.one} at ${moment(selected.at, 1)}.`
+						: `The trace has no data for this lane at ${moment(selected.at, 1)}.`}
+				</p>
+			)}
 			{piece && state && (
 				<dl>
-					{state !== "other" && (
+					{meaning && piece.value !== undefined && (
+						<>
+							<dt>{isAmount ? "Size" : "Frequency"}</dt>
+							<dd>{valueText(Number(piece.value), meaning)}</dd>
+						</>
+					)}
+					{state !== "other" && state !== "value" && (
 						<>
 							<dt>State</dt>
 							<dd>
@@ -107,12 +136,22 @@ function Selected({
 							<dt>
 								{state === "interrupted" || lane.kind === "interrupt"
 									? "Interrupts"
-									: lane.kind === "device"
-										? "Asked by"
-										: "Ended by"}
+									: (BY[lane.quantity ?? lane.kind] ?? "Ended by")}
 							</dt>
 							<dd>
 								<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
+							</dd>
+						</>
+					)}
+					{creator && (
+						<>
+							<dt>Created by</dt>
+							<dd>
+								<Name
+									name={{ text: `${creator.name} (${creator.tid})`, lane: creator.id }}
+									{...{ lanes, show }}
+									at={ns(lane.created_ns ?? piece.begin_ns)}
+								/>
 							</dd>
 						</>
 					)}
@@ -156,6 +195,7 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 
 const TABS = [
 	["states", "States by thread"],
+	["numbers", "Numbers"],
 	["cputop", "CPUs by thread"],
 	["schedstats", "Waits for a CPU"],
 	["blocked", "Blocked"],
@@ -186,6 +226,21 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
+/** What came through interfaces and devices, and how fast CPUs were. */
+async function numbers(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
+	const counters = lanes.all.filter((lane) => lane.kind === "counter");
+	const sums = await api.sums(
+		recording,
+		counters.map(({ id }) => id),
+		begin,
+		end,
+		signal,
+	);
+	const row = (lane: api.Lane, place: number) =>
+		sumRow(title(lane, lanes), sums[place]!, MEANINGS[lane.quantity!], Number(end - begin));
+	return { numbers: counters.map(row).filter((row) => row !== null) };
+}
+
 function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
 	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
 	const [tables, setTables] = useState<Table[] | null>(null);
@@ -203,7 +258,9 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			const answer =
 				tab === "states"
 					? states(recording, lanes, begin, end, controller.signal)
-					: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
+					: tab === "numbers"
+						? numbers(recording, lanes, begin, end, controller.signal)
+						: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
 			answer.then(
 				(answer) => {
 					setTables(tablesOf(answer));

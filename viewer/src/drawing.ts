@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The view as a file: as SVG, in which every part is a shape or a text, and as PNG. Both show the names of the lanes, what is drawn of them, the
 // axis, and what the colours mean.
+import type { Area } from "./areas";
 import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
-import { AXIS_HEIGHT, Picture, type Scene, shortened, type Text, ticks } from "./timeline";
+import type { Row } from "./rows";
+import { type Above, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
 
 /** CSS pixels. */
 const NAMES_WIDTH = 260;
@@ -21,11 +23,12 @@ interface Run {
 }
 
 /** What is drawn of the lanes, as rectangles: neighbours of the same colour are one. */
-function runsOf(picture: Picture, scene: Scene, theme: Theme): { runs: Run[]; texts: Text[] } {
+function runsOf(picture: Picture, scene: Scene, theme: Theme): Above & { runs: Run[] } {
 	const runs: Run[] = [];
 	const nothing = pixel(theme.background);
-	const texts = picture.each(scene, theme, ({ line, hatched, top, bottom }) => {
-		for (let x = 0; x < line.length; ) {
+	const above = picture.each(scene, theme, ({ line, hatched, area, top, bottom }) => {
+		if (area) runs.push(...runsOfArea(area, top, bottom, theme));
+		for (let x = 0; !area && x < line.length; ) {
 			let end = x + 1;
 			while (end < line.length && line[end] === line[x] && hatched[end] === hatched[x]) end++;
 			const [value, isHatched] = [line[x]!, hatched[x] === 1];
@@ -34,7 +37,22 @@ function runsOf(picture: Picture, scene: Scene, theme: Theme): { runs: Run[]; te
 			x = end;
 		}
 	});
-	return { runs, texts };
+	return { ...above, runs };
+}
+
+/** A lane of numbers: below, the average; above that, how far a level went, or that nobody knows. */
+function runsOfArea(area: Area, top: number, bottom: number, theme: Theme): Run[] {
+	const runs: Run[] = [];
+	const { solid, pale } = area.colours(theme);
+	const add = (x: number, from: number, until: number, colour: string, isHatched: boolean) => {
+		if (until > from) runs.push({ x, y: bottom - until, width: 1, height: until - from, colour, isHatched });
+	};
+	for (const { x, mean, high, isUnknown } of area.bars(bottom - top)) {
+		add(x, 0, mean, css(solid), false);
+		add(x, mean, high, css(pale), false);
+		if (isUnknown) add(x, high, bottom - top, css(theme.classes.unknown), true);
+	}
+	return runs;
 }
 
 const LEGEND = CLASSES.filter((name): name is Exclude<Class, "other"> => name !== "other");
@@ -55,10 +73,13 @@ const element = (name: string, attributes: Attributes, inside = ""): string => {
 const text = (x: number, y: number, fill: string, said: string): string =>
 	element("text", { x, y, fill, "dominant-baseline": "central" }, escaped(said));
 
+/** Where the name of a row begins. */
+const leftOf = (row: Row): number => (row.lane && (row.isInner || row.isMember) ? 30 : 12);
+
 export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	const scale = window.devicePixelRatio;
 	const { clientWidth: width, clientHeight: height } = picture.canvas;
-	const { runs, texts } = runsOf(picture, scene, theme);
+	const { runs, texts, scales, lines } = runsOf(picture, scene, theme);
 	const [all, high] = [NAMES_WIDTH + width, height + legendHeight(width)];
 	const background = css(theme.background);
 	const parts: string[] = [];
@@ -72,6 +93,16 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 		const short = shortened(said, width / scale);
 		return short ? text(rounded(x) + 4, rounded((top + bottom) / 2), colour, short) : "";
 	});
+	const tops = scales.map(({ text: said, top }) => text(4, rounded(top) + 6, theme.faint, said));
+	const handovers = lines.map(({ x, top, bottom }) =>
+		element("rect", {
+			x: rounded(x),
+			y: rounded(top),
+			width: 1,
+			height: rounded(bottom - top),
+			fill: theme.text,
+		}),
+	);
 	const at = (ns: number) => ((ns - scene.span.begin) / (scene.span.end - scene.span.begin)) * width;
 	const seen = Picture.seen(scene, height - AXIS_HEIGHT);
 	const marks: string[] = [];
@@ -92,7 +123,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	for (const mark of scene.marks) {
 		marks.push(element("rect", { x: at(mark), y: 0, width: 1, height, fill: css(theme.classes.runnable) }));
 	}
-	const chosen = seen.find(({ row }) => row.lane.id === scene.selected?.lane);
+	const chosen = seen.find(({ row }) => row.lane && row.lane.id === scene.selected?.lane);
 	if (chosen && scene.selected?.span) {
 		const { begin, end } = scene.selected.span;
 		const [left, right] = [Math.max(-4, at(begin)), Math.min(width + 4, at(end))];
@@ -118,8 +149,8 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 			text(x + 5, AXIS_HEIGHT / 2, theme.faint, said),
 	);
 	const names = seen.map(({ row, top }) => {
-		const said = shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - (row.isInner ? 30 : 12));
-		return text(row.isInner ? 30 : 12, AXIS_HEIGHT + top + row.height / 2, theme.text, said);
+		const said = shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - leftOf(row));
+		return text(leftOf(row), AXIS_HEIGHT + top + row.height / 2, theme.text, said);
 	});
 	const legend = legendPlaces(width).map(({ name, x, y }) => {
 		const place = { x, y: y - 6, width: 12, height: 12 };
@@ -147,7 +178,11 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 			"g",
 			{ transform: `translate(${NAMES_WIDTH} 0)` },
 			[
-				element("g", { id: "lanes-drawn", "clip-path": "url(#lanes)" }, [...lanes, ...labels].join("\n")),
+				element(
+					"g",
+					{ id: "lanes-drawn", "clip-path": "url(#lanes)" },
+					[...lanes, ...labels, ...tops, ...handovers].join("\n"),
+				),
 				element("g", { id: "axis" }, axis.join("\n")),
 				element("g", { id: "marks" }, marks.join("\n") || " "),
 			].join("\n"),
@@ -188,7 +223,7 @@ export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blo
 		context.fillText(said, x * scale, y * scale);
 	};
 	for (const { row, top } of Picture.seen(scene, height / scale - AXIS_HEIGHT)) {
-		const left = row.isInner ? 30 : 12;
+		const left = leftOf(row);
 		write(shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - left), left, AXIS_HEIGHT + top + row.height / 2);
 	}
 	// A lane of which a part is seen does not reach into the axis, nor into what the colours mean.

@@ -36,7 +36,7 @@ export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 			<h2>Colours</h2>
 			<p class="faint">CPUs and system calls have the colour of the thread or call; it is the same in every trace.</p>
 			<ul class="legend">
-				{CLASSES.filter((name) => name !== "other").map((name) => (
+				{CLASSES.filter((name) => name !== "other" && name !== "value").map((name) => (
 					<li key={name}>
 						<svg width="14" height="14" aria-hidden="true">
 							<rect width="14" height="14" rx="2" fill={css(theme.classes[name])} />

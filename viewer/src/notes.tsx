@@ -103,7 +103,7 @@ const toFile = ({ begin, end, text, lane }: Note, origin: bigint): api.Note => (
 export function laneKey(id: number, lanes: Lanes): string {
 	const lane = lanes.get(id);
 	if (!lane) return "";
-	if (lane.of !== undefined) return `${lane.kind} of ${laneKey(lane.of, lanes)}`;
+	if (lane.of != null) return `${lane.kind} of ${laneKey(lane.of, lanes)}`;
 	const { kind, cpu, tid, depth, name } = lane;
 	return [kind, cpu, tid, depth, name]
 		.filter((part) => part !== undefined && part !== null && part !== "")
@@ -123,7 +123,7 @@ export function noted(note: Note, shown: Shown, lanes: Lanes): Partial<Shown> {
 		span: { begin: note.begin - around, end: note.end + around },
 		selected: lane ? { lane: lane.id, at: note.begin } : null,
 		range: lane || note.end <= note.begin ? shown.range : { begin: note.begin, end: note.end },
-		open: lane?.of === undefined ? shown.open : [...new Set([...shown.open, lane.of])],
+		open: lane?.of == null ? shown.open : [...new Set([...shown.open, lane.of])],
 		filter: "",
 	};
 }

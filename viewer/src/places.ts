@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a row of another page to its place in the timeline.
 import type { Shown } from "./address";
-import type { Lanes } from "./rows";
+import { choiceOf, type Lanes } from "./rows";
 import type { Span } from "./timeline";
 
 /** What a page is given. */
@@ -50,15 +50,21 @@ export function revealed(id: number | null, at: number, shown: Shown, whole: Spa
 	const { begin, end } = shown.span ?? whole;
 	const half = (end - begin) / 2;
 	const isSeen = at >= begin && at <= end;
-	const open = lane?.of === undefined ? shown.open : [...new Set([...shown.open, lane.of])];
-	const choice = { filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(open) };
-	const isShown = lane && lanes.rows(choice).some((row) => row.lane === lane);
+	const open = lane?.of == null ? shown.open : [...new Set([...shown.open, lane.of])];
+	const isShown = !lane || lanes.rows(choiceOf({ ...shown, open })).some((row) => row.lane === lane);
+	// Whatever hides it.
+	const group = lane && lanes.groups(shown.group).get(lane.of ?? lane.id)?.key;
 	return {
 		page: "timeline",
 		span: isSeen ? shown.span : { begin: at - half, end: at + half },
 		selected: lane ? { lane: lane.id, at } : null,
 		open,
-		filter: isShown ? shown.filter : "",
+		...(!isShown && {
+			filter: "",
+			hidden: shown.hidden.filter((one) => one !== lane.id && one !== lane.of),
+			hiddenGroups: shown.hiddenGroups.filter((key) => key !== group),
+			closed: shown.closed.filter((key) => key !== group),
+		}),
 		marks: lane ? shown.marks : [...new Set([...shown.marks, at])],
 	};
 }

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which lanes are shown, in which order, and what they are called.
 
+import type { Shown } from "./address";
 import type { Label, Lane } from "./api";
+import { before, type Group, type Grouping, headingOf, type Place } from "./groups";
 
-export interface Row {
-	lane: Lane;
+export type Row = LaneRow | Heading;
+
+interface Shape {
 	title: string;
 	/** Behind the title, less important. */
 	note: string;
 	height: number;
-	/** It belongs to the row above it. */
-	isInner: boolean;
 }
 
-const HEIGHTS: Record<Lane["kind"], number> = {
+export interface LaneRow extends Shape {
+	lane: Lane;
+	/** It belongs to the row above it. */
+	isInner: boolean;
+	/** It is below a heading. */
+	isMember: boolean;
+}
+
+/** Above the lanes of a group. */
+export interface Heading extends Shape {
+	lane: null;
+	key: string;
+	isClosed: boolean;
+	/** For how long its threads or interrupts had a CPU. */
+	cpuNs: number;
+	count: number;
+}
+
+const LANE_HEIGHTS: Record<Lane["kind"], number> = {
 	cpu: 22,
 	thread: 18,
 	calls: 16,
@@ -21,14 +40,33 @@ const HEIGHTS: Record<Lane["kind"], number> = {
 	device: 18,
 	spans: 18,
 	events: 14,
+	counter: 34,
 };
+const HEADING_HEIGHT = 20;
+/** Lower ones have no room for their names. */
+const HEIGHT_MIN = 14;
+const FACTORS: Record<Shown["height"], number> = { compact: 0.72, normal: 1, tall: 1.8 };
 
-export interface Choice {
-	filter: string;
+export type Choice = Pick<Shown, "filter" | "group" | "order" | "height"> & {
 	pinned: ReadonlySet<number>;
 	/** Threads whose system calls are shown. */
 	open: ReadonlySet<number>;
-}
+	hidden: ReadonlySet<number>;
+	hiddenGroups: ReadonlySet<string>;
+	closed: ReadonlySet<string>;
+};
+
+export const choiceOf = (shown: Shown): Choice => ({
+	filter: shown.filter,
+	group: shown.group,
+	order: shown.order,
+	height: shown.height,
+	pinned: new Set(shown.pinned),
+	open: new Set(shown.open),
+	hidden: new Set(shown.hidden),
+	hiddenGroups: new Set(shown.hiddenGroups),
+	closed: new Set(shown.closed),
+});
 
 /** The lanes of a recording. */
 export class Lanes {
@@ -36,6 +74,17 @@ export class Lanes {
 	private readonly calls = new Map<number, Lane>();
 	/** What programs recorded of a thread: spans by their depth, then events. By the thread's lane, or else by the first of themselves. */
 	private readonly programs = new Map<number, Lane[]>();
+	/** Numbers of a CPU or a device, by its lane. */
+	private readonly counters = new Map<number, Lane[]>();
+	/** By name. */
+	readonly interrupts = new Map<string, number>();
+	/** Lanes of CPUs. */
+	readonly cpus: number[] = [];
+	/** Those that are within the rows of others. */
+	private readonly ofOthers = new Set<number>();
+	private readonly places = new Map<number, Place>();
+	/** By how lanes are grouped: the group of each lane that has one. */
+	private readonly grouped = new Map<Grouping, Map<number, Group>>();
 
 	constructor(
 		readonly all: Lane[],
@@ -46,7 +95,9 @@ export class Lanes {
 	) {
 		for (const lane of all) {
 			this.byId.set(lane.id, lane);
-			if (lane.kind === "calls" && lane.of !== undefined) this.calls.set(lane.of, lane);
+			if (lane.kind === "cpu") this.cpus.push(lane.id);
+			if (lane.kind === "interrupt") this.interrupts.set(lane.name ?? "", lane.id);
+			if (lane.kind === "calls" && lane.of != null) this.calls.set(lane.of, lane);
 		}
 		const threads = new Map<number, Lane[]>();
 		for (const lane of all) {
@@ -58,6 +109,24 @@ export class Lanes {
 		for (const own of groups(all.filter(isOfProgram))) {
 			const thread = threads.get(own[0]!.tid ?? -1)?.find((lane) => isOf(own[0]!, lane));
 			this.programs.set(thread?.id ?? own[0]!.id, [...(this.programs.get(thread?.id ?? -1) ?? []), ...own]);
+		}
+		const cpus = new Map(all.filter(({ kind }) => kind === "cpu").map((lane) => [lane.cpu, lane.id]));
+		for (const lane of all.filter(({ kind }) => kind === "counter")) {
+			const owner = lane.of ?? cpus.get(lane.cpu ?? -1);
+			if (owner === undefined || !this.byId.has(owner)) continue;
+			this.counters.set(owner, [...(this.counters.get(owner) ?? []), lane]);
+			this.ofOthers.add(lane.id);
+		}
+		const origin = BigInt(all.find(({ first_ns }) => first_ns)?.first_ns ?? 0);
+		for (const lane of all) {
+			this.places.set(lane.id, {
+				// Threads whose programs record something are what somebody looks for.
+				rank: RANKS[lane.kind] - (this.programs.has(lane.id) ? 0.5 : 0),
+				busyNs: Number(lane.busy_ns),
+				name: title(lane, this),
+				number: lane.cpu ?? lane.tid ?? lane.id,
+				firstNs: lane.first_ns ? Number(BigInt(lane.first_ns) - origin) : Number.POSITIVE_INFINITY,
+			});
 		}
 	}
 
@@ -100,34 +169,125 @@ export class Lanes {
 		return this.all.filter((lane) => lane.is_unknown && !this.programs.has(lane.id)).length;
 	}
 
-	/** CPUs, threads by process, interrupts, devices; pinned lanes before all others. */
-	rows({ filter, pinned, open }: Choice): Row[] {
+	/** It has a row of its own, if it is not hidden. */
+	private isOwn(lane: Lane): boolean {
+		return lane.kind !== "calls" && !this.ofOthers.has(lane.id) && (!isOfProgram(lane) || this.programs.has(lane.id));
+	}
+
+	private isWorthIt(lane: Lane): boolean {
+		return !lane.is_unknown || this.programs.has(lane.id);
+	}
+
+	/** The group of each lane. */
+	groups(grouping: Grouping): Map<number, Group> {
+		const known = this.grouped.get(grouping);
+		if (known) return known;
+		const groups = new Map<string, Group>();
+		const found = new Map<number, Group>();
+		for (const lane of this.all) {
+			if (!this.isOwn(lane)) continue;
+			const heading = headingOf(lane, grouping);
+			if (!heading) continue;
+			const place = this.places.get(lane.id)!;
+			let group = groups.get(heading.key);
+			if (!group) {
+				group = {
+					...heading,
+					place: { ...place, busyNs: 0, name: heading.title, number: lane.pid ?? place.number },
+					cpuNs: 0,
+					count: 0,
+				};
+				groups.set(heading.key, group);
+			}
+			// A process is called like its main thread, or else like any of its threads.
+			const isMain = lane.tid != null && lane.tid === (lane.pid ?? lane.tid);
+			if (
+				grouping === "process" &&
+				lane.name &&
+				/^[pr]/.test(group.key) &&
+				(isMain || group.title.startsWith("process "))
+			) {
+				group.title = lane.name;
+				group.place.name = lane.name;
+			}
+			group.place.rank = Math.min(group.place.rank, place.rank);
+			group.place.busyNs += place.busyNs;
+			if (lane.kind === "thread" || lane.kind === "interrupt") group.cpuNs += place.busyNs;
+			group.place.firstNs = Math.min(group.place.firstNs, place.firstNs);
+			if (this.isWorthIt(lane)) group.count++;
+			found.set(lane.id, group);
+		}
+		// A process with a single thread needs no heading.
+		for (const [id, group] of found) if (/^[pr]/.test(group.key) && group.count < 2) found.delete(id);
+		this.grouped.set(grouping, found);
+		return found;
+	}
+
+	/** CPUs, threads, devices, interrupts, by groups; pinned lanes before all others. */
+	rows({ filter, pinned, open, group, order, height, hidden, hiddenGroups, closed }: Choice): Row[] {
 		const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
 		const isMeant = (lane: Lane) => {
+			if (words.length === 0) return true;
 			const text = `${title(lane, this)} ${note(lane)}`.toLowerCase();
 			return words.every((word) => text.includes(word));
 		};
 		const rows: Row[] = [];
-		const put = (lane: Lane, isInner: boolean) => {
+		const high = (normal: number) => Math.max(HEIGHT_MIN, Math.round(normal * FACTORS[height]));
+		const put = (lane: Lane, isInner: boolean, isMember: boolean) => {
 			const shown = isInner ? inner(lane) : title(lane, this);
-			rows.push({ lane, title: shown, note: isInner ? "" : note(lane), height: HEIGHTS[lane.kind], isInner });
+			// The heading has the process.
+			const isShort = isMember && group === "process" && lane.kind === "thread";
+			const beside = isInner ? "" : isShort ? (lane.name ? String(lane.tid) : "") : note(lane);
+			rows.push({ lane, title: shown, note: beside, height: high(LANE_HEIGHTS[lane.kind]), isInner, isMember });
 		};
-		const add = (lane: Lane) => {
-			put(lane, false);
+		const add = (lane: Lane, isMember: boolean) => {
+			put(lane, false, isMember);
 			const calls = open.has(lane.id) ? this.calls.get(lane.id) : undefined;
-			if (calls) put(calls, true);
-			for (const own of this.programs.get(lane.id) ?? []) if (own !== lane) put(own, true);
+			const own = [
+				...(calls ? [calls] : []),
+				...(this.counters.get(lane.id) ?? []),
+				...(this.programs.get(lane.id) ?? []),
+			];
+			for (const one of own) if (one !== lane && !hidden.has(one.id)) put(one, true, isMember);
 		};
 		for (const id of pinned) {
 			const lane = this.byId.get(id);
-			if (lane) add(lane);
+			if (lane) add(lane, false);
 		}
-		const isOwn = (lane: Lane) => lane.kind !== "calls" && (!isOfProgram(lane) || this.programs.has(lane.id));
-		const isWorthIt = (lane: Lane) => !lane.is_unknown || words.length > 0 || this.programs.has(lane.id);
-		const shown = this.all.filter((lane) => isOwn(lane) && isWorthIt(lane) && !pinned.has(lane.id) && isMeant(lane));
-		// Threads whose programs record something are what somebody looks for.
-		const place = (lane: Lane) => RANKS[lane.kind] - (this.programs.has(lane.id) ? 0.5 : 0);
-		for (const lane of shown.sort((one, other) => place(one) - place(other) || order(one, other))) add(lane);
+		const isListed = (lane: Lane) =>
+			this.isOwn(lane) && (this.isWorthIt(lane) || words.length > 0) && !pinned.has(lane.id) && !hidden.has(lane.id);
+		const groups = this.groups(group);
+		const members = new Map<Group, Lane[]>();
+		/** Groups, and lanes without one. */
+		const items: { place: Place; id: number; group: Group | null; lane: Lane }[] = [];
+		for (const lane of this.all) {
+			if (!isListed(lane) || !isMeant(lane)) continue;
+			const own = groups.get(lane.id);
+			if (!own) items.push({ place: this.places.get(lane.id)!, id: lane.id, group: null, lane });
+			else if (hiddenGroups.has(own.key)) continue;
+			else if (members.has(own)) members.get(own)!.push(lane);
+			else {
+				members.set(own, [lane]);
+				items.push({ place: own.place, id: lane.id, group: own, lane });
+			}
+		}
+		// CPUs are in their order, whatever is asked for.
+		const compare = (one: Place, other: Place) => before(one.rank === RANKS.cpu ? "id" : order, one, other);
+		items.sort((one, other) => compare(one.place, other.place) || one.id - other.id);
+		for (const item of items) {
+			if (!item.group) {
+				add(item.lane, false);
+				continue;
+			}
+			const own = members.get(item.group)!;
+			const { key, title, note, cpuNs } = item.group;
+			const isClosed = closed.has(key);
+			const shape = { title, note, height: high(HEADING_HEIGHT) };
+			rows.push({ ...shape, lane: null, key, isClosed, cpuNs, count: own.length });
+			if (isClosed) continue;
+			const at = (lane: Lane) => this.places.get(lane.id)!;
+			for (const lane of own.sort((one, other) => compare(at(one), at(other)) || one.id - other.id)) add(lane, true);
+		}
 		return rows;
 	}
 }
@@ -155,17 +315,14 @@ const RANKS: Record<Lane["kind"], number> = {
 	calls: 1,
 	spans: 1,
 	events: 1,
-	interrupt: 3,
+	interrupt: 4,
 	device: 2,
+	counter: 3,
 };
 
 function busiest(one: Lane, other: Lane): number {
 	const difference = BigInt(other.busy_ns) - BigInt(one.busy_ns);
 	return difference > 0n ? 1 : difference < 0n ? -1 : one.id - other.id;
-}
-
-function order(one: Lane, other: Lane): number {
-	return one.kind === "cpu" ? (one.cpu ?? 0) - (other.cpu ?? 0) : busiest(one, other);
 }
 
 export function title(lane: Lane, lanes: Lanes): string {
@@ -179,13 +336,31 @@ export function title(lane: Lane, lanes: Lanes): string {
 		case "spans":
 		case "events":
 			return lane.name || (lane.tid == null ? "unknown thread" : `thread ${lane.tid}`);
+		case "counter":
+			return `${counted(lane, lanes)} ${QUANTITY_NAMES[lane.quantity!]}`;
 		default:
 			return lane.name ?? "";
 	}
 }
 
+const QUANTITY_NAMES: Record<NonNullable<Lane["quantity"]>, string> = {
+	frequency: "frequency",
+	received: "received",
+	queued: "queued to send",
+	sent: "sent",
+	read: "read",
+	written: "written",
+};
+
+/** Whose number it is. */
+function counted(lane: Lane, lanes: Lanes): string {
+	if (lane.cpu != null) return `CPU ${lane.cpu}`;
+	return lane.of == null ? (lane.name ?? "") : lanes.name(lane.of);
+}
+
 /** Below the lane of its thread. */
 function inner(lane: Lane): string {
+	if (lane.kind === "counter") return QUANTITY_NAMES[lane.quantity!];
 	if (lane.kind === "calls") return "system calls";
 	return lane.kind === "spans" && lane.depth ? `spans, depth ${lane.depth}` : lane.kind;
 }

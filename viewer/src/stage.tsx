@@ -8,9 +8,10 @@ import { CLASSES, css, type Theme } from "./colours";
 import { useCommands } from "./commands";
 import { Exports } from "./exports";
 import { drawFlags, flagAt } from "./flags";
+import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
 import { type Draft, laneKey, type Note } from "./notes";
 import { Pinch } from "./pinch";
-import type { Lanes, Row } from "./rows";
+import { choiceOf, type LaneRow, type Lanes, type Row, title } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
@@ -85,6 +86,8 @@ export function Stage({
 	const [selectedSpan, setSelectedSpan] = useState<Span | null>(null);
 	/** The lane of the thread that ended it, if it is a wait. */
 	const [waker, setWaker] = useState<number | null>(null);
+	/** The lane of the thread that created it, if it is the first piece of a thread. */
+	const [creator, setCreator] = useState<number | null>(null);
 	const [size, setSize] = useState({ width: 0, height: 0 });
 	const frame = useRef(0);
 	const drag = useRef<Drag | null>(null);
@@ -98,9 +101,22 @@ export function Stage({
 		return isFollowing ? { begin: whole.end - (chosen.end - chosen.begin), end: whole.end } : chosen;
 	}, [shown.span, whole, isFollowing]);
 	const rows = useMemo(
-		() => lanes.rows({ filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(shown.open) }),
-		[lanes, shown.filter, shown.pinned, shown.open],
+		() => lanes.rows(choiceOf(shown)),
+		[
+			lanes,
+			shown.filter,
+			shown.group,
+			shown.order,
+			shown.height,
+			shown.pinned,
+			shown.open,
+			shown.hidden,
+			shown.hiddenGroups,
+			shown.closed,
+		],
 	);
+	const laneCount = useMemo(() => rows.filter(({ lane }) => lane).length, [rows]);
+	const keysOfGroups = useMemo(() => rows.flatMap((row) => (row.lane ? [] : row.key)), [rows]);
 	const unknown = useMemo(() => lanes.unknown, [lanes]);
 	const total = useMemo(() => rows.reduce((sum, row) => sum + row.height, 0), [rows]);
 	const scrollMax = Math.max(0, total - (size.height - AXIS_HEIGHT));
@@ -109,8 +125,9 @@ export function Stage({
 	const scene: Scene = {
 		span,
 		rows,
+		isFlow: shown.view === "flow",
 		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker } : null,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator } : null,
 		range: shown.range,
 		marks: shown.marks,
 		notes,
@@ -158,13 +175,16 @@ export function Stage({
 	useEffect(() => {
 		setSelectedSpan(null);
 		setWaker(null);
+		setCreator(null);
 		if (!selected) return;
 		const controller = new AbortController();
 		const at = origin + BigInt(Math.round(selected.at));
 		api.piece(recording, selected.lane, at, controller.signal).then(
 			({ piece }) => {
 				if (!piece) return;
-				setWaker(lanes.get(selected.lane)?.kind === "thread" ? (piece.by?.lane ?? null) : null);
+				const lane = lanes.get(selected.lane);
+				setWaker(lane?.kind === "thread" ? (piece.by?.lane ?? null) : null);
+				setCreator(lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null);
 				setSelectedSpan({
 					begin: Number(BigInt(piece.begin_ns) - origin),
 					end: Number(BigInt(piece.end_ns) - origin),
@@ -220,8 +240,9 @@ export function Stage({
 		}
 	};
 	const above = (by: number) => {
-		const place = rows.findIndex((row) => row.lane.id === selected?.lane);
-		const row = rows[Math.min(rows.length - 1, Math.max(0, place + by))];
+		const all = rows.filter((row): row is LaneRow => row.lane !== null);
+		const place = all.findIndex((row) => row.lane.id === selected?.lane);
+		const row = all[Math.min(all.length - 1, Math.max(0, place + by))];
 		if (!row) return;
 		select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2);
 	};
@@ -232,7 +253,7 @@ export function Stage({
 		if (begins < top) setScroll(begins);
 		else if (begins + row.height > top + room) setScroll(begins + row.height - room);
 	};
-	const turn = (list: number[], id: number) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
 	useCommands({
 		"zoom-in": () => zoom(0.7, 0.5),
@@ -249,7 +270,24 @@ export function Stage({
 		pin: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 		next: () => void step("next"),
 		previous: () => void step("previous"),
-		waker: () => selectedSpan && waker !== null && select(waker, selectedSpan.end),
+		waker: () => {
+			if (selectedSpan && waker !== null) select(waker, selectedSpan.end);
+			else if (creator !== null && selected) {
+				const created = lanes.get(selected.lane)?.created_ns;
+				if (created) select(creator, Number(BigInt(created) - origin));
+			}
+		},
+		view: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
+		hide: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
+		group: () => {
+			const group = selected && lanes.groups(shown.group).get(selected.lane);
+			if (group) show({ closed: turn(shown.closed, group.key) });
+		},
+		arrange: () => {
+			const menu = document.getElementById(MENU_ID) as HTMLDetailsElement;
+			menu.open = true;
+			menu.querySelector("select")?.focus();
+		},
 		filter: () => document.getElementById("search")?.focus(),
 		above: () => above(-1),
 		below: () => above(1),
@@ -271,7 +309,7 @@ export function Stage({
 	const selectedLane = selected?.lane;
 	const come = useRef(() => {});
 	come.current = () => {
-		const row = rows.find(({ lane }) => lane.id === selectedLane);
+		const row = rows.find((row): row is LaneRow => row.lane !== null && row.lane.id === selectedLane);
 		if (row && size.height > 0) bring(row);
 	};
 	useEffect(() => come.current(), [selectedLane, size.height]);
@@ -377,27 +415,42 @@ export function Stage({
 			<div class="stage" ref={stage}>
 				<ul class="names" aria-label="Lanes">
 					<li class="count">
-						{rows.length} {rows.length === 1 ? "lane" : "lanes"}
-						{!shown.filter && unknown > 0 && (
-							<span title="The trace contains nothing about these threads. The filter finds them.">
-								, {unknown} unknown hidden
-							</span>
-						)}
-						{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+						<span>
+							{laneCount} {laneCount === 1 ? "lane" : "lanes"}
+							{!shown.filter && unknown > 0 && (
+								<span title="The trace contains nothing about these threads. The filter finds them.">
+									, {unknown} unknown
+								</span>
+							)}
+							{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+						</span>
+						<LanesMenu shown={shown} show={show} keys={keysOfGroups} />
 					</li>
-					{seen.map(({ row, top }) => (
-						<Name
-							key={row.lane.id}
-							row={row}
-							top={AXIS_HEIGHT + top}
-							isSelected={row.lane.id === selected?.lane}
-							isPinned={shown.pinned.includes(row.lane.id)}
-							isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
-							select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
-							pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
-							open={() => show({ open: turn(shown.open, row.lane.id) })}
-						/>
-					))}
+					{seen.map(({ row, top }) =>
+						row.lane === null ? (
+							<GroupHeading
+								key={row.key}
+								row={row}
+								top={AXIS_HEIGHT + top}
+								length={whole.end - whole.begin}
+								turn={() => show({ closed: turn(shown.closed, row.key) })}
+								hide={() => show({ hiddenGroups: [...shown.hiddenGroups, row.key] })}
+							/>
+						) : (
+							<Name
+								key={row.lane.id}
+								row={row}
+								top={AXIS_HEIGHT + top}
+								isSelected={row.lane.id === selected?.lane}
+								isPinned={shown.pinned.includes(row.lane.id)}
+								isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
+								select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
+								pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
+								hide={() => show({ hidden: [...shown.hidden, row.lane.id] })}
+								open={() => show({ open: turn(shown.open, row.lane.id) })}
+							/>
+						),
+					)}
 				</ul>
 				<canvas
 					ref={canvas}
@@ -416,7 +469,7 @@ export function Stage({
 			{pointer && hit && (
 				<Tip x={pointer.clientX} y={pointer.clientY}>
 					<strong>
-						{hit.row.title} <small>{hit.row.note}</small>
+						{hit.row.lane.kind === "counter" ? title(hit.row.lane, lanes) : hit.row.title} <small>{hit.row.note}</small>
 					</strong>
 					{hit.lines.map((line) => (
 						<div key={line}>{line}</div>
@@ -441,7 +494,7 @@ export function Stage({
 }
 
 interface NameProps {
-	row: Row;
+	row: LaneRow;
 	top: number;
 	isSelected: boolean;
 	isPinned: boolean;
@@ -449,10 +502,11 @@ interface NameProps {
 	isOpen: boolean | null;
 	select: () => void;
 	pin: () => void;
+	hide: () => void;
 	open: () => void;
 }
 
-function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: NameProps) {
+function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide, open }: NameProps) {
 	const place = useRef<HTMLLIElement>(null);
 	useLayoutEffect(() => {
 		// Not in the markup: the page's policy allows no style attributes.
@@ -460,7 +514,10 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 		place.current!.style.height = `${row.height}px`;
 	});
 	return (
-		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
+		<li
+			ref={place}
+			class={`name ${row.isMember ? "member" : ""} ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}
+		>
 			{isOpen === null ? (
 				<span class="opener" />
 			) : (
@@ -470,6 +527,9 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 			)}
 			<button type="button" class="title" onClick={select} title={`${row.title} ${row.note}`}>
 				{row.title} <small>{row.note}</small>
+			</button>
+			<button type="button" class="pin" aria-label="Hide this lane" title="Hide this lane (H)" onClick={hide}>
+				×
 			</button>
 			{!row.isInner && (
 				<button type="button" class="pin" aria-pressed={isPinned} aria-label="Pin to the top" onClick={pin}>

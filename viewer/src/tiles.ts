@@ -4,6 +4,9 @@
 
 import { type Columns, type Label, NO_ANSWER, type Part, type Pieces, part, Refused } from "./api";
 
+import type { Bins } from "./counters";
+import type { Handover } from "./flow";
+
 export const TILE_COLUMNS = 512;
 const LEVEL_MAX = 52;
 /** Enough for a few screens: the oldest go. */
@@ -18,7 +21,10 @@ const COARSER_MAX = 8;
 export interface Strip {
 	data: Columns | Pieces;
 	labels: Map<number, Label>;
-	/** Colours of the columns, made when it is drawn first. */
+	/** Of a lane of numbers: its columns. Colours of the columns. Both are made when it is drawn first. */
+	bins?: Bins;
+	/** Of a CPU: where it goes from one lane to another. */
+	handovers?: Handover[];
 	colours?: { theme: string; pixels: Uint32Array; hatched: Uint8Array | null };
 }
 

@@ -2,17 +2,22 @@
 // The picture of the lanes, on a canvas. A lane is drawn as one row of pixels that is copied over its height: so a frame costs the same however much
 // happened.
 
-import type { Columns, Pieces } from "./api";
+import type { Columns, Lane, Pieces } from "./api";
+import { Area, stripBins } from "./areas";
 import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
+import { columnText, MEANINGS, valueText } from "./counters";
 import { drawFlags } from "./flags";
+import { CPUS_MAX, stripHandovers } from "./flow";
 import type { Note } from "./notes";
-import type { Lanes, Row } from "./rows";
+import type { LaneRow, Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
 
 export const AXIS_HEIGHT = 26;
 const GAP = 2;
 const LABEL_WIDTH_MIN = 34;
+/** Of a lane that is a line (CSS pixels). */
+const LINE_HEIGHT = 6;
 const UNKNOWN = CLASSES.indexOf("unknown");
 const IDLE = CLASSES.indexOf("idle");
 const BLOCKED = CLASSES.indexOf("blocked");
@@ -31,7 +36,7 @@ export interface Span {
 
 /** What is under the pointer. */
 export interface Hit {
-	row: Row;
+	row: LaneRow;
 	/** In ns from the begin of the recording; of an event, which takes no time, its own. */
 	at: number;
 	lines: string[];
@@ -40,10 +45,12 @@ export interface Hit {
 export interface Scene {
 	span: Span;
 	rows: Row[];
+	/** Threads and interrupts are lines (flow.ts). */
+	isFlow: boolean;
 	/** Pixels (CSS) of rows above the first that is seen. */
 	scroll: number;
-	/** With the lane of the thread that ended it. */
-	selected: { lane: number; span: Span | null; waker: number | null } | null;
+	/** With the lane of the thread that ended it, and of the one that began it. */
+	selected: { lane: number; span: Span | null; waker: number | null; creator: number | null } | null;
 	range: Span | null;
 	marks: number[];
 	notes: readonly Note[];
@@ -87,11 +94,16 @@ export class Picture {
 		}
 		this.pixels.fill(pixel(theme.background));
 		const axisBottom = Math.round(AXIS_HEIGHT * scale);
-		const texts = this.each(scene, theme, ({ line, hatched, top, bottom }) => {
-			this.rows(line, hatched, Math.max(top, axisBottom), Math.min(bottom, height), width, theme);
+		const { texts, scales, lines } = this.each(scene, theme, ({ line, hatched, area, top, bottom }) => {
+			const window: [number, number] = [Math.max(top, axisBottom), Math.min(bottom, height)];
+			if (area) area.draw(this.pixels, [top, bottom], window, theme);
+			else this.rows(line, hatched, window[0], window[1], width, theme);
 		});
 		context.putImageData(this.image, 0, 0);
 		this.text(texts, scale);
+		this.scales(scales, theme, scale);
+		context.fillStyle = theme.text;
+		for (const { x, top, bottom } of lines) context.fillRect(x, top, scale, bottom - top);
 		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
 		this.marks(scene, seen, theme, scale, (scene.span.end - scene.span.begin) / width, width, height);
 		this.axis(scene, theme, scale, width);
@@ -99,8 +111,8 @@ export class Picture {
 		drawFlags(context, scene.notes, scene.span, strip);
 	}
 
-	/** Hands out what is drawn of each row that is seen, in pixels of the canvas; it is valid until the next one. Returns the texts on them. */
-	each(scene: Scene, theme: Theme, to: (band: Band) => void): Text[] {
+	/** Hands out what is drawn of each row that is seen, in pixels of the canvas; it is valid until the next one. Returns what lies on them. */
+	each(scene: Scene, theme: Theme, to: (band: Band) => void): Above {
 		const { width, clientHeight } = this.canvas;
 		const scale = window.devicePixelRatio;
 		const { begin, end } = scene.span;
@@ -109,33 +121,46 @@ export class Picture {
 		const tileNs = 2 ** level * TILE_COLUMNS;
 		const [first, last] = [Math.floor(begin / tileNs), Math.floor(end / tileNs)];
 		const seen = Picture.seen(scene, clientHeight - AXIS_HEIGHT);
-		this.tiles.want(
-			level,
-			first,
-			last,
-			seen.map(({ row }) => row.lane.id),
-		);
+		const cpus = scene.isFlow ? this.lanes.cpus.slice(0, CPUS_MAX) : [];
+		this.tiles.want(level, first, last, [...new Set([...seen.flatMap(({ row }) => row.lane?.id ?? []), ...cpus])]);
 		const texts: Text[] = [];
+		const scales: { text: string; top: number }[] = [];
 		const line = new Uint32Array(width);
 		const hatched = new Uint8Array(width);
 		for (const { row, top } of seen) {
-			const from = Math.round((AXIS_HEIGHT + top) * scale);
-			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP) * scale);
+			const isLine = scene.isFlow && (row.lane?.kind === "thread" || row.lane?.kind === "interrupt");
+			const margin = isLine ? (row.height - GAP - LINE_HEIGHT) / 2 : 0;
+			const from = Math.round((AXIS_HEIGHT + top + margin) * scale);
+			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP - margin) * scale);
+			if (!row.lane) {
+				line.fill(pixel(theme.stripe));
+				hatched.fill(0);
+				to({ line, hatched, area: null, top: from, bottom: until });
+				continue;
+			}
 			line.fill(pixel(theme.background));
 			hatched.fill(0);
-			const band: Band = { row, theme, line, hatched, top: from, bottom: until, texts };
+			const area = row.lane.kind === "counter" ? new Area(row.lane, width) : null;
+			const band: Strips = { row, theme, line, hatched, area, top: from, bottom: until, texts: isLine ? [] : texts };
 			for (let index = first; index <= last; index++) {
 				const found = this.tiles.strip(level, index, row.lane.id);
 				if (!found) continue;
 				const left = Math.max(0, Math.round((index * tileNs - begin) / nsPerPixel));
 				const right = Math.min(width, Math.round(((index + 1) * tileNs - begin) / nsPerPixel));
 				const part = { left, right, begin, nsPerPixel };
-				if (found.strip.data.kind === "columns") this.columns(band, found, part);
+				if (area) area.add(found, part);
+				else if (found.strip.data.kind === "columns") this.columns(band, found, part);
 				else this.pieces(band, found, part);
 			}
+			if (area) scales.push({ text: area.scale, top: from });
 			to(band);
 		}
-		return texts;
+		const flow = { begin, nsPerPixel, width };
+		const lines: Line[] = [];
+		for (let index = first; index <= last; index++) {
+			for (const cpu of cpus) lines.push(...this.handovers(this.tiles.strip(level, index, cpu), seen, flow, scale));
+		}
+		return { texts, scales, lines };
 	}
 
 	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
@@ -151,7 +176,7 @@ export class Picture {
 	}
 
 	private columns(
-		{ row, theme, line, hatched }: Band,
+		{ row, theme, line, hatched }: Strips,
 		{ tile, strip }: Found,
 		{ left, right, begin, nsPerPixel }: Part,
 	): void {
@@ -167,7 +192,7 @@ export class Picture {
 	}
 
 	/** The colours of columns: each class has as much of it as it has of the time. */
-	private colours(row: Row, data: Columns, strip: Strip, theme: Theme): NonNullable<Strip["colours"]> {
+	private colours(row: LaneRow, data: Columns, strip: Strip, theme: Theme): NonNullable<Strip["colours"]> {
 		const pixels = new Uint32Array(data.masks.length);
 		const isEvents = row.lane.kind === "events";
 		let hatched: Uint8Array | null = null;
@@ -203,7 +228,7 @@ export class Picture {
 		return { theme: theme.name, pixels, hatched };
 	}
 
-	private colour(row: Row, number: number, what: number, strip: Strip, theme: Theme): Rgb {
+	private colour(row: LaneRow, number: number, what: number, strip: Strip, theme: Theme): Rgb {
 		const kind = row.lane.kind;
 		const isNamed = kind === "cpu" ? number !== IDLE && number !== UNKNOWN : NAMED.includes(kind) && number !== UNKNOWN;
 		const label = isNamed ? strip.labels.get(what) : undefined;
@@ -212,7 +237,7 @@ export class Picture {
 	}
 
 	private pieces(
-		{ row, theme, line, hatched, top, bottom, texts }: Band,
+		{ row, theme, line, hatched, top, bottom, texts }: Strips,
 		{ tile, strip }: Found,
 		{ left, right, begin, nsPerPixel }: Part,
 	): void {
@@ -258,6 +283,46 @@ export class Picture {
 		}
 	}
 
+	/** Where a CPU goes from one lane that is seen to another. */
+	private handovers(
+		found: Found | null,
+		seen: { row: Row; top: number }[],
+		{ begin, nsPerPixel, width }: Pick<Part, "begin" | "nsPerPixel"> & { width: number },
+		scale: number,
+	): Line[] {
+		if (!found) return [];
+		const lines: Line[] = [];
+		const middles = new Map(
+			seen.map(({ row, top }) => [row.lane?.id, (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale]),
+		);
+		for (const { ns, from, to } of stripHandovers(found.strip, this.lanes, found.tile.columnNs * TILE_COLUMNS)) {
+			const [one, other] = [middles.get(from), middles.get(to)];
+			const x = Math.round((found.tile.begin + ns - begin) / nsPerPixel);
+			if (one === undefined || other === undefined || x < 0 || x >= width) continue;
+			const reach = (LINE_HEIGHT / 2) * scale;
+			lines.push({ x, top: Math.min(one, other) - reach, bottom: Math.max(one, other) + reach });
+		}
+		return lines;
+	}
+
+	/** What the tops of lanes of numbers stand for. */
+	private scales(scales: { text: string; top: number }[], theme: Theme, scale: number): void {
+		const { context } = this;
+		context.font = `${9.5 * scale}px system-ui, sans-serif`;
+		context.textBaseline = "top";
+		context.textAlign = "left";
+		context.lineWidth = 3 * scale;
+		context.lineJoin = "round";
+		for (const { text, top } of scales) {
+			if (top < (AXIS_HEIGHT - 4) * scale) continue;
+			// Legible on the area, too.
+			context.strokeStyle = css(theme.background);
+			context.strokeText(text, 4 * scale, top + scale);
+			context.fillStyle = theme.faint;
+			context.fillText(text, 4 * scale, top + scale);
+		}
+	}
+
 	private marks(
 		scene: Scene,
 		seen: { row: Row; top: number }[],
@@ -285,7 +350,7 @@ export class Picture {
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
 		const selected = scene.selected;
-		const place = seen.find(({ row }) => row.lane.id === selected?.lane);
+		const place = seen.find(({ row }) => row.lane && row.lane.id === selected?.lane);
 		if (selected?.span && place) {
 			const left = Math.max(-4, x(selected.span.begin));
 			const right = Math.min(width + 4, Math.max(x(selected.span.end), left + 2));
@@ -294,14 +359,19 @@ export class Picture {
 			const top = (AXIS_HEIGHT + place.top) * scale;
 			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
 		}
-		const waker = seen.find(({ row }) => row.lane.id === selected?.waker);
-		if (selected?.span && place && waker && waker !== place) {
+		const arrowFrom = (lane: number | null | undefined, ns: number) => {
+			const other = seen.find(({ row }) => row.lane && row.lane.id === lane);
+			if (!place || !other || other === place) return;
 			const middle = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale;
-			this.arrow(x(selected.span.end), middle(waker), middle(place), theme, scale);
+			this.arrow(x(ns), middle(other), middle(place), theme, scale);
+		};
+		if (selected?.span) {
+			arrowFrom(selected.waker, selected.span.end);
+			arrowFrom(selected.creator, selected.span.begin);
 		}
 	}
 
-	/** From the thread that ends a wait to the one that waited. */
+	/** From the thread that ends a wait to the one that waited, or from a thread to one that it creates. */
 	private arrow(x: number, from: number, to: number, theme: Theme, scale: number): void {
 		const { context } = this;
 		const head = Math.sign(to - from) * 6 * scale;
@@ -342,38 +412,46 @@ export class Picture {
 	hit(scene: Scene, x: number, y: number): Hit | null {
 		const seen = Picture.seen(scene, this.canvas.clientHeight - AXIS_HEIGHT);
 		const place = seen.find(({ row, top }) => y - AXIS_HEIGHT >= top && y - AXIS_HEIGHT < top + row.height);
-		if (y < AXIS_HEIGHT || !place) return null;
+		if (y < AXIS_HEIGHT || !place?.row.lane) return null;
+		const { row } = place;
 		const { span } = scene;
 		const nsPerPixel = (span.end - span.begin) / (this.canvas.clientWidth * window.devicePixelRatio);
 		const at = span.begin + ((span.end - span.begin) * x) / this.canvas.clientWidth;
 		const level = levelOf(nsPerPixel);
-		const found = this.tiles.strip(level, Math.floor(at / (2 ** level * TILE_COLUMNS)), place.row.lane.id);
-		if (!found) return { row: place.row, at, lines: [] };
+		const found = this.tiles.strip(level, Math.floor(at / (2 ** level * TILE_COLUMNS)), row.lane.id);
+		if (!found) return { row, at, lines: [] };
 		const { data } = found.strip;
-		if (data.kind === "columns") return { row: place.row, at, lines: this.columnLines(found, data, at) };
+		if (data.kind === "columns") return { row, at, lines: this.columnLines(row.lane, found, data, at) };
 		const index = pieceAt(data, at - found.tile.begin, nsPerPixel * window.devicePixelRatio);
-		if (index < 0) return { row: place.row, at, lines: [] };
+		if (index < 0) return { row, at, lines: [] };
 		const isEvent = data.duration[index] === 0;
 		return {
-			row: place.row,
+			row,
 			at: isEvent ? found.tile.begin + data.begin[index]! : at,
-			lines: this.pieceLines(found, data, index),
+			lines: this.pieceLines(row.lane, found, data, index),
 		};
 	}
 
-	private pieceLines({ strip }: Found, data: Pieces, index: number): string[] {
+	private pieceLines(lane: Lane, { strip }: Found, data: Pieces, index: number): string[] {
 		const what = this.lanes.said(strip.labels.get(data.what[index]!));
 		const by = strip.labels.get(data.by[index]!)?.text;
 		const state = CLASS_NAMES[CLASSES[data.classes[index]!]!];
 		const length = data.duration[index] === 0 ? "" : `, ${duration(data.duration[index]!)}`;
+		if (lane.quantity && data.classes[index] !== UNKNOWN) {
+			const value = `${valueText(data.values[index]!, MEANINGS[lane.quantity])}${length}`;
+			return by ? [value, `by ${by}`] : [value];
+		}
 		const lines = [`${what || state}${length}`];
 		if (what && state !== "active") lines.push(state);
 		if (by) lines.push(state === "interrupted" ? `interrupts ${by}` : `${state === "active" ? "" : "ended "}by ${by}`);
 		return lines;
 	}
 
-	private columnLines({ tile, strip }: Found, data: Columns, at: number): string[] {
+	private columnLines(lane: Lane, { tile, strip }: Found, data: Columns, at: number): string[] {
 		const column = Math.floor((at - tile.begin) / tile.columnNs);
+		if (lane.quantity) {
+			return columnText(stripBins(strip, tile), column, MEANINGS[lane.quantity], tile.columnNs);
+		}
 		let next = 0;
 		for (let index = 0; index < column; index++) for (let rest = data.masks[index]!; rest; rest &= rest - 1) next++;
 		const lines = [];
@@ -422,13 +500,34 @@ function pieceAt(data: Pieces, at: number, nsPerPixel: number): number {
 
 /** Where a lane is drawn: a row of pixels, which are hatched, and between which heights. */
 export interface Band {
-	row: Row;
-	theme: Theme;
 	line: Uint32Array;
 	hatched: Uint8Array;
+	/** Of a lane of numbers: it is drawn instead. */
+	area: Area | null;
 	top: number;
 	bottom: number;
+}
+
+/** The band of a lane, while it is made. */
+interface Strips extends Band {
+	row: LaneRow;
+	theme: Theme;
 	texts: Text[];
+}
+
+/** What lies on the bands, in pixels. */
+export interface Above {
+	texts: Text[];
+	/** What the tops of lanes of numbers stand for. */
+	scales: { text: string; top: number }[];
+	/** From one lane to another. */
+	lines: Line[];
+}
+
+interface Line {
+	x: number;
+	top: number;
+	bottom: number;
 }
 
 interface Found {

@@ -152,6 +152,198 @@ const scenarios = {
 		await details.locator("h2", { hasText: /^waker/ }).waitFor();
 	},
 
+	// From a thread's first piece to the thread that created it.
+	async creators(page) {
+		await page.goto(address);
+		const { lane, at } = await page.evaluate(async () => {
+			const [{ begin_ns }] = await (await fetch("api/recordings")).json();
+			for (;;) {
+				const { lanes } = await (await fetch("api/0/lanes")).json();
+				const child = lanes.find(({ name, created_ns }) => name === "sleeper" && created_ns);
+				if (child) return { lane: child, at: Number(BigInt(child.first_ns) - BigInt(begin_ns)) };
+				await new Promise((resolve) => setTimeout(resolve, 200));
+			}
+		});
+		const around = `&span=${at - 3_000_000},${at + 3_000_000}&pinned=${lane.created_by},${lane.id}`;
+		await timeline(page, `${around}&selected=${lane.id},${at}`);
+		const details = page.locator("section[aria-label=Selection]");
+		await details.locator("dt", { hasText: "Created by" }).waitFor();
+		await details.locator("button.link", { hasText: /^python3/ }).waitFor();
+		// The arrow begins with a dot in the lane of the one that created it.
+		const box = await page.locator(".stage canvas").boundingBox();
+		const rows = await page
+			.locator(".name")
+			.evaluateAll((names) => names.slice(0, 2).map((name) => name.getBoundingClientRect().top));
+		const isDark = (y) =>
+			page.locator(".stage canvas").evaluate(
+				(canvas, [x, y]) => {
+					const { data } = canvas.getContext("2d").getImageData(x, y, 1, 1);
+					return data[0] + data[1] + data[2] < 60;
+				},
+				[Math.round(box.width / 2), Math.round(y)],
+			);
+		await until("the arrow is drawn", () => isDark(rows[0] - box.y + 8));
+		await shot(page, "creator");
+		await page.keyboard.press("[");
+		await details.locator("h2", { hasText: /^python3/ }).waitFor();
+	},
+
+	async groups(page) {
+		await timeline(page);
+		const headings = page.locator(".heading");
+		const titles = () => page.locator(".name .title").allInnerTexts();
+		const interrupts = headings.filter({ hasText: "Interrupts" });
+		// As tall as is needed to see all rows: only those in the window are there.
+		await page.setViewportSize({ width: 1280, height: 4000 });
+		await interrupts.waitFor();
+		await shot(page, "groups");
+		assert.match(await interrupts.textContent(), /\d %/);
+		const before = (await titles()).length;
+		await interrupts.locator(".title").click();
+		await until("its lanes are gone", async () => (await titles()).length < before);
+		assert.match(page.url(), /closed=interrupts/);
+		const closed = await titles();
+		// The same link shows the same.
+		const other = await page.context().newPage();
+		await other.setViewportSize({ width: 1280, height: 4000 });
+		await other.goto(page.url());
+		await until("the link shows the same", async () => {
+			const others = await other.locator(".name .title").allInnerTexts();
+			return others.join() === closed.join();
+		});
+		await other.close();
+		await page.keyboard.press("Escape");
+		// By keyboard: a menu, a choice, back.
+		await page.keyboard.press("g");
+		await page.locator(".lanes-menu select").first().waitFor();
+		await shot(page, "lanes-menu");
+		await page.getByLabel("Group by").selectOption("none");
+		await until("there are no headings", async () => (await headings.count()) === 0);
+		await page.getByLabel("Order by").selectOption("name");
+		await until("lanes are in the order of their names", async () => {
+			const names = (await titles()).filter((title) => /^(python3|sleeper|waker) /.test(title));
+			return names.length > 2 && names.join() === names.toSorted().join();
+		});
+		await page.getByLabel("Row height").selectOption("tall");
+		const height = async () => (await page.locator(".name").first().boundingBox()).height;
+		await until("rows are taller", async () => (await height()) > 30);
+		await page.keyboard.press("Escape");
+		await page.locator(".lanes-menu select").first().waitFor({ state: "hidden" });
+		await shot(page, "tall");
+		// A lane is hidden, and shown again.
+		const sleeper = page.locator(".name .title", { hasText: /^sleeper/ });
+		await sleeper.first().click();
+		await page.keyboard.press("h");
+		await sleeper.first().waitFor({ state: "detached" });
+		assert.match(page.url(), /hidden=\d/);
+		await page.getByText("1 hidden").waitFor();
+		await page.keyboard.press("g");
+		await page.getByRole("button", { name: "Show hidden lanes" }).click();
+		await sleeper.first().waitFor();
+		await page.getByLabel("Group by").selectOption("user");
+		await headings.filter({ hasText: "root" }).waitFor();
+	},
+
+	// Threads as lines, and where a CPU goes from one of them to another.
+	async flow(page) {
+		await page.goto(address);
+		// Somewhere in the middle, two of those that want the same CPU share it.
+		const { lanes, at } = await page.evaluate(async () => {
+			const [{ begin_ns }] = await (await fetch("api/recordings")).json();
+			const busiest = ({ busy_ns: one }, { busy_ns: other }) => Number(BigInt(other) - BigInt(one));
+			for (;;) {
+				const { lanes } = await (await fetch("api/0/lanes")).json();
+				const threads = lanes.filter(({ kind }) => kind === "thread").sort(busiest);
+				if (threads.length >= 3) {
+					const last = threads.slice(0, 3).map(({ first_ns }) => Number(BigInt(first_ns) - BigInt(begin_ns)));
+					return { lanes: threads.slice(0, 3).map(({ id }) => id), at: Math.max(...last) + 200_000_000 };
+				}
+				await new Promise((resolve) => setTimeout(resolve, 200));
+			}
+		});
+		await timeline(page, `&span=${at - 8_000_000},${at + 8_000_000}&pinned=${lanes}`);
+		const canvas = page.locator(".stage canvas");
+		/** Columns of pixels in which the gap between the lines of the first two lanes is crossed by something dark. */
+		const crossed = () =>
+			canvas.evaluate((canvas) => {
+				const { data, width } = canvas.getContext("2d").getImageData(0, 26 + 14, canvas.width, 1);
+				let found = 0;
+				for (let x = 0; x < width; x++) if (data[4 * x] + data[4 * x + 1] + data[4 * x + 2] < 120) found++;
+				return found;
+			});
+		await page.keyboard.press("v");
+		await until("the CPU goes from one to another", async () => (await crossed()) > 0);
+		assert.ok((await crossed()) < 200, "these are no lines");
+		assert.match(page.url(), /view=flow/);
+		await shot(page, "flow");
+		await page.keyboard.press("v");
+		await until("they are bars again", async () => !/view=/.test(page.url()));
+	},
+
+	// A trace with packets and frequencies (tests/suite/tests/viewer.rs).
+	async counters(page) {
+		await timeline(page);
+		await shot(page, "counters");
+		const canvas = page.locator(".stage canvas");
+		const details = page.locator("section[aria-label=Selection]");
+		const row = (name) => page.locator(".name", { has: page.locator(".title", { hasText: name }) }).first();
+		/** How high the area of a lane is in each column of pixels. */
+		const heights = async (name, colour) => {
+			const [box, own] = [await canvas.boundingBox(), await row(name).boundingBox()];
+			return canvas.evaluate(
+				(canvas, { top, height, colour }) => {
+					const { data, width } = canvas.getContext("2d").getImageData(0, top, canvas.width, height);
+					const found = new Array(width).fill(0);
+					for (let at = 0; at < width * height; at++) {
+						const isOwn = colour.every((part, index) => data[4 * at + index] === part);
+						if (isOwn) found[at % width]++;
+					}
+					return found;
+				},
+				{ top: Math.round(own.y - box.y), height: Math.round(own.height), colour },
+			);
+		};
+		const area = await heights(/^eth0 queued/, [190, 92, 20]);
+		assert.ok(area.filter((height) => height > 0).length > 900, `${area}`);
+		assert.ok(new Set(area).size > 5, "the area is flat");
+		const frequency = await heights(/^frequency/, [126, 98, 178]);
+		assert.ok(frequency.filter((height) => height > 5).length > 900, `${frequency}`);
+		// The tooltip has the rate.
+		const box = await canvas.boundingBox();
+		const over = async (name) => {
+			const own = await row(name).boundingBox();
+			await page.mouse.move(box.x + 500, own.y + own.height / 2);
+		};
+		await over(/^eth0 received/);
+		await page.locator(".tip", { hasText: /iB\/s.*packets?, in/ }).waitFor();
+		await over(/^frequency/);
+		await page.locator(".tip", { hasText: /GHz.*from \d.* to / }).waitFor();
+		await shot(page, "counters-tip");
+		// A packet, from the lane's name and its neighbours.
+		await row(/^eth0 queued/)
+			.locator(".title")
+			.click();
+		await details.getByText("Next ▸").click();
+		await details.locator("dt", { hasText: "Size" }).waitFor();
+		const at = Number(/selected=\d+%2C(\d+)/.exec(page.url())[1]);
+		await timeline(page, `${page.url().split("page=timeline")[1]}&span=${at - 200_000},${at + 200_000}`);
+		await page.mouse.move(box.x + box.width / 2, (await row(/^eth0 queued/).boundingBox()).y + 20);
+		const size = (await details.locator("dd").first().textContent()).split(" (")[0];
+		await page.locator(".tip", { hasText: size }).waitFor();
+		await shot(page, "packets");
+		await row(/^frequency/)
+			.locator(".title")
+			.click();
+		await details.locator("dd", { hasText: /Hz/ }).first().waitFor();
+		// What a range has in all.
+		await timeline(page, "&range=100000000,300000000");
+		await page.getByRole("tab", { name: "Numbers" }).click();
+		const sums = page.locator("section[aria-label=Range] tr");
+		await sums.filter({ hasText: /^eth0 received\d.*MiB\/s/ }).waitFor();
+		await sums.filter({ hasText: /^CPU 1 frequency.*GHz/ }).waitFor();
+		await shot(page, "numbers");
+	},
+
 	async range(page) {
 		await timeline(page);
 		const box = await page.locator(".stage canvas").boundingBox();

@@ -16,6 +16,9 @@ const { COMMANDS, keyOf } = await load("commands.ts");
 const { flagAt } = await load("flags.ts");
 const { laneKey, laneOf } = await load("notes.tsx");
 const { Pinch } = await load("pinch.ts");
+const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
+const { handovers } = await load("flow.ts");
+const { Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
 const { compare, measured, tablesOf } = await load("tables.tsx");
@@ -27,13 +30,214 @@ test("an address has all that is shown", () => {
 		where: 'ret < 0 && name == "a&b"',
 		at: 12,
 		range: { begin: 1, end: 20 },
+		view: "flow",
+		group: "cgroup",
+		order: "first",
+		height: "tall",
+		hidden: [4, 7],
+		hiddenGroups: ["c/a,b%", "kernel"],
+		closed: ["p12"],
 		analysis: "iotop",
 		find: "open & close",
 		by: "fields",
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
 	};
 	assert.deepEqual(read(write(shown)), shown);
-	assert.deepEqual(read("#page=nothing&at=x&range=9,1"), START);
+	assert.deepEqual(read("#page=nothing&at=x&range=9,1&group=x&order=&height=9&closed=%25zz"), START);
+});
+
+test("numbers mean the same whether they come as columns or one by one", () => {
+	const amounts = {
+		kind: "pieces",
+		begin: Float64Array.of(5, 12, 17),
+		duration: Float64Array.of(0, 0, 0),
+		classes: Uint8Array.of(10, 10, 10),
+		values: Float64Array.of(100, 40, 60),
+	};
+	const bins = binsOf(amounts, 3, 10);
+	assert.deepEqual([...bins.total], [100, 100, Number.NaN]);
+	assert.deepEqual([...bins.amounts], [1, 2, 0]);
+	assert.deepEqual([bins.least[1], bins.most[1]], [40, 60]);
+	const numbers = new Map([
+		[0, { amounts: 1, least: 100, most: 100, total: 100 }],
+		[1, { amounts: 2, least: 40, most: 60, total: 100 }],
+	]);
+	const columns = { kind: "columns", masks: Uint16Array.of(1024, 1024, 1), shares: Uint8Array.of(1, 1, 255), numbers };
+	const same = binsOf(columns, 3, 10);
+	assert.deepEqual([...same.total], [...bins.total]);
+	assert.deepEqual([...same.unknown], [0, 0, 1]);
+	// 100 bytes in 10 ns.
+	assert.equal(heightsOf(bins, MEANINGS.sent, 10).mean[0], 1e10);
+	// A level that lasts longer counts more, and what was before the tile counts in it.
+	const levels = {
+		kind: "pieces",
+		begin: Float64Array.of(-5, 2),
+		duration: Float64Array.of(7, 8),
+		classes: Uint8Array.of(10, 10),
+		values: Float64Array.of(1000, 2000),
+	};
+	const level = binsOf(levels, 2, 10);
+	assert.deepEqual([...level.total], [1800, Number.NaN]);
+	assert.deepEqual([level.least[0], level.most[0], level.amounts[0]], [1000, 2000, 0]);
+});
+
+test("numbers of a range are summed", () => {
+	const values = { amounts: 3, least: "60", most: "1500", total: "2048" };
+	assert.deepEqual(sumRow("eth0 sent", { values, ns: {} }, MEANINGS.sent, 5e8), {
+		lane: "eth0 sent",
+		count: 3,
+		total: "2.00 KiB",
+		mean: "4.00 KiB/s",
+		smallest: "60 B",
+		largest: "1.46 KiB",
+	});
+	// 1 GHz for 10 ns, 2 GHz for 30 ns, and unknown for the rest.
+	const levels = { amounts: 0, least: "1000000", most: "2000000", total: "70000000" };
+	const row = sumRow("CPU 0 frequency", { values: levels, ns: { value: 40, unknown: 60 } }, MEANINGS.frequency, 100);
+	assert.deepEqual([row.mean, row.count, row.total], ["1.75 GHz", null, null]);
+	assert.equal(sumRow("eth0 sent", { ns: {} }, MEANINGS.sent, 100), null);
+});
+
+test("numbers have units and round scales", () => {
+	assert.equal(measure(2_400_000_000, "Hz"), "2.40 GHz");
+	assert.equal(measure(1500, "B"), "1.46 KiB");
+	assert.equal(measure(60, "B"), "60 B");
+	assert.equal(measure(0.25, "B"), "0.25 B");
+	assert.equal(topOf(2_400_000_000, "Hz"), 3_000_000_000);
+	assert.equal(topOf(610 * 1024, "B"), 800 * 1024);
+	assert.equal(topOf(900 * 1024, "B"), 1024 * 1024);
+	assert.equal(topOf(0, "B"), 1);
+	assert.equal(scaleText(3e9, MEANINGS.frequency), "3 GHz");
+	assert.equal(scaleText(1536, MEANINGS.sent), "1.5 KiB/s");
+	assert.equal(scaleText(100 * 1024, MEANINGS.sent), "100 KiB/s");
+});
+
+/** Lanes as the server lists them, with what a test wants of them. */
+function lanesOf(some) {
+	const lane = (one, id) => ({ id, pieces: 1, busy_ns: "0", first_ns: String(1e18 + id), is_unknown: false, ...one });
+	return new Lanes(some.map(lane), 0, true);
+}
+
+const thread = (tid, pid, name, busy, more) => ({
+	kind: "thread",
+	tid,
+	pid,
+	process: pid,
+	name,
+	busy_ns: String(busy),
+	...more,
+});
+
+/** Rows as text, with how deep they lie. */
+function shownRows(lanes, choice) {
+	const nothing = { filter: "", group: "process", order: "busy", height: "normal" };
+	const sets = { pinned: new Set(), open: new Set(), hidden: new Set(), hiddenGroups: new Set(), closed: new Set() };
+	return lanes
+		.rows({ ...nothing, ...sets, ...choice })
+		.map((row) => (row.lane ? `${row.isMember ? "  " : ""}${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`));
+}
+
+test("control passes from thread to thread and to interrupts, not by way of nobody", () => {
+	const labels = new Map([
+		[1, { text: "one", lane: 10 }],
+		[2, { text: "two", lane: 20 }],
+		[3, { text: "timer", lane: null }],
+	]);
+	const [idle, running, interrupted] = [1, 2, 5];
+	const pieces = [
+		[-10, 20, running, 1],
+		[10, 5, running, 2],
+		[15, 5, interrupted, 3],
+		[20, 5, running, 2],
+		[25, 1, interrupted, 3],
+		[26, 4, running, 1],
+		[30, 10, idle, 0],
+		[40, 10, running, 1],
+		// Unknown in between.
+		[60, 10, running, 2],
+		[70, 50, running, 1],
+	];
+	const column = (place) => pieces.map((piece) => piece[place]);
+	const data = { kind: "pieces", begin: column(0), duration: column(1), classes: column(2), what: column(3) };
+	assert.deepEqual(handovers(data, labels, new Map([["timer", 30]]), 65), [
+		{ ns: 10, from: 10, to: 20 },
+		{ ns: 15, from: 20, to: 30 },
+		{ ns: 20, from: 30, to: 20 },
+		{ ns: 25, from: 20, to: 30 },
+		{ ns: 26, from: 30, to: 10 },
+		{ ns: 26, from: 20, to: 10 },
+	]);
+});
+
+test("lanes are grouped, ordered and hidden", () => {
+	const lanes = lanesOf([
+		{ kind: "cpu", cpu: 1 },
+		{ kind: "cpu", cpu: 0 },
+		thread(10, 10, "server", 5, { uid: 0, cgroup: "/a" }),
+		thread(11, 10, "worker", 50, { uid: 0, cgroup: "/a" }),
+		thread(20, 20, "lonely", 30, { uid: 1000, cgroup: "/b" }),
+		thread(30, 30, "kthread", 1, { is_kernel: true }),
+		{ kind: "counter", quantity: "frequency", cpu: 0 },
+		{ kind: "counter", quantity: "received", name: "eth0" },
+		{ kind: "device", name: "sda" },
+		{ kind: "counter", quantity: "read", of: 8 },
+		thread(12, 10, "ghost", 0, { is_unknown: true }),
+	]);
+	const cpus = ["CPU 0", "- frequency", "CPU 1"];
+	const rest = ["Block devices:", "  sda", "  - read", "Network:", "  eth0 received"];
+	const all = (...threads) => [...cpus, ...threads, ...rest];
+	// A process with one thread is that thread.
+	assert.deepEqual(
+		shownRows(lanes, {}),
+		all("server:", "  worker", "  server", "lonely", "Kernel threads:", "  kthread"),
+	);
+	assert.deepEqual(
+		shownRows(lanes, { order: "name" }),
+		all("Kernel threads:", "  kthread", "lonely", "server:", "  server", "  worker"),
+	);
+	assert.deepEqual(
+		shownRows(lanes, { group: "user", order: "id" }),
+		all("root:", "  server", "  worker", "User 1000:", "  lonely", "Unknown user:", "  kthread"),
+	);
+	assert.deepEqual(
+		shownRows(lanes, { group: "cgroup", order: "first" }),
+		all("/a:", "  server", "  worker", "/b:", "  lonely", "Unknown control group:", "  kthread"),
+	);
+	assert.deepEqual(shownRows(lanes, { group: "none" }).slice(3), [
+		"worker",
+		"lonely",
+		"server",
+		"kthread",
+		"sda",
+		"- read",
+		"eth0 received",
+	]);
+	assert.deepEqual(
+		shownRows(lanes, {
+			closed: new Set(["p10", "devices", "network"]),
+			hidden: new Set([4, 6]),
+			hiddenGroups: new Set(["kernel"]),
+		}),
+		["CPU 0", "CPU 1", "server:", "Block devices:", "Network:"],
+	);
+	// A pinned lane is above all, and not below its heading.
+	assert.deepEqual(shownRows(lanes, { pinned: new Set([3]), filter: "serv" }), ["worker", "server:", "  server"]);
+	assert.ok(shownRows(lanes, { filter: "ghost" }).includes("  ghost"));
+});
+
+test("20,000 lanes are arranged quickly", () => {
+	const some = [];
+	for (let number = 0; number < 20_000; number++) {
+		some.push(thread(number + 1, Math.floor(number / 7) + 1, `thread ${number}`, number % 977));
+	}
+	const lanes = lanesOf(some);
+	// The machine may be busy with other things: the quickest counts.
+	const took = ["busy", "name", "id", "first", "busy", "name"].map((order) => {
+		const begin = performance.now();
+		shownRows(lanes, { order });
+		return performance.now() - begin;
+	});
+	assert.ok(Math.min(...took) < 500, `${took} ms`);
 });
 
 test("times are time stamps or nanoseconds", () => {
@@ -65,10 +269,14 @@ test("a match is moved to only if it is not seen, and its lane is shown", () => 
 	const whole = { begin: 0, end: 1000 };
 	const lane = { id: 4, kind: "calls", of: 3 };
 	const rows = ({ filter, open }) => (filter === "" && open.has(3) ? [{ lane }] : []);
-	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows };
-	const shown = { ...START, span: { begin: 0, end: 100 }, filter: "cpu" };
+	const groups = () => new Map([[3, { key: "p7" }]]);
+	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows, groups };
+	const hiding = { hidden: [3, 9], hiddenGroups: ["p7", "p8"], closed: ["p7"] };
+	const shown = { ...START, ...hiding, span: { begin: 0, end: 100 }, filter: "cpu" };
 	const near = revealed(4, 50, shown, whole, lanes);
 	assert.deepEqual([near.span, near.open, near.filter, near.selected], [shown.span, [3], "", { lane: 4, at: 50 }]);
+	// Whatever hides it gives it free.
+	assert.deepEqual([near.hidden, near.hiddenGroups, near.closed], [[9], ["p8"], []]);
 	assert.deepEqual(revealed(4, 500, shown, whole, lanes).span, { begin: 450, end: 550 });
 	assert.deepEqual(revealed(null, 500, shown, whole, lanes).marks, [500]);
 });

@@ -26,6 +26,8 @@ pub enum Subject {
     /// The spans of a program's thread that lie within so many others. `what` of a piece is the name. Unknown pieces are spans whose end or begin
     /// is not in the trace, and, without a name, times for which events may be missing.
     Spans(ProgramThread, u32),
+    /// A number that changes. Pieces are of [`Class::Value`](crate::Class::Value), or unknown: events may be missing.
+    Counter(Counter),
     /// The other events of a program's thread, which take no time. `what` of a piece is the name. Unknown pieces: events may be missing.
     Events(ProgramThread),
 }
@@ -41,6 +43,40 @@ pub struct Thread {
     pub name: String,
     /// It is one of the kernel.
     pub is_kernel: bool,
+    /// Threads with the same number are of one process. Ids of processes are used again.
+    pub process: u32,
+    /// Its effective user, if the trace says so.
+    pub uid: Option<u32>,
+    /// The control group of its process; empty if the trace does not say so.
+    pub cgroup: String,
+    /// Where it comes from, if that is in the trace.
+    pub created: Option<Created>,
+}
+
+/// A thread began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The thread that created it, which has this lane.
+    pub by: LaneId,
+    /// When.
+    pub ns: i64,
+}
+
+/// A number that changes over time. Frequencies are levels; all others are amounts, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// How fast a CPU is, in kHz.
+    Frequency(u32),
+    /// What comes from a network interface. `by` of a piece is the thread or interrupt that took it.
+    Received(String),
+    /// What is put into the queue of a network interface. `by` of a piece is the thread or interrupt that did it.
+    Queued(String),
+    /// What is handed to a network interface. `by` of a piece is the thread or interrupt that did it.
+    Sent(String),
+    /// What was read from a device, which has this lane, when it was complete. `by` of a piece is the thread that asked.
+    Read(LaneId),
+    /// What was written to a device, likewise.
+    Written(LaneId),
 }
 
 /// A thread as its program describes it: in a container, the ids are other ones than the kernel's.
@@ -103,6 +139,14 @@ impl Subject {
                 put_signed(bytes, thread.pid.map_or(i64::MIN, i64::from));
                 put_text(bytes, &thread.name);
                 bytes.push(thread.is_kernel.into());
+                put(bytes, thread.process.into());
+                put(bytes, thread.uid.map_or(0, |uid| u64::from(uid) + 1));
+                put_text(bytes, &thread.cgroup);
+                bytes.push(thread.created.is_some().into());
+                if let Some(Created { by, ns }) = thread.created {
+                    put(bytes, by.0.into());
+                    put_signed(bytes, ns);
+                }
             }
             Subject::Calls(LaneId(thread)) => {
                 bytes.push(2);
@@ -125,6 +169,10 @@ impl Subject {
                 bytes.push(6);
                 thread.write(bytes);
             }
+            Subject::Counter(counter) => {
+                bytes.push(7);
+                counter.write(bytes);
+            }
         }
     }
 
@@ -139,12 +187,58 @@ impl Subject {
                 },
                 name: text(reader)?,
                 is_kernel: reader.byte()? != 0,
+                process: reader.small()?,
+                uid: match reader.number()? {
+                    0 => None,
+                    uid => Some(u32::try_from(uid - 1).map_err(|_| Damaged)?),
+                },
+                cgroup: text(reader)?,
+                created: match reader.byte()? {
+                    0 => None,
+                    _ => Some(Created {
+                        by: LaneId(reader.small()?),
+                        ns: reader.signed()?,
+                    }),
+                },
             }),
             2 => Subject::Calls(LaneId(reader.small()?)),
             3 => Subject::Interrupt(text(reader)?),
             4 => Subject::Device(text(reader)?),
             5 => Subject::Spans(ProgramThread::read(reader)?, reader.small()?),
             6 => Subject::Events(ProgramThread::read(reader)?),
+            7 => Subject::Counter(Counter::read(reader)?),
+            _ => return Err(Damaged),
+        })
+    }
+}
+
+impl Counter {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let number = match self {
+            Counter::Frequency(_) => 0,
+            Counter::Received(_) => 1,
+            Counter::Queued(_) => 2,
+            Counter::Sent(_) => 3,
+            Counter::Read(_) => 4,
+            Counter::Written(_) => 5,
+        };
+        bytes.push(number);
+        match self {
+            Counter::Received(name) | Counter::Queued(name) | Counter::Sent(name) => put_text(bytes, name),
+            Counter::Frequency(number) | Counter::Read(LaneId(number)) | Counter::Written(LaneId(number)) => {
+                put(bytes, (*number).into());
+            }
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Counter, Damaged> {
+        Ok(match reader.byte()? {
+            0 => Counter::Frequency(reader.small()?),
+            1 => Counter::Received(text(reader)?),
+            2 => Counter::Queued(text(reader)?),
+            3 => Counter::Sent(text(reader)?),
+            4 => Counter::Read(LaneId(reader.small()?)),
+            5 => Counter::Written(LaneId(reader.small()?)),
             _ => return Err(Damaged),
         })
     }

@@ -2,12 +2,13 @@
 //! A timeline: what every CPU, thread, interrupt, device and program did over time, in a file that answers at any zoom.
 //!
 //! ```text
-//!   the model, spans --Recorder (recorder.rs, programs.rs)--> pieces in lanes --Writer (file.rs)--> a tree for each lane (tree.rs)
-//!                                                                                                     --Timeline--> columns, pieces
+//!   the model, spans --Recorder (recorder.rs, counters.rs, programs.rs)--> pieces in lanes
+//!                    --Writer (file.rs)--> a tree for each lane (tree.rs) --Timeline--> columns, pieces
 //! ```
 //!
 //! One pass over a trace makes it. Memory grows with the number of lanes, not of pieces. An answer costs what its columns cost.
 
+mod counters;
 mod file;
 mod going;
 mod lane;
@@ -21,8 +22,8 @@ use std::io;
 
 pub use file::{Directory, Timeline, Writer};
 pub use going::SoFar;
-pub use lane::{Label, LaneId, ProgramThread, Subject, Thread};
-pub use piece::{Class, Longest, Piece, Summary};
+pub use lane::{Counter, Created, Label, LaneId, ProgramThread, Subject, Thread};
+pub use piece::{Class, Longest, Piece, Summary, Values};
 pub use recorder::Recorder;
 
 /// The file is not what a timeline looks like: make it anew.

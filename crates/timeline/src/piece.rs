@@ -28,11 +28,13 @@ pub enum Class {
     Stopped,
     /// Something that is none of these: a system call, an interrupt, a request.
     Other,
+    /// A number, see [`Piece::value`].
+    Value,
 }
 
 impl Class {
     /// All, in the order of their numbers.
-    pub const ALL: [Class; 10] = [
+    pub const ALL: [Class; 11] = [
         Class::Unknown,
         Class::Idle,
         Class::Running,
@@ -43,6 +45,7 @@ impl Class {
         Class::Blocked,
         Class::Stopped,
         Class::Other,
+        Class::Value,
     ];
 
     fn of(number: u8) -> Result<Class, Damaged> {
@@ -63,6 +66,8 @@ pub struct Piece {
     pub what: u32,
     /// Who ended it; 0: nobody, or nobody knows.
     pub by: u32,
+    /// Of [`Class::Value`]: the number. A piece with a length is a level, which lasts; one without is an amount, which is added to others.
+    pub value: u64,
 }
 
 impl Piece {
@@ -112,6 +117,9 @@ impl Leaf {
         for value in [what, piece.by].into_iter().filter(|value| *value != 0) {
             put(&mut self.bytes, value.into());
         }
+        if piece.class == Class::Value {
+            put(&mut self.bytes, piece.value);
+        }
         self.end_ns = piece.end_ns;
         self.summary.add(piece);
     }
@@ -149,6 +157,10 @@ impl<'b> Pieces<'b> {
         };
         *latest = what;
         let by = if head & BY == 0 { 0 } else { self.reader.small()? };
+        let value = match class {
+            Class::Value => self.reader.number()?,
+            _ => 0,
+        };
         self.end_ns = end_ns;
         Ok(Piece {
             begin_ns,
@@ -156,6 +168,7 @@ impl<'b> Pieces<'b> {
             class,
             what,
             by,
+            value,
         })
     }
 }
@@ -180,6 +193,28 @@ pub struct Longest {
     pub what: u32,
 }
 
+/// What is known of the numbers of some pieces together. All of them are levels, or all are amounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// How many amounts there are; none of levels.
+    pub amounts: u64,
+    /// The smallest.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+    /// The sum of amounts; or of levels, each times the nanoseconds for which it lasted.
+    pub total: u128,
+}
+
+impl Values {
+    fn merge(&mut self, other: Values) {
+        self.amounts = self.amounts.saturating_add(other.amounts);
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+        self.total = self.total.saturating_add(other.total);
+    }
+}
+
 /// What is known of some pieces together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -191,6 +226,8 @@ pub struct Summary {
     pub ns: [u64; Class::ALL.len()],
     /// The longest of them.
     pub longest: Option<Longest>,
+    /// The numbers of those that have one.
+    pub values: Option<Values>,
 }
 
 impl Summary {
@@ -214,6 +251,16 @@ impl Summary {
             class: piece.class,
             what: piece.what,
         });
+        let is_amount = piece.begin_ns == piece.end_ns;
+        if piece.class == Class::Value && (is_amount || ns > 0) {
+            let times = if is_amount { 1 } else { ns };
+            self.count_in(Values {
+                amounts: is_amount.into(),
+                least: piece.value,
+                most: piece.value,
+                total: u128::from(piece.value) * u128::from(times),
+            });
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Summary) {
@@ -226,6 +273,14 @@ impl Summary {
         }
         self.reach(begin_ns, end_ns);
         other.longest.into_iter().for_each(|longest| self.lengthen(longest));
+        other.values.into_iter().for_each(|values| self.count_in(values));
+    }
+
+    fn count_in(&mut self, other: Values) {
+        match &mut self.values {
+            Some(values) => values.merge(other),
+            None => self.values = Some(other),
+        }
     }
 
     fn reach(&mut self, begin_ns: i64, end_ns: i64) {
@@ -246,13 +301,22 @@ impl Summary {
         put_signed(bytes, begin_ns);
         put(bytes, end_ns.abs_diff(begin_ns));
         put(bytes, self.count);
-        let known = Class::ALL.into_iter().filter(|class| self.of(*class) != 0);
-        put(bytes, known.clone().fold(0, |mask, class| mask | 1 << class as u8));
+        // Numbers follow if it has the bit of their class. Amounts take no time.
+        let is_known = |class: &Class| self.of(*class) != 0 || *class == Class::Value && self.values.is_some();
+        let known = Class::ALL.into_iter().filter(is_known);
+        put(bytes, known.clone().fold(0, |mask, class| mask | 1 << class as u16));
         known.for_each(|class| put(bytes, self.of(class)));
         if let Some(longest) = self.longest {
             put(bytes, longest.ns);
             bytes.push(longest.class as u8);
             put(bytes, longest.what.into());
+        }
+        if let Some(values) = self.values {
+            put(bytes, values.amounts);
+            put(bytes, values.least);
+            put(bytes, values.most);
+            put(bytes, (values.total >> 64) as u64);
+            put(bytes, values.total as u64);
         }
     }
 
@@ -265,7 +329,7 @@ impl Summary {
             ..Summary::default()
         };
         let mask = reader.number()?;
-        for class in Class::ALL.into_iter().filter(|class| mask & 1 << *class as u8 != 0) {
+        for class in Class::ALL.into_iter().filter(|class| mask & 1 << *class as u16 != 0) {
             summary.ns[class as usize] = reader.number()?;
         }
         summary.longest = Some(Longest {
@@ -273,6 +337,14 @@ impl Summary {
             class: Class::of(reader.byte()?)?,
             what: reader.small()?,
         });
+        if mask & 1 << Class::Value as u16 != 0 {
+            summary.values = Some(Values {
+                amounts: reader.number()?,
+                least: reader.number()?,
+                most: reader.number()?,
+                total: u128::from(reader.number()?) << 64 | u128::from(reader.number()?),
+            });
+        }
         Ok(summary)
     }
 }

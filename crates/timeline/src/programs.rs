@@ -15,7 +15,7 @@ const STATE_DUMP: &str = "lttng_ust_statedump";
 /// Spans that are nested deeper share one lane.
 const DEPTHS_MAX: usize = 32;
 /// Limits the pieces that mark losses: many losses on many lanes would make the timeline larger than the trace.
-const LOSSES_MAX: usize = 1 << 18;
+pub(crate) const LOSSES_MAX: usize = 1 << 18;
 
 #[derive(Default)]
 pub(crate) struct Programs {
@@ -87,7 +87,7 @@ impl<W: Write> Recorder<W> {
             Some(lane) => lane,
             None => {
                 let subject = Subject::Events(own.thread.clone());
-                let lane = self.program_lane(subject);
+                let lane = self.named_lane(subject);
                 self.program_thread(track, comm).events = Some(lane);
                 lane
             }
@@ -133,7 +133,7 @@ impl<W: Write> Recorder<W> {
             return *lane;
         }
         let subject = Subject::Spans(own.thread.clone(), depth as u32);
-        let lane = self.program_lane(subject);
+        let lane = self.named_lane(subject);
         let own = self.program_thread(track, comm);
         if own.spans.len() <= depth {
             own.spans.resize(depth + 1, None);
@@ -187,18 +187,19 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-fn piece(class: Class, what: u32, (begin_ns, end_ns): (i64, i64)) -> Piece {
+pub(crate) fn piece(class: Class, what: u32, (begin_ns, end_ns): (i64, i64)) -> Piece {
     Piece {
         begin_ns,
         end_ns,
         class,
         what,
         by: 0,
+        value: 0,
     }
 }
 
 /// Joins parts of time that touch each other. If more than `most` are left, also joins neighbours, including the time between them.
-fn merged(parts: impl Iterator<Item = (i64, i64)>, most: usize) -> Vec<(i64, i64)> {
+pub(crate) fn merged(parts: impl Iterator<Item = (i64, i64)>, most: usize) -> Vec<(i64, i64)> {
     let mut parts: Vec<(i64, i64)> = parts.collect();
     parts.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::new();

@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the model to a timeline: a lane for each CPU, thread, interrupt and device that does something. What programs recorded comes in programs.rs.
+//! From the model to a timeline: a lane for each CPU, thread, interrupt and device that does something. Numbers come in
+//! counters.rs, what programs recorded in programs.rs.
 
 use std::io::{self, Write};
 
 use piste_analysis::analyses::interrupt_name;
 use piste_analysis::facts::Interrupt;
-use piste_analysis::model::{Call, Interruption, Listen, Mode, Nature, Request, Slice, State, System, ThreadId, Waker};
+use piste_analysis::model::{
+    Call, Interruption, Listen, Mode, Nature, Occurrence, ProcessId, Request, Slice, State, System, ThreadId, Waker,
+};
 use piste_analysis::names::Name;
 use rustc_hash::FxHashMap;
 
+use crate::counters::Counters;
 use crate::file::{Directory, Writer};
 use crate::going::Going;
-use crate::lane::{Label, LaneId, Subject, Thread};
+use crate::lane::{Created, Label, LaneId, Subject, Thread};
 use crate::piece::{Class, Piece};
-use crate::programs::Programs;
+use crate::programs::{Programs, piece};
 
 /// Writes a timeline while it listens to a model.
 pub struct Recorder<W> {
     pub(crate) writer: Writer<W>,
-    /// By lane; absent: it is one of a program.
+    /// By lane; absent: what it is called does not change at the end.
     shown: Vec<Option<Shown>>,
-    /// By lane. Those of the kernel have the names that they had at first.
+    /// By lane. Threads and devices have the names that they had at first.
     pub(crate) subjects: Vec<Subject>,
     /// By the model's number of a thread.
     threads: Vec<OfThread>,
     pub(crate) cpus: FxHashMap<u32, OfCpu>,
     interrupts: FxHashMap<Interrupt, LaneId>,
     devices: FxHashMap<u32, LaneId>,
+    processes: FxHashMap<ProcessId, u32>,
+    pub(crate) counters: Counters,
     pub(crate) labels: Vec<Label>,
     names: FxHashMap<Name, u32>,
     pub(crate) programs: Programs,
@@ -61,6 +67,7 @@ struct OfThread {
     lane: Option<LaneId>,
     label: Option<u32>,
     calls: Option<LaneId>,
+    created: Option<Created>,
 }
 
 impl<W: Write> Recorder<W> {
@@ -77,6 +84,8 @@ impl<W: Write> Recorder<W> {
             cpus: FxHashMap::default(),
             interrupts: FxHashMap::default(),
             devices: FxHashMap::default(),
+            processes: FxHashMap::default(),
+            counters: Counters::default(),
             labels: Vec::new(),
             names: FxHashMap::default(),
             programs: Programs::default(),
@@ -96,6 +105,7 @@ impl<W: Write> Recorder<W> {
         }
         if let Some(system) = system {
             self.end_cpus(system, span_ns.1);
+            self.end_counters(system, span_ns);
             self.name_lanes(system);
         }
         if let Some(error) = self.error {
@@ -111,8 +121,10 @@ impl<W: Write> Recorder<W> {
 
     /// Gives the kernel's lanes the names of now.
     pub(crate) fn name_lanes(&mut self, system: &System) {
-        for (own, shown) in self.subjects.iter_mut().zip(&self.shown) {
-            shown.iter().for_each(|shown| *own = subject(system, *shown));
+        for lane in 0..self.shown.len() {
+            if let Some(shown) = self.shown[lane] {
+                self.subjects[lane] = self.subject(system, shown);
+            }
         }
     }
 
@@ -124,10 +136,11 @@ impl<W: Write> Recorder<W> {
     }
 
     fn lane(&mut self, system: &System, shown: Shown) -> LaneId {
-        self.add_lane(Some(shown), subject(system, shown))
+        let subject = self.subject(system, shown);
+        self.add_lane(Some(shown), subject)
     }
 
-    pub(crate) fn program_lane(&mut self, subject: Subject) -> LaneId {
+    pub(crate) fn named_lane(&mut self, subject: Subject) -> LaneId {
         self.add_lane(None, subject)
     }
 
@@ -193,6 +206,7 @@ impl<W: Write> Recorder<W> {
                 class: Class::Other,
                 what: 0,
                 by: 0,
+                value: 0,
             };
             self.put_on_cpu(system, cpu, end);
         }
@@ -207,7 +221,7 @@ impl<W: Write> Recorder<W> {
         lane
     }
 
-    fn device_lane(&mut self, system: &System, device: u32) -> LaneId {
+    pub(crate) fn device_lane(&mut self, system: &System, device: u32) -> LaneId {
         if let Some(lane) = self.devices.get(&device) {
             return *lane;
         }
@@ -221,7 +235,7 @@ impl<W: Write> Recorder<W> {
         self.labels.len() as u32
     }
 
-    fn label_of_thread(&mut self, system: &System, id: ThreadId) -> u32 {
+    pub(crate) fn label_of_thread(&mut self, system: &System, id: ThreadId) -> u32 {
         if let Some(label) = self.of_thread(id).label {
             return label;
         }
@@ -240,7 +254,7 @@ impl<W: Write> Recorder<W> {
         label
     }
 
-    fn label_of_interrupt(&mut self, system: &System, interrupt: Interrupt) -> u32 {
+    pub(crate) fn label_of_interrupt(&mut self, system: &System, interrupt: Interrupt) -> u32 {
         if let Some(label) = self.interrupt_labels.get(&interrupt) {
             return *label;
         }
@@ -271,21 +285,47 @@ impl<W: Write> Recorder<W> {
         })
     }
 
+    /// What a lane shows, with the names of now.
+    fn subject(&mut self, system: &System, shown: Shown) -> Subject {
+        match shown {
+            Shown::Cpu(cpu) => Subject::Cpu(cpu),
+            Shown::Calls(thread) => Subject::Calls(thread),
+            Shown::Interrupt(interrupt) => Subject::Interrupt(interrupt_name(system, interrupt)),
+            Shown::Device(device) => Subject::Device(system.device_name(device)),
+            Shown::Thread(id) => {
+                let thread = system.thread(id);
+                let process = thread.process();
+                let next = self.processes.len() as u32;
+                Subject::Thread(Thread {
+                    tid: thread.tid,
+                    pid: thread.pid,
+                    name: system.name_of(id).to_owned(),
+                    is_kernel: thread.nature == Nature::Kernel,
+                    process: *self.processes.entry(process).or_insert(next),
+                    uid: thread.uid,
+                    cgroup: system
+                        .process(process)
+                        .map_or_else(String::new, |process| process.cgroup.to_string()),
+                    created: self.of_thread(id).created,
+                })
+            }
+        }
+    }
+
     /// What a slice is on the lane of its thread, and on that of its CPU.
     pub(crate) fn pieces(&mut self, system: &System, slice: &Slice) -> (Option<Piece>, Option<(u32, Piece)>) {
         let Some((class, what)) = self.look(system, slice.state) else {
             return (None, None);
         };
         let by = slice.wake.and_then(|wake| wake.waker());
-        let piece = Piece {
-            begin_ns: slice.begin_ns,
-            end_ns: slice.end_ns,
-            class,
-            what,
-            by: by.map_or(0, |waker| self.label_of_waker(system, waker)),
+        let by = by.map_or(0, |waker| self.label_of_waker(system, waker));
+        let span_ns = (slice.begin_ns, slice.end_ns);
+        let own = Piece {
+            by,
+            ..piece(class, what, span_ns)
         };
         let is_idle = system.thread(slice.thread).nature == Nature::Idle;
-        let of_thread = (!is_idle).then_some(piece);
+        let of_thread = (!is_idle).then_some(own);
         let State::Running { cpu, .. } = slice.state else {
             return (of_thread, None);
         };
@@ -300,10 +340,8 @@ impl<W: Write> Recorder<W> {
             _ => (Class::Running, thread, 0),
         };
         let on_cpu = Piece {
-            class,
-            what,
             by,
-            ..piece
+            ..piece(class, what, span_ns)
         };
         (of_thread, Some((cpu, on_cpu)))
     }
@@ -319,13 +357,7 @@ impl<W: Write> Recorder<W> {
 }
 
 fn unknown(begin_ns: i64) -> Piece {
-    Piece {
-        begin_ns,
-        end_ns: begin_ns,
-        class: Class::Unknown,
-        what: 0,
-        by: 0,
-    }
+    piece(Class::Unknown, 0, (begin_ns, begin_ns))
 }
 
 /// Gives a CPU its next piece, which may go on with the one that is open; returns those that ended. Where there was none before, nobody knows what
@@ -345,25 +377,6 @@ pub(crate) fn advance(open: &mut Piece, piece: Piece) -> [Option<Piece>; 2] {
         ended[1] = Some(std::mem::replace(open, piece));
     }
     ended
-}
-
-/// What a lane shows, with the names of now.
-fn subject(system: &System, shown: Shown) -> Subject {
-    match shown {
-        Shown::Cpu(cpu) => Subject::Cpu(cpu),
-        Shown::Calls(thread) => Subject::Calls(thread),
-        Shown::Interrupt(interrupt) => Subject::Interrupt(interrupt_name(system, interrupt)),
-        Shown::Device(device) => Subject::Device(system.device_name(device)),
-        Shown::Thread(id) => {
-            let thread = system.thread(id);
-            Subject::Thread(Thread {
-                tid: thread.tid,
-                pid: thread.pid,
-                name: system.name_of(id).to_owned(),
-                is_kernel: thread.nature == Nature::Kernel,
-            })
-        }
-    }
 }
 
 impl<W: Write> Listen for Recorder<W> {
@@ -387,6 +400,7 @@ impl<W: Write> Listen for Recorder<W> {
             class: Class::Other,
             what,
             by: 0,
+            value: 0,
         };
         self.put(lane, &piece);
     }
@@ -401,8 +415,27 @@ impl<W: Write> Listen for Recorder<W> {
             class: Class::Other,
             what: 0,
             by: thread.map_or(0, |id| self.label_of_thread(system, id)),
+            value: 0,
         };
         self.put(lane, &piece);
+    }
+
+    fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, ns: i64) {
+        // A thread of a CPU that has nothing to do is the kernel itself.
+        let Some(parent) = parent.filter(|id| system.thread(*id).nature != Nature::Idle) else {
+            return;
+        };
+        let by = self.thread_lane(system, parent);
+        let created = Some(Created { by, ns });
+        self.of_thread(thread).created = created;
+        let lane = self.thread_lane(system, thread);
+        if let Subject::Thread(thread) = &mut self.subjects[lane.0 as usize] {
+            thread.created = created;
+        }
+    }
+
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
+        self.count(system, occurrence);
     }
 
     fn request(&mut self, system: &System, request: &Request) {
@@ -415,7 +448,9 @@ impl<W: Write> Listen for Recorder<W> {
             class: Class::Other,
             what: 0,
             by: request.thread.map_or(0, |id| self.label_of_thread(system, id)),
+            value: 0,
         };
         self.put(lane, &piece);
+        self.count_request(system, request, end_ns);
     }
 }

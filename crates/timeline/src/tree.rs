@@ -427,7 +427,7 @@ mod tests {
     use fastrand::Rng;
 
     use super::*;
-    use crate::piece::Class;
+    use crate::piece::{Class, Values};
 
     struct Memory {
         bytes: Vec<u8>,
@@ -458,12 +458,19 @@ mod tests {
                 } else {
                     random.i64(1..1 << bits)
                 };
+            let class = Class::ALL[random.usize(..Class::ALL.len())];
+            // Numbers as large as there are.
+            let value_bits = random.u32(1..=64);
             Piece {
                 begin_ns,
                 end_ns,
-                class: Class::ALL[random.usize(..Class::ALL.len())],
+                class,
                 what: if random.bool() { random.u32(..) } else { 0 },
                 by: if random.bool() { random.u32(..500) } else { 0 },
+                value: match class {
+                    Class::Value => random.u64(..) >> (64 - value_bits),
+                    _ => 0,
+                },
             }
         };
         (0..count).map(piece).collect()
@@ -481,8 +488,20 @@ mod tests {
         (root, Memory { bytes, reads })
     }
 
+    /// Of a column: how many begin, how long of each class, the longest, and the numbers.
+    type Said = (u64, [u64; Class::ALL.len()], u64, Option<Values>);
+
+    fn said(sum: &Summary) -> Said {
+        (
+            sum.count,
+            sum.ns,
+            sum.longest.map_or(0, |longest| longest.ns),
+            sum.values,
+        )
+    }
+
     /// What is said of columns, by looking at every piece.
-    fn expected(pieces: &[Piece], columns: &Columns) -> Vec<(u64, [u64; Class::ALL.len()], u64)> {
+    fn expected(pieces: &[Piece], columns: &Columns) -> Vec<Said> {
         let one = |column| {
             let (begin_ns, end_ns) = (columns.begin_of(column), columns.begin_of(column + 1));
             let begun = pieces
@@ -499,7 +518,31 @@ mod tests {
                 ns[piece.class as usize] += part;
                 longest = part.max(longest);
             }
-            (begun.count() as u64, ns, longest)
+            let numbers = pieces.iter().filter(|piece| piece.class == Class::Value);
+            let parts = numbers.filter_map(|piece| {
+                let ns = piece.end_ns.min(end_ns) - piece.begin_ns.max(begin_ns);
+                let times = match piece.duration_ns() {
+                    0 => i64::from((begin_ns..end_ns).contains(&piece.begin_ns)),
+                    _ => ns.max(0),
+                };
+                let amounts = u64::from(piece.duration_ns() == 0);
+                (times > 0).then_some((piece.value, times as u128, amounts))
+            });
+            let values = parts.fold(None, |values: Option<Values>, (value, times, amounts)| {
+                let before = values.unwrap_or(Values {
+                    amounts: 0,
+                    least: value,
+                    most: value,
+                    total: 0,
+                });
+                Some(Values {
+                    amounts: before.amounts + amounts,
+                    least: before.least.min(value),
+                    most: before.most.max(value),
+                    total: before.total + u128::from(value) * times,
+                })
+            });
+            (begun.count() as u64, ns, longest, values)
         };
         (0..columns.count).map(one).collect()
     }
@@ -525,10 +568,7 @@ mod tests {
                 };
                 let mut sums = vec![Summary::default(); columns.count];
                 root.sum(&file, &columns, &mut sums).expect("it is whole");
-                let found: Vec<_> = sums
-                    .iter()
-                    .map(|sum| (sum.count, sum.ns, sum.longest.map_or(0, |longest| longest.ns)))
-                    .collect();
+                let found: Vec<_> = sums.iter().map(said).collect();
                 assert_eq!(found, expected(&pieces, &columns), "{columns:?} of {count}");
 
                 let mut part = Vec::new();
@@ -590,10 +630,7 @@ mod tests {
             };
             let mut sums = vec![Summary::default(); columns.count];
             branch.sum(&output, &columns, &mut sums).expect("it is whole");
-            let found: Vec<_> = sums
-                .iter()
-                .map(|sum| (sum.count, sum.ns, sum.longest.map_or(0, |longest| longest.ns)))
-                .collect();
+            let found: Vec<_> = sums.iter().map(said).collect();
             assert_eq!(found, expected(so_far, &columns));
             let mut part = Vec::new();
             let mut add = |piece| {

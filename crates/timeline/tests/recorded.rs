@@ -3,10 +3,14 @@
 
 use std::io::Write;
 
-use piste_analysis::facts::{Arguments, Fact, Found, Left, Switch, Woken};
+use piste_analysis::facts::{
+    Arguments, DeviceOperation, Fact, Fork, Found, Left, Packet, RequestFact, RequestStep, Switch, Woken,
+};
 use piste_analysis::model::{At, Circumstances, Gap, System};
 use piste_analysis::spans::{Begun, Span, Track};
-use piste_timeline::{Class, Label, LaneId, Piece, ProgramThread, Recorder, Subject, Timeline};
+use piste_timeline::{
+    Class, Counter, Created, Label, LaneId, Piece, ProgramThread, Recorder, Subject, Timeline, Values,
+};
 
 /// A machine with one CPU, and what happens there.
 struct Machine {
@@ -88,8 +92,12 @@ fn shown(timeline: &Timeline, lane: LaneId) -> Vec<String> {
         } else {
             format!(" by{}", named(piece.by))
         };
+        let value = match piece.class {
+            Class::Value => format!(" {}", piece.value),
+            _ => String::new(),
+        };
         format!(
-            "{}-{} {:?}{}{by}",
+            "{}-{} {:?}{}{by}{value}",
             piece.begin_ns,
             piece.end_ns,
             piece.class,
@@ -202,6 +210,105 @@ fn columns_have_shares_of_what_is_longer() {
             .len(),
         4
     );
+}
+
+#[test]
+fn numbers_are_levels_or_amounts() {
+    let mut machine = Machine::new();
+    machine.switch(10, (0, "swapper/0", Left::Runnable), (7, "server"));
+    machine.at(20, 7, &Fact::Frequency { cpu: 0, khz: 1000 });
+    let packet = |bytes| Packet {
+        interface: b"eth0",
+        bytes,
+    };
+    machine.at(30, 7, &Fact::PacketQueued(packet(100)));
+    machine.at(40, 7, &Fact::PacketQueued(packet(1500)));
+    machine.at(45, 7, &Fact::PacketReceived(packet(60)));
+    let request = RequestFact {
+        device: 8 << 20,
+        sector: 5,
+        sectors: 8,
+        bytes: 4096,
+        operation: DeviceOperation::Read,
+        tid: Some(7),
+        error: 0,
+    };
+    machine.at(50, 7, &Fact::Request(RequestStep::Issue, request));
+    machine.at(55, 7, &Fact::Request(RequestStep::Complete, request));
+    machine.at(60, 7, &Fact::Frequency { cpu: 0, khz: 4000 });
+    machine.system.add_gap(Gap {
+        cpu: Some(0),
+        begin_ns: 70,
+        end_ns: 80,
+    });
+    machine.switch(90, (7, "server", Left::Dead), (0, "swapper/0"));
+    let timeline = machine.timeline(100);
+    let counter = |counter: Counter| lane(&timeline, |subject| *subject == Subject::Counter(counter.clone()));
+    let frequency = counter(Counter::Frequency(0));
+    assert_eq!(
+        shown(&timeline, frequency),
+        ["20-60 Value 1000", "60-70 Value 4000", "70-100 Unknown"]
+    );
+    let whole = timeline.columns(frequency, (0, 100), 1).expect("it can be read");
+    let values = Values {
+        amounts: 0,
+        least: 1000,
+        most: 4000,
+        total: 40 * 1000 + 10 * 4000,
+    };
+    assert_eq!(whole[0].values, Some(values));
+    let queued = counter(Counter::Queued("eth0".to_owned()));
+    assert_eq!(
+        shown(&timeline, queued),
+        [
+            "30-30 Value by server 100",
+            "40-40 Value by server 1500",
+            "70-80 Unknown"
+        ]
+    );
+    let halves = timeline.columns(queued, (0, 80), 2).expect("it can be read");
+    let totals: Vec<_> = halves
+        .iter()
+        .map(|half| half.values.map(|values| (values.total, values.amounts)))
+        .collect();
+    assert_eq!(totals, [Some((100, 1)), Some((1500, 1))]);
+    assert_eq!(
+        shown(&timeline, counter(Counter::Received("eth0".to_owned()))),
+        ["45-45 Value by server 60", "70-80 Unknown"]
+    );
+    let disk = lane(&timeline, |subject| matches!(subject, Subject::Device(_)));
+    assert_eq!(
+        shown(&timeline, counter(Counter::Read(disk))),
+        ["55-55 Value by server 4096", "70-80 Unknown"]
+    );
+}
+
+#[test]
+fn a_thread_says_who_created_it_and_which_threads_are_of_its_process() {
+    let mut machine = Machine::new();
+    machine.switch(10, (0, "swapper/0", Left::Runnable), (7, "server"));
+    for (ns, tid, pid) in [(20, 8, 7), (30, 9, 9)] {
+        let fork = Fork {
+            parent_tid: 7,
+            parent_pid: Some(7),
+            tid,
+            pid: Some(pid),
+            name: format!("child {tid}").leak().as_bytes(),
+        };
+        machine.at(ns, 7, &Fact::Fork(fork));
+    }
+    let timeline = machine.timeline(100);
+    let of = |name: &str| match &timeline.directory.subjects[thread(&timeline, name).0 as usize] {
+        Subject::Thread(thread) => thread.clone(),
+        other => panic!("{other:?} is no thread"),
+    };
+    let by = thread(&timeline, "server");
+    assert_eq!(of("server").created, None);
+    assert_eq!(of("child 8").created, Some(Created { by, ns: 20 }));
+    assert_eq!(of("child 9").created, Some(Created { by, ns: 30 }));
+    assert_eq!(of("child 8").process, of("server").process);
+    assert_ne!(of("child 9").process, of("server").process);
+    assert_eq!(shown(&timeline, thread(&timeline, "child 8")), ["20-100 Runnable"]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
-use piste_timeline::{Class, Failure, LaneId, Piece, ProgramThread, Subject};
+use piste_timeline::{Class, Counter, Created, Failure, LaneId, Piece, ProgramThread, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::assets::asset;
@@ -192,6 +192,8 @@ struct Lane {
     pieces: u64,
     /// How long there was something other than nothing to do.
     busy_ns: String,
+    /// When there is something first.
+    first_ns: Option<String>,
     /// It is a thread, and what it did is never known.
     is_unknown: bool,
 }
@@ -207,6 +209,15 @@ enum Shown {
         pid: Option<i32>,
         name: String,
         is_kernel: bool,
+        process: u32,
+        uid: Option<u32>,
+        #[serde(skip_serializing_if = "String::is_empty")]
+        cgroup: String,
+        /// The lane of the thread that created it, and when.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        created_by: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        created_ns: Option<String>,
     },
     Calls {
         of: u32,
@@ -228,6 +239,37 @@ enum Shown {
         pid: Option<i64>,
         name: String,
     },
+    Counter {
+        quantity: &'static str,
+        /// Whose: a CPU,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cpu: Option<u32>,
+        /// a network interface,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// or the device that has this lane.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        of: Option<u32>,
+    },
+}
+
+impl From<Counter> for Shown {
+    fn from(counter: Counter) -> Shown {
+        let (quantity, cpu, name, of) = match counter {
+            Counter::Frequency(cpu) => ("frequency", Some(cpu), None, None),
+            Counter::Received(name) => ("received", None, Some(name), None),
+            Counter::Queued(name) => ("queued", None, Some(name), None),
+            Counter::Sent(name) => ("sent", None, Some(name), None),
+            Counter::Read(LaneId(of)) => ("read", None, None, Some(of)),
+            Counter::Written(LaneId(of)) => ("written", None, None, Some(of)),
+        };
+        Shown::Counter {
+            quantity,
+            cpu,
+            name,
+            of,
+        }
+    }
 }
 
 impl From<Subject> for Shown {
@@ -239,12 +281,18 @@ impl From<Subject> for Shown {
                 pid: thread.pid,
                 name: thread.name,
                 is_kernel: thread.is_kernel,
+                process: thread.process,
+                uid: thread.uid,
+                cgroup: thread.cgroup,
+                created_by: thread.created.map(|Created { by: LaneId(by), .. }| by),
+                created_ns: thread.created.map(|created| created.ns.to_string()),
             },
             Subject::Calls(LaneId(of)) => Shown::Calls { of },
             Subject::Interrupt(name) => Shown::Interrupt { name },
             Subject::Device(name) => Shown::Device { name },
             Subject::Spans(ProgramThread { tid, pid, name }, depth) => Shown::Spans { tid, pid, name, depth },
             Subject::Events(ProgramThread { tid, pid, name }) => Shown::Events { tid, pid, name },
+            Subject::Counter(counter) => counter.into(),
         }
     }
 }
@@ -265,19 +313,25 @@ async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Li
             let busy_ns: u64 = busy.iter().fold(0, |sum, class| whole.of(*class).saturating_add(sum));
             let is_known = |class: &Class| *class != Class::Unknown && whole.of(*class) > 0;
             let is_unknown = matches!(subject, Subject::Thread(_)) && !Class::ALL.iter().any(is_known);
+            // Numbers are never busy, and there are few of them.
+            let rank = match subject {
+                Subject::Counter(_) => u64::MAX,
+                _ => busy_ns,
+            };
             let lane = Lane {
                 id,
                 shown: subject.into(),
                 pieces: whole.count,
                 busy_ns: busy_ns.to_string(),
+                first_ns: whole.span_ns.map(|(begin_ns, _)| begin_ns.to_string()),
                 is_unknown,
             };
-            (busy_ns, lane)
+            (rank, lane)
         })
         .collect();
     let left_out = listed.len().saturating_sub(LANES_LISTED_MAX);
     if left_out > 0 {
-        listed.sort_by_key(|(busy_ns, _)| std::cmp::Reverse(*busy_ns));
+        listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         listed.truncate(LANES_LISTED_MAX);
         listed.sort_by_key(|(_, lane)| lane.id);
     }
@@ -338,6 +392,20 @@ struct Sum {
     pieces: u64,
     /// By class: for how long.
     ns: BTreeMap<String, u64>,
+    /// Of a lane of numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Numbers>,
+}
+
+/// As text: browsers have no such numbers.
+#[derive(Serialize)]
+struct Numbers {
+    /// How many amounts there are.
+    amounts: u64,
+    least: String,
+    most: String,
+    /// The sum of amounts; or of levels, each times the nanoseconds for which it lasted.
+    total: String,
 }
 
 async fn sums(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Result<Json<Vec<Sum>>, Refusal> {
@@ -355,6 +423,12 @@ async fn sums(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Re
                 lane,
                 pieces: whole.count,
                 ns: known.map(|class| (class_name(class), whole.of(class))).collect(),
+                values: whole.values.map(|values| Numbers {
+                    amounts: values.amounts,
+                    least: values.least.to_string(),
+                    most: values.most.to_string(),
+                    total: values.total.to_string(),
+                }),
             })
         };
         asked.lanes.iter().copied().map(of_lane).collect()
@@ -381,6 +455,9 @@ struct Named {
     class: String,
     what: Option<Name>,
     by: Option<Name>,
+    /// Of a lane of numbers, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -455,6 +532,7 @@ fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, Failure> {
         class: class_name(piece.class),
         what: name(piece.what)?,
         by: name(piece.by)?,
+        value: (piece.class == Class::Value).then(|| piece.value.to_string()),
     }))
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use piste_analysis::model::{Call, Interruption, Listen, Request, Slice, System};
+use piste_analysis::model::{Call, Happening, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId};
 use piste_analysis::spans;
 use piste_modelling::{Ground, GroundError, Programs, StreamGap, expect_one_kernel, is_of_kernel, read_programs};
 use piste_reason::reason;
@@ -438,6 +438,18 @@ impl Listen for Shared {
     fn request(&mut self, system: &System, request: &Request) {
         self.0.with(|recorder| recorder.request(system, request));
     }
+
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
+        // Memory changes often, and is not shown.
+        if let Happening::PagesAllocated(_) | Happening::PagesFreed(_) | Happening::PageFault { .. } = occurrence.what {
+            return;
+        }
+        self.0.with(|recorder| recorder.occurrence(system, occurrence));
+    }
+
+    fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, ns: i64) {
+        self.0.with(|recorder| recorder.born(system, thread, parent, ns));
+    }
 }
 
 impl Programs for Shared {
@@ -596,7 +608,7 @@ impl View {
         match self {
             View::Whole(timeline) => timeline.each(lane, range_ns, to),
             View::Growing(shared) => match &*shared.recorder() {
-                Some(recorder) => recorder.so_far().writer.each(lane, range_ns, to),
+                Some(recorder) => recorder.so_far().each(lane, range_ns, to),
                 None => shared.whole.get().ok_or(Damaged)?.each(lane, range_ns, to),
             },
         }

@@ -7,14 +7,15 @@
 //!   reply    lanes: u32, lane of each, labels: u32, label of each
 //!   lane     id: u32, kind: u8 (0 columns, 1 pieces), count: u32, then as many
 //!     column   classes: u16 (a bit for each), share of each: u8 (255: all of the column), and if there is any, of the longest piece its
-//!              class: u8, and what it is: u32
-//!     piece    begin: f64, duration: f64, class: u8, what: u32, by: u32
+//!              class: u8, and what it is: u32; and if there are numbers, how many amounts: u32, the least and the most: f64 each, and the sum
+//!              of amounts or the mean of levels: f64
+//!     piece    begin: f64, duration: f64, class: u8, what: u32, by: u32, and if it has a number, that: f64
 //!   label    number: u32, lane + 1: u32 (0: it is no thread), bytes: u16, name in UTF-8
 //! ```
 
 use std::collections::BTreeSet;
 
-use piste_timeline::{Class, Failure, LaneId, Piece, Summary};
+use piste_timeline::{Class, Failure, LaneId, Piece, Summary, Values};
 
 use crate::recordings::{Name, View};
 
@@ -65,6 +66,9 @@ impl Reply {
             self.bytes.push(piece.class as u8);
             self.label(piece.what);
             self.label(piece.by);
+            if piece.class == Class::Value {
+                self.bytes.extend((piece.value as f64).to_le_bytes());
+            }
         }
     }
 
@@ -75,7 +79,11 @@ impl Reply {
         for column in columns {
             let longest = column.longest.map(|longest| (longest.class, longest.what));
             // Events take no time.
-            let is_known = |class: &Class| column.of(*class) > 0 || longest.is_some_and(|(known, _)| known == *class);
+            let is_known = |class: &Class| {
+                column.of(*class) > 0
+                    || longest.is_some_and(|(known, _)| known == *class)
+                    || *class == Class::Value && column.values.is_some()
+            };
             let known = Class::ALL.into_iter().filter(is_known);
             let mask = known.clone().fold(0_u16, |mask, class| mask | 1 << class as u16);
             self.bytes.extend(mask.to_le_bytes());
@@ -85,6 +93,12 @@ impl Reply {
             if let Some((class, what)) = longest {
                 self.bytes.push(class as u8);
                 self.label(what);
+            }
+            if let Some(values) = column.values {
+                put_u32(&mut self.bytes, u32::try_from(values.amounts).unwrap_or(u32::MAX));
+                for number in [values.least as f64, values.most as f64, shown(column, values)] {
+                    self.bytes.extend(number.to_le_bytes());
+                }
             }
         }
     }
@@ -103,6 +117,14 @@ impl Reply {
             self.bytes.extend(text.as_bytes());
         }
         Ok(self.bytes)
+    }
+}
+
+/// The sum of amounts, or the mean of levels over the time for which they are known.
+fn shown(column: &Summary, values: Values) -> f64 {
+    match column.of(Class::Value) {
+        0 => values.total as f64,
+        ns => values.total as f64 / ns as f64,
     }
 }
 

@@ -158,8 +158,8 @@ fn candidates(labels: &[Label], subjects: &[Subject], words: &[String]) -> (Vec<
             // Its pieces have no names.
             Subject::Interrupt(name) if is_meant(name) => (Of::Text, true),
             Subject::Interrupt(_) => return None,
-            // Its system calls have a lane of their own.
-            Subject::Thread(_) => return None,
+            // Its system calls have a lane of their own; numbers have no names.
+            Subject::Thread(_) | Subject::Counter(_) => return None,
         };
         let candidate = Candidate {
             lane: LaneId(lane),

@@ -3,8 +3,12 @@
 
 #[path = "viewer/live.rs"]
 mod live;
+#[allow(dead_code, reason = "a part of another test")]
+#[path = "../../../crates/ctf/tests/conformance/notation.rs"]
+mod notation;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -206,8 +210,8 @@ impl Server {
             .collect()
     }
 
-    /// What is drawn of a lane, in so many columns: the shares of each column by the number of the class; `None`: piece by piece.
-    fn columns(&self, lane: u64, (begin_ns, end_ns): (i64, i64), count: usize) -> Option<Vec<BTreeMap<u32, f64>>> {
+    /// What is drawn of a lane, in so many columns; `None`: piece by piece.
+    fn columns(&self, lane: u64, (begin_ns, end_ns): (i64, i64), count: usize) -> Option<Vec<Column>> {
         let asked = json!({
             "begin_ns": begin_ns.to_string(), "end_ns": end_ns.to_string(), "lanes": [lane], "columns": count
         });
@@ -229,10 +233,21 @@ impl Server {
         for _ in 0..count {
             let mask = take(2);
             let classes = (0..16).filter(|class| mask >> class & 1 == 1);
-            columns.push(classes.map(|class| (class, f64::from(take(1)) / 255.0)).collect());
+            let shares = classes.map(|class| (class, f64::from(take(1)) / 255.0)).collect();
             if mask != 0 {
                 take(5);
             }
+            let numbers = (mask >> VALUE & 1 == 1).then(|| {
+                let amounts = take(4);
+                let mut number = || f64::from_bits(u64::from(take(4)) | u64::from(take(4)) << 32);
+                Numbers {
+                    amounts,
+                    least: number(),
+                    most: number(),
+                    total: number(),
+                }
+            });
+            columns.push(Column { shares, numbers });
         }
         Some(columns)
     }
@@ -241,6 +256,23 @@ impl Server {
         self.running.signal(Signal::INT);
         self.running.finish().expect_success();
     }
+}
+
+/// What is drawn in a column.
+struct Column {
+    /// By the number of the class.
+    shares: BTreeMap<u32, f64>,
+    numbers: Option<Numbers>,
+}
+
+/// Numbers of a column together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Numbers {
+    amounts: u32,
+    least: f64,
+    most: f64,
+    /// The sum of amounts, or the mean of a level.
+    total: f64,
 }
 
 fn text(path: &Path) -> &str {
@@ -265,6 +297,9 @@ fn a_recording_is_seen_in_a_browser() {
         "moves",
         "selects",
         "wakers",
+        "creators",
+        "groups",
+        "flow",
         "range",
         "sql",
         "events",
@@ -345,7 +380,7 @@ fn a_timeline_is_made_once_and_again_when_it_is_damaged() {
 }
 
 /// In the order of the server's numbers.
-const CLASSES: [&str; 10] = [
+const CLASSES: [&str; 11] = [
     "unknown",
     "idle",
     "running",
@@ -356,7 +391,11 @@ const CLASSES: [&str; 10] = [
     "blocked",
     "stopped",
     "other",
+    "value",
 ];
+
+/// The number of the class of numbers.
+const VALUE: u32 = 10;
 
 /// A part of what a thread did, as `piste query` says.
 struct State {
@@ -457,13 +496,13 @@ fn compare(place: &Workplace, trace: &Path, random: &mut Random) -> usize {
             let at = |index: usize| range.0 + (i128::from(range.1 - range.0) * index as i128 / count as i128) as i64;
             let part = (at(index), at(index + 1));
             let expected = summed(states, part);
-            let drawn: BTreeSet<&str> = column.keys().map(|class| CLASSES[*class as usize]).collect();
+            let drawn: BTreeSet<&str> = column.shares.keys().map(|class| CLASSES[*class as usize]).collect();
             assert_eq!(
                 drawn,
                 expected.keys().map(String::as_str).collect(),
                 "lane {lane}, {part:?}"
             );
-            for (class, share) in column {
+            for (class, share) in &column.shares {
                 let ns = expected[CLASSES[*class as usize]] as f64;
                 let width = (range.1 - range.0) as f64 / count as f64;
                 assert!(
@@ -531,6 +570,179 @@ fn what_is_drawn_is_what_queries_answer() {
     copy_without_a_packet(&trace, &damaged);
     compared += compare(&place, &damaged, &mut random);
     assert!(compared >= 6, "{compared} columns");
+}
+
+/// Two CPUs whose frequencies change, and packets, of which CPU 1 sends more: on a machine that has no frequencies, no recording has those.
+/// Thread 50 begins in the middle.
+const NUMBERS: &str = "
+--- metadata
+trace { major = 1; minor = 8; byte_order = le; };
+env { domain = \"kernel\"; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; map = clock.c.value; } := clock_t;
+typealias integer { size = 32; align = 8; } := uint32_t;
+typealias integer { size = 8; align = 8; } := uint8_t;
+stream { event.header := struct { uint8_t id; clock_t timestamp; }; };
+event { name = sched_switch; id = 0; fields := struct {
+	uint32_t _cpu_id; string _prev_comm; uint32_t _prev_tid; uint32_t _prev_state; string _next_comm; uint32_t _next_tid;
+}; };
+event { name = power_cpu_frequency; id = 1; fields := struct { uint32_t _cpu_id; uint32_t _state; }; };
+event { name = net_dev_queue; id = 2; fields := struct { uint32_t _cpu_id; uint32_t _len; string _name; }; };
+event { name = net_if_receive_skb; id = 3; fields := struct { uint32_t _cpu_id; uint32_t _len; string _name; }; };
+event { name = sched_process_fork; id = 4; fields := struct {
+	uint32_t _cpu_id; uint32_t _parent_tid; uint32_t _parent_pid; string _child_comm; uint32_t _child_tid; uint32_t _child_pid;
+}; };
+--- stream s
+";
+
+/// A trace with numbers, which a generator makes.
+fn numbers(place: &Workplace) -> PathBuf {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut described = NUMBERS.to_owned();
+    let mut ns = 1_000_000_000_u64;
+    let (mut running, names) = ([false; 2], ["server", "client"]);
+    for number in 0..20_000 {
+        ns += 1 + random.below(100_000);
+        let cpu = random.below(2) as usize;
+        let (tid, name) = (42 + cpu, names[cpu]);
+        _ = match (number, random.below(10)) {
+            (10_000, _) => writeln!(
+                described,
+                "u8:4 u64:{ns} u32:{cpu} u32:{tid} u32:{tid} \"worker\\0\" u32:50 u32:{tid}"
+            ),
+            (_, 0..3) => {
+                running[cpu] = !running[cpu];
+                let sides = [(0, 0, "swapper"), (tid, 1, name)];
+                let (from, to) = (sides[usize::from(!running[cpu])], sides[usize::from(running[cpu])]);
+                writeln!(
+                    described,
+                    "u8:0 u64:{ns} u32:{cpu} \"{}\\0\" u32:{} u32:{} \"{}\\0\" u32:{}",
+                    from.2, from.0, from.1, to.2, to.0
+                )
+            }
+            (_, 3) => {
+                let khz = 800_000 + 100_000 * random.below(20);
+                writeln!(described, "u8:1 u64:{ns} u32:{cpu} u32:{khz}")
+            }
+            (_, kind) => {
+                let (id, bytes) = (if kind < 6 + cpu as u64 { 2 } else { 3 }, 60 + random.below(1441));
+                writeln!(described, "u8:{id} u64:{ns} u32:{cpu} u32:{bytes} \"eth0\\0\"")
+            }
+        };
+    }
+    let trace = notation::Trace::parse(&described, Path::new("")).expect("it is a trace");
+    let folder = place.path("numbers");
+    fs::create_dir(&folder).expect("a new folder");
+    fs::write(folder.join("metadata"), &trace.metadata).expect("it can be written");
+    for (stream, bytes) in &trace.streams {
+        fs::write(folder.join(stream), bytes).expect("it can be written");
+    }
+    folder
+}
+
+/// What a lane of numbers has in a range: how many amounts, the least, the most, and the sum, of levels times how long they last.
+type Said = Option<(u64, u64, u64, u128)>;
+
+/// The same of events with their times and numbers, and how long anything is known. Levels last until the next one.
+fn counted(events: &[(i64, u64)], is_level: bool, trace_end_ns: i64, (begin_ns, end_ns): (i64, i64)) -> (Said, i64) {
+    let (mut said, mut known_ns): (Said, i64) = (None, 0);
+    for (place, (ns, value)) in events.iter().enumerate() {
+        let until_ns = events.get(place + 1).map_or(trace_end_ns, |(next_ns, _)| *next_ns);
+        let times = match is_level {
+            true => (until_ns.min(end_ns) - (*ns).max(begin_ns)).max(0),
+            false => i64::from((begin_ns..end_ns).contains(ns)),
+        };
+        if times > 0 {
+            known_ns += times;
+            let (amounts, least, most, total) = said.unwrap_or((0, *value, *value, 0));
+            let total = total + u128::from(*value) * times as u128;
+            said = Some((
+                amounts + u64::from(!is_level),
+                least.min(*value),
+                most.max(*value),
+                total,
+            ));
+        }
+    }
+    (said, if is_level { known_ns } else { 1 })
+}
+
+#[test]
+fn numbers_are_what_the_events_say() {
+    if !has_viewer() {
+        return;
+    }
+    let place = Workplace::new();
+    let trace = numbers(&place);
+    let server = Server::start(&place, &[text(&trace)]);
+    let status = server.settle();
+    assert_eq!(status["state"], "whole", "{status}");
+    let whole = (whole_number(&status["begin_ns"]), whole_number(&status["end_ns"]));
+    let queried = |sql: &str| -> Vec<(i64, u64)> {
+        let answer = place.piste_json(&["query", text(&trace), sql]);
+        let rows = answer.as_array().expect("rows").iter();
+        let of = |row: &Value| (whole_number(&row["time_ns"]), whole_number(&row["number"]) as u64);
+        rows.map(of).collect()
+    };
+    let listed = server.json("GET", "lanes", "").expect("lanes");
+    let lanes = listed["lanes"].as_array().expect("lanes").iter();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut compared, mut drawn) = (0, 0);
+    for lane in lanes.filter(|lane| lane["kind"] == "counter") {
+        let is_level = lane["quantity"] == "frequency";
+        let events = match lane["quantity"].as_str().expect("a name") {
+            "frequency" => queried(&format!(
+                "SELECT time_ns, state AS number FROM power_cpu_frequency WHERE cpu_id = {} ORDER BY time_ns",
+                lane["cpu"]
+            )),
+            "queued" => queried("SELECT time_ns, len AS number FROM net_dev_queue ORDER BY time_ns"),
+            "received" => queried("SELECT time_ns, len AS number FROM net_if_receive_skb ORDER BY time_ns"),
+            other => panic!("{other}"),
+        };
+        assert!(events.len() > 500, "{lane}: {}", events.len());
+        let id = lane["id"].as_u64().expect("a number");
+        for number in 0..60 {
+            let width = (whole.1 - whole.0) >> random.below(16);
+            let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
+            let range = if number == 0 {
+                whole
+            } else {
+                (begin, begin + width.max(1))
+            };
+            let asked = json!({ "begin_ns": range.0.to_string(), "end_ns": range.1.to_string(), "lanes": [id] });
+            let answer: Value = serde_json::from_slice(&server.post("sums", &asked)).expect("JSON");
+            let values = &answer[0]["values"];
+            let text_of = |name: &str| -> u128 { values[name].as_str().expect("a number").parse().expect("a number") };
+            let found: Said = (!values.is_null()).then(|| {
+                let amounts = values["amounts"].as_u64().expect("a number");
+                (
+                    amounts,
+                    text_of("least") as u64,
+                    text_of("most") as u64,
+                    text_of("total"),
+                )
+            });
+            assert_eq!(found, counted(&events, is_level, whole.1, range).0, "{lane} {range:?}");
+            compared += 1;
+            let count = 2 + random.below(39) as usize;
+            for (index, column) in server.columns(id, range, count).into_iter().flatten().enumerate() {
+                let at =
+                    |index: usize| range.0 + (i128::from(range.1 - range.0) * index as i128 / count as i128) as i64;
+                let (said, known_ns) = counted(&events, is_level, whole.1, (at(index), at(index + 1)));
+                let expected = said.map(|(amounts, least, most, total)| Numbers {
+                    amounts: amounts as u32,
+                    least: least as f64,
+                    most: most as f64,
+                    total: total as f64 / known_ns as f64,
+                });
+                assert_eq!(column.numbers, expected, "{lane} {range:?} {index}");
+                drawn += 1;
+            }
+        }
+    }
+    assert!(compared >= 240 && drawn > 100, "{compared} ranges, {drawn} columns");
+    browse("counters", &server);
+    server.end();
 }
 
 /// By thread id and depth: the spans whose begin and end are known. By thread id: the times of single events.

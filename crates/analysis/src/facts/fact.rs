@@ -145,6 +145,13 @@ pub enum Fact<'f> {
         /// How many.
         order: u32,
     },
+    /// A CPU gets another frequency. The event may be another CPU's.
+    Frequency {
+        /// Which CPU.
+        cpu: u32,
+        /// In thousands per second.
+        khz: u32,
+    },
     /// The current thread touched memory that is not there yet.
     PageFault {
         /// In the kernel, for a system call.

@@ -2,7 +2,7 @@
 //! What happens at an instant, and on whose behalf as far as the trace tells.
 
 use super::state::ThreadId;
-use super::{At, Listen, System};
+use super::{At, CPUS_MAX, Listen, System};
 use crate::facts::{Fact, Interrupt};
 use crate::names::Name;
 
@@ -54,6 +54,13 @@ pub enum Happening {
         /// Its size.
         bytes: u64,
     },
+    /// A CPU, perhaps another one than that of the event, gets another frequency.
+    Frequency {
+        /// Which.
+        cpu: u32,
+        /// In thousands per second.
+        khz: u32,
+    },
 }
 
 /// Linux has no larger pieces of memory than of 2^order pages; numbers beyond that are damage.
@@ -78,6 +85,7 @@ impl System {
                 interface: self.names.keep(packet.interface),
                 bytes: packet.bytes.into(),
             },
+            Fact::Frequency { cpu, khz } if cpu < CPUS_MAX => Happening::Frequency { cpu, khz },
             _ => return,
         };
         let current = self.current(cpu, at, to);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests to block devices, packets, and pages of memory.
+//! Requests to block devices, packets, pages of memory, and frequencies of CPUs.
 
 use super::{Class, class};
 use crate::facts::fact::{DeviceOperation, Fact, Packet, RequestFact, RequestStep};
@@ -51,7 +51,7 @@ fn packet<'f>(values: &'f Values, interface: usize, bytes: usize) -> Option<Pack
     })
 }
 
-pub(super) static CLASSES: [Class; 10] = [
+pub(super) static CLASSES: [Class; 11] = [
     request!("block_rq_insert", Insert),
     request!("block_rq_issue", Issue),
     request!("block_rq_requeue", Requeue),
@@ -78,6 +78,10 @@ pub(super) static CLASSES: [Class; 10] = [
         [interface: "name", bytes: "len"],
         |values| Fact::PacketReceived(packet(values, interface, bytes)?)
     ),
+    class!("power_cpu_frequency|cpu_frequency", [khz: "state", cpu: "cpu_id"], |values| Fact::Frequency {
+        cpu: values.number(cpu)? as u32,
+        khz: values.number(khz)? as u32,
+    }),
 ];
 
 /// What is no read or write of sectors may have bytes all the same; and some tracers know sectors only, and say 0 bytes.
