@@ -5,7 +5,9 @@
 use std::cell::RefCell;
 use std::ptr;
 
+use piste_analysis::pass::Listeners;
 use piste_analysis::spans::{OPEN_MAX, Span as OfProgram, SpanGaps, Spans, Track};
+use piste_trace::blind::recorded_span;
 use piste_trace::phases::{Phase, Phases};
 use piste_trace::select::{Comm, Threads};
 use piste_trace::{Findings, Merge, Span, Trace};
@@ -21,8 +23,36 @@ pub trait Programs {
     fn instant(&mut self, track: Track, comm: Option<Comm>, name: &str, ns: i64) {}
     /// Events may be missing.
     fn lost(&mut self, gap: &StreamGap<'_>) {}
-    /// The traces are over. Spans reported from now on were still open at their end.
-    fn over(&mut self) {}
+    /// The traces end at that time. Spans reported from now on were still open then.
+    fn over(&mut self, end_ns: i64) {}
+}
+
+/// Both get it.
+impl<One: Programs, Other: Programs> Programs for (One, Other) {
+    fn span(&mut self, span: &OfProgram<'_, Option<Comm>>) {
+        self.0.span(span);
+        self.1.span(span);
+    }
+
+    fn instant(&mut self, track: Track, comm: Option<Comm>, name: &str, ns: i64) {
+        self.0.instant(track, comm, name, ns);
+        self.1.instant(track, comm, name, ns);
+    }
+
+    fn lost(&mut self, gap: &StreamGap<'_>) {
+        self.0.lost(gap);
+        self.1.lost(gap);
+    }
+
+    fn over(&mut self, end_ns: i64) {
+        self.0.over(end_ns);
+        self.1.over(end_ns);
+    }
+}
+
+/// What listens to the kernel alone.
+impl<T: ?Sized> Programs for Listeners<T> {
+    fn span(&mut self, _: &OfProgram<'_, Option<Comm>>) {}
 }
 
 /// Reads traces from begin to end. Returns what was wrong with them, or `None` if `goes_on`, which is called now and then, ended it early.
@@ -54,6 +84,7 @@ pub fn read_programs(
     let mut threads = Threads::new(traces);
     let mut merge = Merge::new(traces, Span::ALL)?;
     let mut events = 0_u64;
+    let mut last_ns = i64::MIN;
     while let Some(merged) = merge.next() {
         for gap in merge.blind.drain(..).filter_map(|blind| gaps.of(blind)) {
             lose(&mut spans, gap);
@@ -66,6 +97,7 @@ pub fn read_programs(
         let Some(ns) = merge.stream(merged.stream).ns(&merged.event) else {
             continue;
         };
+        last_ns = last_ns.max(ns);
         let track = Track {
             trace: merge.trace_of(merged.stream),
             pid: who.pid,
@@ -81,7 +113,8 @@ pub fn read_programs(
             }
         }
     }
-    programs.borrow_mut().over();
+    let end_ns = recorded_span(traces).map_or(last_ns, |span| span.end_ns.max(last_ns));
+    programs.borrow_mut().over(end_ns);
     spans.finish();
     Ok(Some(std::mem::take(&mut merge.findings)))
 }

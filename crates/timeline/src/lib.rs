@@ -2,8 +2,8 @@
 //! A timeline: what every CPU, thread, interrupt, device and program did over time, in a file that answers at any zoom.
 //!
 //! ```text
-//!   the model, spans --Recorder (recorder.rs, programs.rs)--> pieces in lanes --Writer (file.rs)--> a tree for each lane (tree.rs)
-//!                                                                                                     --Timeline--> columns, pieces
+//!   traces --Sources (sources.rs)--> the model, spans --Recorder (recorder.rs, programs.rs)--> pieces in lanes
+//!                                    --Writer (file.rs)--> a tree for each lane (tree.rs) --Timeline--> columns, pieces
 //! ```
 //!
 //! One pass over a trace makes it. Memory grows with the number of lanes, not of pieces. An answer costs what its columns cost.
@@ -13,6 +13,7 @@ mod lane;
 mod piece;
 mod programs;
 mod recorder;
+mod sources;
 mod tree;
 mod varint;
 
@@ -22,6 +23,7 @@ pub use file::{Directory, Timeline, Writer};
 pub use lane::{Label, LaneId, ProgramThread, Subject, Thread};
 pub use piece::{Class, Longest, Piece, Summary};
 pub use recorder::{Recorder, SoFar};
+pub use sources::Sources;
 
 /// The file is not what a timeline looks like: make it anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
