@@ -12,6 +12,7 @@ async function load(name) {
 }
 
 const { read, write, START } = await load("address.ts");
+const { colourOf } = await load("colours.ts");
 const { opened, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
 const { compare, measured, tablesOf } = await load("tables.tsx");
@@ -28,6 +29,17 @@ test("an address has all that is shown", () => {
 	};
 	assert.deepEqual(read(write(shown)), shown);
 	assert.deepEqual(read("#page=nothing&at=x&range=9,1"), START);
+});
+
+// Reports have the same: crates/cli/src/report/colours.rs.
+test("a name always has the same colour", () => {
+	assert.deepEqual(["", "sh", "postgres", "kworker/0:1", "é漢😀"].map(colourOf), [
+		[0, 130, 95],
+		[176, 75, 8],
+		[60, 110, 130],
+		[176, 75, 8],
+		[155, 78, 128],
+	]);
 });
 
 test("times are time stamps or nanoseconds", () => {
