@@ -38,6 +38,9 @@ pub(super) struct Row {
     pub(super) is_meant: bool,
 }
 
+/// The process, the thread and the name of a program's lanes.
+type Whose<'n> = (Option<i64>, Option<i64>, &'n str);
+
 /// The lanes of a timeline.
 pub(super) struct Lanes<'t> {
     pub(super) timeline: &'t Timeline,
@@ -54,7 +57,7 @@ pub(super) struct Lanes<'t> {
 impl<'t> Lanes<'t> {
     pub(super) fn new(timeline: &'t Timeline) -> Lanes<'t> {
         let (mut cpus, mut threads, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        let mut programs: BTreeMap<(Option<i64>, Option<i64>, &str), Vec<(u32, LaneId)>> = BTreeMap::new();
+        let mut programs: BTreeMap<Whose<'_>, Vec<(u32, LaneId)>> = BTreeMap::new();
         for (number, subject) in (0..).zip(&timeline.directory.subjects) {
             let lane = LaneId(number);
             match subject {

@@ -247,7 +247,10 @@ fn found(account: &Account) -> Markup {
     html! {
         h2 { "What stands out" }
         @if !account.has_kernel {
-            p { "Insights need events of the kernel, and this trace contains only events of programs. " code { "piste record" } ", run as root, records both." }
+            p {
+                "Insights need events of the kernel, and this trace contains only events of programs. "
+                code { "piste record" } ", run as root, records both."
+            }
         } @else if account.insights.is_empty() {
             p { "Nothing stands out in " (length) "." }
         } @else {
