@@ -12,6 +12,7 @@ async function load(name) {
 }
 
 const { read, write, START } = await load("address.ts");
+const { colourOf } = await load("colours.ts");
 const { COMMANDS, keyOf } = await load("commands.ts");
 const { flagAt } = await load("flags.ts");
 const { laneKey, laneOf } = await load("notes.tsx");
@@ -238,6 +239,17 @@ test("20,000 lanes are arranged quickly", () => {
 		return performance.now() - begin;
 	});
 	assert.ok(Math.min(...took) < 500, `${took} ms`);
+});
+
+// Reports have the same: crates/cli/src/report/colours.rs.
+test("a name always has the same colour", () => {
+	assert.deepEqual(["", "sh", "postgres", "kworker/0:1", "é漢😀"].map(colourOf), [
+		[0, 130, 95],
+		[176, 75, 8],
+		[60, 110, 130],
+		[176, 75, 8],
+		[155, 78, 128],
+	]);
 });
 
 test("times are time stamps or nanoseconds", () => {

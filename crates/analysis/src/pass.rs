@@ -152,3 +152,72 @@ impl<T: ?Sized + Listen> Listen for Listeners<T> {
         self.0.iter_mut().for_each(|to| to.died(system, thread, ns));
     }
 }
+
+/// Two that listen to one pass, each in turn.
+impl<One: Listen, Other: Listen> Listen for (One, Other) {
+    fn looks_ahead(&self) -> bool {
+        self.0.looks_ahead() || self.1.looks_ahead()
+    }
+
+    fn wants_user_stacks(&self) -> bool {
+        self.0.wants_user_stacks() || self.1.wants_user_stacks()
+    }
+
+    #[inline]
+    fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {
+        self.0.fact(system, fact, cpu, ns);
+        self.1.fact(system, fact, cpu, ns);
+    }
+
+    #[inline]
+    fn slice(&mut self, system: &System, slice: &Slice) {
+        self.0.slice(system, slice);
+        self.1.slice(system, slice);
+    }
+
+    #[inline]
+    fn call(&mut self, system: &System, call: &Call) {
+        self.0.call(system, call);
+        self.1.call(system, call);
+    }
+
+    fn file_call(&mut self, system: &System, call: &FileCall) {
+        self.0.file_call(system, call);
+        self.1.file_call(system, call);
+    }
+
+    fn request(&mut self, system: &System, request: &Request) {
+        self.0.request(system, request);
+        self.1.request(system, request);
+    }
+
+    fn occurrence(&mut self, system: &System, occurrence: &Occurrence) {
+        self.0.occurrence(system, occurrence);
+        self.1.occurrence(system, occurrence);
+    }
+
+    fn interruption(&mut self, system: &System, interruption: &Interruption) {
+        self.0.interruption(system, interruption);
+        self.1.interruption(system, interruption);
+    }
+
+    fn delay(&mut self, system: &System, delay: &Delay) {
+        self.0.delay(system, delay);
+        self.1.delay(system, delay);
+    }
+
+    fn born(&mut self, system: &System, thread: ThreadId, parent: Option<ThreadId>, ns: i64) {
+        self.0.born(system, thread, parent, ns);
+        self.1.born(system, thread, parent, ns);
+    }
+
+    fn executed(&mut self, system: &System, thread: ThreadId, file: &[u8], ns: i64) {
+        self.0.executed(system, thread, file, ns);
+        self.1.executed(system, thread, file, ns);
+    }
+
+    fn died(&mut self, system: &System, thread: ThreadId, ns: i64) {
+        self.0.died(system, thread, ns);
+        self.1.died(system, thread, ns);
+    }
+}

@@ -7,6 +7,7 @@
 //! - [`strace`]: those of `strace`
 //! - [`view`]: those of `view`
 //! - [`web`]: those of `web`
+//! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
@@ -22,6 +23,7 @@ mod probes;
 mod query;
 mod reading;
 mod record;
+mod report;
 mod selection;
 mod strace;
 mod symbols;
@@ -41,6 +43,7 @@ pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
 pub(crate) use self::record::{KernelOptions, Record, SnapshotOn, Tell};
+pub(crate) use self::report::Report;
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::strace::{SortBy, Strace};
 pub(crate) use self::top::{Sort, Top};
@@ -133,6 +136,7 @@ pub(crate) enum Command {
     Import(Import),
     Export(Export),
     Insights(Insights),
+    Report(Report),
     Analyze(Analyze),
     Diff(Diff),
     Query(Query),

@@ -375,7 +375,7 @@ fn fields(structure: Option<&Structure>) -> Vec<FieldInfo<'_>> {
 }
 
 /// `lttng-ust 2.13.5`; `piste 0.1.0, in the layout of lttng-ust 2.13.0`
-fn tracer(trace: &Trace) -> Option<String> {
+pub(crate) fn tracer(trace: &Trace) -> Option<String> {
     let value = |key: &str| {
         let found = trace.schema().environment.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| match value {

@@ -129,7 +129,7 @@ impl Answer {
 }
 
 /// `3 times, in all 120 ms, longest 80.0 ms`
-fn evidence(insight: &Insight) -> String {
+pub(crate) fn evidence(insight: &Insight) -> String {
     let zone = TimeZone::UTC;
     let part = |(column, measured): &(Column, Value)| {
         let text = value(column, measured, &zone);

@@ -43,6 +43,7 @@ mod record;
 mod recording;
 #[cfg(test)]
 mod reference;
+mod report;
 mod rules;
 mod screen;
 mod session;
@@ -115,6 +116,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Export(export) => export::export(&export, json),
         Command::Analyze(analyze) => analyze::analyze(&analyze, json),
         Command::Insights(arguments) => insights::insights(&arguments, json),
+        Command::Report(arguments) => report::report(&arguments, json),
         Command::Diff(arguments) => diff::diff(&arguments, json),
         Command::Top(arguments) => top::top(&arguments, json),
         Command::Web(arguments) => web::web(&arguments, json),

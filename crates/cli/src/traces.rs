@@ -73,14 +73,18 @@ pub(crate) fn tell_symbols(symbols: Option<&Symbols<'_>>) {
     }
 }
 
-fn is_loss(finding: &Finding) -> bool {
+pub(crate) fn is_loss(finding: &Finding) -> bool {
     matches!(finding.kind, Kind::DiscardedEvents | Kind::LostPackets)
 }
 
-/// `piste: trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
 fn line(finding: &Finding) -> String {
+    format!("piste: {}\n", sentence(finding))
+}
+
+/// `trace/channel0_1: the file ends after 40 of 68 bytes of the packet, at byte 136`
+pub(crate) fn sentence(finding: &Finding) -> String {
     let file = imported::shown(&finding.file);
     let file = file.to_string_lossy();
     let place = finding.place(|times| count(times.cast_signed()));
-    format!("piste: {}: {}{place}\n", printable(&file), printable(&finding.what))
+    format!("{}: {}{place}", printable(&file), printable(&finding.what))
 }

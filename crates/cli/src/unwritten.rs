@@ -81,9 +81,9 @@ impl Unwritten {
         let known = losses.map(|place| insights.remove(place));
         let events: u64 = self.lost.values().sum();
         let mut evidence = vec![(EVENTS, events.into()), (BY, Value::Text(self.whose(system)))];
-        let (span_ns, cost_ns) = known
-            .as_ref()
-            .map_or((system.told(), 0), |known| (known.span_ns, known.cost_ns));
+        let (span_ns, longest_ns, cost_ns) = known.as_ref().map_or((system.told(), None, 0), |known| {
+            (known.span_ns, known.longest_ns, known.cost_ns)
+        });
         let known = known.into_iter().flat_map(|known| known.evidence);
         evidence.extend(known.map(|(column, value)| match column.key == GAPS.key {
             true => (GAPS, value),
@@ -94,6 +94,7 @@ impl Unwritten {
             level: Level::Serious,
             what: self.sentence(),
             span_ns,
+            longest_ns,
             cost_ns,
             evidence,
             closer: Closer::new("health"),

@@ -23,7 +23,7 @@ pub(crate) fn version(json: bool) -> Result<(), Failure> {
     if json {
         return show_json(&json!({ "version": VERSION, "commit": COMMIT, "pisted": pisted }));
     }
-    let mut text = format!("piste  {}\n", with_commit(VERSION, COMMIT.unwrap_or_default()));
+    let mut text = format!("piste  {}\n", own_version());
     text += &match pisted {
         Some(pisted) => format!(
             "pisted {}, pid {}, up {}, contract {}, clock {}, kernel {}, run folder {}\n",
@@ -38,6 +38,11 @@ pub(crate) fn version(json: bool) -> Result<(), Failure> {
         None => "pisted is not running\n".into(),
     };
     show(&text)
+}
+
+/// `0.1.0 (1234abcd)`, of this command.
+pub(crate) fn own_version() -> String {
+    with_commit(VERSION, COMMIT.unwrap_or_default())
 }
 
 fn with_commit(version: &str, commit: &str) -> String {

@@ -7,7 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+use piste_analysis::pass::Listeners;
 use piste_analysis::spans::{OPEN_MAX, Span as OfProgram, Spans, Track};
+use piste_trace::blind::recorded_span;
 use piste_trace::phases::{Phase, Phases};
 use piste_trace::select::{Comm, Threads};
 use piste_trace::{Findings, Merge, Span, Trace};
@@ -23,8 +25,36 @@ pub trait Programs {
     fn instant(&mut self, track: Track, comm: Option<Comm>, name: &str, ns: i64) {}
     /// Events may be missing.
     fn lost(&mut self, gap: &StreamGap<'_>) {}
-    /// The traces are over. Spans reported from now on were still open at their end.
-    fn over(&mut self) {}
+    /// The traces end at that time. Spans reported from now on were still open then.
+    fn over(&mut self, end_ns: i64) {}
+}
+
+/// Both get it.
+impl<One: Programs, Other: Programs> Programs for (One, Other) {
+    fn span(&mut self, span: &OfProgram<'_, Option<Comm>>) {
+        self.0.span(span);
+        self.1.span(span);
+    }
+
+    fn instant(&mut self, track: Track, comm: Option<Comm>, name: &str, ns: i64) {
+        self.0.instant(track, comm, name, ns);
+        self.1.instant(track, comm, name, ns);
+    }
+
+    fn lost(&mut self, gap: &StreamGap<'_>) {
+        self.0.lost(gap);
+        self.1.lost(gap);
+    }
+
+    fn over(&mut self, end_ns: i64) {
+        self.0.over(end_ns);
+        self.1.over(end_ns);
+    }
+}
+
+/// What listens to the kernel alone.
+impl<T: ?Sized> Programs for Listeners<T> {
+    fn span(&mut self, _: &OfProgram<'_, Option<Comm>>) {}
 }
 
 /// Reads traces from begin to end. Returns what was wrong with them, or `None` if `goes_on`, which is called now and then, ended it early.
@@ -41,7 +71,8 @@ pub fn read_programs(
     let gaps = StreamGaps::new(traces).known()?;
     let found = reader.part(traces, gaps, Merge::new(traces, Span::ALL)?, goes_on);
     if found.is_some() {
-        reader.finish();
+        let last_ns = reader.last_ns;
+        reader.finish(recorded_span(traces).map_or(last_ns, |span| span.end_ns.max(last_ns)));
     }
     Ok(found)
 }
@@ -56,6 +87,8 @@ pub struct ProgramReader<'p, P> {
     folders: HashMap<PathBuf, usize>,
     /// The files of streams of which nobody knows the thread: a track has the place of its own.
     streams: HashMap<PathBuf, usize>,
+    /// The time of the latest event.
+    last_ns: i64,
     /// What was told to be missing.
     told: HashSet<(usize, u64, Option<i64>, i64, i64)>,
 }
@@ -69,6 +102,7 @@ impl<'p, P: Programs> ProgramReader<'p, P> {
             spans: Spans::new(Vec::new(), OPEN_MAX, take),
             folders: HashMap::new(),
             streams: HashMap::new(),
+            last_ns: i64::MIN,
             told: HashSet::new(),
         }
     }
@@ -103,6 +137,7 @@ impl<'p, P: Programs> ProgramReader<'p, P> {
             let Some(ns) = stream.ns(&merged.event) else {
                 continue;
             };
+            self.last_ns = self.last_ns.max(ns);
             let path = who.tid.is_none().then_some(&stream.index.path);
             let track = Track {
                 pid: who.pid,
@@ -127,9 +162,9 @@ impl<'p, P: Programs> ProgramReader<'p, P> {
         self.spans.open().for_each(|span| take(&span));
     }
 
-    /// Nothing more will come.
-    pub fn finish(&mut self) {
-        self.programs.borrow_mut().over();
+    /// Nothing more will come: the traces end at `end_ns`.
+    fn finish(&mut self, end_ns: i64) {
+        self.programs.borrow_mut().over(end_ns);
         self.spans.finish();
     }
 

@@ -2,8 +2,8 @@
 //! A timeline: what every CPU, thread, interrupt, device and program did over time, in a file that answers at any zoom.
 //!
 //! ```text
-//!   the model, spans --Recorder (recorder.rs, counters.rs, programs.rs)--> pieces in lanes
-//!                    --Writer (file.rs)--> a tree for each lane (tree.rs) --Timeline--> columns, pieces
+//!   traces --Sources (sources.rs)--> the model, spans --Recorder (recorder.rs, counters.rs, programs.rs)--> pieces in lanes
+//!                                    --Writer (file.rs)--> a tree for each lane (tree.rs) --Timeline--> columns, pieces
 //! ```
 //!
 //! One pass over a trace makes it. Memory grows with the number of lanes, not of pieces. An answer costs what its columns cost.
@@ -15,6 +15,7 @@ mod lane;
 mod piece;
 mod programs;
 mod recorder;
+mod sources;
 mod tree;
 mod varint;
 
@@ -25,6 +26,7 @@ pub use going::SoFar;
 pub use lane::{Counter, Created, Label, LaneId, ProgramThread, Subject, Thread};
 pub use piece::{Class, Longest, Piece, Summary, Values};
 pub use recorder::Recorder;
+pub use sources::Sources;
 
 /// The file is not what a timeline looks like: make it anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

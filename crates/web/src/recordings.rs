@@ -15,10 +15,9 @@ use std::thread::{self, JoinHandle};
 
 use piste_analysis::model::{Call, Happening, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId};
 use piste_analysis::spans;
-use piste_modelling::{Ground, GroundError, Programs, StreamGap, expect_one_kernel, is_of_kernel, read_programs};
+use piste_modelling::{GroundError, Programs, StreamGap, is_of_kernel};
 use piste_reason::reason;
-use piste_timeline::{Damaged, Failure, Label, LaneId, Piece, Recorder, SoFar, Subject, Summary, Timeline};
-use piste_trace::blind::recorded_span;
+use piste_timeline::{Damaged, Failure, Label, LaneId, Piece, Recorder, SoFar, Sources, Subject, Summary, Timeline};
 use piste_trace::progress::{bytes_of, bytes_read};
 use piste_trace::select::Comm;
 use piste_trace::{Findings, OpenError, Span, Trace, open_all};
@@ -298,9 +297,6 @@ impl Recording {
             return Err(Problem::Unopened(error.to_string()));
         }
         let (kernel, programs): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_of_kernel);
-        if !kernel.is_empty() {
-            expect_one_kernel(&kernel)?;
-        }
         let all = || kernel.iter().chain(&programs);
         let origin = origin(all());
         let place = self.path.join(NAME);
@@ -309,28 +305,14 @@ impl Recording {
         if let Some(kept) = kept.filter(|kept| kept.directory.origin == origin) {
             return Ok(Some(Arc::new(kept)));
         }
-        let ground = match &kernel[..] {
-            [] => None,
-            kernel => Some(Ground::new(kernel, Span::ALL)?),
-        };
+        let sources = Sources::new(&kernel, &programs, Span::ALL)?;
         let draft = Draft::beside(&place)?;
-        let recorded = recorded_span(all()).unwrap_or(Span::ALL);
-        // The first packets of some tracers begin before anything was recorded: the kernel's begin is that of its first event.
-        let begins_ns = [
-            ground.as_ref().map(Ground::begin_ns),
-            recorded_span(&programs).map(|span| span.begin_ns),
-        ];
-        let begin_ns = begins_ns.into_iter().flatten().min();
-        let span = Span {
-            begin_ns: begin_ns.unwrap_or(recorded.begin_ns),
-            ..recorded
-        };
         let growing = Arc::new(Growing {
             recorder: Mutex::new(Some(Recorder::new(draft.file.try_clone()?)?)),
             whole: OnceLock::new(),
             known: Mutex::new(Known {
-                span,
-                has_kernel: ground.is_some(),
+                span: sources.span(),
+                has_kernel: sources.ground().is_some(),
                 is_over: false,
             }),
             bytes: Some((
@@ -339,22 +321,10 @@ impl Recording {
             )),
         });
         self.show(&growing);
-        let mut shared = Shared(growing);
-        if read_programs(&programs, &mut shared, goes_on)?.is_none() {
+        let Some((system, Shared(growing))) = sources.read(Shared(growing), &mut findings, goes_on)? else {
             return Ok(None);
-        }
-        let (system, Shared(growing)) = match &ground {
-            None => (None, shared),
-            Some(ground) => match ground.run_while(shared, &mut findings, goes_on)? {
-                None => return Ok(None),
-                Some((system, shared)) => (Some(system), shared),
-            },
         };
-        let told = system.as_ref().map(System::told);
-        let span_ns = match told.filter(|_| programs.is_empty()) {
-            Some(told) => told,
-            None => (span.begin_ns, told.map_or(span.end_ns, |told| told.1.max(span.end_ns))),
-        };
+        let span_ns = sources.span_ns(system.as_ref());
         // Who asks meanwhile waits for the whole.
         let mut recorder = growing.recorder();
         if let Some(recorder) = recorder.take() {
@@ -454,23 +424,19 @@ impl Listen for Shared {
 
 impl Programs for Shared {
     fn span(&mut self, span: &spans::Span<'_, Option<Comm>>) {
-        let comm = span.whose.as_ref().map_or(&[][..], Comm::as_bytes);
-        self.0.with(|recorder| recorder.program_span(span, comm));
+        self.0.with(|recorder| recorder.span(span));
     }
 
     fn instant(&mut self, track: spans::Track, comm: Option<Comm>, name: &str, ns: i64) {
-        let comm = comm.as_ref().map_or(&[][..], Comm::as_bytes);
-        self.0.with(|recorder| recorder.program_event(track, comm, name, ns));
+        self.0.with(|recorder| recorder.instant(track, comm, name, ns));
     }
 
     fn lost(&mut self, gap: &StreamGap<'_>) {
-        self.0
-            .with(|recorder| recorder.program_lost(gap.pid, gap.begin_ns, gap.end_ns));
+        self.0.with(|recorder| recorder.lost(gap));
     }
 
-    fn over(&mut self) {
-        let end_ns = self.0.known().span.end_ns;
-        self.0.with(|recorder| recorder.programs_over(end_ns));
+    fn over(&mut self, end_ns: i64) {
+        self.0.with(|recorder| recorder.over(end_ns));
     }
 }
 

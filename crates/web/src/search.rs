@@ -232,6 +232,7 @@ mod tests {
                 class: Class::Other,
                 what,
                 by: 0,
+                value: 0,
             };
             writer.put(lanes[lane], &piece).expect("it is written");
         };
@@ -245,6 +246,10 @@ mod tests {
             pid: None,
             name: "eth0".to_owned(),
             is_kernel: true,
+            process: 0,
+            uid: None,
+            cgroup: String::new(),
+            created: None,
         };
         let directory = Directory {
             span_ns: (0, 10_000),

@@ -505,7 +505,7 @@ fn what_is_interrupted_leaves_nothing_behind() {
     recording.expect_whole();
     let folder = recording.trace().path().to_owned();
     let sorted = "SELECT * FROM events ORDER BY time_ns DESC";
-    let commands: [(&str, &str, &[&str]); 5] = [
+    let commands: [(&str, &str, &[&str]); 6] = [
         (
             ".out.chrome.",
             "out.chrome",
@@ -527,6 +527,7 @@ fn what_is_interrupted_leaves_nothing_behind() {
             &["query", "--format", "csv", "-o", "rows.csv", text(&folder), sorted],
         ),
         (".out.", "out", &["trim", text(&folder), "--event", "*", "-o", "out"]),
+        (".out.html.", "out.html", &["report", text(&folder), "-o", "out.html"]),
     ];
     for (beginning, output, arguments) in commands {
         let part = |name: &str| name.starts_with(beginning);

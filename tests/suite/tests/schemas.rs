@@ -157,6 +157,7 @@ fn read(place: &Workplace, printed: &Printed, trace: &str) {
     run("info", &["info", trace]);
     run("stats", &["stats", trace, "--processes"]);
     run("insights", &["insights", trace]);
+    run("report", &["report", trace, "-o", text(&place.path("report.html"))]);
     let intervals = place.piste_succeeds(&["--json", "top", trace, "--interval", "20ms"]);
     printed.add_lines("top", &intervals);
     run("diff", &["diff", trace, trace]);

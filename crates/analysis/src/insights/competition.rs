@@ -99,6 +99,7 @@ impl Detector for Competition {
                         named(system, id)
                     ),
                     span_ns: told_ns,
+                    longest_ns: None,
                     cost_ns: own.had_ns,
                     evidence: vec![
                         (TOTAL, Value::Number(own.had_ns)),
@@ -121,6 +122,7 @@ impl Detector for Competition {
                         process_named(system, process)
                     ),
                     span_ns: told_ns,
+                    longest_ns: None,
                     cost_ns: own.waited_ns,
                     evidence: vec![
                         (

@@ -201,6 +201,7 @@ impl Convoys {
                 process_named(system, process)
             ),
             span_ns: waits.span_ns,
+            longest_ns: Some(waits.longest_ns),
             cost_ns: waits.times.total_ns,
             evidence,
             closer: Closer::new("futex").with("--pid", process).during(waits.span_ns),

@@ -56,6 +56,7 @@ impl Detector for Deadlines {
                     named(system, *thread)
                 ),
                 span_ns: late.span_ns,
+                longest_ns: Some(late.longest_ns),
                 cost_ns: late.times.total_ns,
                 evidence: late.evidence(),
                 closer: Closer::new("schedlog")
@@ -75,6 +76,7 @@ impl Detector for Deadlines {
                     named(system, latest)
                 ),
                 span_ns: self.late.span_ns,
+                longest_ns: Some(self.late.longest_ns),
                 cost_ns: self.late.times.total_ns,
                 evidence: vec![
                     (column("wakeups", "wake-up", Unit::Count), self.all.times.count.into()),

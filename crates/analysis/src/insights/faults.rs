@@ -77,6 +77,7 @@ impl Detector for Faults {
                     process_named(system, *process)
                 ),
                 span_ns: own.span_ns,
+                longest_ns: None,
                 cost_ns: cost_ns(own),
                 evidence: vec![
                     (COUNT, own.count.into()),

@@ -57,6 +57,7 @@ impl Detector for Interrupts {
                 interrupt_name(system, *interrupt)
             ),
             span_ns: long.span_ns,
+            longest_ns: Some(long.longest_ns),
             cost_ns: long.times.total_ns,
             evidence: long.evidence(),
             closer: Closer::new("irqlog").during(long.span_ns).with(
@@ -85,6 +86,7 @@ impl Detector for Interrupts {
                 level: Level::Notable,
                 what: format!("interrupts took a large part of the time of CPU {cpu}"),
                 span_ns: own.span_ns,
+                longest_ns: None,
                 cost_ns: own.times.total_ns,
                 evidence: vec![
                     (TOTAL, Value::Number(own.times.total_ns)),

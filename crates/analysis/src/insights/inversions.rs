@@ -81,6 +81,7 @@ impl Detector for Inversions {
                 named(system, own.culprit)
             ),
             span_ns: own.kept.span_ns,
+            longest_ns: Some(own.kept.longest_ns),
             cost_ns: own.kept.times.total_ns,
             evidence: own.kept.evidence(),
             closer: Closer::new("priority-inversion").with("--tid", system.thread(*victim).tid),

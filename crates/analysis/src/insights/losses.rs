@@ -28,6 +28,7 @@ impl Detector for Losses {
             what: "events are missing: what threads did there is unknown, and the numbers here may be too low"
                 .to_owned(),
             span_ns: gaps.span_ns,
+            longest_ns: Some(gaps.longest_ns),
             cost_ns: gaps.times.total_ns,
             evidence: gaps.evidence(),
             closer: Closer::new("health"),

@@ -92,6 +92,8 @@ pub struct Insight {
     pub what: String,
     /// From the first that shows it to the last, in nanoseconds from the clock's origin.
     pub span_ns: (i64, i64),
+    /// When the longest of them was; absent if they are not told apart.
+    pub longest_ns: Option<(i64, i64)>,
     /// How much time it took from whom it happened to. Ranks those of a level.
     pub cost_ns: i64,
     /// What was measured.

@@ -155,6 +155,7 @@ impl Detector for SlowCalls {
                     named(system, slowest)
                 ),
                 span_ns: own.slow.span_ns,
+                longest_ns: Some(own.slow.longest_ns),
                 cost_ns: own.slow.times.total_ns,
                 evidence,
                 closer: match own.is_wait {

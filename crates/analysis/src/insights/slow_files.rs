@@ -100,6 +100,7 @@ impl Detector for SlowFiles {
                         file_named(system, own.slowest_file)
                     ),
                     span_ns: own.slow.span_ns,
+                    longest_ns: Some(own.slow.longest_ns),
                     cost_ns: own.slow.times.total_ns,
                     evidence,
                     closer: Closer::new("iolog")

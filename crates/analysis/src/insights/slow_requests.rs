@@ -64,6 +64,7 @@ impl Detector for SlowRequests {
                     system.device_name(*device)
                 ),
                 span_ns: own.slow.span_ns,
+                longest_ns: Some(own.slow.longest_ns),
                 cost_ns: own.slow.times.total_ns,
                 evidence,
                 closer: Closer::new("iolog")

@@ -120,6 +120,7 @@ fn insight(system: &System, id: ThreadId, own: &Loop, usual: Value) -> Insight {
             named(system, id)
         ),
         span_ns: own.stalls.span_ns,
+        longest_ns: Some(own.stalls.longest_ns),
         cost_ns: own.stalls.times.total_ns,
         evidence,
         closer: Closer::new("ltt")

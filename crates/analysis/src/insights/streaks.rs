@@ -104,6 +104,7 @@ impl Detector for Streaks {
             level: Level::Notable,
             what: format!("interrupts followed each other and kept all threads off CPU {cpu}"),
             span_ns: own.span_ns,
+            longest_ns: Some(own.longest_ns),
             cost_ns: own.times.total_ns,
             evidence: own.evidence(),
             closer: Closer::new("irqlog").with("--cpu", cpu).during(own.longest_ns),

@@ -89,6 +89,7 @@ impl Detector for Throttled {
                 process_named(system, *process)
             ),
             span_ns: own.span_ns,
+            longest_ns: Some(own.longest_ns),
             cost_ns: own.times.total_ns,
             evidence: own.evidence(),
             closer: Closer::new("ltt").with("--pid", process).during(own.span_ns),

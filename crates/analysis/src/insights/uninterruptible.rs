@@ -156,6 +156,7 @@ impl Detector for Uninterruptible {
                     },
                     what: format!("{} waited for {what}{mostly}", process_named(system, *process)),
                     span_ns: waits.all.span_ns,
+                    longest_ns: Some(waits.all.longest_ns),
                     cost_ns: times.total_ns,
                     evidence,
                     closer: Closer::new("blocked").with("--pid", process).during(waits.all.span_ns),

@@ -46,8 +46,8 @@ fn table_text(table: &Table, look: &Look<'_>) -> String {
     text
 }
 
-fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
-    // Columns in which nothing is would only take the place of those that say something.
+/// The columns of a table in which something is: others would only take the place of those that say something.
+pub(crate) fn shown_columns(table: &Table) -> Vec<usize> {
     let says = |place: usize| {
         let is_id = table.columns[place].unit == Unit::Id;
         let mut values = table.rows.iter().map(|row| &row[place]);
@@ -57,6 +57,11 @@ fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
     if shown.is_empty() {
         shown.push(0);
     }
+    shown
+}
+
+fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
+    let shown = shown_columns(table);
     let mut columns = Columns::none();
     for place in &shown {
         let column = &table.columns[*place];
@@ -73,7 +78,7 @@ fn columns(table: &Table, rows: &[usize], zone: &TimeZone) -> Columns {
                 table.indent(row, *place) + &value(column, &row[*place], zone),
             ));
             if column.has_bar {
-                cells.push(Cell::bar(number(&row[*place]) / longest(table, *place)));
+                cells.push(Cell::bar(bar(table, row, *place)));
             }
         }
         columns.row_of(cells);
@@ -90,7 +95,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-fn align(column: &Column) -> Align {
+pub(crate) fn align(column: &Column) -> Align {
     match column.unit {
         Unit::Text | Unit::Durations => Align::Left,
         _ => Align::Right,
@@ -137,10 +142,14 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// Of all rows, so that bars are the same in an excerpt; never 0.
-fn longest(table: &Table, place: usize) -> f64 {
+/// How long the bar of a value is: a part of that of the largest in its column, of all rows, so that bars are the same in an excerpt.
+pub(crate) fn bar(table: &Table, row: &[Value], place: usize) -> f64 {
     let longest = table.rows.iter().map(|row| number(&row[place])).fold(0.0, f64::max);
-    if longest > 0.0 { longest } else { 1.0 }
+    if longest > 0.0 {
+        number(&row[place]) / longest
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]

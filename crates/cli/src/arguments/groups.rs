@@ -30,7 +30,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Read and analyse traces",
         &[
-            "top", "web", "view", "info", "stats", "insights", "analyze", "diff", "query", "trim", "import", "export",
+            "top", "web", "view", "info", "stats", "insights", "report", "analyze", "diff", "query", "trim", "import",
+            "export",
         ],
     ),
     ("System", &["doctor", "version", "completions"]),

@@ -89,7 +89,12 @@ impl Made {
         };
         let line = |one: &Insight| {
             let evidence: Vec<String> = one.evidence.iter().map(|(_, value)| number(value)).collect();
-            assert!(one.span_ns.0 <= one.span_ns.1, "{one:?}");
+            let (begin_ns, end_ns) = one.span_ns;
+            assert!(begin_ns <= end_ns, "{one:?}");
+            // The longest is one of them.
+            let is_within =
+                |longest: (i64, i64)| begin_ns <= longest.0 && longest.0 <= longest.1 && longest.1 <= end_ns;
+            assert!(one.longest_ns.is_none_or(is_within), "{one:?}");
             format!("{} {}", one.kind, evidence.join(" "))
         };
         all.iter().map(line).collect()
