@@ -42,6 +42,8 @@ export interface Theme {
 	faint: string;
 	line: string;
 	selection: string;
+	/** The critical path. */
+	path: string;
 	classes: Record<Class, Rgb>;
 }
 
@@ -62,6 +64,7 @@ export const LIGHT: Theme = {
 	faint: "#60646c",
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
+	path: "#c4006e",
 	classes: {
 		...SHARED,
 		unknown: [176, 180, 186],
@@ -79,6 +82,7 @@ export const DARK: Theme = {
 	faint: "#a0a4ab",
 	line: "#363a3f",
 	selection: "#ffffff",
+	path: "#ff6fb5",
 	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },
 };
 

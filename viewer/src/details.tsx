@@ -2,38 +2,43 @@
 // Below the timeline: the piece that is selected, or what `piste analyze` says about the range.
 import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { AlikeView } from "./alike";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
+import { candidates, PATH_TAB, type PathShown } from "./path";
+import { PathTab } from "./pathtab";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
+import type { Woken } from "./wakes";
 
-interface Props {
+export interface Props {
 	recording: number;
 	origin: bigint;
+	whole: Span;
 	lanes: Lanes;
-	selected: Shown["selected"];
-	range: Span | null;
+	shown: Shown;
 	theme: Theme;
 	show: (change: Partial<Shown>) => void;
+	/** While its tab is open. */
+	path: PathShown | null;
+	/** What the selected thread woke. */
+	wakes: Woken | null;
+	/** The lanes that are seen. */
+	seen: number[];
 }
 
 export function Details(props: Props) {
-	if (props.selected) return <Selected {...props} selected={props.selected} />;
-	if (props.range) return <Range {...props} range={props.range} />;
+	const { selected, range } = props.shown;
+	if (selected) return <Selected {...props} selected={selected} />;
+	if (range) return <Range {...props} range={range} />;
 	return null;
 }
 
-function Selected({
-	recording,
-	origin,
-	lanes,
-	selected,
-	theme,
-	show,
-}: Props & { selected: NonNullable<Shown["selected"]> }) {
+function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
+	const { recording, origin, lanes, shown, selected, theme, show, wakes } = props;
 	const [answer, setAnswer] = useState<{ lane: number; found: api.Found } | null>(null);
 	// That of another lane is none of this one.
 	const found = answer?.lane === selected.lane ? answer.found : null;
@@ -71,71 +76,105 @@ function Selected({
 		</button>
 	);
 	const state = piece ? (piece.class as Class) : null;
-	return (
-		<section class="details" aria-label="Selection" aria-live="polite">
-			<h2>
-				{title(lane, lanes)} <small>{note(lane)}</small>
-			</h2>
+	const hasPath = lanes.hasKernel && candidates(shown, lanes).length > 0;
+	const isPath = hasPath && shown.tab === PATH_TAB;
+	const isThread = lane.kind === "thread";
+	const about = (
+		<>
 			{problem && <p role="alert">{problem}</p>}
 			{found && !piece && <p>The trace has no data for this lane at {moment(selected.at, 1)}.</p>}
-			{piece && state && (
-				<dl>
-					{state !== "other" && (
-						<>
-							<dt>State</dt>
-							<dd>
-								<svg width="12" height="12" aria-hidden="true">
-									<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
-								</svg>{" "}
-								{CLASS_NAMES[state]}
-							</dd>
-						</>
+			<div class="about">
+				<div>
+					{piece && state && (
+						<dl>
+							{state !== "other" && (
+								<>
+									<dt>State</dt>
+									<dd>
+										<svg width="12" height="12" aria-hidden="true">
+											<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
+										</svg>{" "}
+										{CLASS_NAMES[state]}
+									</dd>
+								</>
+							)}
+							{piece.what && (
+								<>
+									<dt>
+										{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
+									</dt>
+									<dd>
+										<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
+									</dd>
+								</>
+							)}
+							{piece.by && (
+								<>
+									<dt>
+										{state === "interrupted" || lane.kind === "interrupt"
+											? "Interrupts"
+											: lane.kind === "device"
+												? "Asked by"
+												: "Ended by"}
+									</dt>
+									<dd>
+										<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
+									</dd>
+								</>
+							)}
+							{length(piece) === 0 ? (
+								<>
+									<dt>At</dt>
+									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+								</>
+							) : (
+								<>
+									<dt>Duration</dt>
+									<dd>{duration(length(piece))}</dd>
+									<dt>From</dt>
+									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+									<dt>To</dt>
+									<dd>{moment(ns(piece.end_ns), 1)}</dd>
+								</>
+							)}
+							{state === "other" && length(piece) > 0 && <CpuTime {...props} piece={piece} />}
+							{isThread && wakes && (
+								<>
+									<dt>Wakes next</dt>
+									<dd>
+										<Wakes woken={wakes} lanes={lanes} show={show} />
+									</dd>
+								</>
+							)}
+						</dl>
 					)}
-					{piece.what && (
-						<>
-							<dt>
-								{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
-							</dt>
-							<dd>
-								<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
-							</dd>
-						</>
-					)}
-					{piece.by && (
-						<>
-							<dt>
-								{state === "interrupted" || lane.kind === "interrupt"
-									? "Interrupts"
-									: lane.kind === "device"
-										? "Asked by"
-										: "Ended by"}
-							</dt>
-							<dd>
-								<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
-							</dd>
-						</>
-					)}
-					{length(piece) === 0 ? (
-						<>
-							<dt>At</dt>
-							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
-						</>
-					) : (
-						<>
-							<dt>Duration</dt>
-							<dd>{duration(length(piece))}</dd>
-							<dt>From</dt>
-							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
-							<dt>To</dt>
-							<dd>{moment(ns(piece.end_ns), 1)}</dd>
-						</>
-					)}
-				</dl>
-			)}
-			<p class="buttons">
-				{neighbour("◂ Previous", found?.previous)}
-				{neighbour("Next ▸", found?.next)}
-			</p>
+					<p class="buttons">
+						{neighbour("◂ Previous", found?.previous)}
+						{neighbour("Next ▸", found?.next)}
+					</p>
+				</div>
+				{piece && state !== "unknown" && length(piece) > 0 && <AlikeView {...props} piece={piece} />}
+			</div>
+		</>
+	);
+	return (
+		<section class="details" aria-label="Selection" aria-live="polite">
+			<div class="heading">
+				<h2>
+					{title(lane, lanes)} <small>{note(lane)}</small>
+				</h2>
+				{hasPath && (
+					<div role="tablist" class="tabs">
+						<button type="button" role="tab" aria-selected={!isPath} onClick={() => show({ tab: "" })}>
+							Details
+						</button>
+						<button type="button" role="tab" aria-selected={isPath} onClick={() => show({ tab: PATH_TAB })}>
+							Critical path
+						</button>
+					</div>
+				)}
+			</div>
+			{isPath ? <PathTab {...props} /> : about}
 		</section>
 	);
 }
@@ -150,6 +189,64 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 	);
 }
 
+/** The thread that the selected one wakes next. */
+function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; lanes: Lanes; show: Props["show"] }) {
+	if (!wait)
+		return (
+			<>{searchedUntil === null ? "no thread" : `no thread until ${moment(searchedUntil, 1e3)}; later, unknown`}</>
+		);
+	return (
+		<>
+			<button
+				type="button"
+				class="link"
+				title="Show the wait that ends then ( ] )"
+				onClick={() => show({ selected: { lane: wait.lane, at: wait.at - 1 } })}
+			>
+				{lanes.name(wait.lane)} ({lanes.get(wait.lane)?.tid})
+			</button>{" "}
+			at {moment(wait.at, 1)}, after it waited for {duration(wait.length)}
+		</>
+	);
+}
+
+/** Of a system call or a span: how much of its time its thread had a CPU. */
+function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
+	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
+	const [sum, setSum] = useState<{ of: api.Named; ns: Record<string, number> } | null>(null);
+	useEffect(() => {
+		if (!thread) return;
+		const controller = new AbortController();
+		api.sums(recording, [thread.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), controller.signal).then(
+			([sum]) => sum && setSum({ of: piece, ns: sum.ns }),
+			() => {},
+		);
+		return () => controller.abort();
+	}, [recording, thread, piece]);
+	if (!thread || sum?.of !== piece) return null;
+	const of = (...names: string[]) => names.reduce((all, name) => all + (sum.ns[name] ?? 0), 0);
+	const length = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const said = (ns: number) => `${duration(ns)} (${Math.round((ns / length) * 100)} %)`;
+	const others = [
+		["waiting for a CPU", of("runnable")],
+		["blocked", of("blocked", "stopped")],
+		["unknown", of("unknown")],
+	] as const;
+	return (
+		<>
+			<dt>CPU time</dt>
+			<dd>{said(of("running", "user", "kernel", "interrupted"))}</dd>
+			<dt>Other time</dt>
+			<dd>
+				{others
+					.filter(([, ns]) => ns > 0)
+					.map(([name, ns]) => `${name} ${said(ns)}`)
+					.join(", ") || "none"}
+			</dd>
+		</>
+	);
+}
+
 const TABS = [
 	["states", "States by thread"],
 	["cputop", "CPUs by thread"],
@@ -158,6 +255,7 @@ const TABS = [
 	["syscallstats", "System calls"],
 	["iotop", "I/O"],
 	["irqstats", "Interrupts"],
+	[PATH_TAB, "Critical path"],
 ] as const;
 
 /** As many are shown of a table. */
@@ -182,8 +280,9 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
-function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
-	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
+function Range(props: Props & { range: Span }) {
+	const { recording, origin, lanes, shown, range, show } = props;
+	const [tab] = TABS.find(([name]) => name === shown.tab) ?? TABS[0];
 	const [tables, setTables] = useState<Table[] | null>(null);
 	const [notes, setNotes] = useState<string[]>([]);
 	const [problem, setProblem] = useState<string | null>(null);
@@ -191,7 +290,7 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 		const controller = new AbortController();
 		setTables(null);
 		setProblem(null);
-		if (!lanes.hasKernel) return;
+		if (!lanes.hasKernel || tab === PATH_TAB) return;
 		const begin = origin + BigInt(Math.floor(range.begin));
 		const end = origin + BigInt(Math.ceil(range.end));
 		// Not at every step of a drag.
@@ -215,6 +314,7 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			controller.abort();
 		};
 	}, [recording, origin, lanes, range, tab]);
+	const isPath = lanes.hasKernel && tab === PATH_TAB;
 	return (
 		<section class="details" aria-label="Range">
 			<h2>
@@ -229,13 +329,14 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			{!lanes.hasKernel && <p>These tables need kernel events, and this trace contains only events of programs.</p>}
 			<div role="tablist" class="tabs" hidden={!lanes.hasKernel}>
 				{TABS.map(([name, heading]) => (
-					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => setTab(name)}>
+					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => show({ tab: name })}>
 						{heading}
 					</button>
 				))}
 			</div>
+			{isPath && <PathTab {...props} />}
 			{problem && <p role="alert">{problem}</p>}
-			{!tables && !problem && lanes.hasKernel && <p class="faint">Looking…</p>}
+			{!tables && !problem && !isPath && lanes.hasKernel && <p class="faint">Looking…</p>}
 			{tables?.length === 0 && lanes.hasKernel && <p>The tables are empty for this range.</p>}
 			{tables?.map((table) => (
 				<TableView key={`${tab} ${table.title}`} table={table} most={ROWS_MAX} />

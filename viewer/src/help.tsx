@@ -9,6 +9,7 @@ const KEYS = [
 	["↑, ↓", "select the lane above, below"],
 	[". and ,", "next, previous in the lane"],
 	["[", "go to the thread that ended the selected wait"],
+	["]", "go to the thread that the selected one wakes next"],
 	["Enter", "show the system calls of the selected thread"],
 	["P", "pin the selected lane to the top"],
 	["M", "mark the time under the pointer, or remove the mark there"],

@@ -8,12 +8,16 @@ import { Details } from "./details";
 import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
+import { type Segment, usePath } from "./path";
 import { Lanes } from "./rows";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
+import { useWakes } from "./wakes";
 
 const POLL_MS = 700;
+/** The same each time, so that nothing is drawn again for it. */
+const NONE: Segment[] = [];
 const PAGE_NAMES = {
 	insights: "Insights",
 	timeline: "Timeline",
@@ -53,6 +57,7 @@ function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") =
 	}, []);
 	const show = useCallback((change: Partial<Shown>, kind: "step" | "glide" = "step") => {
 		current.current = { ...current.current, ...change };
+		if (change.selected) current.current.last = change.selected.lane;
 		setShown(current.current);
 		clearTimeout(timer.current);
 		const keep = () => {
@@ -144,11 +149,15 @@ function App() {
 		return () => removeEventListener("keydown", pressed);
 	}, [isHelp, show, shown.selected, shown.page]);
 
+	const [seen, setSeen] = useState<number[]>([]);
 	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
 	const whole = useMemo(
 		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
 		[status?.end_ns, origin],
 	);
+
+	const path = usePath(number, origin, lanes, shown);
+	const wakes = useWakes(number, origin, lanes, shown);
 
 	if (!statuses) return <p class="message">{problem ?? "Loading…"}</p>;
 	if (statuses.length === 0) return <p class="message">There is no recording to show.</p>;
@@ -238,15 +247,21 @@ function App() {
 							show={show}
 							grown={String(progress)}
 							failed={failed}
+							path={path?.path?.segments ?? NONE}
+							wakes={wakes?.wait ?? null}
+							sees={path ? setSeen : undefined}
 						/>
 						<Details
 							recording={number}
 							origin={origin}
 							lanes={lanes}
-							selected={shown.selected}
-							range={shown.range}
+							whole={whole}
+							shown={shown}
 							theme={theme}
 							show={show}
+							path={path}
+							wakes={wakes}
+							seen={seen}
 						/>
 					</main>
 				)

@@ -4,10 +4,12 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASSES, css, type Theme } from "./colours";
+import type { Segment } from "./path";
 import type { Lanes, Row } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, type Hit, Picture, type Scene, type Span } from "./timeline";
+import type { Wait } from "./wakes";
 
 const OVERVIEW_COLUMNS = 800;
 const OVERVIEW_LANES_MAX = 512;
@@ -27,6 +29,12 @@ interface Props {
 	/** Another one whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
+	/** The critical path that is shown. */
+	path: Segment[];
+	/** The next wait that the selected thread ended. */
+	wakes: Wait | null;
+	/** Told the lanes that are seen, whenever they are others. */
+	sees?: ((lanes: number[]) => void) | undefined;
 }
 
 /** What can be shown: not too close, and not far beyond the recording. */
@@ -49,7 +57,8 @@ interface Drag {
 	hasMoved: boolean;
 }
 
-export function Stage({ recording, origin, whole, lanes, theme, shown, show, grown, failed }: Props) {
+export function Stage(props: Props) {
+	const { recording, origin, whole, lanes, theme, shown, show, grown, failed, path, wakes, sees } = props;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
 	/** On the canvas, and in the window. */
@@ -77,7 +86,8 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		span,
 		rows,
 		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker } : null,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, wakes } : null,
+		path,
 		range: shown.range,
 		marks: shown.marks,
 	};
@@ -118,6 +128,12 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		observer.observe(element);
 		return () => observer.disconnect();
 	}, []);
+
+	// Pinned lanes are at the top: those of a path are pinned to be seen.
+	const hasPath = path.length > 0;
+	useEffect(() => {
+		if (hasPath) setScroll(0);
+	}, [hasPath, shown.pinned]);
 
 	// The piece that is selected: where it begins and ends.
 	const { selected } = shown;
@@ -189,10 +205,23 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 		const row = rows[Math.min(rows.length - 1, Math.max(0, place + by))];
 		if (!row) return;
 		select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2);
+		scrollTo(row);
+	};
+	const scrollTo = (row: Row) => {
 		const begins = rows.slice(0, rows.indexOf(row)).reduce((sum, { height }) => sum + height, 0);
 		const room = size.height - AXIS_HEIGHT;
 		if (begins < top) setScroll(begins);
 		else if (begins + row.height > top + room) setScroll(begins + row.height - room);
+	};
+	/** Along an arrow, to the lane and the time at its other end. */
+	const follow = (lane: number, at: number) => {
+		select(lane, at);
+		const row = rows.find((row) => row.lane.id === lane);
+		if (row) scrollTo(row);
+		const now = latest.current.scene.span;
+		if (at >= now.begin && at <= now.end) return;
+		const half = (now.end - now.begin) / 2;
+		move({ begin: at - half, end: at + half });
 	};
 	const turn = (list: number[], id: number) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
@@ -216,7 +245,9 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 			p: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 			".": () => void step("next"),
 			",": () => void step("previous"),
-			"[": () => selectedSpan && waker !== null && select(waker, selectedSpan.end),
+			"[": () => selectedSpan && waker !== null && follow(waker, selectedSpan.end),
+			// In the wait, so that "[" leads back.
+			"]": () => wakes && follow(wakes.lane, wakes.at - 1),
 			"/": () => document.getElementById("search")?.focus(),
 			ArrowUp: () => above(-1),
 			ArrowDown: () => above(1),
@@ -300,6 +331,8 @@ export function Stage({ recording, origin, whole, lanes, theme, shown, show, gro
 	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
 	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
+	const seenLanes = seen.map(({ row }) => row.lane.id).join();
+	useEffect(() => sees?.(seenLanes.split(",").map(Number)), [sees, seenLanes]);
 	return (
 		<>
 			<Overview

@@ -4,6 +4,7 @@
 
 import type { Columns, Pieces } from "./api";
 import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
+import { drawPath, type Segment } from "./path";
 import type { Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
@@ -40,8 +41,15 @@ export interface Scene {
 	rows: Row[];
 	/** Pixels (CSS) of rows above the first that is seen. */
 	scroll: number;
-	/** With the lane of the thread that ended it. */
-	selected: { lane: number; span: Span | null; waker: number | null } | null;
+	/** With the lane of the thread that ended it, and the next wait that this thread ended. */
+	selected: {
+		lane: number;
+		span: Span | null;
+		waker: number | null;
+		wakes: { lane: number; at: number } | null;
+	} | null;
+	/** The critical path. */
+	path: Segment[];
 	range: Span | null;
 	marks: number[];
 }
@@ -268,6 +276,11 @@ export class Picture {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
+		const below = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
+		if (scene.path.length > 0) {
+			const heights = new Map(seen.map((place) => [place.row.lane.id, below(place)]));
+			drawPath(context, scene.path, heights, { span: scene.span, width, scale, theme });
+		}
 		const selected = scene.selected;
 		const place = seen.find(({ row }) => row.lane.id === selected?.lane);
 		if (selected?.span && place) {
@@ -279,9 +292,13 @@ export class Picture {
 			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
 		}
 		const waker = seen.find(({ row }) => row.lane.id === selected?.waker);
+		const middle = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale;
 		if (selected?.span && place && waker && waker !== place) {
-			const middle = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale;
 			this.arrow(x(selected.span.end), middle(waker), middle(place), theme, scale);
+		}
+		const woken = seen.find(({ row }) => row.lane.id === selected?.wakes?.lane);
+		if (selected?.wakes && place && woken) {
+			this.arrow(x(selected.wakes.at), middle(place), middle(woken), theme, scale);
 		}
 	}
 

@@ -2,8 +2,9 @@
 // Drives the viewer in chromium: `node browser.mjs SCENARIO ADDRESS`. The suite starts the server (tests/suite/tests/viewer.rs). Fails with the reason.
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
+import { causes } from "./causes.mjs";
 
-const [scenario, address] = process.argv.slice(2);
+const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
 
 /** The colours on the canvas of the timeline, with how many pixels have each. */
@@ -47,6 +48,8 @@ async function shot(page, name) {
 let refusals = 0;
 
 const scenarios = {
+	...causes,
+
 	async insights(page) {
 		await page.goto(address);
 		const card = page.locator(".card").first();
@@ -410,7 +413,7 @@ try {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
 	try {
-		await scenarios[scenario](page);
+		await scenarios[scenario](page, { address, expected: JSON.parse(expected), colours, until, timeline, shot });
 	} catch (error) {
 		await shot(page, `failed-${scenario}`);
 		throw error;

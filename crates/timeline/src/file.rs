@@ -129,6 +129,19 @@ impl Writer<File> {
     pub fn pieces(&self, lane: LaneId, range_ns: (i64, i64), most: usize) -> Result<Option<Vec<Piece>>, Failure> {
         pieces(self.lanes.get(lane.0 as usize), &self.output, range_ns, most)
     }
+
+    /// As [`Timeline::each`], of what was put so far.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn each(
+        &self,
+        lane: LaneId,
+        range_ns: (i64, i64),
+        to: &mut impl FnMut(Piece) -> bool,
+    ) -> Result<bool, Failure> {
+        each(self.lanes.get(lane.0 as usize), &self.output, range_ns, to)
+    }
 }
 
 fn columns(
@@ -156,16 +169,22 @@ fn pieces(
     most: usize,
 ) -> Result<Option<Vec<Piece>>, Failure> {
     let mut pieces = Vec::new();
-    let Some(lane) = lane else {
-        return Ok(Some(pieces));
-    };
-    let is_all = lane.pieces(blocks, range_ns, &mut |piece| {
+    let is_all = each(lane, blocks, range_ns, &mut |piece| {
         pieces.push(piece);
         pieces.len() <= most
     })?;
     // Those of devices and interrupts come when they end.
     pieces.sort_by_key(|piece| piece.begin_ns);
     Ok(is_all.then_some(pieces))
+}
+
+fn each(
+    lane: Option<&Branch>,
+    blocks: &impl Blocks,
+    range_ns: (i64, i64),
+    to: &mut impl FnMut(Piece) -> bool,
+) -> Result<bool, Failure> {
+    lane.map_or(Ok(true), |lane| lane.pieces(blocks, range_ns, to))
 }
 
 /// A timeline that can be asked.
@@ -244,6 +263,20 @@ impl Timeline {
     /// The file cannot be read, or is damaged.
     pub fn pieces(&self, lane: LaneId, range_ns: (i64, i64), most: usize) -> Result<Option<Vec<Piece>>, Failure> {
         pieces(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, most)
+    }
+
+    /// Hands out the pieces that [`Timeline::pieces`] returns, however many there are, in the order in which they were put: those of devices and
+    /// interrupts by their ends. `false` ends it; returns whether all were handed out.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn each(
+        &self,
+        lane: LaneId,
+        range_ns: (i64, i64),
+        to: &mut impl FnMut(Piece) -> bool,
+    ) -> Result<bool, Failure> {
+        each(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, to)
     }
 
     /// What a number in a piece stands for.

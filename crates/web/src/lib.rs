@@ -9,6 +9,7 @@
 //!
 //! A page of another site must not learn anything here, nor ask for anything: see [`guard`].
 
+mod alike;
 mod assets;
 mod csv;
 mod events;
@@ -18,6 +19,7 @@ mod queries;
 mod recordings;
 mod reply;
 mod tools;
+mod wakes;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

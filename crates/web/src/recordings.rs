@@ -497,6 +497,35 @@ impl View {
         )
     }
 
+    /// As [`Timeline::each`].
+    pub(crate) fn each(
+        &self,
+        lane: LaneId,
+        range_ns: (i64, i64),
+        to: &mut impl FnMut(Piece) -> bool,
+    ) -> Result<bool, Failure> {
+        match self {
+            View::Whole(timeline) => timeline.each(lane, range_ns, to),
+            View::Growing(shared) => match &*shared.recorder() {
+                Some(recorder) => recorder.so_far().writer.each(lane, range_ns, to),
+                None => shared.whole.get().ok_or(Damaged)?.each(lane, range_ns, to),
+            },
+        }
+    }
+
+    /// The number that stands for a thread in pieces; absent: it is in none.
+    pub(crate) fn label_of_thread(&self, lane: LaneId) -> Result<Option<u32>, Failure> {
+        let find = |labels: &[Label]| {
+            let mut numbered = (1..).zip(labels);
+            let found = numbered.find(|(_, label)| **label == Label::Thread(lane));
+            Ok(found.map(|(number, _)| number))
+        };
+        self.ask(
+            |so_far| find(so_far.labels),
+            |timeline| find(&timeline.directory.labels),
+        )
+    }
+
     /// What numbers in pieces stand for: a name, and for threads their lane.
     pub(crate) fn names(&self, numbers: impl Iterator<Item = u32>) -> Result<Vec<(u32, Name)>, Failure> {
         let numbers: Vec<u32> = numbers.collect();
