@@ -47,8 +47,8 @@ pub(crate) async fn wakes(
     let asker = Asker::default();
     let is_gone = asker.is_gone();
     let find = move |view: &View| {
-        let (found, until_ns) = next_wait(view, lane, at_ns, &is_gone)?;
-        let wait = match found {
+        let Found { wait, until_ns } = next_wait(view, lane, at_ns, &is_gone)?;
+        let wait = match wait {
             None => None,
             Some((LaneId(lane), piece)) => named(view, Some(piece))?.map(|piece| Wait { lane, piece }),
         };
@@ -58,15 +58,17 @@ pub(crate) async fn wakes(
     house.ask(number, find).await.map(Json)
 }
 
-/// The first wait that ends at a time or later, and that this thread ended. Without one: where the search ended, if that is not the trace's end.
-fn next_wait(
-    view: &View,
-    lane: LaneId,
-    at_ns: i64,
-    is_gone: &AtomicBool,
-) -> Result<(Option<(LaneId, Piece)>, Option<i64>), Failure> {
+/// The lane of the thread that waited, with the wait; or else where the search ended, if that is not the trace's end.
+#[derive(Default)]
+struct Found {
+    wait: Option<(LaneId, Piece)>,
+    until_ns: Option<i64>,
+}
+
+/// The first wait that ends at a time or later, and that this thread ended.
+fn next_wait(view: &View, lane: LaneId, at_ns: i64, is_gone: &AtomicBool) -> Result<Found, Failure> {
     let Some(label) = view.label_of_thread(lane)? else {
-        return Ok((None, None));
+        return Ok(Found::default());
     };
     let can_wait = |(other, (subject, whole)): &(LaneId, (Subject, Summary))| {
         let waited_ns = whole.of(Class::Blocked).saturating_add(whole.of(Class::Stopped));
@@ -94,14 +96,20 @@ fn next_wait(
         let first = search.first((begin_ns, end_ns))?;
         // If the search ended early, another one may be the first.
         if search.cost > COST_MAX || is_gone.load(Ordering::Relaxed) {
-            return Ok((None, Some(begin_ns)));
+            return Ok(Found {
+                wait: None,
+                until_ns: Some(begin_ns),
+            });
         }
         if first.is_some() {
-            return Ok((first, None));
+            return Ok(Found {
+                wait: first,
+                until_ns: None,
+            });
         }
         (begin_ns, part_ns) = (end_ns, part_ns.saturating_mul(LONGER));
     }
-    Ok((None, None))
+    Ok(Found::default())
 }
 
 /// A thread that may have been woken.
