@@ -21,6 +21,8 @@ export interface Shown {
 	open: number[];
 	filter: string;
 	marks: number[];
+	/** Of a recording that goes on: the span ends now. */
+	follow: boolean;
 	/** Events: the filter, and the time at which the page begins. */
 	where: string;
 	at: number | null;
@@ -42,6 +44,7 @@ export const START: Shown = {
 	open: [],
 	filter: "",
 	marks: [],
+	follow: false,
 	where: "",
 	at: null,
 	analysis: "",
@@ -78,6 +81,7 @@ export function read(hash: string): Shown {
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
 		marks: numbers(all.get("marks")),
+		follow: all.get("follow") === "1",
 		where: all.get("where") ?? "",
 		at: numbers(all.get("at"))[0] ?? null,
 		analysis: all.get("analysis") ?? "",
@@ -101,6 +105,7 @@ export function write(shown: Shown): string {
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);
 	add("marks", shown.marks.map(Math.round).join(","));
+	add("follow", shown.follow ? "1" : "");
 	add("where", shown.where);
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
 	add("analysis", shown.analysis);

@@ -5,7 +5,7 @@
 /** A recording, as the server describes it. */
 export interface Status {
 	path: string;
-	state: "waiting" | "growing" | "whole" | "failed";
+	state: "waiting" | "growing" | "live" | "whole" | "failed";
 	begin_ns: string | null;
 	end_ns: string | null;
 	share: number;

@@ -16,6 +16,7 @@ const KEYS = [
 	["Shift and drag", "select a range"],
 	["Shift and wheel", "scroll the lanes (also the wheel over their names)"],
 	["/", "filter lanes"],
+	["N", "while recording: keep what happens now in sight, or stop that"],
 	["Esc", "clear the selection, then the range"],
 	["Back (browser)", "undo a move"],
 ] as const;

@@ -13,11 +13,17 @@ import { Lanes } from "./rows";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
+import { duration } from "./time";
+import type { Span } from "./timeline";
 import { useWakes } from "./wakes";
 
 const POLL_MS = 700;
 /** The same each time, so that nothing is drawn again for it. */
 const NONE: Segment[] = [];
+/** While the trace is recorded, lanes are listed again whenever it is longer by so much: their order depends on what they did. */
+const LANES_NS = 5e9;
+/** As long a part is seen when it begins to follow the end, unless one was chosen. */
+const FOLLOWED_NS = 5e9;
 const PAGE_NAMES = {
 	insights: "Insights",
 	timeline: "Timeline",
@@ -118,9 +124,20 @@ function App() {
 		};
 	}, [isSettled, looks]);
 
-	const progress = state === "growing" ? Math.floor(status!.share * 100) : state;
+	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
+	const whole = useMemo(
+		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
+		[status?.end_ns, origin],
+	);
+
+	const progress =
+		state === "growing"
+			? Math.floor(status!.share * 100)
+			: state === "live"
+				? `live ${Math.floor(whole.end / LANES_NS)}`
+				: state;
 	useEffect(() => {
-		if (state !== "growing" && state !== "whole") return;
+		if (state !== "growing" && state !== "live" && state !== "whole") return;
 		let isOver = false;
 		api.lanes(number).then(
 			(found) => {
@@ -138,6 +155,7 @@ function App() {
 		const pressed = (event: KeyboardEvent) => {
 			if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
 			if (event.key === "?") setHelp((is) => !is);
+			if (event.key === "n" && state === "live" && shown.page === "timeline") show(followed(shown, whole));
 			if (event.key === "Escape") {
 				if (isHelp) setHelp(false);
 				else if (shown.page !== "timeline") return;
@@ -147,14 +165,9 @@ function App() {
 		};
 		addEventListener("keydown", pressed);
 		return () => removeEventListener("keydown", pressed);
-	}, [isHelp, show, shown.selected, shown.page]);
+	}, [isHelp, show, shown, state, whole]);
 
 	const [seen, setSeen] = useState<number[]>([]);
-	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
-	const whole = useMemo(
-		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
-		[status?.end_ns, origin],
-	);
 
 	const path = usePath(number, origin, lanes, shown);
 	const wakes = useWakes(number, origin, lanes, shown);
@@ -195,7 +208,22 @@ function App() {
 						<progress value={status!.share} max={1} />
 					</span>
 				)}
+				{state === "live" && (
+					<span class="progress" role="status">
+						● recording, {duration(whole.end)}
+					</span>
+				)}
 				<span class="room" />
+				{state === "live" && shown.page === "timeline" && (
+					<button
+						type="button"
+						aria-pressed={shown.follow}
+						title="Keep what happens now in sight (N)"
+						onClick={() => show(followed(shown, whole))}
+					>
+						Now
+					</button>
+				)}
 				{shown.page === "timeline" && (
 					<input
 						id="search"
@@ -245,7 +273,8 @@ function App() {
 							theme={theme}
 							shown={shown}
 							show={show}
-							grown={String(progress)}
+							isLive={state === "live"}
+							grown={`${progress} ${whole.end}`}
 							failed={failed}
 							path={path?.path?.segments ?? NONE}
 							wakes={wakes?.wait ?? null}
@@ -269,6 +298,12 @@ function App() {
 			{isHelp && <Help theme={theme} close={() => setHelp(false)} />}
 		</>
 	);
+}
+
+/** Follows the end of a recording that goes on, or stays where it is. */
+function followed({ follow, span }: Shown, whole: Span): Partial<Shown> {
+	const length = span ? span.end - span.begin : Math.min(FOLLOWED_NS, whole.end);
+	return { follow: !follow, span: { begin: whole.end - length, end: whole.end } };
 }
 
 render(<App />, document.getElementById("viewer")!);

@@ -26,6 +26,8 @@ interface Props {
 	theme: Theme;
 	shown: Shown;
 	show: (change: Partial<Shown>, kind?: "step" | "glide") => void;
+	/** It is being recorded. */
+	isLive: boolean;
 	/** Another one whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
@@ -58,7 +60,7 @@ interface Drag {
 }
 
 export function Stage(props: Props) {
-	const { recording, origin, whole, lanes, theme, shown, show, grown, failed, path, wakes, sees } = props;
+	const { recording, origin, whole, lanes, theme, shown, show, isLive, grown, failed, path, wakes, sees } = props;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
 	/** On the canvas, and in the window. */
@@ -72,7 +74,11 @@ export function Stage(props: Props) {
 	const drag = useRef<Drag | null>(null);
 
 	// An address may have any.
-	const span = useMemo(() => within(shown.span ?? whole, whole), [shown.span, whole]);
+	const isFollowing = isLive && shown.follow;
+	const span = useMemo(() => {
+		const chosen = within(shown.span ?? whole, whole);
+		return isFollowing ? { begin: whole.end - (chosen.end - chosen.begin), end: whole.end } : chosen;
+	}, [shown.span, whole, isFollowing]);
 	const rows = useMemo(
 		() => lanes.rows({ filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(shown.open) }),
 		[lanes, shown.filter, shown.pinned, shown.open],
@@ -158,19 +164,20 @@ export function Stage(props: Props) {
 	}, [recording, origin, lanes, selected]);
 
 	const move = useCallback(
-		(to: Span) => {
-			show({ span: within(to, whole) }, "glide");
+		(to: Span, follow = false) => {
+			show({ span: within(to, whole), follow }, "glide");
 		},
 		[show, whole],
 	);
 	const zoom = useCallback(
-		(factor: number, place: number) => {
+		(factor: number, pointed: number) => {
 			const { begin, end } = latest.current.scene.span;
+			const place = isFollowing ? 1 : pointed;
 			const at = begin + (end - begin) * place;
 			const length = Math.max((end - begin) * factor, SPAN_MIN);
-			move({ begin: at - length * place, end: at + length * (1 - place) });
+			move({ begin: at - length * place, end: at + length * (1 - place) }, isFollowing);
 		},
-		[move],
+		[move, isFollowing],
 	);
 	const pan = useCallback(
 		(part: number) => {

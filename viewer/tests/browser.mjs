@@ -364,6 +364,28 @@ const scenarios = {
 		await page.locator(".name .pin[aria-pressed=true]").waitFor();
 	},
 
+	// A running session: the view follows what happens now, until it is moved.
+	async live(page) {
+		await timeline(page);
+		const recorded = page.getByRole("status").getByText(/^● recording, /);
+		await recorded.waitFor();
+		const now = page.getByRole("button", { name: "Now" });
+		const seen = () => page.locator(".stage canvas").getAttribute("aria-label");
+		await now.click();
+		assert.equal(await now.getAttribute("aria-pressed"), "true");
+		assert.match(page.url(), /follow=1/);
+		const first = await seen();
+		await until("the view moves on", async () => (await seen()) !== first);
+		await shot(page, "live");
+		await page.keyboard.press("a");
+		await until("it follows no more", async () => (await now.getAttribute("aria-pressed")) === "false");
+		const [still, length] = [await seen(), await recorded.textContent()];
+		await until("more is recorded", async () => (await recorded.textContent()) !== length);
+		assert.equal(await seen(), still);
+		await page.keyboard.press("n");
+		await until("it follows again", async () => (await seen()) !== still);
+	},
+
 	// Names from a trace are text, whatever they look like.
 	async markup(page) {
 		await timeline(page, "&filter=%3Cimg");

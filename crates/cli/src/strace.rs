@@ -8,16 +8,16 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use piste_analysis::model::descriptor_calls;
+use piste_following::{Followed, Follower};
 use piste_reason::reason;
 use piste_strace::{Descriptors, Event, Options, Order, Printer, Summary, TimeFormat, Undecoded};
 use piste_syscalls::{Architecture, Class, Syscall, Table};
 use piste_trace::growth::Growth;
-use piste_trace::merge::Merge;
-use piste_trace::{Findings, Trace, folders};
+use piste_trace::{OpenError, Span};
 
 use crate::arguments::{Arguments, Command, Record, SortBy, Strace};
 use crate::descriptors::OpenFiles;
@@ -25,14 +25,12 @@ use crate::failure::{Failure, USAGE};
 use crate::quantity::counted;
 use crate::record;
 use crate::screen::{printable, tell_sentence};
-use crate::view::{Calls, Followed, sizes};
+use crate::view::Calls;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Between two packets of a slow program.
 const FLUSH_PAUSE: Duration = Duration::from_millis(200);
-/// Of each stream in memory.
-const WINDOW_BYTES: usize = 256 << 10;
 /// What is recorded of texts that are read and written.
 const STRING_BYTES_MAX: u16 = 4096;
 
@@ -260,33 +258,23 @@ impl Printing {
 
     /// Prints what is recorded, until it is over.
     fn follow(mut self, folder: &Path, is_over: &AtomicBool) -> Result<(), Failure> {
-        // Calls, signals and ends of threads are in several streams, and a flush is asked for meanwhile.
-        let mut growth = Growth::delayed(2 * FLUSH_PAUSE);
-        let mut followed = None;
-        let mut next_flush = Instant::now();
-        let failed = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
+        let mut follower = None;
+        let unreadable = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
+        let unopened = |error: OpenError| Failure::new(printable(&error.to_string()));
         loop {
             // Asked before the files are looked at: what is written until then is seen.
             let is_last = is_over.load(Ordering::Acquire);
-            if followed.is_none() && folder.exists() {
-                followed = Followed::new(folder).ok();
+            if follower.is_none() && folder.exists() {
+                // Calls, signals and ends of threads are in several streams, and a flush is asked for meanwhile.
+                let growth = Growth::delayed(2 * FLUSH_PAUSE);
+                follower = Followed::find(folder).map(|followed| Follower::new(vec![followed], growth, FLUSH_PAUSE));
             }
-            if let Some(followed) = &followed
-                && Instant::now() >= next_flush
-            {
-                followed.flush();
-                next_flush = Instant::now() + FLUSH_PAUSE;
-            }
-            let seen = sizes(folder);
-            let mut findings = Findings::default();
-            let traces = open(folder, &mut findings);
-            if !traces.is_empty() {
+            let news = follower.as_mut().map(|follower| follower.look(is_last)).transpose();
+            if let Some(news) = news.map_err(unopened)?.flatten() {
                 if let Some(open_files) = &mut self.open_files {
-                    open_files.model.reopen(&traces);
+                    open_files.model.reopen(&news.traces);
                 }
-                let round = growth.round(&traces, &findings, (!is_last).then_some(&seen), Instant::now());
-                let part = |index: &_| round.part(index, piste_trace::Span::ALL);
-                let merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(failed)?;
+                let merge = news.round.merge(&news.traces, Span::ALL).map_err(unreadable)?;
                 self.print(&mut Calls::whole(merge), is_last)
                     .map_err(|error| Failure::new(format!("cannot write the calls: {}", reason(&error))))?;
             }
@@ -362,14 +350,6 @@ fn options(arguments: &Strace) -> Options {
         threads: arguments.follow_forks || !arguments.pids.is_empty(),
         zone_seconds: jiff::Zoned::now().offset().seconds().into(),
     }
-}
-
-/// What can be read of the trace so far.
-fn open(folder: &Path, findings: &mut Findings) -> Vec<Trace> {
-    let found = folders(folder, findings).unwrap_or_default();
-    let opened = found.into_iter().map(|path| Trace::open(path, folder, findings));
-    // Metadata may be half written.
-    opened.filter_map(Result::ok).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use std::time::Duration;
 use piste_analysis::model::System;
 use piste_analysis::top::{Interval, Recorded};
 use piste_control::interface::{Domain, SessionState};
+use piste_following::{Followed, sessions};
 
 use self::display::Display;
 use self::losses::Losses;
@@ -31,7 +32,7 @@ use self::plain::Plain;
 use crate::arguments::Top;
 use crate::failure::{Failure, USAGE};
 use crate::screen::printable;
-use crate::view::{Followed, sessions};
+use crate::view::find_followed;
 
 /// What is known when an interval is shown.
 struct Scene<'s> {
@@ -92,7 +93,7 @@ pub(crate) fn top(arguments: &Top, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(sentence, USAGE));
     }
     let is_interactive = !json && arguments.count.is_none() && stdin().is_terminal() && stdout().is_terminal();
-    let read = |viewer: &mut dyn Viewer| match &followed {
+    let read = |viewer: &mut dyn Viewer| match followed {
         Some(followed) => live::follow(followed, arguments, viewer),
         None => recorded::read(path.clone(), arguments, is_interactive, viewer),
     };
@@ -108,7 +109,7 @@ pub(crate) fn top(arguments: &Top, json: bool) -> Result<(), Failure> {
 
 /// What a running session writes; `None`: the path is that of a finished trace.
 fn running(path: &Path) -> Result<Option<Followed>, Failure> {
-    let followed = Followed::new(path)?;
+    let followed = find_followed(path)?;
     let Some(session) = followed.session() else {
         return Ok(None);
     };

@@ -2,11 +2,12 @@
 //! `piste web`: the viewer, served on this machine.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::{env, fs};
 
+use piste_control::interface::SessionState;
 use piste_reason::reason;
 use piste_web::{Options, Server, Stop, has_viewer};
 use serde_json::json;
@@ -17,6 +18,7 @@ use tempfile::{Builder, NamedTempFile};
 use crate::arguments::Web;
 use crate::failure::Failure;
 use crate::screen::{printable, show_json, tell_sentence};
+use crate::view::find_followed;
 
 /// Of the newest recordings, so many are listed.
 const LISTED_MAX: usize = 100;
@@ -26,15 +28,12 @@ pub(crate) fn web(arguments: &Web, json: bool) -> Result<(), Failure> {
     expect_viewer()?;
     let paths = match arguments.paths.is_empty() {
         true => recordings()?,
-        false => arguments.paths.clone(),
+        false => arguments
+            .paths
+            .iter()
+            .map(|path| meant(path))
+            .collect::<Result<_, _>>()?,
     };
-    if let Some(missing) = arguments.paths.iter().find(|path| !path.exists()) {
-        let path = missing.to_string_lossy();
-        return Err(Failure::new(format!(
-            "cannot read {}: no such file or folder",
-            printable(&path)
-        )));
-    }
     let piste = env::current_exe();
     let piste = piste.map_err(|error| Failure::new(format!("cannot find the piste command: {}", reason(&error))))?;
     let options = Options {
@@ -58,6 +57,20 @@ pub(crate) fn web(arguments: &Web, json: bool) -> Result<(), Failure> {
     let _page = arguments.open.then(|| open_browser(&url));
     let served = server.run(&stop);
     served.map_err(|error| Failure::new(format!("the viewer stopped: {}", reason(&error))))
+}
+
+/// The folder of a trace, which may be that of a session.
+fn meant(path: &Path) -> Result<PathBuf, Failure> {
+    let followed = find_followed(path)?;
+    match followed.session() {
+        Some(session) if session.state == SessionState::inactive => {
+            let name = printable(&session.name);
+            Err(Failure::new(format!(
+                "session {name} has recorded nothing yet; `piste start {name}` starts it"
+            )))
+        }
+        _ => Ok(followed.folder().to_owned()),
+    }
 }
 
 /// Fails if there is nothing to show a trace with.

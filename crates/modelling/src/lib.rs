@@ -38,7 +38,7 @@ pub use self::kernel_names::KernelNames;
 pub use self::live::Live;
 pub use self::lost::{StreamGap, StreamGaps};
 pub use self::needs::{class_names, expect_one_kernel, is_of_kernel, kernel_traces, missing};
-pub use self::programs::{Programs, read_programs};
+pub use self::programs::{ProgramReader, Programs, read_programs};
 pub use self::symbols::{Network, Symbols};
 
 /// Why nothing can be said.

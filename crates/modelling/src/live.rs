@@ -10,7 +10,7 @@ use piste_trace::merge::Merged;
 use piste_trace::{Merge, Span, Trace};
 
 use crate::growing::missing;
-use crate::needs::records_wakeups;
+use crate::needs::{class_names, records_wakeups};
 use crate::{Ground, GroundError, gap, hand_on};
 
 /// A model of the parts that were read so far.
@@ -28,10 +28,13 @@ impl<L: Listen> Live<L> {
     pub fn begin(traces: &[Trace], listener: impl FnOnce(i64) -> L) -> Result<Live<L>, GroundError> {
         let mut ground = Ground::new(traces, Span::ALL)?;
         let wakeups = records_wakeups(traces);
+        // The first events may be a state dump, without any of these.
+        let has_switches = class_names(traces).any(|class| class == "sched_switch") && !ground.part.on_threads;
         ground.circumstances = Circumstances {
             // Those that are known now include what is not written yet.
             gaps: Gaps::new(&[]),
-            // The first events may have none.
+            has_switches,
+            is_partial: ground.has_others || !has_switches,
             has_wakeups: wakeups.is_some(),
             has_waking: wakeups.is_some_and(|has_waking| has_waking),
             ..ground.circumstances

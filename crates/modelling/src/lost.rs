@@ -11,6 +11,7 @@ use piste_trace::index::StreamIndex;
 use piste_trace::process::process;
 use piste_trace::{Span, Trace};
 
+use crate::growing::missing;
 use crate::{Ground, GroundError, is_of_kernel};
 
 /// A part of time in which events of streams are missing.
@@ -104,6 +105,12 @@ impl<'t> StreamGaps<'t> {
         }
         gaps.sort_by_key(|gap| gap.begin_ns);
         Ok(gaps)
+    }
+
+    /// The same of traces that grow: what follows the last packet of a stream is not missing.
+    pub fn so_far(&mut self) -> Vec<StreamGap<'t>> {
+        let parts = self.traces.iter().flat_map(missing);
+        parts.filter_map(|part| self.of(part)).collect()
     }
 
     /// What a blind part is.

@@ -147,16 +147,11 @@ impl Writer<File> {
 fn columns(
     lane: Option<&Branch>,
     blocks: &impl Blocks,
-    (begin_ns, end_ns): (i64, i64),
+    range_ns: (i64, i64),
     count: usize,
 ) -> Result<Vec<Summary>, Failure> {
     let mut sums = vec![Summary::default(); count];
-    if let Some(lane) = lane.filter(|_| count > 0 && begin_ns < end_ns) {
-        let columns = Columns {
-            begin_ns,
-            end_ns,
-            count,
-        };
+    if let (Some(lane), Some(columns)) = (lane, Columns::of(range_ns, count)) {
         lane.sum(blocks, &columns, &mut sums)?;
     }
     Ok(sums)

@@ -9,6 +9,7 @@
 //! One pass over a trace makes it. Memory grows with the number of lanes, not of pieces. An answer costs what its columns cost.
 
 mod file;
+mod going;
 mod lane;
 mod piece;
 mod programs;
@@ -19,9 +20,10 @@ mod varint;
 use std::io;
 
 pub use file::{Directory, Timeline, Writer};
+pub use going::SoFar;
 pub use lane::{Label, LaneId, ProgramThread, Subject, Thread};
 pub use piece::{Class, Longest, Piece, Summary};
-pub use recorder::{Recorder, SoFar};
+pub use recorder::Recorder;
 
 /// The file is not what a timeline looks like: make it anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -47,24 +47,34 @@ struct Loss {
 impl<W: Write> Recorder<W> {
     /// A span of a program is over, or its begin or end is missing. `comm` is the name of its thread, empty if it is not known.
     pub fn program_span<V>(&mut self, span: &Span<'_, V>, comm: &[u8]) {
+        let until_ns = self.programs.over_ns;
+        if let Some((lane, piece)) = self.span_piece(span, comm, until_ns) {
+            self.put(lane, &piece);
+        }
+    }
+
+    /// A span as a piece of its lane. One without an end goes on until a time, if one is given.
+    pub(crate) fn span_piece<V>(
+        &mut self,
+        span: &Span<'_, V>,
+        comm: &[u8],
+        until_ns: Option<i64>,
+    ) -> Option<(LaneId, Piece)> {
         if span.name.starts_with(STATE_DUMP) {
-            return;
+            return None;
         }
         let (class, begin_ns, end_ns) = match (span.begun, span.end_ns) {
             // Times of a damaged trace go back.
             (Some(begun), Some(end_ns)) => (Class::Other, begun.ns, end_ns.max(begun.ns)),
-            (Some(begun), None) => {
-                let open_until_ns = self.programs.over_ns.unwrap_or(begun.ns);
-                (Class::Unknown, begun.ns, open_until_ns.max(begun.ns))
-            }
+            (Some(begun), None) => (Class::Unknown, begun.ns, until_ns.unwrap_or(begun.ns).max(begun.ns)),
             (None, Some(end_ns)) => (Class::Unknown, end_ns, end_ns),
-            (None, None) => return,
+            (None, None) => return None,
         };
         let depth = span.begun.and_then(|begun| begun.depth);
         let depth = depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(0);
         let lane = self.spans_lane(span.track, comm, depth.min(DEPTHS_MAX - 1));
         let what = self.label_of_text(span.name);
-        self.put(lane, &piece(class, what, (begin_ns, end_ns)));
+        Some((lane, piece(class, what, (begin_ns, end_ns))))
     }
 
     /// An event of a program that neither begins nor ends a span.
@@ -141,9 +151,8 @@ impl<W: Write> Recorder<W> {
         label
     }
 
-    /// Marks times in which events may be missing as unknown, on every lane that the events might belong to.
-    pub(crate) fn put_losses(&mut self, (begin_ns, end_ns): (i64, i64)) {
-        let losses = std::mem::take(&mut self.programs.losses);
+    /// Times in which events may be missing, as unknown pieces of every lane that the events might belong to.
+    pub(crate) fn losses(&self, (begin_ns, end_ns): (i64, i64)) -> Vec<(LaneId, Piece)> {
         let threads = self.programs.threads.iter();
         let lanes: Vec<(Option<i64>, LaneId)> = threads
             .flat_map(|(track, own)| {
@@ -155,7 +164,7 @@ impl<W: Write> Recorder<W> {
         let most = (LOSSES_MAX / lanes.len().max(1)).max(1);
         // Reduced before they are given to lanes, so that the cost is not losses times lanes.
         let mut by_pid: FxHashMap<Option<i64>, Vec<(i64, i64)>> = FxHashMap::default();
-        for loss in losses {
+        for loss in &self.programs.losses {
             let part = (loss.begin_ns.max(begin_ns), loss.end_ns.min(end_ns));
             if part.0 < part.1 {
                 by_pid.entry(loss.pid).or_default().push(part);
@@ -165,16 +174,16 @@ impl<W: Write> Recorder<W> {
             *parts = merged(parts.drain(..), most);
         }
         let all = merged(by_pid.values().flatten().copied(), most);
+        let mut pieces = Vec::new();
         for (pid, lane) in lanes {
             let of = |pid: Option<i64>| by_pid.get(&pid).into_iter().flatten().copied();
             let own = match pid {
                 Some(_) => merged(of(pid).chain(of(None)), most),
                 None => all.clone(),
             };
-            for part in own {
-                self.put(lane, &piece(Class::Unknown, 0, part));
-            }
+            pieces.extend(own.into_iter().map(|part| (lane, piece(Class::Unknown, 0, part))));
         }
+        pieces
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the model to a timeline: a lane for each CPU, thread, interrupt and device that does something. What programs recorded comes in programs.rs.
 
-use std::fs::File;
 use std::io::{self, Write};
 
 use piste_analysis::analyses::interrupt_name;
@@ -11,25 +10,27 @@ use piste_analysis::names::Name;
 use rustc_hash::FxHashMap;
 
 use crate::file::{Directory, Writer};
+use crate::going::Going;
 use crate::lane::{Label, LaneId, Subject, Thread};
 use crate::piece::{Class, Piece};
 use crate::programs::Programs;
 
 /// Writes a timeline while it listens to a model.
 pub struct Recorder<W> {
-    writer: Writer<W>,
+    pub(crate) writer: Writer<W>,
     /// By lane; absent: it is one of a program.
     shown: Vec<Option<Shown>>,
     /// By lane. Those of the kernel have the names that they had at first.
     pub(crate) subjects: Vec<Subject>,
     /// By the model's number of a thread.
     threads: Vec<OfThread>,
-    cpus: FxHashMap<u32, OfCpu>,
+    pub(crate) cpus: FxHashMap<u32, OfCpu>,
     interrupts: FxHashMap<Interrupt, LaneId>,
     devices: FxHashMap<u32, LaneId>,
-    labels: Vec<Label>,
+    pub(crate) labels: Vec<Label>,
     names: FxHashMap<Name, u32>,
     pub(crate) programs: Programs,
+    pub(crate) going: Going,
     /// Their labels.
     interrupt_labels: FxHashMap<Interrupt, u32>,
     /// Why it does not write any more.
@@ -48,10 +49,10 @@ enum Shown {
 
 /// What a CPU has.
 #[derive(Clone, Copy)]
-struct OfCpu {
-    lane: LaneId,
+pub(crate) struct OfCpu {
+    pub(crate) lane: LaneId,
     /// It may go on: a thread that enters the kernel and leaves it keeps the CPU.
-    open: Piece,
+    pub(crate) open: Piece,
 }
 
 /// What a thread has, as soon as it needs it.
@@ -79,6 +80,7 @@ impl<W: Write> Recorder<W> {
             labels: Vec::new(),
             names: FxHashMap::default(),
             programs: Programs::default(),
+            going: Going::default(),
             interrupt_labels: FxHashMap::default(),
             error: None,
         })
@@ -89,12 +91,12 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// It could not be written.
     pub fn finish(mut self, system: Option<&System>, span_ns: (i64, i64), origin: &[u8]) -> io::Result<W> {
-        self.put_losses(span_ns);
+        for (lane, piece) in self.losses(span_ns) {
+            self.put(lane, &piece);
+        }
         if let Some(system) = system {
             self.end_cpus(system, span_ns.1);
-            for (own, shown) in self.subjects.iter_mut().zip(&self.shown) {
-                shown.iter().for_each(|shown| *own = subject(system, *shown));
-            }
+            self.name_lanes(system);
         }
         if let Some(error) = self.error {
             return Err(error);
@@ -107,7 +109,15 @@ impl<W: Write> Recorder<W> {
         })
     }
 
+    /// Gives the kernel's lanes the names of now.
+    pub(crate) fn name_lanes(&mut self, system: &System) {
+        for (own, shown) in self.subjects.iter_mut().zip(&self.shown) {
+            shown.iter().for_each(|shown| *own = subject(system, *shown));
+        }
+    }
+
     pub(crate) fn put(&mut self, lane: LaneId, piece: &Piece) {
+        self.going.end(lane);
         if self.error.is_none() {
             self.error = self.writer.put(lane, piece).err();
         }
@@ -134,7 +144,7 @@ impl<W: Write> Recorder<W> {
         &mut self.threads[id.index()]
     }
 
-    fn thread_lane(&mut self, system: &System, id: ThreadId) -> LaneId {
+    pub(crate) fn thread_lane(&mut self, system: &System, id: ThreadId) -> LaneId {
         if let Some(lane) = self.of_thread(id).lane {
             return lane;
         }
@@ -153,42 +163,22 @@ impl<W: Write> Recorder<W> {
         lane
     }
 
-    /// The next piece of a CPU. Where there was none before, nobody knows what the CPU did.
-    fn put_on_cpu(&mut self, system: &System, cpu: u32, piece: Piece) {
-        let unknown = |begin_ns: i64| Piece {
-            begin_ns,
-            end_ns: begin_ns,
-            class: Class::Unknown,
-            what: 0,
-            by: 0,
-        };
+    /// What a CPU has, which is new or does something from `begin_ns` on.
+    pub(crate) fn of_cpu(&mut self, system: &System, cpu: u32, begin_ns: i64) -> &mut OfCpu {
         if !self.cpus.contains_key(&cpu) {
             let lane = self.lane(system, Shown::Cpu(cpu));
-            let open = unknown(system.told().0.min(piece.begin_ns));
+            let open = unknown(system.told().0.min(begin_ns));
             self.cpus.insert(cpu, OfCpu { lane, open });
         }
-        let Some(OfCpu { lane, open }) = self.cpus.get_mut(&cpu) else {
-            return;
-        };
-        let lane = *lane;
-        let mut ended = [None, None];
-        if open.end_ns < piece.begin_ns {
-            if open.class != Class::Unknown {
-                ended[0] = Some(std::mem::replace(open, unknown(open.end_ns)));
-            }
-            open.end_ns = piece.begin_ns;
-        }
-        let goes_on = (open.class, open.what, open.by) == (piece.class, piece.what, piece.by);
-        if goes_on && open.end_ns == piece.begin_ns {
-            open.end_ns = piece.end_ns;
-        } else {
-            ended[1] = Some(std::mem::replace(open, piece));
-        }
-        for piece in ended
-            .into_iter()
-            .flatten()
-            .filter(|piece| piece.begin_ns < piece.end_ns)
-        {
+        self.cpus.get_mut(&cpu).expect("it is there")
+    }
+
+    /// The next piece of a CPU.
+    fn put_on_cpu(&mut self, system: &System, cpu: u32, piece: Piece) {
+        let OfCpu { lane, open } = self.of_cpu(system, cpu, piece.begin_ns);
+        let (lane, ended) = (*lane, advance(open, piece));
+        let is_any = |piece: &Piece| piece.begin_ns < piece.end_ns;
+        for piece in ended.into_iter().flatten().filter(is_any) {
             self.put(lane, &piece);
         }
     }
@@ -281,6 +271,43 @@ impl<W: Write> Recorder<W> {
         })
     }
 
+    /// What a slice is on the lane of its thread, and on that of its CPU.
+    pub(crate) fn pieces(&mut self, system: &System, slice: &Slice) -> (Option<Piece>, Option<(u32, Piece)>) {
+        let Some((class, what)) = self.look(system, slice.state) else {
+            return (None, None);
+        };
+        let by = slice.wake.and_then(|wake| wake.waker());
+        let piece = Piece {
+            begin_ns: slice.begin_ns,
+            end_ns: slice.end_ns,
+            class,
+            what,
+            by: by.map_or(0, |waker| self.label_of_waker(system, waker)),
+        };
+        let is_idle = system.thread(slice.thread).nature == Nature::Idle;
+        let of_thread = (!is_idle).then_some(piece);
+        let State::Running { cpu, .. } = slice.state else {
+            return (of_thread, None);
+        };
+        let thread = if is_idle {
+            0
+        } else {
+            self.label_of_thread(system, slice.thread)
+        };
+        let (class, what, by) = match class {
+            Class::Interrupted => (class, what, thread),
+            Class::Running | Class::Idle if is_idle => (Class::Idle, 0, 0),
+            _ => (Class::Running, thread, 0),
+        };
+        let on_cpu = Piece {
+            class,
+            what,
+            by,
+            ..piece
+        };
+        (of_thread, Some((cpu, on_cpu)))
+    }
+
     fn label_of_waker(&mut self, system: &System, waker: Waker) -> u32 {
         match waker {
             // A CPU that has nothing to do wakes nobody.
@@ -289,6 +316,35 @@ impl<W: Write> Recorder<W> {
             Waker::Interrupt(interrupt) => self.label_of_interrupt(system, interrupt),
         }
     }
+}
+
+fn unknown(begin_ns: i64) -> Piece {
+    Piece {
+        begin_ns,
+        end_ns: begin_ns,
+        class: Class::Unknown,
+        what: 0,
+        by: 0,
+    }
+}
+
+/// Gives a CPU its next piece, which may go on with the one that is open; returns those that ended. Where there was none before, nobody knows what
+/// the CPU did.
+pub(crate) fn advance(open: &mut Piece, piece: Piece) -> [Option<Piece>; 2] {
+    let mut ended = [None, None];
+    if open.end_ns < piece.begin_ns {
+        if open.class != Class::Unknown {
+            ended[0] = Some(std::mem::replace(open, unknown(open.end_ns)));
+        }
+        open.end_ns = piece.begin_ns;
+    }
+    let goes_on = (open.class, open.what, open.by) == (piece.class, piece.what, piece.by);
+    if goes_on && open.end_ns == piece.begin_ns {
+        open.end_ns = piece.end_ns;
+    } else {
+        ended[1] = Some(std::mem::replace(open, piece));
+    }
+    ended
 }
 
 /// What a lane shows, with the names of now.
@@ -310,62 +366,14 @@ fn subject(system: &System, shown: Shown) -> Subject {
     }
 }
 
-impl Recorder<File> {
-    /// What was recorded so far.
-    pub fn so_far(&self) -> SoFar<'_> {
-        SoFar {
-            writer: &self.writer,
-            subjects: &self.subjects,
-            labels: &self.labels,
-        }
-    }
-}
-
-/// A timeline that grows. Threads have the names that they had at first.
-pub struct SoFar<'r> {
-    /// Its lanes.
-    pub writer: &'r Writer<File>,
-    /// By [`LaneId`].
-    pub subjects: &'r [Subject],
-    /// As in [`Directory::labels`].
-    pub labels: &'r [Label],
-}
-
 impl<W: Write> Listen for Recorder<W> {
     fn slice(&mut self, system: &System, slice: &Slice) {
-        let Some((class, what)) = self.look(system, slice.state) else {
-            return;
-        };
-        let by = slice.wake.and_then(|wake| wake.waker());
-        let piece = Piece {
-            begin_ns: slice.begin_ns,
-            end_ns: slice.end_ns,
-            class,
-            what,
-            by: by.map_or(0, |waker| self.label_of_waker(system, waker)),
-        };
-        let is_idle = system.thread(slice.thread).nature == Nature::Idle;
-        if !is_idle {
+        let (of_thread, on_cpu) = self.pieces(system, slice);
+        if let Some(piece) = of_thread {
             let lane = self.thread_lane(system, slice.thread);
             self.put(lane, &piece);
         }
-        if let State::Running { cpu, .. } = slice.state {
-            let thread = if is_idle {
-                0
-            } else {
-                self.label_of_thread(system, slice.thread)
-            };
-            let (class, what, by) = match class {
-                Class::Interrupted => (class, what, thread),
-                Class::Running | Class::Idle if is_idle => (Class::Idle, 0, 0),
-                _ => (Class::Running, thread, 0),
-            };
-            let piece = Piece {
-                class,
-                what,
-                by,
-                ..piece
-            };
+        if let Some((cpu, piece)) = on_cpu {
             self.put_on_cpu(system, cpu, piece);
         }
     }

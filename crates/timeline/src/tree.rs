@@ -284,6 +284,16 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
+    /// Absent: there is nothing to cut, or into no columns.
+    pub(crate) fn of((begin_ns, end_ns): (i64, i64), count: usize) -> Option<Columns> {
+        let columns = Columns {
+            begin_ns,
+            end_ns,
+            count,
+        };
+        (count > 0 && begin_ns < end_ns).then_some(columns)
+    }
+
     /// Where a column begins; the one behind the last begins at the end.
     pub(crate) fn begin_of(&self, column: usize) -> i64 {
         let whole = i128::from(self.end_ns) - i128::from(self.begin_ns);
@@ -388,12 +398,12 @@ fn hand_out(leaf: &[u8], (begin_ns, end_ns): (i64, i64), to: &mut impl FnMut(Pie
 }
 
 /// Both have something in common, be it that one without a length lies in the other.
-fn touches(begin_ns: i64, end_ns: i64, from_ns: i64, until_ns: i64) -> bool {
+pub(crate) fn touches(begin_ns: i64, end_ns: i64, from_ns: i64, until_ns: i64) -> bool {
     begin_ns < until_ns && (end_ns > from_ns || begin_ns == end_ns && begin_ns == from_ns)
 }
 
 /// Adds the parts of a piece to the columns where they lie.
-fn add(piece: &Piece, columns: &Columns, sums: &mut [Summary]) {
+pub(crate) fn add(piece: &Piece, columns: &Columns, sums: &mut [Summary]) {
     if !touches(piece.begin_ns, piece.end_ns, columns.begin_ns, columns.end_ns) {
         return;
     }

@@ -6,14 +6,17 @@
 //! for longer holds up nobody, and what it has is shown when it comes.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::finding::{Finding, Findings, Kind};
 use crate::folder::Trace;
 use crate::index::{Packet, StreamIndex};
-use crate::merge::{Part, Span};
+use crate::merge::{Merge, Part, Span};
 
+/// Of each stream in memory.
+const WINDOW_BYTES: usize = 256 << 10;
 /// A stream without a packet for so long is quiet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -63,6 +66,8 @@ struct Shown {
 #[derive(Debug)]
 pub struct Round {
     parts: HashMap<PathBuf, Part>,
+    /// It goes as far as this time, in nanoseconds; of quiet streams, older events may come later. `i64::MIN`: there are no packets.
+    pub until_ns: i64,
     /// There is more than may be shown now.
     pub is_waiting: bool,
 }
@@ -117,6 +122,7 @@ impl Growth {
         }
         let mut round = Round {
             parts: HashMap::new(),
+            until_ns: horizon_ns.min(latest_ns),
             is_waiting: false,
         };
         for (trace, index) in streams(traces) {
@@ -157,6 +163,14 @@ impl Growth {
 }
 
 impl Round {
+    /// The new events of traces within a part of time.
+    ///
+    /// # Errors
+    /// A stream file that was there cannot be opened any more.
+    pub fn merge<'t>(&self, traces: &'t [Trace], within: Span) -> io::Result<Merge<'t>> {
+        Merge::of_parts(traces, |index| self.part(index, within), WINDOW_BYTES)
+    }
+
     /// The part of a stream that is to be shown, within a part of time.
     pub fn part(&self, index: &StreamIndex, within: Span) -> Part {
         let nothing = Part {

@@ -14,6 +14,7 @@ mod assets;
 mod csv;
 mod events;
 mod guard;
+mod live;
 mod pages;
 mod queries;
 mod recordings;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recordings that are shown, and their timelines. A timeline is made in one pass over the trace, can be asked meanwhile, and is kept beside
-//! the trace as `.piste-timeline`, for the next time.
+//! the trace as `.piste-timeline`, for the next time. Traces that grow come in live.rs.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -21,8 +21,10 @@ use piste_timeline::{Damaged, Failure, Label, LaneId, Piece, Recorder, SoFar, Su
 use piste_trace::blind::recorded_span;
 use piste_trace::progress::{bytes_of, bytes_read};
 use piste_trace::select::Comm;
-use piste_trace::{Findings, Span, Trace, open_all};
+use piste_trace::{Findings, OpenError, Span, Trace, open_all};
 use rustix::fs::OFlags;
+
+use crate::live;
 
 /// In the folder of the trace. Readers of traces look at no hidden files.
 const NAME: &str = ".piste-timeline";
@@ -49,6 +51,8 @@ pub(crate) struct Recording {
 enum State {
     /// Nobody has asked for it, or others are made before.
     Waiting,
+    /// The trace is being opened.
+    Opening,
     /// It can be asked.
     There(View),
     /// There is none, for this reason.
@@ -68,17 +72,25 @@ pub(crate) struct Growing {
     recorder: Mutex<Option<Recorder<File>>>,
     /// Then this is there.
     whole: OnceLock<Arc<Timeline>>,
+    known: Mutex<Known>,
+    /// Where reading a finished trace began and ends, in bytes. Absent: the trace grows.
+    bytes: Option<(u64, u64)>,
+}
+
+/// What is known of a timeline that is being made.
+#[derive(Clone, Copy, Debug)]
+struct Known {
     span: Span,
     has_kernel: bool,
-    begun_bytes: u64,
-    total_bytes: u64,
+    /// The trace does not grow any more.
+    is_over: bool,
 }
 
 impl std::fmt::Debug for Growing {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Growing")
-            .field("span", &self.span)
+            .field("known", &self.known())
             .finish_non_exhaustive()
     }
 }
@@ -87,7 +99,7 @@ impl std::fmt::Debug for Growing {
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Status {
     pub(crate) path: String,
-    /// `waiting`, `growing`, `whole` or `failed`.
+    /// `waiting` (also while the trace is opened), `growing` (the trace is being read), `live` (it is being recorded), `whole` or `failed`.
     pub(crate) state: &'static str,
     /// From when to when it is, in nanoseconds since 1970, as text: browsers have no such numbers.
     pub(crate) begin_ns: Option<String>,
@@ -125,24 +137,49 @@ impl Recordings {
         }
     }
 
-    /// Makes the timelines that are wanted, one after the other.
+    /// Makes the timelines that are wanted: one after the other of finished traces, and those of traces that grow beside them.
     pub(crate) fn make(self: &Arc<Recordings>) -> io::Result<JoinHandle<()>> {
         let recordings = self.clone();
         let make = move || {
+            let mut followers = Vec::new();
             while let Some(number) = recordings.next() {
-                let recording = &recordings.all[number];
-                let goes_on = || !recordings.is_over.load(Ordering::Relaxed);
-                match catch_unwind(AssertUnwindSafe(|| recording.make(goes_on))) {
-                    Ok(Ok(Some(timeline))) => recording.set(State::There(View::Whole(timeline))),
-                    Ok(Ok(None)) => return,
-                    Ok(Err(failure)) => recording.set(State::Failed(failure.to_string())),
-                    Err(_) => recording.set(State::Failed(
-                        "this trace cannot be read because of a fault in piste".into(),
-                    )),
-                }
+                recordings.all[number].set(State::Opening);
+                let Some(followed) = live::running(&recordings.all[number].path) else {
+                    recordings.attempt(number, Recording::make);
+                    continue;
+                };
+                let recordings = recordings.clone();
+                let follow = move || {
+                    recordings.attempt(number, |recording, goes_on| {
+                        live::follow(followed, recording, goes_on).map(|()| None)
+                    });
+                };
+                followers.push(thread::spawn(follow));
+            }
+            for follower in followers {
+                // A panic was caught.
+                let _ = follower.join();
             }
         };
         thread::Builder::new().name("piste-timeline".into()).spawn(make)
+    }
+
+    /// Makes a timeline, and notes what came of it.
+    fn attempt(
+        &self,
+        number: usize,
+        make: impl FnOnce(&Recording, &dyn Fn() -> bool) -> Result<Option<Arc<Timeline>>, Problem>,
+    ) {
+        let recording = &self.all[number];
+        let goes_on = || !self.is_over.load(Ordering::Relaxed);
+        match catch_unwind(AssertUnwindSafe(|| make(recording, &goes_on))) {
+            Ok(Ok(Some(timeline))) => recording.set(State::There(View::Whole(timeline))),
+            Ok(Ok(None)) => {}
+            Ok(Err(failure)) => recording.set(State::Failed(failure.to_string())),
+            Err(_) => recording.set(State::Failed(
+                "this trace cannot be read because of a fault in piste".into(),
+            )),
+        }
     }
 
     /// The timeline of a recording is damaged: it is made again, unless it is another one by now.
@@ -190,9 +227,11 @@ impl Recordings {
 
 /// Why there is no timeline.
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+pub(crate) enum Problem {
     #[error("{0}")]
     Unopened(String),
+    #[error(transparent)]
+    Opening(#[from] OpenError),
     #[error(transparent)]
     Ground(#[from] GroundError),
     #[error("cannot write the timeline: {}", reason(.0))]
@@ -220,7 +259,7 @@ impl Recording {
             problem: None,
         };
         match &*self.state() {
-            State::Waiting => {}
+            State::Waiting | State::Opening => {}
             State::Failed(problem) => {
                 status.state = "failed";
                 status.problem = Some(problem.clone());
@@ -228,7 +267,7 @@ impl Recording {
             State::There(view) => {
                 (status.state, status.share) = match view {
                     View::Whole(_) => ("whole", 1.0),
-                    View::Growing(growing) => ("growing", growing.share()),
+                    View::Growing(growing) => growing.progress(),
                 };
                 let (begin_ns, end_ns) = view.span_ns();
                 status.begin_ns = Some(begin_ns.to_string());
@@ -242,12 +281,17 @@ impl Recording {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its timeline can be asked from now on.
+    pub(crate) fn show(&self, growing: &Arc<Growing>) {
+        self.set(State::There(View::Growing(growing.clone())));
+    }
+
     fn set(&self, state: State) {
         *self.state() = state;
     }
 
     /// Takes the timeline that is there, or makes one. `None`: it was given up.
-    fn make(&self, goes_on: impl Fn() -> bool) -> Result<Option<Arc<Timeline>>, Problem> {
+    fn make(&self, goes_on: &dyn Fn() -> bool) -> Result<Option<Arc<Timeline>>, Problem> {
         let mut findings = Findings::default();
         let (traces, errors) = open_all(std::slice::from_ref(&self.path), &mut findings);
         if let Some(error) = errors.first().filter(|_| traces.is_empty()) {
@@ -284,14 +328,19 @@ impl Recording {
         let growing = Arc::new(Growing {
             recorder: Mutex::new(Some(Recorder::new(draft.file.try_clone()?)?)),
             whole: OnceLock::new(),
-            span,
-            has_kernel: ground.is_some(),
-            begun_bytes: bytes_read(),
-            total_bytes: bytes_of(&kernel, Span::ALL) + bytes_of(&programs, Span::ALL),
+            known: Mutex::new(Known {
+                span,
+                has_kernel: ground.is_some(),
+                is_over: false,
+            }),
+            bytes: Some((
+                bytes_read(),
+                bytes_of(&kernel, Span::ALL) + bytes_of(&programs, Span::ALL),
+            )),
         });
-        self.set(State::There(View::Growing(growing.clone())));
+        self.show(&growing);
         let mut shared = Shared(growing);
-        if read_programs(&programs, &mut shared, &goes_on)?.is_none() {
+        if read_programs(&programs, &mut shared, goes_on)?.is_none() {
             return Ok(None);
         }
         let (system, Shared(growing)) = match &ground {
@@ -370,53 +419,46 @@ fn origin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
 }
 
 /// Writes to a timeline that others ask meanwhile.
-struct Shared(Arc<Growing>);
-
-impl Shared {
-    #[inline]
-    fn with(&self, tell: impl FnOnce(&mut Recorder<File>)) {
-        if let Some(recorder) = &mut *self.0.recorder() {
-            tell(recorder);
-        }
-    }
-}
+#[derive(Debug)]
+pub(crate) struct Shared(pub(crate) Arc<Growing>);
 
 impl Listen for Shared {
     fn slice(&mut self, system: &System, slice: &Slice) {
-        self.with(|recorder| recorder.slice(system, slice));
+        self.0.with(|recorder| recorder.slice(system, slice));
     }
 
     fn call(&mut self, system: &System, call: &Call) {
-        self.with(|recorder| recorder.call(system, call));
+        self.0.with(|recorder| recorder.call(system, call));
     }
 
     fn interruption(&mut self, system: &System, interruption: &Interruption) {
-        self.with(|recorder| recorder.interruption(system, interruption));
+        self.0.with(|recorder| recorder.interruption(system, interruption));
     }
 
     fn request(&mut self, system: &System, request: &Request) {
-        self.with(|recorder| recorder.request(system, request));
+        self.0.with(|recorder| recorder.request(system, request));
     }
 }
 
 impl Programs for Shared {
     fn span(&mut self, span: &spans::Span<'_, Option<Comm>>) {
         let comm = span.whose.as_ref().map_or(&[][..], Comm::as_bytes);
-        self.with(|recorder| recorder.program_span(span, comm));
+        self.0.with(|recorder| recorder.program_span(span, comm));
     }
 
     fn instant(&mut self, track: spans::Track, comm: Option<Comm>, name: &str, ns: i64) {
         let comm = comm.as_ref().map_or(&[][..], Comm::as_bytes);
-        self.with(|recorder| recorder.program_event(track, comm, name, ns));
+        self.0.with(|recorder| recorder.program_event(track, comm, name, ns));
     }
 
     fn lost(&mut self, gap: &StreamGap<'_>) {
-        self.with(|recorder| recorder.program_lost(gap.pid, gap.begin_ns, gap.end_ns));
+        self.0
+            .with(|recorder| recorder.program_lost(gap.pid, gap.begin_ns, gap.end_ns));
     }
 
     fn over(&mut self) {
-        let end_ns = self.0.span.end_ns;
-        self.with(|recorder| recorder.programs_over(end_ns));
+        let end_ns = self.0.known().span.end_ns;
+        self.0.with(|recorder| recorder.programs_over(end_ns));
     }
 }
 
@@ -425,9 +467,53 @@ impl Growing {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn share(&self) -> f64 {
-        let done_bytes = bytes_read().saturating_sub(self.begun_bytes);
-        (done_bytes as f64 / self.total_bytes.max(1) as f64).min(1.0)
+    /// Of a trace that grows, into a file without a name.
+    pub(crate) fn live(file: File) -> io::Result<Growing> {
+        Ok(Growing {
+            recorder: Mutex::new(Some(Recorder::new(file)?)),
+            whole: OnceLock::new(),
+            known: Mutex::new(Known {
+                span: Span::ALL,
+                has_kernel: false,
+                is_over: false,
+            }),
+            bytes: None,
+        })
+    }
+
+    /// Tells the recorder something, unless it is finished.
+    #[inline]
+    pub(crate) fn with(&self, tell: impl FnOnce(&mut Recorder<File>)) {
+        if let Some(recorder) = &mut *self.recorder() {
+            tell(recorder);
+        }
+    }
+
+    /// The trace has grown.
+    pub(crate) fn reaches(&self, span: Span, has_kernel: bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        (known.span, known.has_kernel) = (span, has_kernel);
+    }
+
+    /// The trace does not grow any more.
+    pub(crate) fn ends(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+    }
+
+    fn known(&self) -> Known {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is said of it, and how much of it can be asked.
+    fn progress(&self) -> (&'static str, f64) {
+        match self.bytes {
+            Some((begun_bytes, total_bytes)) => {
+                let done_bytes = bytes_read().saturating_sub(begun_bytes);
+                ("growing", (done_bytes as f64 / total_bytes.max(1) as f64).min(1.0))
+            }
+            None if self.known().is_over => ("whole", 1.0),
+            None => ("live", 1.0),
+        }
     }
 }
 
@@ -435,7 +521,10 @@ impl Growing {
 impl View {
     pub(crate) fn span_ns(&self) -> (i64, i64) {
         match self {
-            View::Growing(growing) => (growing.span.begin_ns, growing.span.end_ns),
+            View::Growing(growing) => {
+                let span = growing.known().span;
+                (span.begin_ns, span.end_ns)
+            }
             View::Whole(timeline) => timeline.directory.span_ns,
         }
     }
@@ -444,7 +533,7 @@ impl View {
     pub(crate) fn has_kernel(&self) -> bool {
         let is_of_kernel = |subject: &Subject| !matches!(subject, Subject::Spans(..) | Subject::Events(_));
         match self {
-            View::Growing(growing) => growing.has_kernel,
+            View::Growing(growing) => growing.known().has_kernel,
             View::Whole(timeline) => timeline.directory.subjects.iter().any(is_of_kernel),
         }
     }
@@ -471,7 +560,7 @@ impl View {
             Ok(summed.collect())
         };
         self.ask(
-            |so_far| with(so_far.subjects, &|lane| so_far.writer.whole(lane)),
+            |so_far| with(so_far.subjects, &|lane| so_far.whole(lane)),
             |timeline| with(&timeline.directory.subjects, &|lane| timeline.whole(lane)),
         )
     }
@@ -479,7 +568,7 @@ impl View {
     /// As [`Timeline::columns`].
     pub(crate) fn columns(&self, lane: LaneId, range_ns: (i64, i64), count: usize) -> Result<Vec<Summary>, Failure> {
         self.ask(
-            |so_far| so_far.writer.columns(lane, range_ns, count),
+            |so_far| so_far.columns(lane, range_ns, count),
             |timeline| timeline.columns(lane, range_ns, count),
         )
     }
@@ -492,7 +581,7 @@ impl View {
         most: usize,
     ) -> Result<Option<Vec<Piece>>, Failure> {
         self.ask(
-            |so_far| so_far.writer.pieces(lane, range_ns, most),
+            |so_far| so_far.pieces(lane, range_ns, most),
             |timeline| timeline.pieces(lane, range_ns, most),
         )
     }

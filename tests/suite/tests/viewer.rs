@@ -3,6 +3,8 @@
 
 #[path = "viewer/causes.rs"]
 mod causes;
+#[path = "viewer/live.rs"]
+mod live;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -745,7 +747,7 @@ fn what_is_no_trace_is_said() {
 
     let missing = place.piste(&["web", "/nonexistent/trace"]);
     missing.expect_status(1);
-    assert!(missing.stderr.contains("no such file"), "{missing}");
+    assert!(missing.stderr.contains("there is no trace and no session"), "{missing}");
 }
 
 #[test]

@@ -78,9 +78,25 @@ impl<W: Copy, S: FnMut(Span<'_, W>)> Spans<W, S> {
         }
     }
 
-    /// Where events of a trace are missing.
+    /// Where events of a trace are missing. There may be more traces than before.
     pub fn gaps(&mut self, trace: usize) -> &mut SpanGaps {
+        if self.gaps.len() <= trace {
+            self.gaps.resize_with(trace + 1, SpanGaps::default);
+        }
         &mut self.gaps[trace]
+    }
+
+    /// What is open now.
+    pub fn open(&self) -> impl Iterator<Item = Span<'_, W>> {
+        self.stacks.tracks().flat_map(|(track, open)| {
+            open.iter().map(|open| Span {
+                track: *track,
+                name: &open.name,
+                begun: Some(open.value.0),
+                end_ns: None,
+                whose: open.value.1,
+            })
+        })
     }
 
     /// Something begins.

@@ -10,11 +10,11 @@ use clap::{Args, ValueHint};
 ///
 /// Serves the viewer on this machine until Ctrl-C, and prints its address. The address contains a random token; whoever knows it can read
 /// the traces. Without TRACE, shows the recordings in ~/piste-traces. For each trace, a timeline is made in one pass and kept in the
-/// trace folder as `.piste-timeline`, so that the trace opens at once the next time.
+/// trace folder as `.piste-timeline`, so that the trace opens at once the next time. The trace of a running session is shown while it is recorded.
 #[derive(Args)]
 #[command(after_help = "Exit status: 0 after Ctrl-C, or 1 if the server cannot start.")]
 pub(crate) struct Web {
-    /// Trace folders, each from one machine; subfolders are searched too
+    /// Trace folders, each from one machine, including subfolders; or names of running sessions
     #[arg(value_name = "TRACE", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Listen on this port [default: any free port]

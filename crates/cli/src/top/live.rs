@@ -1,52 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Follows a running session. pisted is asked to write what waits in its rings, as for `piste view --follow`.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::slice;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use piste_analysis::model::System;
 use piste_analysis::top::{NEEDS, Recorded, Top};
+use piste_following::{Followed, Follower};
 use piste_modelling::{Live, class_names, kernel_traces, missing};
 use piste_reason::reason;
+use piste_trace::Span;
 use piste_trace::growth::Growth;
-use piste_trace::{Findings, Merge, Span};
 
 use super::losses::Losses;
 use super::{Flow, Progress, Scene, Viewer};
 use crate::arguments;
 use crate::failure::Failure;
-use crate::view::{Followed, have_ended, open_followed, sizes};
+use crate::screen::printable;
 
 /// Between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Between two packets of a slow CPU: several in an interval, so that the end of one is shown soon.
 const FLUSH_PAUSE: Duration = Duration::from_millis(300);
-/// Of each stream in memory.
-const WINDOW_BYTES: usize = 256 << 10;
 const EVENTS_BETWEEN_PAUSES: u64 = 1 << 14;
 const INTERVAL_NS: i64 = 1_000_000_000;
 
 /// Follows the session until it stops or the viewer has seen enough.
-pub(super) fn follow(source: &Followed, arguments: &arguments::Top, viewer: &mut dyn Viewer) -> Result<(), Failure> {
+pub(super) fn follow(source: Followed, arguments: &arguments::Top, viewer: &mut dyn Viewer) -> Result<(), Failure> {
     let interval_ns = arguments.interval_ns.unwrap_or(INTERVAL_NS);
     let unreadable = |error| Failure::new(format!("cannot read the trace: {}", reason(&error)));
-    let mut growth = Growth::default();
+    let mut follower = Follower::new(vec![source], Growth::default(), FLUSH_PAUSE);
     let mut live: Option<Live<Top>> = None;
     let mut next_ns = i64::MAX;
-    let (mut state, mut is_waiting) = (None, false);
-    let mut next_flush = Instant::now();
     let mut progress = Progress::CatchingUp;
     let (mut notes, mut losses) = (Vec::new(), Losses::default());
     let mut recorded = Recorded::of(std::iter::empty());
     loop {
-        if Instant::now() >= next_flush {
-            source.flush();
-            next_flush = Instant::now() + FLUSH_PAUSE;
-        }
-        // Asked before the files are looked at: what is written until then is seen.
-        let ended = have_ended(slice::from_ref(source));
+        let ended = follower.have_ended();
         let is_over = ended.as_ref().is_ok_and(|ended| *ended);
         if progress != Progress::CatchingUp {
             progress = if ended.is_ok() {
@@ -55,34 +44,29 @@ pub(super) fn follow(source: &Followed, arguments: &arguments::Top, viewer: &mut
                 Progress::Alone
             };
         }
-        let now: HashMap<PathBuf, u64> = sizes(source.folder());
-        if is_over || is_waiting || state.as_ref() != Some(&now) {
-            let mut findings = Findings::default();
-            let traces = open_followed(slice::from_ref(source), &mut findings, is_over)?;
-            let traces = match kernel_traces(traces) {
+        let news = follower.look(is_over);
+        if let Some(news) = news.map_err(|error| Failure::new(printable(&error.to_string())))? {
+            let traces = &match kernel_traces(news.traces) {
                 Ok(traces) => traces,
                 // Its metadata may not be there yet.
                 Err(error) if is_over => return Err(error.into()),
                 Err(_) => Vec::new(),
             };
-            let round = growth.round(&traces, &findings, (!is_over).then_some(&now), Instant::now());
-            is_waiting = round.is_waiting;
-            let part = |index: &_| round.part(index, Span::ALL);
-            let mut merge = Merge::of_parts(&traces, part, WINDOW_BYTES).map_err(unreadable)?;
-            losses = Losses::of(&traces);
+            let mut merge = news.round.merge(traces, Span::ALL).map_err(unreadable)?;
+            losses = Losses::of(traces);
             if let Some(live) = &mut live {
-                live.reopen(&traces);
+                live.reopen(traces);
             }
             let mut events = 0_u64;
             while let Some(merged) = merge.next() {
                 let ns = merge.stream(merged.stream).ns(&merged.event).unwrap_or(0);
                 if live.is_none() {
-                    live = Some(Live::begin(&traces, |begin_ns| {
+                    live = Some(Live::begin(traces, |begin_ns| {
                         next_ns = begin_ns.saturating_add(interval_ns);
                         Top::new(begin_ns, false)
                     })?);
-                    notes = missing("top", NEEDS, &traces)?;
-                    recorded = Recorded::of(class_names(&traces));
+                    notes = missing("top", NEEDS, traces)?;
+                    recorded = Recorded::of(class_names(traces));
                 }
                 let Some(live) = &mut live else { continue };
                 let is_partial = live.is_partial();
@@ -112,7 +96,6 @@ pub(super) fn follow(source: &Followed, arguments: &arguments::Top, viewer: &mut
                 progress = Progress::Following;
             }
         }
-        state = Some(now);
         let scene = live
             .as_mut()
             .map(|live| scene(live.parts().0, recorded, &losses, &notes, progress));
