@@ -596,7 +596,7 @@ impl View {
         match self {
             View::Whole(timeline) => timeline.each(lane, range_ns, to),
             View::Growing(shared) => match &*shared.recorder() {
-                Some(recorder) => recorder.so_far().writer.each(lane, range_ns, to),
+                Some(recorder) => recorder.so_far().each(lane, range_ns, to),
                 None => shared.whole.get().ok_or(Damaged)?.each(lane, range_ns, to),
             },
         }
