@@ -23,6 +23,9 @@ export interface Shown {
 	marks: number[];
 	/** Of a recording that goes on: the span ends now. */
 	follow: boolean;
+	/** What is searched for: in names, or as a filter in the fields of events. */
+	find: string;
+	by: "names" | "fields";
 	/** Events: the filter, and the time at which the page begins. */
 	where: string;
 	at: number | null;
@@ -45,6 +48,8 @@ export const START: Shown = {
 	filter: "",
 	marks: [],
 	follow: false,
+	find: "",
+	by: "names",
 	where: "",
 	at: null,
 	analysis: "",
@@ -82,6 +87,8 @@ export function read(hash: string): Shown {
 		filter: all.get("filter") ?? "",
 		marks: numbers(all.get("marks")),
 		follow: all.get("follow") === "1",
+		find: all.get("find") ?? "",
+		by: all.get("by") === "fields" ? "fields" : "names",
 		where: all.get("where") ?? "",
 		at: numbers(all.get("at"))[0] ?? null,
 		analysis: all.get("analysis") ?? "",
@@ -106,6 +113,8 @@ export function write(shown: Shown): string {
 	add("filter", shown.filter);
 	add("marks", shown.marks.map(Math.round).join(","));
 	add("follow", shown.follow ? "1" : "");
+	add("find", shown.find);
+	add("by", shown.by === START.by ? "" : shown.by);
 	add("where", shown.where);
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
 	add("analysis", shown.analysis);

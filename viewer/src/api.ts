@@ -222,6 +222,95 @@ export function events(recording: number, wanted: EventsWanted, signal: AbortSig
 	return json<EventPage>(`${recording}/events?${query}`, signal);
 }
 
+/** What a search has found: how many pieces begin in each column, and the first and the last of them. */
+export interface Search {
+	count: number;
+	/** There was too much to read. */
+	is_cut: boolean;
+	columns: number[];
+	first: { begin_ns: string; lane: number } | null;
+	last: { begin_ns: string; lane: number } | null;
+}
+
+export interface SearchWanted {
+	text: string;
+	begin: bigint;
+	end: bigint;
+	columns: number;
+	/** At the begin, only lanes after this one; at the end, also lanes before this one. */
+	after?: number | null;
+	before?: number | null;
+}
+
+export function search(recording: number, wanted: SearchWanted, signal: AbortSignal): Promise<Search> {
+	const { text, begin, end, columns, after = null, before = null } = wanted;
+	const query = new URLSearchParams({ text, begin: `${begin}`, end: `${end}`, columns: `${columns}` });
+	if (after !== null) query.set("after_lane", `${after}`);
+	if (before !== null) query.set("before_lane", `${before}`);
+	return json<Search>(`${recording}/search?${query}`, signal);
+}
+
+/** A note, as the file beside the trace has it. */
+export interface Note {
+	begin_ns: string;
+	end_ns: string;
+	text: string;
+	/** As laneKey names it (notes.tsx). */
+	lane?: string;
+}
+
+export interface Notes {
+	version: string;
+	notes: Note[];
+	/** Why there can be no new ones. */
+	unwritable: string | null;
+}
+
+export const notes = (recording: number) => json<Notes>(`${recording}/notes`);
+
+/** Replaces the notes; refused if somebody else has done so since `version`. */
+export async function replaceNotes(recording: number, version: string, notes: Note[]): Promise<Notes> {
+	const response = await ask(`${recording}/notes`, { method: "POST", body: JSON.stringify({ version, notes }) });
+	return (await response.json()) as Notes;
+}
+
+/** Writes a range as a trace beside this one. */
+export async function trim(recording: number, begin: bigint, end: bigint): Promise<string> {
+	const response = await ask(`${recording}/trim?begin=${begin}&end=${end}`, { method: "POST" });
+	return ((await response.json()) as { path: string }).path;
+}
+
+export const perfettoAddress = (recording: number, begin: bigint, end: bigint) =>
+	`api/${recording}/perfetto?begin=${begin}&end=${end}`;
+
+/** More does not fit into a page of Perfetto, nor well into this one. */
+const PERFETTO_BYTES_MAX = 2 ** 30;
+
+/** A range in the form of Perfetto. `came` is told how many bytes are there. */
+export async function perfetto(
+	recording: number,
+	begin: bigint,
+	end: bigint,
+	signal: AbortSignal,
+	came: (bytes: number) => void,
+): Promise<ArrayBuffer> {
+	const response = await ask(`${recording}/perfetto?begin=${begin}&end=${end}`, { signal });
+	const parts: Uint8Array<ArrayBuffer>[] = [];
+	let bytes = 0;
+	const reader = response.body!.getReader();
+	for (let part = await reader.read(); !part.done; part = await reader.read()) {
+		parts.push(part.value);
+		bytes += part.value.length;
+		// Leaving the loop does not end the request.
+		if (bytes > PERFETTO_BYTES_MAX) {
+			await reader.cancel();
+			throw new Error("the data is larger than 1 GiB; select a smaller range");
+		}
+		came(bytes);
+	}
+	return new Blob(parts).arrayBuffer();
+}
+
 /** Rows of a query, as text. */
 export interface Rows {
 	columns: string[];

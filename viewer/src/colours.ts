@@ -44,6 +44,10 @@ export interface Theme {
 	selection: string;
 	/** The critical path. */
 	path: string;
+	/** Flags of notes. */
+	note: string;
+	/** Matches of a search. */
+	match: string;
 	classes: Record<Class, Rgb>;
 }
 
@@ -65,6 +69,8 @@ export const LIGHT: Theme = {
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
 	path: "#c4006e",
+	note: "#8a3ffc",
+	match: "#c4187c",
 	classes: {
 		...SHARED,
 		unknown: [176, 180, 186],
@@ -83,6 +89,8 @@ export const DARK: Theme = {
 	line: "#363a3f",
 	selection: "#ffffff",
 	path: "#ff6fb5",
+	note: "#be95ff",
+	match: "#ff7eb6",
 	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },
 };
 

@@ -5,6 +5,7 @@ import type { Shown } from "./address";
 import { AlikeView } from "./alike";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
+import { actOf } from "./commands";
 import { candidates, PATH_TAB, type PathShown } from "./path";
 import { PathTab } from "./pathtab";
 import type { Lanes } from "./rows";
@@ -151,6 +152,9 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 					<p class="buttons">
 						{neighbour("◂ Previous", found?.previous)}
 						{neighbour("Next ▸", found?.next)}
+						<button type="button" title="Write a note on this piece (C)" onClick={() => actOf("note")?.()}>
+							Note
+						</button>
 					</p>
 				</div>
 				{piece && state !== "unknown" && length(piece) > 0 && <AlikeView {...props} piece={piece} />}
@@ -321,6 +325,9 @@ function Range(props: Props & { range: Span }) {
 				{duration(range.end - range.begin)} from {moment(range.begin, 1e3)}{" "}
 				<button type="button" onClick={() => show({ page: "events", at: null })}>
 					Events
+				</button>{" "}
+				<button type="button" title="Write a note on this range (C)" onClick={() => actOf("note")?.()}>
+					Note
 				</button>{" "}
 				<button type="button" onClick={() => show({ range: null })}>
 					Close

@@ -187,7 +187,7 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 }
 
 /** The thread ID of an event, from its contexts. */
-function tidOf({ event_context, packet_context }: api.Event): number | undefined {
+export function tidOf({ event_context, packet_context }: api.Event): number | undefined {
 	const contexts = { ...packet_context, ...event_context };
 	const tid = contexts.tid ?? contexts.vtid;
 	return typeof tid === "number" ? tid : undefined;

@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 import { useEffect, useRef } from "preact/hooks";
 import { CLASS_NAMES, CLASSES, css, type Theme } from "./colours";
+import { COMMANDS, keyName } from "./commands";
 
-const KEYS = [
-	["W, S", "zoom in, out (also the wheel, or a pinch)"],
-	["A, D", "move to the left, right (also drag)"],
-	["F", "fit: the selection, the range, or everything"],
-	["↑, ↓", "select the lane above, below"],
-	[". and ,", "next, previous in the lane"],
-	["[", "go to the thread that ended the selected wait"],
-	["]", "go to the thread that the selected one wakes next"],
-	["Enter", "show the system calls of the selected thread"],
-	["P", "pin the selected lane to the top"],
-	["M", "mark the time under the pointer, or remove the mark there"],
+const GESTURES = [
 	["Shift and drag", "select a range"],
 	["Shift and wheel", "scroll the lanes (also the wheel over their names)"],
-	["/", "filter lanes"],
-	["N", "while recording: keep what happens now in sight, or stop that"],
-	["Esc", "clear the selection, then the range"],
 	["Back (browser)", "undo a move"],
 ] as const;
+const KEYS = COMMANDS.filter(({ keys }) => keys.length > 0).map(
+	({ keys, what }) => [keys.map(keyName).join(", "), what] as const,
+);
 
 export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 	const dialog = useRef<HTMLDialogElement>(null);
-	useEffect(() => dialog.current?.showModal(), []);
+	useEffect(() => {
+		dialog.current!.showModal();
+		// Its button has got the focus, and is at the end.
+		dialog.current!.focus();
+		dialog.current!.scrollTop = 0;
+	}, []);
 	return (
-		<dialog ref={dialog} onClose={close} aria-label="Help">
+		<dialog ref={dialog} onClose={close} class="help" aria-label="Help" tabIndex={-1}>
 			<h2>Keys</h2>
 			<table>
 				<tbody>
-					{KEYS.map(([keys, what]) => (
+					{[...KEYS, ...GESTURES].map(([keys, what]) => (
 						<tr key={keys}>
 							<th scope="row">{keys}</th>
 							<td>{what}</td>

@@ -4,12 +4,16 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
+import { actOf, press, useCommands } from "./commands";
 import { Details } from "./details";
 import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
+import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
+import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
 import { Lanes } from "./rows";
+import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
@@ -82,7 +86,6 @@ function App() {
 	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
 	const [found, setLanes] = useState<{ recording: number; lanes: Lanes } | null>(null);
-	const [isHelp, setHelp] = useState(false);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
 	// Those of another recording are none of this one.
@@ -151,21 +154,26 @@ function App() {
 		// Again whenever there is more.
 	}, [number, state, progress]);
 
+	const [dialog, setDialog] = useState<"help" | "palette" | "notes" | null>(null);
+	const [draft, setDraft] = useState<Draft | null>(null);
+	const [matches, setMatches] = useState<readonly number[]>([]);
+	const book = useNotes(number, origin, status?.begin_ns != null);
 	useEffect(() => {
-		const pressed = (event: KeyboardEvent) => {
-			if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
-			if (event.key === "?") setHelp((is) => !is);
-			if (event.key === "n" && state === "live" && shown.page === "timeline") show(followed(shown, whole));
-			if (event.key === "Escape") {
-				if (isHelp) setHelp(false);
-				else if (shown.page !== "timeline") return;
-				else if (shown.selected) show({ selected: null });
-				else show({ range: null });
-			}
-		};
-		addEventListener("keydown", pressed);
-		return () => removeEventListener("keydown", pressed);
-	}, [isHelp, show, shown, state, whole]);
+		addEventListener("keydown", press);
+		return () => removeEventListener("keydown", press);
+	}, []);
+	// A command of the palette may have opened another one.
+	const leave = (which: typeof dialog) => setDialog((now) => (now === which ? null : now));
+	const isTimeline = shown.page === "timeline" && lanes !== null;
+	useCommands({
+		palette: () => setDialog("palette"),
+		help: () => setDialog("help"),
+		theme: turnTheme,
+		...(Object.fromEntries(PAGES.map((page) => [page, () => show({ page })])) as Record<Shown["page"], () => void>),
+		...(lanes && { notes: () => setDialog("notes") }),
+		...(isTimeline && state === "live" && { now: () => show(followed(shown, whole)) }),
+		...(isTimeline && { clear: () => show(shown.selected ? { selected: null } : { range: null }) }),
+	});
 
 	const [seen, setSeen] = useState<number[]>([]);
 
@@ -218,7 +226,7 @@ function App() {
 					<button
 						type="button"
 						aria-pressed={shown.follow}
-						title="Keep what happens now in sight (N)"
+						title="Keep the present at the right edge (L)"
 						onClick={() => show(followed(shown, whole))}
 					>
 						Now
@@ -238,7 +246,20 @@ function App() {
 				<button type="button" onClick={turnTheme} title="Dark or light">
 					{theme.name === "dark" ? "Light" : "Dark"}
 				</button>
-				<button type="button" onClick={() => setHelp(true)} title="Keys and colours (?)">
+				{lanes && (
+					<button type="button" onClick={() => setDialog("notes")} title="Notes (Shift-C)">
+						Notes
+					</button>
+				)}
+				{isTimeline && (
+					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
+						Export
+					</button>
+				)}
+				<button type="button" onClick={() => setDialog("palette")} title="All commands (Ctrl-Shift-P)">
+					Commands
+				</button>
+				<button type="button" onClick={() => setDialog("help")} title="Keys and colours (?)">
 					Help
 				</button>
 			</header>
@@ -264,6 +285,12 @@ function App() {
 			) : (
 				lanes && (
 					<main>
+						<SearchBar
+							key={number}
+							{...{ recording: number, origin, whole, lanes, shown, show }}
+							grown={String(progress)}
+							mark={setMatches}
+						/>
 						<Stage
 							key={`${number}/${origin}`}
 							recording={number}
@@ -279,6 +306,9 @@ function App() {
 							path={path?.path?.segments ?? NONE}
 							wakes={wakes?.wait ?? null}
 							sees={path ? setSeen : undefined}
+							matches={matches}
+							notes={book.notes}
+							write={setDraft}
 						/>
 						<Details
 							recording={number}
@@ -295,7 +325,18 @@ function App() {
 					</main>
 				)
 			)}
-			{isHelp && <Help theme={theme} close={() => setHelp(false)} />}
+			{dialog === "help" && <Help theme={theme} close={() => leave("help")} />}
+			{dialog === "palette" && <Palette close={() => leave("palette")} />}
+			{dialog === "notes" && lanes && (
+				<NoteList
+					book={book}
+					lanes={lanes}
+					jump={(note) => show(noted(note, shown, lanes))}
+					edit={(index) => setDraft({ ...book.notes[index]!, index })}
+					close={() => leave("notes")}
+				/>
+			)}
+			{draft && lanes && <NoteEditor draft={draft} book={book} lanes={lanes} close={() => setDraft(null)} />}
 		</>
 	);
 }

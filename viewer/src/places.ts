@@ -42,6 +42,25 @@ export function opened(place: Place, shown: Shown, whole: Span, lanes: Lanes | n
 	};
 }
 
+/** The timeline as it is seen, with a lane selected at a time, and moved there if that is outside. Without a lane, the time is marked. */
+export function revealed(id: number | null, at: number, shown: Shown, whole: Span, lanes: Lanes): Partial<Shown> {
+	const lane = id === null ? undefined : lanes.get(id);
+	const { begin, end } = shown.span ?? whole;
+	const half = (end - begin) / 2;
+	const isSeen = at >= begin && at <= end;
+	const open = lane?.of === undefined ? shown.open : [...new Set([...shown.open, lane.of])];
+	const choice = { filter: shown.filter, pinned: new Set(shown.pinned), open: new Set(open) };
+	const isShown = lane && lanes.rows(choice).some((row) => row.lane === lane);
+	return {
+		page: "timeline",
+		span: isSeen ? shown.span : { begin: at - half, end: at + half },
+		selected: lane ? { lane: lane.id, at } : null,
+		open,
+		filter: isShown ? shown.filter : "",
+		marks: lane ? shown.marks : [...new Set([...shown.marks, at])],
+	};
+}
+
 /** What is seen if a part of the time is to be in the middle: twice as much, and at least so many ns, within the trace. */
 export function around({ begin, end }: Span, whole: Span, least: number): Span {
 	const width = Math.min(whole.end - whole.begin, Math.max(least, (end - begin) * 2));

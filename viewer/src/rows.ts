@@ -83,6 +83,10 @@ export class Lanes {
 		return this.all.find((thread) => thread.kind === "thread" && isOf(lane, thread));
 	}
 
+	ofCpu(cpu: number | undefined): Lane | undefined {
+		return this.all.find((lane) => lane.kind === "cpu" && lane.cpu === cpu);
+	}
+
 	/** The lanes of a process: its main thread first, then the busiest. */
 	ofProcess(pid: number): Lane[] {
 		return this.all.filter((lane) => lane.kind === "thread" && (lane.pid === pid || lane.tid === pid)).sort(busiest);

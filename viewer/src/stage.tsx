@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The timeline with its lanes' names, the overview above it, and what hands do to it.
+import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
 import { CLASSES, css, type Theme } from "./colours";
+import { useCommands } from "./commands";
+import { Exports } from "./exports";
+import { drawFlags, flagAt } from "./flags";
+import { type Draft, laneKey, type Note } from "./notes";
 import type { Segment } from "./path";
+import { Pinch } from "./pinch";
 import type { Lanes, Row } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
-import { AXIS_HEIGHT, type Hit, Picture, type Scene, type Span } from "./timeline";
+import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
 import type { Wait } from "./wakes";
 
 const OVERVIEW_COLUMNS = 800;
@@ -37,6 +43,11 @@ interface Props {
 	wakes: Wait | null;
 	/** Told the lanes that are seen, whenever they are others. */
 	sees?: ((lanes: number[]) => void) | undefined;
+	/** Where a search has found something, in ns. */
+	matches: readonly number[];
+	notes: readonly Note[];
+	/** A note is written, or an old one changed. */
+	write: (note: Draft) => void;
 }
 
 /** What can be shown: not too close, and not far beyond the recording. */
@@ -60,7 +71,24 @@ interface Drag {
 }
 
 export function Stage(props: Props) {
-	const { recording, origin, whole, lanes, theme, shown, show, isLive, grown, failed, path, wakes, sees } = props;
+	const {
+		recording,
+		origin,
+		whole,
+		lanes,
+		theme,
+		shown,
+		show,
+		isLive,
+		grown,
+		failed,
+		path,
+		wakes,
+		sees,
+		matches,
+		notes,
+		write,
+	} = props;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
 	/** On the canvas, and in the window. */
@@ -72,6 +100,8 @@ export function Stage(props: Props) {
 	const [size, setSize] = useState({ width: 0, height: 0 });
 	const frame = useRef(0);
 	const drag = useRef<Drag | null>(null);
+	const pinch = useRef(new Pinch());
+	const [isExporting, setExporting] = useState(false);
 
 	// An address may have any.
 	const isFollowing = isLive && shown.follow;
@@ -96,6 +126,7 @@ export function Stage(props: Props) {
 		path,
 		range: shown.range,
 		marks: shown.marks,
+		notes,
 	};
 	const latest = useRef({ scene, theme });
 	latest.current = { scene, theme };
@@ -212,9 +243,9 @@ export function Stage(props: Props) {
 		const row = rows[Math.min(rows.length - 1, Math.max(0, place + by))];
 		if (!row) return;
 		select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2);
-		scrollTo(row);
 	};
-	const scrollTo = (row: Row) => {
+	/** Scrolls until a row is seen. */
+	const bring = (row: Row) => {
 		const begins = rows.slice(0, rows.indexOf(row)).reduce((sum, { height }) => sum + height, 0);
 		const room = size.height - AXIS_HEIGHT;
 		if (begins < top) setScroll(begins);
@@ -223,8 +254,6 @@ export function Stage(props: Props) {
 	/** Along an arrow, to the lane and the time at its other end. */
 	const follow = (lane: number, at: number) => {
 		select(lane, at);
-		const row = rows.find((row) => row.lane.id === lane);
-		if (row) scrollTo(row);
 		const now = latest.current.scene.span;
 		if (at >= now.begin && at <= now.end) return;
 		const half = (now.end - now.begin) / 2;
@@ -232,45 +261,49 @@ export function Stage(props: Props) {
 	};
 	const turn = (list: number[], id: number) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
-	const keys = useRef((_: KeyboardEvent) => {});
-	keys.current = (event) => {
-		const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
-		if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-		const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-		const acts: Record<string, () => void> = {
-			w: () => zoom(0.7, 0.5),
-			s: () => zoom(1 / 0.7, 0.5),
-			a: () => pan(-0.2),
-			d: () => pan(0.2),
-			f: fit,
-			m: () => {
-				const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
-				const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
-				const others = shown.marks.filter((mark) => !isNear(mark));
-				show({ marks: others.length < shown.marks.length ? others : [...others, at] });
-			},
-			p: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
-			".": () => void step("next"),
-			",": () => void step("previous"),
-			"[": () => selectedSpan && waker !== null && follow(waker, selectedSpan.end),
-			// In the wait, so that "[" leads back.
-			"]": () => wakes && follow(wakes.lane, wakes.at - 1),
-			"/": () => document.getElementById("search")?.focus(),
-			ArrowUp: () => above(-1),
-			ArrowDown: () => above(1),
-			Enter: () => selected && lanes.hasCalls(selected.lane) && show({ open: turn(shown.open, selected.lane) }),
-		};
-		const act = acts[key];
-		// A button does what it does.
-		if (!act || (event.target instanceof HTMLButtonElement && key === "Enter")) return;
-		event.preventDefault();
-		act();
+	useCommands({
+		"zoom-in": () => zoom(0.7, 0.5),
+		"zoom-out": () => zoom(1 / 0.7, 0.5),
+		left: () => pan(-0.2),
+		right: () => pan(0.2),
+		fit,
+		mark: () => {
+			const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
+			const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
+			const others = shown.marks.filter((mark) => !isNear(mark));
+			show({ marks: others.length < shown.marks.length ? others : [...others, at] });
+		},
+		pin: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
+		next: () => void step("next"),
+		previous: () => void step("previous"),
+		waker: () => selectedSpan && waker !== null && follow(waker, selectedSpan.end),
+		// In the wait, so that "[" leads back.
+		woken: () => wakes && follow(wakes.lane, wakes.at - 1),
+		filter: () => document.getElementById("search")?.focus(),
+		above: () => above(-1),
+		below: () => above(1),
+		calls: () => selected && lanes.hasCalls(selected.lane) && show({ open: turn(shown.open, selected.lane) }),
+		range: () => {
+			const { begin, end } = selectedSpan ?? span;
+			show({ range: { begin, end: Math.max(end, begin + 1) }, selected: null });
+		},
+		note: () => {
+			// A piece that is not known yet, or a time without one, is a moment.
+			const instant = selected && { begin: selected.at, end: selected.at };
+			const lane = selected && { lane: laneKey(selected.lane, lanes) };
+			write({ ...(selectedSpan ?? instant ?? shown.range ?? span), ...lane, text: "", index: null });
+		},
+		export: () => setExporting(true),
+	});
+
+	// A lane that is selected elsewhere, as by a search, comes into view; again when there is less room, as when its details appear.
+	const selectedLane = selected?.lane;
+	const come = useRef(() => {});
+	come.current = () => {
+		const row = rows.find(({ lane }) => lane.id === selectedLane);
+		if (row && size.height > 0) bring(row);
 	};
-	useEffect(() => {
-		const pressed = (event: KeyboardEvent) => keys.current(event);
-		addEventListener("keydown", pressed);
-		return () => removeEventListener("keydown", pressed);
-	}, []);
+	useEffect(() => come.current(), [selectedLane, size.height]);
 
 	const wheel = useRef((_: WheelEvent) => {});
 	wheel.current = (event) => {
@@ -303,10 +336,20 @@ export function Stage(props: Props) {
 		if (event.button !== 0) return;
 		const { x, y } = place(event);
 		canvas.current!.setPointerCapture(event.pointerId);
+		pinch.current.down(event.pointerId, x, canvas.current!.clientWidth, span);
+		if (pinch.current.isOn) {
+			drag.current = null;
+			return;
+		}
 		drag.current = { x, y, span, scroll: top, isRange: event.shiftKey, hasMoved: false };
 	};
 	const moved = (event: PointerEvent) => {
 		const { x, y, width } = place(event);
+		const pinched = pinch.current.moved(event.pointerId, x, width);
+		if (pinched) {
+			move(pinched);
+			return;
+		}
 		const now = drag.current;
 		if (!now) {
 			setPointer({ x, y, clientX: event.clientX, clientY: event.clientY });
@@ -327,15 +370,22 @@ export function Stage(props: Props) {
 	};
 	const up = (event: PointerEvent) => {
 		const now = drag.current;
+		pinch.current.up(event.pointerId);
 		drag.current = null;
 		if (!now || now.hasMoved) return;
-		const { x, y } = place(event);
+		const { x, y, width } = place(event);
+		const flag = y < AXIS_HEIGHT ? flagAt(notes, span, width, x) : -1;
+		if (flag >= 0) {
+			write({ ...notes[flag]!, index: flag });
+			return;
+		}
 		const found = picture.current?.hit(latest.current.scene, x, y);
 		if (found) select(found.row.lane.id, Math.round(found.at));
 		else show({ selected: null });
 	};
 
 	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
+	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
 	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
 	const seenLanes = seen.map(({ row }) => row.lane.id).join();
@@ -352,6 +402,8 @@ export function Stage(props: Props) {
 				move={move}
 				grown={grown}
 				width={size.width}
+				matches={matches}
+				notes={notes}
 			/>
 			<div class="stage" ref={stage}>
 				<ul class="names" aria-label="Lanes">
@@ -385,13 +437,36 @@ export function Stage(props: Props) {
 					onPointerDown={down}
 					onPointerMove={moved}
 					onPointerUp={up}
-					onPointerCancel={() => {
+					onPointerCancel={(event) => {
+						pinch.current.up(event.pointerId);
 						drag.current = null;
 					}}
 					onPointerLeave={() => setPointer(null)}
 				/>
 			</div>
-			{pointer && hit && <Tip hit={hit} x={pointer.clientX} y={pointer.clientY} step={nsPerPixel} />}
+			{pointer && hit && (
+				<Tip x={pointer.clientX} y={pointer.clientY}>
+					<strong>
+						{hit.row.title} <small>{hit.row.note}</small>
+					</strong>
+					{hit.lines.map((line) => (
+						<div key={line}>{line}</div>
+					))}
+					<small>{moment(hit.at, Math.max(1, nsPerPixel))}</small>
+				</Tip>
+			)}
+			{pointer && flag >= 0 && (
+				<Tip x={pointer.clientX} y={pointer.clientY}>
+					{notes[flag]!.text}
+				</Tip>
+			)}
+			{isExporting && picture.current && (
+				<Exports
+					{...{ recording, origin, whole, scene, theme }}
+					picture={picture.current}
+					close={() => setExporting(false)}
+				/>
+			)}
 		</>
 	);
 }
@@ -436,7 +511,7 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, open }: Nam
 	);
 }
 
-function Tip({ hit, x, y, step }: { hit: Hit; x: number; y: number; step: number }) {
+function Tip({ x, y, children }: { x: number; y: number; children: ComponentChildren }) {
 	const box = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const { offsetWidth, offsetHeight } = box.current!;
@@ -446,13 +521,7 @@ function Tip({ hit, x, y, step }: { hit: Hit; x: number; y: number; step: number
 	});
 	return (
 		<div class="tip" ref={box} role="tooltip">
-			<strong>
-				{hit.row.title} <small>{hit.row.note}</small>
-			</strong>
-			{hit.lines.map((line) => (
-				<div key={line}>{line}</div>
-			))}
-			<small>{moment(hit.at, Math.max(1, step))}</small>
+			{children}
 		</div>
 	);
 }
@@ -467,11 +536,13 @@ interface OverviewProps {
 	grown: string;
 	/** Of the timeline, in pixels: when it changes, so does this. */
 	width: number;
+	matches: readonly number[];
+	notes: readonly Note[];
 	move: (span: Span) => void;
 }
 
 /** How busy the CPUs were over the whole recording, or else which programs recorded something; and which part of it is seen. */
-function Overview({ recording, origin, whole, span, lanes, theme, grown, width, move }: OverviewProps) {
+function Overview({ recording, origin, whole, span, lanes, theme, grown, width, matches, notes, move }: OverviewProps) {
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [busy, setBusy] = useState<Shares | null>(null);
 	useEffect(() => {
@@ -517,7 +588,13 @@ function Overview({ recording, origin, whole, span, lanes, theme, grown, width, 
 		context.strokeStyle = theme.faint;
 		context.lineWidth = scale;
 		context.strokeRect(left, 0.5, Math.max(2 * scale, right - left), height - 1);
-	}, [busy, whole, span, theme, width]);
+		context.fillStyle = theme.match;
+		for (const match of matches) {
+			const x = ((match - whole.begin) / length) * all;
+			context.fillRect(Math.round(x - scale / 2), height - 9 * scale, Math.max(1, Math.round(1.5 * scale)), 9 * scale);
+		}
+		drawFlags(context, notes, whole, { width: all, height, scale, colour: theme.note });
+	}, [busy, whole, span, theme, width, matches, notes]);
 	const jump = (event: PointerEvent) => {
 		if (event.type === "pointermove" && event.buttons !== 1) return;
 		const box = canvas.current!.getBoundingClientRect();

@@ -4,6 +4,8 @@
 
 import type { Columns, Pieces } from "./api";
 import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
+import { drawFlags } from "./flags";
+import type { Note } from "./notes";
 import { drawPath, type Segment } from "./path";
 import type { Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
@@ -52,6 +54,7 @@ export interface Scene {
 	path: Segment[];
 	range: Span | null;
 	marks: number[];
+	notes: readonly Note[];
 }
 
 export class Picture {
@@ -90,20 +93,36 @@ export class Picture {
 			this.image = context.createImageData(width, height);
 			this.pixels = new Uint32Array(this.image.data.buffer);
 		}
+		this.pixels.fill(pixel(theme.background));
+		const axisBottom = Math.round(AXIS_HEIGHT * scale);
+		const texts = this.each(scene, theme, ({ line, hatched, top, bottom }) => {
+			this.rows(line, hatched, Math.max(top, axisBottom), Math.min(bottom, height), width, theme);
+		});
+		context.putImageData(this.image, 0, 0);
+		this.text(texts, scale);
+		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
+		this.marks(scene, seen, theme, scale, (scene.span.end - scene.span.begin) / width, width, height);
+		this.axis(scene, theme, scale, width);
+		const strip = { width, height: axisBottom, scale, colour: theme.note };
+		drawFlags(context, scene.notes, scene.span, strip);
+	}
+
+	/** Hands out what is drawn of each row that is seen, in pixels of the canvas; it is valid until the next one. Returns the texts on them. */
+	each(scene: Scene, theme: Theme, to: (band: Band) => void): Text[] {
+		const { width, clientHeight } = this.canvas;
+		const scale = window.devicePixelRatio;
 		const { begin, end } = scene.span;
 		const nsPerPixel = (end - begin) / width;
 		const level = levelOf(nsPerPixel);
 		const tileNs = 2 ** level * TILE_COLUMNS;
 		const [first, last] = [Math.floor(begin / tileNs), Math.floor(end / tileNs)];
-		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
+		const seen = Picture.seen(scene, clientHeight - AXIS_HEIGHT);
 		this.tiles.want(
 			level,
 			first,
 			last,
 			seen.map(({ row }) => row.lane.id),
 		);
-
-		this.pixels.fill(pixel(theme.background));
 		const texts: Text[] = [];
 		const line = new Uint32Array(width);
 		const hatched = new Uint8Array(width);
@@ -122,12 +141,9 @@ export class Picture {
 				if (found.strip.data.kind === "columns") this.columns(band, found, part);
 				else this.pieces(band, found, part);
 			}
-			this.rows(line, hatched, Math.max(from, Math.round(AXIS_HEIGHT * scale)), Math.min(until, height), width, theme);
+			to(band);
 		}
-		context.putImageData(this.image, 0, 0);
-		this.text(texts, scale);
-		this.marks(scene, seen, theme, scale, nsPerPixel, width, height);
-		this.axis(scene, theme, scale, width);
+		return texts;
 	}
 
 	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
@@ -243,10 +259,10 @@ export class Picture {
 		context.textBaseline = "middle";
 		context.textAlign = "left";
 		for (const { text, x, top, bottom, width, colour } of texts) {
-			const room = Math.floor((width / scale - 8) / 6.2);
-			if (room < 2 || bottom < AXIS_HEIGHT * scale) continue;
+			const short = shortened(text, width / scale);
+			if (!short || bottom < AXIS_HEIGHT * scale) continue;
 			context.fillStyle = colour;
-			context.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4 * scale, (top + bottom) / 2);
+			context.fillText(short, x + 4 * scale, (top + bottom) / 2);
 		}
 	}
 
@@ -329,18 +345,13 @@ export class Picture {
 		context.fillRect(0, 0, width, AXIS_HEIGHT * scale);
 		context.fillStyle = theme.line;
 		context.fillRect(0, AXIS_HEIGHT * scale - scale, width, scale);
-		const nsPerPixel = (span.end - span.begin) / width;
-		const step = niceStep(nsPerPixel * 120 * scale);
 		context.font = `${11 * scale}px system-ui, sans-serif`;
 		context.textBaseline = "middle";
-		const first = Math.ceil(span.begin / step);
-		for (let number = first; number * step <= span.end && number - first < 1000; number++) {
-			const mark = number * step;
-			const x = Math.round((mark - span.begin) / nsPerPixel);
+		for (const { x, text } of ticks(span, width, 120 * scale)) {
 			context.fillStyle = theme.line;
 			context.fillRect(x, 0, scale, AXIS_HEIGHT * scale);
 			context.fillStyle = theme.faint;
-			context.fillText(moment(mark, step), x + 5 * scale, (AXIS_HEIGHT / 2) * scale);
+			context.fillText(text, x + 5 * scale, (AXIS_HEIGHT / 2) * scale);
 		}
 	}
 
@@ -395,6 +406,24 @@ export class Picture {
 	}
 }
 
+/** The marks of an axis, at least so many pixels apart. */
+export function ticks(span: Span, width: number, apart: number): { x: number; text: string }[] {
+	const nsPerPixel = (span.end - span.begin) / width;
+	const step = niceStep(nsPerPixel * apart);
+	const found = [];
+	const first = Math.ceil(span.begin / step);
+	for (let number = first; number * step <= span.end && number - first < 1000; number++) {
+		found.push({ x: Math.round((number * step - span.begin) / nsPerPixel), text: moment(number * step, step) });
+	}
+	return found;
+}
+
+/** A text that has so much room (CSS pixels); empty: there is none. */
+export function shortened(text: string, width: number): string {
+	const room = Math.floor((width - 8) / 6.2);
+	return room < 2 ? "" : text.length > room ? `${text.slice(0, room - 1)}…` : text;
+}
+
 /** The piece at a time, or else an event or a short one close to it: of several the shortest, which is drawn on top. -1: there is none. */
 function pieceAt(data: Pieces, at: number, nsPerPixel: number): number {
 	let found = -1;
@@ -409,7 +438,7 @@ function pieceAt(data: Pieces, at: number, nsPerPixel: number): number {
 }
 
 /** Where a lane is drawn: a row of pixels, which are hatched, and between which heights. */
-interface Band {
+export interface Band {
 	row: Row;
 	theme: Theme;
 	line: Uint32Array;
@@ -431,7 +460,7 @@ interface Part {
 	nsPerPixel: number;
 }
 
-interface Text {
+export interface Text {
 	text: string;
 	x: number;
 	top: number;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Drives the viewer in chromium: `node browser.mjs SCENARIO ADDRESS`. The suite starts the server (tests/suite/tests/viewer.rs). Fails with the reason.
 import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
 
@@ -43,6 +44,12 @@ async function timeline(page, extra = "") {
 async function shot(page, name) {
 	if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png` });
 }
+
+/** The lane and time that are selected. */
+const selection = (page) => {
+	const found = /[#&]selected=(\d+)%2C(-?\d+)/.exec(page.url());
+	return found ? { lane: Number(found[1]), at: Number(found[2]) } : null;
+};
 
 /** Questions that the server refuses, as a scenario wants: the browser complains about each. */
 let refusals = 0;
@@ -382,7 +389,7 @@ const scenarios = {
 		const [still, length] = [await seen(), await recorded.textContent()];
 		await until("more is recorded", async () => (await recorded.textContent()) !== length);
 		assert.equal(await seen(), still);
-		await page.keyboard.press("n");
+		await page.keyboard.press("l");
 		await until("it follows again", async () => (await seen()) !== still);
 	},
 
@@ -404,6 +411,387 @@ const scenarios = {
 		await page.goto(`${address}#page=events&where=${encodeURIComponent('next_comm == "<img src=x>"')}`);
 		await page.locator(".fields", { hasText: "next_comm=<img src=x>" }).first().waitFor();
 		assert.equal(await page.locator("img").count(), 0);
+	},
+
+	async search(page) {
+		await timeline(page);
+		const marks = () =>
+			page.locator(".overview canvas").evaluate((canvas) => {
+				const { data } = canvas.getContext("2d").getImageData(0, canvas.height - 2, canvas.width, 1);
+				let count = 0;
+				for (let at = 0; at < data.length; at += 4) {
+					if (data[at] === 196 && data[at + 1] === 24 && data[at + 2] === 124) count++;
+				}
+				return count;
+			});
+		await page.keyboard.press("Control+f");
+		const bar = page.locator("search");
+		const box = bar.getByLabel("Search", { exact: true });
+		const status = bar.getByRole("status");
+		await box.fill("sys_openat");
+		await until("something or nothing is found", async () => /found$/i.test(await status.textContent()));
+		if (/Nothing/.test(await status.textContent())) await box.fill("openat");
+		await until("calls are found", async () => /^[\d,]+ found$/.test(await status.textContent()));
+		const found = Number((await status.textContent()).replace(/\D/g, ""));
+		assert.ok(found > 10, `${found}`);
+		await until("the overview has marks", async () => (await marks()) > 0);
+		// From match to match in the order of time, and back the same way.
+		const details = page.locator("section[aria-label=Selection]");
+		const seen = [];
+		for (let step = 0; step < 4; step++) {
+			await box.press("Enter");
+			await until("another one is selected", () => {
+				const now = selection(page);
+				return now && JSON.stringify(now) !== JSON.stringify(seen.at(-1));
+			});
+			await details.locator("dd", { hasText: "openat" }).waitFor();
+			seen.push(selection(page));
+		}
+		assert.deepEqual(
+			seen,
+			seen.toSorted((one, other) => one.at - other.at || one.lane - other.lane),
+		);
+		const lanes = await page.locator(".names").boundingBox();
+		await until("the lane is all in view", async () => {
+			const lane = await page.locator(".name.selected").boundingBox();
+			return lane && lane.y >= lanes.y + 26 && lane.y + lane.height <= lanes.y + lanes.height;
+		});
+		await shot(page, "search");
+		for (const before of seen.slice(0, -1).reverse()) {
+			await box.press("Shift+Enter");
+			await until("the one before is selected", () => JSON.stringify(selection(page)) === JSON.stringify(before));
+		}
+		// Before the first one comes the last one, which is later than all; then it begins again.
+		await box.press("Shift+Enter");
+		await until("the last one is selected", () => selection(page).at > seen[3].at);
+		await page.evaluate(() => document.activeElement.blur());
+		await page.keyboard.press("n");
+		await until("it begins again", () => JSON.stringify(selection(page)) === JSON.stringify(seen[0]));
+		await bar.getByText("from the begin again").waitFor();
+		// A thread on CPUs.
+		await box.fill("python3");
+		await until("the thread is found", async () => /^[\d,]+ found$/.test(await status.textContent()));
+		await box.fill("no such name");
+		await bar.getByText("Nothing found").waitFor();
+		await until("there are no marks", async () => (await marks()) === 0);
+		// Events by their fields.
+		await bar.getByLabel("Search in").selectOption("fields");
+		await box.fill('name == "sched_switch" && prev_comm == "python3"');
+		await box.press("Enter");
+		await until("events are found", async () => /^(more than )?[\d,]+ found/.test(await status.textContent()));
+		await until("the overview has marks of events", async () => (await marks()) > 0);
+		const before = JSON.stringify(selection(page));
+		await box.press("Enter");
+		await until("an event is selected", () => JSON.stringify(selection(page)) !== before);
+		await shot(page, "search-fields");
+		await box.fill("$cpu >= 0");
+		await box.press("Enter");
+		await bar.getByText(/^more than [\d,]+ found/).waitFor();
+		await box.fill("name ==");
+		await box.press("Enter");
+		await bar.getByText("the filter is invalid").waitFor();
+		refusals = 1;
+		await box.press("Escape");
+		await bar.waitFor({ state: "detached" });
+		assert.doesNotMatch(page.url(), /find=/);
+	},
+
+	async notes(page) {
+		const open = "&range=100000000,200000000";
+		await timeline(page, open);
+		// A second viewer, which has seen no notes.
+		const other = await page.context().newPage();
+		await other.goto(`${address}#page=timeline${open}`);
+		await other.locator("section[aria-label=Range]").waitFor();
+		const write = async (page, text) => {
+			await page.keyboard.press("c");
+			await page.getByLabel("Text of the note").fill(text);
+			await page.keyboard.press("Control+Enter");
+		};
+		await write(page, "slow <b>here</b>\nsecond line");
+		await page.locator("dialog").waitFor({ state: "detached" });
+		await until("it has a flag on the axis", async () => (await colours(page))["138 63 252"] > 20);
+		await shot(page, "note");
+		// What the second viewer writes must not take the place of that.
+		await write(other, "from elsewhere");
+		await other.getByText("changed in another window").waitFor();
+		assert.equal(await other.getByLabel("Text of the note").inputValue(), "from elsewhere");
+		await until("it can be saved now", async () => {
+			if ((await other.locator("dialog").count()) > 0) await other.keyboard.press("Control+Enter");
+			await other.waitForTimeout(200);
+			return (await other.locator("dialog").count()) === 0;
+		});
+		await other.close();
+		await page.reload();
+		await page.locator(".name").first().waitFor();
+		await page.keyboard.press("Shift+C");
+		const list = page.getByRole("dialog", { name: "Notes" });
+		await until("both are there", async () => (await list.locator("li").count()) === 2);
+		await shot(page, "notes");
+		const texts = await list.locator(".jump span").allInnerTexts();
+		assert.deepEqual(texts.sort(), ["from elsewhere", "slow <b>here</b>\nsecond line"]);
+		// Change one, and jump to it.
+		const mine = list.locator("li", { hasText: "slow" });
+		await mine.getByRole("button", { name: "Edit" }).click();
+		await page.getByLabel("Text of the note").fill("slower");
+		await page.getByRole("button", { name: "Save" }).click();
+		await page.locator("dialog").waitFor({ state: "detached" });
+		await page.goto(`${address}#page=statistics`);
+		await page.keyboard.press("Shift+C");
+		await list.locator(".jump", { hasText: "slower" }).click();
+		await page.locator("section[aria-label=Range]").waitFor();
+		assert.match(page.url(), /range=100000000%2C200000000/);
+		// A click on the flag opens it.
+		const { begin, end } = span(page);
+		const box = await page.locator(".stage canvas").boundingBox();
+		await page.mouse.click(box.x + ((1e8 - begin) / (end - begin)) * box.width + 4, box.y + 4);
+		await page.getByRole("button", { name: "Delete" }).click();
+		await page.locator("dialog").waitFor({ state: "detached" });
+		await page.keyboard.press("Shift+C");
+		await until("one is left", async () => (await list.locator("li").count()) === 1);
+		await list.getByRole("button", { name: "Delete" }).click();
+		await list.getByText("There are no notes").waitFor();
+		await page.keyboard.press("Escape");
+		// Where nothing can be written, the page says so.
+		const unwritable = { version: "0", notes: [], unwritable: "cannot write notes to /mnt: read-only file system" };
+		await page.route("**/api/0/notes", (route) => route.fulfill({ json: unwritable }));
+		await page.reload();
+		await page.locator(".name").first().waitFor();
+		await page.keyboard.press("c");
+		await page.getByText("Cannot write notes to /mnt: read-only file system.").waitFor();
+		await page.getByLabel("Text of the note").fill("lost");
+		assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled());
+	},
+
+	async exports(page) {
+		await timeline(page);
+		const names = await page.locator(".name .title").allInnerTexts();
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		await dialog.waitFor();
+		await shot(page, "export");
+		const saved = async (name) => {
+			const [download] = await Promise.all([page.waitForEvent("download"), dialog.getByText(name).click()]);
+			return readFileSync(await download.path());
+		};
+		const png = await saved("Save as PNG");
+		assert.equal(png.subarray(1, 4).toString(), "PNG");
+		// All of the view, with the names beside it.
+		const canvas = await page.locator(".stage canvas").boundingBox();
+		assert.equal(png.readUInt32BE(16), canvas.width + 260);
+		assert.ok(png.readUInt32BE(20) > canvas.height);
+		const svg = (await saved("Save as SVG")).toString();
+		const parsed = await page.evaluate((svg) => {
+			const found = new DOMParser().parseFromString(svg, "image/svg+xml");
+			return {
+				broken: found.querySelector("parsererror")?.textContent,
+				foreign: found.querySelectorAll("image, script, foreignObject").length,
+				lanes: found.querySelectorAll("#lanes-drawn rect").length,
+				fills: [...new Set([...found.querySelectorAll("#lanes-drawn rect")].map((one) => one.getAttribute("fill")))],
+				names: [...found.querySelectorAll("#lane-names text")].map((one) => one.textContent),
+				axis: found.querySelectorAll("#axis text").length,
+				legend: found.querySelector("#legend").textContent,
+			};
+		}, svg);
+		assert.equal(parsed.broken, undefined);
+		assert.equal(parsed.foreign, 0);
+		assert.ok(parsed.lanes > 100, `${parsed.lanes}`);
+		assert.equal(parsed.names[0], names[0].trim());
+		assert.ok(parsed.axis > 3);
+		assert.match(parsed.legend, /waiting for a CPU/);
+		// The same colours as on the canvas.
+		const drawn = await colours(page);
+		const missing = parsed.fills.filter((fill) => fill !== "url(#hatched)" && !drawn[fill.slice(4, -1)]);
+		assert.deepEqual(missing, []);
+		// A range as a trace, each time in a new folder.
+		assert.ok(await dialog.getByText("Write trace").isDisabled());
+		await dialog.getByText("Close").click();
+		await timeline(page, "&range=100000000,200000000");
+		await page.keyboard.press("x");
+		const written = new Set();
+		for (const count of [1, 2]) {
+			await dialog.getByText("Write trace").click();
+			await until("it is written", async () => {
+				written.add(/^Wrote (\/.*-part\d+)$/.exec(await dialog.getByRole("status").textContent())?.[1]);
+				written.delete(undefined);
+				return written.size === count;
+			});
+		}
+		for (const path of written) assert.ok(existsSync(path), path);
+		// Perfetto's page, played by this one: the real one is on another machine.
+		const site = `<title>waiting</title><script>
+			addEventListener("message", (event) => {
+				if (event.data === "PING") event.source.postMessage("PONG", event.origin);
+				else if (event.data.perfetto) document.title = "got " + event.data.perfetto.buffer.byteLength;
+			});
+		</script>`;
+		const asked = [];
+		await page.context().route("https://ui.perfetto.dev/**", (route) => {
+			asked.push(route.request().url());
+			return route.fulfill({ contentType: "text/html", body: site });
+		});
+		await dialog.getByText("a page of another site").waitFor();
+		assert.deepEqual(asked, []);
+		const [perfetto] = await Promise.all([
+			page.waitForEvent("popup"),
+			dialog.getByRole("button", { name: "Send to ui.perfetto.dev" }).click(),
+		]);
+		await until("it has the trace", async () => /^got \d{4,}$/.test(await perfetto.title()));
+		await dialog.getByText("Sent.").waitFor();
+		assert.equal(await perfetto.evaluate(() => window.opener), null);
+		const [download] = await Promise.all([
+			page.waitForEvent("download"),
+			dialog.getByText("Save the file instead").click(),
+		]);
+		const file = readFileSync(await download.path());
+		assert.equal(await perfetto.title(), `got ${file.length}`);
+		await perfetto.close();
+	},
+
+	async palette(page) {
+		await timeline(page);
+		await page.keyboard.press("Control+Shift+P");
+		const palette = page.getByRole("dialog", { name: "Commands" });
+		const options = palette.getByRole("option");
+		await options.first().waitFor();
+		await shot(page, "palette");
+		// It has what the help has, with the same keys.
+		const all = await options.evaluateAll((all) =>
+			all.map((one) => ({ what: one.firstChild.textContent, key: one.querySelector("kbd")?.textContent })),
+		);
+		assert.ok(all.length > 20, `${all.length}`);
+		await page.keyboard.type("shwo");
+		await palette.getByText("No command has this name.").waitFor();
+		await palette.getByRole("combobox").fill("keys and");
+		await page.keyboard.press("Enter");
+		const help = page.getByRole("dialog", { name: "Help" });
+		await help.waitFor();
+		assert.equal(await help.evaluate((dialog) => dialog.scrollTop), 0);
+		const rows = await help
+			.locator("tr")
+			.evaluateAll((rows) => rows.map((row) => [row.cells[1].textContent, row.cells[0].textContent]));
+		const keys = new Map(rows);
+		for (const { what, key } of all) {
+			if (key) assert.equal(keys.get(what)?.split(", ")[0], key, what);
+		}
+		await page.keyboard.press("Escape");
+		await help.waitFor({ state: "detached" });
+		// The arrows choose another one.
+		await page.keyboard.press("Control+k");
+		await palette.getByRole("combobox").fill("open the page");
+		await page.keyboard.press("ArrowDown");
+		await page.keyboard.press("ArrowDown");
+		assert.match(await palette.getByRole("option", { selected: true }).textContent(), /^open the page Events/);
+		await page.keyboard.press("Enter");
+		await page.locator(".events tbody tr").first().waitFor();
+		// What cannot be done on this page is not offered.
+		await page.keyboard.press("Control+Shift+P");
+		await options.first().waitFor();
+		assert.equal(await palette.getByRole("option", { name: /zoom/ }).count(), 0);
+	},
+
+	async pinch(page) {
+		await timeline(page);
+		const box = await page.locator(".stage canvas").boundingBox();
+		await page.keyboard.press("w");
+		await until("the address has the range", () => span(page) !== null);
+		const at = (span, part) => span.begin + (span.end - span.begin) * part;
+		const isNear = (one, other, span) => Math.abs(one - other) < (span.end - span.begin) / 100;
+		// A touchpad's pinch is a wheel with Ctrl.
+		const before = span(page);
+		await page.mouse.move(box.x + box.width / 4, box.y + 100);
+		await page.keyboard.down("Control");
+		await page.mouse.wheel(0, -60);
+		await page.keyboard.up("Control");
+		await until("it is zoomed", () => span(page).end - span(page).begin < (before.end - before.begin) * 0.7);
+		assert.ok(isNear(at(before, 1 / 4), at(span(page), 1 / 4), span(page)));
+		assert.equal(await page.evaluate(() => visualViewport.scale), 1);
+		// Two fingers: what is under them stays under them.
+		const now = span(page);
+		const session = await page.context().newCDPSession(page);
+		const touch = (type, ...parts) =>
+			session.send("Input.dispatchTouchEvent", {
+				type,
+				touchPoints: parts.map((part, id) => ({
+					id,
+					x: Math.round(box.x + box.width * part),
+					y: Math.round(box.y + 100),
+				})),
+			});
+		await touch("touchStart", 0.4);
+		await touch("touchStart", 0.4, 0.6);
+		for (const by of [0.05, 0.1, 0.15, 0.2]) await touch("touchMove", 0.4 - by, 0.6 + by);
+		await touch("touchEnd");
+		await until("it is zoomed", () => span(page).end - span(page).begin < (now.end - now.begin) * 0.5);
+		const zoomed = span(page);
+		assert.ok(isNear(at(zoomed, 0.2), at(now, 0.4), zoomed), `${at(zoomed, 0.2)} and ${at(now, 0.4)}`);
+		assert.ok(isNear(at(zoomed, 0.8), at(now, 0.6), zoomed), `${at(zoomed, 0.8)} and ${at(now, 0.6)}`);
+	},
+
+	// From the first page to a piece and a note on it, without a mouse.
+	async keyboard(page) {
+		await page.goto(address);
+		await page.locator(".card").first().waitFor();
+		const focused = () =>
+			page.evaluate(() => {
+				const element = document.activeElement;
+				return {
+					isPage: element === document.body,
+					text: element.getAttribute("aria-label") ?? element.textContent,
+					classes: element.className,
+					pressed: element.getAttribute("aria-pressed"),
+					isSeen: element.matches(":focus-visible") && getComputedStyle(element).outlineStyle !== "none",
+				};
+			});
+		/** Goes on with Tab until something has the focus; everything on the way has a name and is seen to have it. */
+		const tabTo = async (what, isMeant) => {
+			for (let left = 150; left > 0; left--) {
+				await page.keyboard.press("Tab");
+				const now = await focused();
+				// Before it begins again.
+				if (now.isPage) continue;
+				assert.ok(now.isSeen, `the focus is not seen on ${JSON.stringify(now)}`);
+				assert.ok(now.text?.trim(), `no name: ${JSON.stringify(now)}`);
+				if (isMeant(now)) return;
+			}
+			assert.fail(`Tab does not lead to ${what}`);
+		};
+		await tabTo("the first insight", ({ classes }) => classes.split(" ").includes("card"));
+		await shot(page, "keyboard-card");
+		await page.keyboard.press("Enter");
+		await page.locator(".name").first().waitFor();
+		await page.keyboard.press("ArrowDown");
+		await page.locator(".name.selected").waitFor();
+		const details = page.locator("section[aria-label=Selection]");
+		await details.locator("dl").waitFor();
+		const first = selection(page);
+		await page.keyboard.press(".");
+		await until("the next piece is selected", () => selection(page).at !== first.at);
+		await page.keyboard.press("c");
+		await page.getByLabel("Text of the note").waitFor();
+		await page.keyboard.type("seen without a mouse");
+		await tabTo("Save", ({ text }) => text.startsWith("Save"));
+		await page.keyboard.press("Enter");
+		await page.locator("dialog").waitFor({ state: "detached" });
+		// The lanes can be walked through with Tab, pins included, to what is selected.
+		await tabTo("a pin", ({ classes, pressed }) => classes === "pin" && pressed === "false");
+		assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).opacity), "1");
+		const pinned = await page.locator(".name .pin[aria-pressed=true]").count();
+		await page.keyboard.press("Enter");
+		await until("it is pinned", async () => (await page.locator(".name .pin[aria-pressed=true]").count()) > pinned);
+		assert.equal((await focused()).pressed, "true");
+		// And back to the note from another page.
+		const noted = selection(page);
+		await page.keyboard.press("4");
+		await page.locator("section.sheet").waitFor();
+		await page.keyboard.press("Shift+C");
+		await page.getByRole("dialog", { name: "Notes" }).locator(".jump").waitFor();
+		const isJump = ({ classes }) => classes === "jump";
+		if (!isJump(await focused())) await tabTo("the note", isJump);
+		await page.keyboard.press("Enter");
+		await details.locator("dl").waitFor();
+		assert.deepEqual(selection(page), noted);
+		await shot(page, "keyboard-note");
 	},
 
 	async dark(page) {

@@ -12,7 +12,11 @@ async function load(name) {
 }
 
 const { read, write, START } = await load("address.ts");
-const { opened, timeOf } = await load("places.ts");
+const { COMMANDS, keyOf } = await load("commands.ts");
+const { flagAt } = await load("flags.ts");
+const { laneKey, laneOf } = await load("notes.tsx");
+const { Pinch } = await load("pinch.ts");
+const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
 const { compare, measured, tablesOf } = await load("tables.tsx");
 
@@ -24,6 +28,8 @@ test("an address has all that is shown", () => {
 		at: 12,
 		range: { begin: 1, end: 20 },
 		analysis: "iotop",
+		find: "open & close",
+		by: "fields",
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
 	};
 	assert.deepEqual(read(write(shown)), shown);
@@ -53,6 +59,71 @@ test("a place in the timeline lies within the trace", () => {
 	// The idle thread is that of a CPU; a time alone is marked.
 	assert.deepEqual(opened({ at: 9, tid: 0, cpu: 1 }, START, whole, lanes).selected, { lane: 3, at: 9 });
 	assert.deepEqual(opened({ at: 9 }, { ...START, marks: [4] }, whole, lanes).marks, [4, 9]);
+});
+
+test("a match is moved to only if it is not seen, and its lane is shown", () => {
+	const whole = { begin: 0, end: 1000 };
+	const lane = { id: 4, kind: "calls", of: 3 };
+	const rows = ({ filter, open }) => (filter === "" && open.has(3) ? [{ lane }] : []);
+	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows };
+	const shown = { ...START, span: { begin: 0, end: 100 }, filter: "cpu" };
+	const near = revealed(4, 50, shown, whole, lanes);
+	assert.deepEqual([near.span, near.open, near.filter, near.selected], [shown.span, [3], "", { lane: 4, at: 50 }]);
+	assert.deepEqual(revealed(4, 500, shown, whole, lanes).span, { begin: 450, end: 550 });
+	assert.deepEqual(revealed(null, 500, shown, whole, lanes).marks, [500]);
+});
+
+test("keys have one command each", () => {
+	const keys = COMMANDS.flatMap(({ keys }) => keys);
+	assert.equal(new Set(keys).size, keys.length);
+	const none = { ctrlKey: false, metaKey: false, altKey: false, shiftKey: false };
+	assert.equal(keyOf({ ...none, key: "w" }), "W");
+	assert.equal(keyOf({ ...none, key: "P", ctrlKey: true, shiftKey: true }), "Ctrl+Shift+P");
+	// A sign that needs Shift on one keyboard needs none on another.
+	assert.equal(keyOf({ ...none, key: "?", shiftKey: true }), "?");
+	assert.equal(keyOf({ ...none, key: "F3", shiftKey: true }), "Shift+F3");
+});
+
+test("times stay under two fingers, also if these cross", () => {
+	const pinch = new Pinch();
+	const span = { begin: 0, end: 1000 };
+	pinch.down(1, 40, 100, span);
+	assert.equal(pinch.moved(1, 30, 100), null);
+	pinch.down(2, 60, 100, span);
+	// 300 and 600 ns are under them; now at 0 and 100.
+	pinch.moved(1, 0, 100);
+	assert.deepEqual(pinch.moved(2, 100, 100), { begin: 300, end: 600 });
+	const crossed = pinch.moved(2, -50, 100);
+	assert.ok(crossed.end > crossed.begin);
+	pinch.up(1);
+	assert.equal(pinch.moved(2, 10, 100), null);
+});
+
+test("a flag is found where it is drawn", () => {
+	const span = { begin: 0, end: 1000 };
+	const notes = [
+		{ begin: 100, end: 100 },
+		{ begin: 500, end: 900 },
+	];
+	const found = [5, 12, 18, 25, 55, 89, 95].map((x) => flagAt(notes, span, 100, x));
+	assert.deepEqual(found, [-1, 0, 0, -1, 1, 1, -1]);
+});
+
+test("a lane is found again by its name and numbers", () => {
+	const all = [
+		{ id: 0, kind: "cpu", cpu: 0 },
+		{ id: 1, kind: "thread", tid: 7, name: "worker" },
+		{ id: 2, kind: "calls", of: 1 },
+		{ id: 3, kind: "spans", tid: 7, depth: 0, name: "" },
+	];
+	const lanes = { all, get: (id) => all[id] };
+	const keys = all.map(({ id }) => laneKey(id, lanes));
+	assert.deepEqual(keys, ["cpu 0", "thread 7 worker", "calls of thread 7 worker", "spans 7 0"]);
+	assert.deepEqual(
+		keys.map((key) => laneOf(key, lanes)?.id),
+		[0, 1, 2, 3],
+	);
+	assert.equal(laneOf("thread 8 worker", lanes), undefined);
 });
 
 test("names are quoted where SQL needs it", () => {

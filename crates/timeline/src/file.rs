@@ -134,12 +134,7 @@ impl Writer<File> {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn each(
-        &self,
-        lane: LaneId,
-        range_ns: (i64, i64),
-        to: &mut impl FnMut(Piece) -> bool,
-    ) -> Result<bool, Failure> {
+    pub fn each(&self, lane: LaneId, range_ns: (i64, i64), to: impl FnMut(Piece) -> bool) -> Result<bool, Failure> {
         each(self.lanes.get(lane.0 as usize), &self.output, range_ns, to)
     }
 }
@@ -164,7 +159,7 @@ fn pieces(
     most: usize,
 ) -> Result<Option<Vec<Piece>>, Failure> {
     let mut pieces = Vec::new();
-    let is_all = each(lane, blocks, range_ns, &mut |piece| {
+    let is_all = each(lane, blocks, range_ns, |piece| {
         pieces.push(piece);
         pieces.len() <= most
     })?;
@@ -177,9 +172,9 @@ fn each(
     lane: Option<&Branch>,
     blocks: &impl Blocks,
     range_ns: (i64, i64),
-    to: &mut impl FnMut(Piece) -> bool,
+    mut to: impl FnMut(Piece) -> bool,
 ) -> Result<bool, Failure> {
-    lane.map_or(Ok(true), |lane| lane.pieces(blocks, range_ns, to))
+    lane.map_or(Ok(true), |lane| lane.pieces(blocks, range_ns, &mut to))
 }
 
 /// A timeline that can be asked.
@@ -260,17 +255,12 @@ impl Timeline {
         pieces(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, most)
     }
 
-    /// Hands out the pieces that [`Timeline::pieces`] returns, however many there are, in the order in which they were put: those of devices and
-    /// interrupts by their ends. `false` ends it; returns whether all were handed out.
+    /// Hands out the pieces of a lane that lie between two times at least in part, in about the order of their begins, until `to` returns `false`.
+    /// Returns whether these were all.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn each(
-        &self,
-        lane: LaneId,
-        range_ns: (i64, i64),
-        to: &mut impl FnMut(Piece) -> bool,
-    ) -> Result<bool, Failure> {
+    pub fn each(&self, lane: LaneId, range_ns: (i64, i64), to: impl FnMut(Piece) -> bool) -> Result<bool, Failure> {
         each(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, to)
     }
 

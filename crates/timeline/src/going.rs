@@ -131,14 +131,9 @@ impl SoFar<'_> {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn each(
-        &self,
-        lane: LaneId,
-        range_ns: (i64, i64),
-        to: &mut impl FnMut(Piece) -> bool,
-    ) -> Result<bool, Failure> {
+    pub fn each(&self, lane: LaneId, range_ns: (i64, i64), mut to: impl FnMut(Piece) -> bool) -> Result<bool, Failure> {
         let is_there = |piece: &&Piece| touches(piece.begin_ns, piece.end_ns, range_ns.0, range_ns.1);
-        let goes_on = self.writer.each(lane, range_ns, to)?;
+        let goes_on = self.writer.each(lane, range_ns, &mut to)?;
         Ok(goes_on && self.going.of(lane).iter().filter(is_there).all(|piece| to(*piece)))
     }
 

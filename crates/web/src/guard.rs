@@ -92,7 +92,8 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "no-referrer"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (OPENER_POLICY, "same-origin"),
+        // The viewer can hand a trace to a window that it has opened itself, Perfetto's; whoever opens the viewer gets no hold of it.
+        (OPENER_POLICY, "same-origin-allow-popups"),
         (RESOURCE_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
     ] {

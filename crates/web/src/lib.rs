@@ -4,7 +4,7 @@
 //! ```text
 //!   browser --/TOKEN/...--> guard (guard.rs) --> pages and answers (pages.rs)
 //!                                                  |-- timelines, made beside the traces (recordings.rs)
-//!                                                  '-- what `piste` says: insights, analyses, events, queries (tools.rs)
+//!                                                  '-- what `piste` says: insights, analyses, events, queries, exports (tools.rs)
 //! ```
 //!
 //! A page of another site must not learn anything here, nor ask for anything: see [`guard`].
@@ -13,12 +13,15 @@ mod alike;
 mod assets;
 mod csv;
 mod events;
+mod exports;
 mod guard;
 mod live;
+mod notes;
 mod pages;
 mod queries;
 mod recordings;
 mod reply;
+mod search;
 mod tools;
 mod wakes;
 

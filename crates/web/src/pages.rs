@@ -15,6 +15,11 @@
 //!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit&tid
 //!   GET  /api/N/events?begin&end   a page of events (events.rs)
 //!   POST /api/N/query?limit        the rows of a query (queries.rs)
+//!   GET  /api/N/search?text        pieces by their names (search.rs)
+//!   GET  /api/N/notes              the notes of people (notes.rs)
+//!   POST /api/N/notes              replaces them
+//!   POST /api/N/trim               writes a range as a new trace (exports.rs)
+//!   GET  /api/N/perfetto           a range, as a file for Perfetto
 //! ```
 //!
 //! Times are nanoseconds since 1970 as text.
@@ -37,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{alike, events, queries, reply, tools, wakes};
+use crate::{alike, events, exports, notes, queries, reply, search, tools, wakes};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -76,6 +81,10 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
         .route(&at("api/{recording}/events"), get(events::events))
         .route(&at("api/{recording}/query"), post(queries::query))
+        .route(&at("api/{recording}/search"), get(search::search))
+        .route(&at("api/{recording}/notes"), get(notes::read).post(notes::replace))
+        .route(&at("api/{recording}/trim"), post(exports::trim))
+        .route(&at("api/{recording}/perfetto"), get(exports::perfetto))
         .with_state(Arc::new(House { recordings, piste }))
         .layer(middleware::from_fn_with_state(guarding.clone(), guard))
 }

@@ -366,7 +366,7 @@ impl Recording {
 }
 
 /// A file, and nothing else that may have its name: a pipe would be waited for.
-fn open_file(place: &Path) -> Option<File> {
+pub(crate) fn open_file(place: &Path) -> Option<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(place).ok()?;
     file.metadata().ok().filter(fs::Metadata::is_file).map(|_| file)
@@ -604,38 +604,45 @@ impl View {
 
     /// The number that stands for a thread in pieces; absent: it is in none.
     pub(crate) fn label_of_thread(&self, lane: LaneId) -> Result<Option<u32>, Failure> {
-        let find = |labels: &[Label]| {
+        self.with_labels(|labels, _| {
             let mut numbered = (1..).zip(labels);
             let found = numbered.find(|(_, label)| **label == Label::Thread(lane));
-            Ok(found.map(|(number, _)| number))
-        };
+            found.map(|(number, _)| number)
+        })
+    }
+
+    /// Reads the labels and what the lanes show.
+    pub(crate) fn with_labels<T>(&self, read: impl Fn(&[Label], &[Subject]) -> T) -> Result<T, Failure> {
         self.ask(
-            |so_far| find(so_far.labels),
-            |timeline| find(&timeline.directory.labels),
+            |so_far| Ok(read(so_far.labels, so_far.subjects)),
+            |timeline| Ok(read(&timeline.directory.labels, &timeline.directory.subjects)),
         )
     }
 
     /// What numbers in pieces stand for: a name, and for threads their lane.
     pub(crate) fn names(&self, numbers: impl Iterator<Item = u32>) -> Result<Vec<(u32, Name)>, Failure> {
         let numbers: Vec<u32> = numbers.collect();
-        let find = |labels: &[Label], subjects: &[Subject]| {
+        self.with_labels(|labels, subjects| {
             let name = |number: u32| {
                 let place = usize::try_from(number).ok()?.checked_sub(1)?;
-                let (lane, text) = match labels.get(place)? {
-                    Label::Text(text) => (None, text.clone()),
-                    Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
-                        Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
-                        _ => return None,
-                    },
-                };
-                Some((number, Name { lane, text }))
+                Some((number, Name::of(labels.get(place)?, subjects)?))
             };
-            Ok(numbers.iter().copied().filter_map(name).collect())
+            numbers.iter().copied().filter_map(name).collect()
+        })
+    }
+}
+
+impl Name {
+    /// `None`: a thread that has no lane.
+    pub(crate) fn of(label: &Label, subjects: &[Subject]) -> Option<Name> {
+        let (lane, text) = match label {
+            Label::Text(text) => (None, text.clone()),
+            Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
+                Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
+                _ => return None,
+            },
         };
-        self.ask(
-            |so_far| find(so_far.labels, so_far.subjects),
-            |timeline| find(&timeline.directory.labels, &timeline.directory.subjects),
-        )
+        Some(Name { lane, text })
     }
 }
 

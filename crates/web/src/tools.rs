@@ -40,8 +40,14 @@ pub(crate) struct Tool {
 impl Tool {
     /// Starts it, with `input` as its standard input.
     pub(crate) fn start(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
+        let arguments = [&["--json"], arguments].concat();
+        Tool::start_as_is(piste, &arguments, trace, input)
+    }
+
+    /// The same without `--json`, for output that is no JSON.
+    pub(crate) fn start_as_is(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
         let mut command = Command::new(piste);
-        command.arg("--json").args(arguments).arg("--").arg(trace);
+        command.args(arguments).arg("--").arg(trace);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -105,10 +111,13 @@ async fn bounded(pipe: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Re
     Ok(bytes)
 }
 
-/// `{"error":{"message":"..."}}`, in the last line that says so.
+/// `{"error":{"message":"..."}}`, or `piste: ...` without `--json`, in the last line that says so.
 fn why(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let message = |line: &str| {
+        if let Some(message) = line.strip_prefix("piste: ") {
+            return Some(message.to_owned());
+        }
         let said: Value = serde_json::from_str(line).ok()?;
         Some(said["error"]["message"].as_str()?.to_owned())
     };
@@ -137,6 +146,7 @@ mod tests {
     fn the_reason_is_the_error_that_was_printed() {
         let said = b"{\"note\":\"n\"}\n{\"error\":{\"exit_status\":1,\"message\":\"no trace\"}}\n";
         assert_eq!(why(said), "no trace");
+        assert_eq!(why(b"piste: no trace\n"), "no trace");
         assert_eq!(why(b"killed"), "piste ended without an answer");
     }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -276,6 +277,12 @@ fn a_recording_is_seen_in_a_browser() {
         "events",
         "statistics",
         "markup",
+        "search",
+        "notes",
+        "exports",
+        "palette",
+        "pinch",
+        "keyboard",
         "dark",
     ] {
         browse(scenario, &server);
@@ -662,6 +669,106 @@ fn pages_of_events_hold_each_event_once() {
 }
 
 #[test]
+fn a_search_finds_each_piece_once() {
+    let Some((place, trace)) = recorded() else { return };
+    let server = Server::start(&place, &[text(&trace)]);
+    let status = server.settle();
+    let whole = (whole_number(&status["begin_ns"]), whole_number(&status["end_ns"]) + 1);
+    let search = |name: &str, (begin, end): (i64, i64), columns: usize, more: &str| {
+        let asked = format!("search?text={name}&begin={begin}&end={end}&columns={columns}{more}");
+        server.json("GET", &asked, "").expect("an answer")
+    };
+    let key = |found: &Value| {
+        let lane = found["lane"].as_i64()?;
+        Some((whole_number(&found["begin_ns"]), lane))
+    };
+    let all = search("openat", whole, 100, "");
+    let counts = all["columns"].as_array().expect("columns").iter();
+    assert_eq!(
+        counts.map(|count| count.as_u64().expect("a number")).sum::<u64>(),
+        all["count"]
+    );
+    assert_eq!(all["is_cut"], false);
+    let calls = "SELECT count(*) AS calls FROM syscalls WHERE name LIKE '%openat%'";
+    let queried = place.piste_json(&["query", text(&trace), calls]);
+    assert_eq!(all["count"], queried[0]["calls"], "{queried}");
+    // In both directions, one after the other.
+    let mut forwards = vec![key(&all["first"]).expect("one")];
+    while let Some((begin, lane)) = forwards.last().copied().filter(|_| forwards.len() < 60) {
+        let found = search("openat", (begin, whole.1), 1, &format!("&after_lane={lane}"));
+        let Some(next) = key(&found["first"]) else { break };
+        assert!(next > (begin, lane), "{next:?}");
+        forwards.push(next);
+    }
+    let mut backwards = vec![forwards[forwards.len() - 1]];
+    while let Some((end, lane)) = backwards.last().copied() {
+        let found = search("openat", (whole.0, end), 1, &format!("&before_lane={lane}"));
+        backwards.extend(key(&found["last"]));
+        if found["count"] == 0 {
+            break;
+        }
+    }
+    backwards.reverse();
+    assert_eq!(backwards, forwards);
+    // In upper case, with two words, and nothing.
+    assert_eq!(search("OPEN+At", whole, 1, "")["count"], all["count"]);
+    assert_eq!(search("nothing+openat", whole, 1, "")["count"], 0);
+    for wrong in ["text=+&columns=1", "text=a&columns=0", "text=a&columns=5000"] {
+        let asked = format!("search?begin=0&end=1&{wrong}");
+        assert!(server.json("GET", &asked, "").is_err(), "{wrong}");
+    }
+    server.end();
+}
+
+#[test]
+fn only_the_viewer_writes_beside_a_trace() {
+    let Some((place, trace)) = recorded() else { return };
+    let server = Server::start(&place, &[text(&trace)]);
+    let status = server.settle();
+    let kept = trace.join(".piste-notes.json");
+    let none = server.json("GET", "notes", "").expect("no notes");
+    assert_eq!(none["notes"], json!([]));
+    let note = json!({ "begin_ns": "5", "end_ns": "7", "text": "here" });
+    let body = json!({ "version": none["version"], "notes": [note] }).to_string();
+    // A page of another site.
+    let (_, token) = server.parts();
+    let (begin, end) = (whole_number(&status["begin_ns"]), whole_number(&status["end_ns"]));
+    let range = format!("begin={}&end={}", begin + (end - begin) / 4, begin + (end - begin) / 2);
+    for header in [("Origin", "http://evil.example"), ("Sec-Fetch-Site", "cross-site")] {
+        for path in ["notes".to_owned(), format!("trim?{range}")] {
+            let (status, answer) = server.ask_with("POST", &format!("{token}api/0/{path}"), &[header], &body);
+            assert_eq!(status, 403, "{answer}");
+        }
+    }
+    assert!(!kept.exists());
+    let first = server.json("POST", "notes", &body).expect("it is kept");
+    assert_eq!(first["notes"], json!([note]));
+    let mode = fs::metadata(&kept).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Whoever has seen the notes before that does not replace them.
+    let said = server.json("POST", "notes", &body).expect_err("it has changed");
+    assert!(said.contains("changed in another window"), "{said}");
+    let read: Value = serde_json::from_slice(&fs::read(&kept).expect("a file")).expect("JSON");
+    assert_eq!(read, json!({ "piste_notes": 1, "notes": [note] }));
+    // Readers of the trace do not see it.
+    place.piste_succeeds(&["stats", text(&trace)]);
+
+    let written = server.json("POST", &format!("trim?{range}"), "").expect("a trace");
+    let part = written["path"].as_str().expect("a path");
+    assert!(part.ends_with("-part1"), "{part}");
+    place.piste_succeeds(&["stats", part]);
+    let again = server.json("POST", &format!("trim?{range}"), "").expect("a trace");
+    assert!(again["path"].as_str().expect("a path").ends_with("-part2"), "{again}");
+
+    let (status, answer) = server.ask("GET", &format!("{token}api/0/perfetto?{range}"), &[]);
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.len() > 1000, "{}", answer.len());
+    let said = server.json("GET", "perfetto?begin=9&end=5", "").expect_err("no range");
+    assert!(!said.is_empty());
+    server.end();
+}
+
+#[test]
 fn a_query_of_the_page_only_reads_the_trace() {
     let Some((place, trace)) = recorded() else { return };
     let server = Server::start(&place, &[text(&trace)]);
@@ -807,6 +914,7 @@ fn strangers_learn_nothing() {
         "content-security-policy: default-src 'none'; script-src 'self';",
         "x-content-type-options: nosniff",
         "cross-origin-resource-policy: same-origin",
+        "cross-origin-opener-policy: same-origin-allow-popups",
         "referrer-policy: no-referrer",
         "cache-control: no-store",
     ] {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The view as a file: as SVG, in which every part is a shape or a text, and as PNG. Both show the names of the lanes, what is drawn of them, the
+// axis, and what the colours mean.
+import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
+import { AXIS_HEIGHT, Picture, type Scene, shortened, type Text, ticks } from "./timeline";
+
+/** CSS pixels. */
+const NAMES_WIDTH = 260;
+const LEGEND_HEIGHT = 30;
+const LEGEND_STEP = 150;
+const FONT = "system-ui, sans-serif";
+
+/** A rectangle of a lane, in pixels of the canvas. */
+interface Run {
+	x: number;
+	y: number;
+	width: number;
+	height: number;
+	colour: string;
+	isHatched: boolean;
+}
+
+/** What is drawn of the lanes, as rectangles: neighbours of the same colour are one. */
+function runsOf(picture: Picture, scene: Scene, theme: Theme): { runs: Run[]; texts: Text[] } {
+	const runs: Run[] = [];
+	const nothing = pixel(theme.background);
+	const texts = picture.each(scene, theme, ({ line, hatched, top, bottom }) => {
+		for (let x = 0; x < line.length; ) {
+			let end = x + 1;
+			while (end < line.length && line[end] === line[x] && hatched[end] === hatched[x]) end++;
+			const [value, isHatched] = [line[x]!, hatched[x] === 1];
+			const colour = css([value & 255, (value >> 8) & 255, (value >> 16) & 255]);
+			if (value !== nothing) runs.push({ x, y: top, width: end - x, height: bottom - top, colour, isHatched });
+			x = end;
+		}
+	});
+	return { runs, texts };
+}
+
+const LEGEND = CLASSES.filter((name): name is Exclude<Class, "other"> => name !== "other");
+
+const escaped = (text: string): string =>
+	text
+		// What XML cannot have at all.
+		.replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd")
+		.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]!);
+
+type Attributes = Record<string, string | number>;
+
+const element = (name: string, attributes: Attributes, inside = ""): string => {
+	const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escaped(String(value))}"`);
+	return inside ? `<${name}${written.join("")}>${inside}</${name}>` : `<${name}${written.join("")}/>`;
+};
+
+const text = (x: number, y: number, fill: string, said: string): string =>
+	element("text", { x, y, fill, "dominant-baseline": "central" }, escaped(said));
+
+export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
+	const scale = window.devicePixelRatio;
+	const { clientWidth: width, clientHeight: height } = picture.canvas;
+	const { runs, texts } = runsOf(picture, scene, theme);
+	const [all, high] = [NAMES_WIDTH + width, height + legendHeight(width)];
+	const background = css(theme.background);
+	const parts: string[] = [];
+	const rounded = (value: number) => Math.round((value / scale) * 100) / 100;
+	const lanes = runs.map(({ x, y, width, height, colour, isHatched }) => {
+		const place = { x: rounded(x), y: rounded(y), width: rounded(width), height: rounded(height) };
+		const shape = element("rect", { ...place, fill: colour });
+		return isHatched ? shape + element("rect", { ...place, fill: "url(#hatched)" }) : shape;
+	});
+	const labels = texts.map(({ text: said, x, top, bottom, width, colour }) => {
+		const short = shortened(said, width / scale);
+		return short ? text(rounded(x) + 4, rounded((top + bottom) / 2), colour, short) : "";
+	});
+	const at = (ns: number) => ((ns - scene.span.begin) / (scene.span.end - scene.span.begin)) * width;
+	const seen = Picture.seen(scene, height - AXIS_HEIGHT);
+	const marks: string[] = [];
+	if (scene.range) {
+		const [left, right] = [at(scene.range.begin), at(scene.range.end)].map((x) => Math.min(width, Math.max(0, x)));
+		// What is outside fades, as on the canvas.
+		for (const [x, until] of [
+			[0, left!],
+			[right!, width],
+		] as const) {
+			if (until <= x) continue;
+			const place = { x, y: AXIS_HEIGHT, width: until - x, height: height - AXIS_HEIGHT };
+			marks.push(element("rect", { ...place, fill: background, "fill-opacity": 0.69 }));
+		}
+		const place = { x: left!, y: 0, width: Math.max(1, right! - left!), height };
+		marks.push(element("rect", { ...place, fill: "none", stroke: theme.faint }));
+	}
+	for (const mark of scene.marks) {
+		marks.push(element("rect", { x: at(mark), y: 0, width: 1, height, fill: css(theme.classes.runnable) }));
+	}
+	const chosen = seen.find(({ row }) => row.lane.id === scene.selected?.lane);
+	if (chosen && scene.selected?.span) {
+		const { begin, end } = scene.selected.span;
+		const [left, right] = [Math.max(-4, at(begin)), Math.min(width + 4, at(end))];
+		const place = {
+			x: left,
+			y: AXIS_HEIGHT + chosen.top,
+			width: Math.max(2, right - left),
+			height: chosen.row.height - 2,
+		};
+		marks.push(element("rect", { ...place, fill: "none", stroke: theme.selection, "stroke-width": 2 }));
+	}
+	for (const note of scene.notes) {
+		const [left, right] = [at(note.begin), Math.min(width, at(note.end))];
+		if (right < 0 || left > width) continue;
+		const title = element("title", {}, escaped(note.text));
+		const flag = element("path", { d: `M${left} 0l9 3.5l-9 3.5z`, fill: theme.note }, title);
+		const line = { x: Math.max(0, left), y: AXIS_HEIGHT - 3, width: Math.max(1, right - Math.max(0, left)), height: 2 };
+		marks.push(element("rect", { ...line, fill: theme.note }), left >= 0 ? flag : "");
+	}
+	const axis = ticks(scene.span, width, 120).map(
+		({ x, text: said }) =>
+			element("rect", { x, y: 0, width: 1, height: AXIS_HEIGHT, fill: theme.line }) +
+			text(x + 5, AXIS_HEIGHT / 2, theme.faint, said),
+	);
+	const names = seen.map(({ row, top }) => {
+		const said = shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - (row.isInner ? 30 : 12));
+		return text(row.isInner ? 30 : 12, AXIS_HEIGHT + top + row.height / 2, theme.text, said);
+	});
+	const legend = legendPlaces(width).map(({ name, x, y }) => {
+		const place = { x, y: y - 6, width: 12, height: 12 };
+		const shape = element("rect", { ...place, fill: css(theme.classes[name]) });
+		const hatch = name === "unknown" ? element("rect", { ...place, fill: "url(#hatched)" }) : "";
+		return shape + hatch + text(x + 18, y, theme.text, legendName(name));
+	});
+	const line = element("path", { d: "M-2 10L10 -2", stroke: background, "stroke-width": 3 });
+	const pattern = element("pattern", { id: "hatched", width: 8, height: 8, patternUnits: "userSpaceOnUse" }, line);
+	const clip = element(
+		"clipPath",
+		{ id: "lanes" },
+		element("rect", { width, height: height - AXIS_HEIGHT, y: AXIS_HEIGHT }),
+	);
+	const namesClip = element(
+		"clipPath",
+		{ id: "names" },
+		element("rect", { width: NAMES_WIDTH, height: height - AXIS_HEIGHT, y: AXIS_HEIGHT }),
+	);
+	parts.push(
+		element("defs", {}, pattern + clip + namesClip),
+		element("rect", { width: all, height: high, fill: background }),
+		element("g", { id: "lane-names", "clip-path": "url(#names)" }, names.join("\n")),
+		element(
+			"g",
+			{ transform: `translate(${NAMES_WIDTH} 0)` },
+			[
+				element("g", { id: "lanes-drawn", "clip-path": "url(#lanes)" }, [...lanes, ...labels].join("\n")),
+				element("g", { id: "axis" }, axis.join("\n")),
+				element("g", { id: "marks" }, marks.join("\n") || " "),
+			].join("\n"),
+		),
+		element("g", { id: "legend", transform: `translate(${NAMES_WIDTH} ${height})` }, legend.join("\n")),
+	);
+	const root = { xmlns: "http://www.w3.org/2000/svg", width: all, height: high, viewBox: `0 0 ${all} ${high}` };
+	return `${element("svg", { ...root, "font-family": FONT, "font-size": 11 }, `\n${parts.join("\n")}\n`)}\n`;
+}
+
+/** Where the colours are explained, below the lanes: in as many lines as they need. */
+function legendPlaces(width: number): { name: Class; x: number; y: number }[] {
+	const inLine = Math.max(1, Math.floor(width / LEGEND_STEP));
+	return LEGEND.map((name, index) => ({
+		name,
+		x: 8 + (index % inLine) * LEGEND_STEP,
+		y: LEGEND_HEIGHT / 2 + Math.floor(index / inLine) * 20,
+	}));
+}
+
+const legendName = (name: Class): string => `${CLASS_NAMES[name]}${name === "unknown" ? " (hatched)" : ""}`;
+
+const legendHeight = (width: number): number => legendPlaces(width).at(-1)!.y + LEGEND_HEIGHT / 2;
+
+export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blob | null> {
+	const scale = window.devicePixelRatio;
+	const { width, height, clientWidth } = picture.canvas;
+	const canvas = document.createElement("canvas");
+	canvas.width = Math.round(NAMES_WIDTH * scale) + width;
+	canvas.height = height + Math.round(legendHeight(clientWidth) * scale);
+	const context = canvas.getContext("2d", { alpha: false })!;
+	context.fillStyle = css(theme.background);
+	context.fillRect(0, 0, canvas.width, canvas.height);
+	context.font = `${11 * scale}px ${FONT}`;
+	context.textBaseline = "middle";
+	const write = (said: string, x: number, y: number) => {
+		context.fillStyle = theme.text;
+		context.fillText(said, x * scale, y * scale);
+	};
+	for (const { row, top } of Picture.seen(scene, height / scale - AXIS_HEIGHT)) {
+		const left = row.isInner ? 30 : 12;
+		write(shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - left), left, AXIS_HEIGHT + top + row.height / 2);
+	}
+	// A lane of which a part is seen does not reach into the axis, nor into what the colours mean.
+	context.fillStyle = css(theme.background);
+	context.fillRect(0, 0, canvas.width, AXIS_HEIGHT * scale);
+	context.fillRect(0, height, canvas.width, canvas.height - height);
+	context.drawImage(picture.canvas, Math.round(NAMES_WIDTH * scale), 0);
+	for (const { name, x, y } of legendPlaces(clientWidth)) {
+		const [left, middle] = [NAMES_WIDTH + x, height / scale + y];
+		context.fillStyle = css(theme.classes[name]);
+		context.fillRect(left * scale, (middle - 6) * scale, 12 * scale, 12 * scale);
+		write(legendName(name), left + 18, middle);
+	}
+	return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
