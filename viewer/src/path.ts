@@ -210,6 +210,9 @@ export function usePath(recording: number, origin: bigint, lanes: Lanes | null, 
 	}, [isOpen, lanes, origin, asked, key, answers, problem]);
 }
 
+/** Pixels (CSS) from one connector to the next, at least. */
+const CONNECTORS_APART = 6;
+
 /** A row of lanes on the canvas: where its line is, in pixels. */
 export type Heights = ReadonlyMap<number, number>;
 
@@ -229,7 +232,7 @@ export function drawPath(context: CanvasRenderingContext2D, segments: Segment[],
 	const lines = new Path2D();
 	const connectors = new Path2D();
 	let before: { y: number | undefined; end: number } | null = null;
-	let drawn = "";
+	let drawn = Number.NEGATIVE_INFINITY;
 	for (const { lane, begin, end } of segments) {
 		const y = lane === null ? undefined : heights.get(lane);
 		if (end >= span.begin && begin <= span.end) {
@@ -239,13 +242,12 @@ export function drawPath(context: CanvasRenderingContext2D, segments: Segment[],
 				lines.lineTo(Math.max(right, left + scale), y);
 			}
 			if (before?.y !== undefined && y !== undefined && before.y !== y && begin === before.end && begin >= span.begin) {
-				// Many may lie in one column of pixels.
-				const key = `${Math.round(left)} ${before.y} ${y}`;
-				if (key !== drawn) {
+				// Side by side they would hide the lanes.
+				if (left >= drawn + CONNECTORS_APART * scale) {
 					connectors.moveTo(left, before.y);
 					connectors.lineTo(left, y);
+					drawn = left;
 				}
-				drawn = key;
 			}
 		}
 		before = { y, end };

@@ -388,8 +388,8 @@ export function Stage(props: Props) {
 	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
 	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
-	const seenLanes = seen.map(({ row }) => row.lane.id).join();
-	useEffect(() => sees?.(seenLanes.split(",").map(Number)), [sees, seenLanes]);
+	const seenLanes = seen.map(({ row }) => row.lane.id);
+	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
 	return (
 		<>
 			<Overview
