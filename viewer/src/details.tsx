@@ -8,6 +8,7 @@ import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import { actOf } from "./commands";
 import { candidates, PATH_TAB, type PathShown } from "./path";
 import { PathTab } from "./pathtab";
+import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
@@ -284,6 +285,12 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
+/** A range in the time of the trace. */
+const between = (origin: bigint, { begin, end }: Span): [bigint, bigint] => [
+	origin + BigInt(Math.floor(begin)),
+	origin + BigInt(Math.ceil(end)),
+];
+
 function Range(props: Props & { range: Span }) {
 	const { recording, origin, lanes, shown, range, show } = props;
 	const [tab] = TABS.find(([name]) => name === shown.tab) ?? TABS[0];
@@ -295,8 +302,7 @@ function Range(props: Props & { range: Span }) {
 		setTables(null);
 		setProblem(null);
 		if (!lanes.hasKernel || tab === PATH_TAB) return;
-		const begin = origin + BigInt(Math.floor(range.begin));
-		const end = origin + BigInt(Math.ceil(range.end));
+		const [begin, end] = between(origin, range);
 		// Not at every step of a drag.
 		const timer = setTimeout(() => {
 			const answer =
@@ -326,6 +332,13 @@ function Range(props: Props & { range: Span }) {
 				<button type="button" onClick={() => show({ page: "events", at: null })}>
 					Events
 				</button>{" "}
+				{lanes.hasKernel && (
+					<>
+						<button type="button" onClick={() => show({ page: "sql", sql: ofRange(...between(origin, range)) })}>
+							SQL
+						</button>{" "}
+					</>
+				)}
 				<button type="button" title="Write a note on this range (C)" onClick={() => actOf("note")?.()}>
 					Note
 				</button>{" "}

@@ -28,6 +28,12 @@ async function shareOfLane(page, name) {
 	);
 }
 
+/** A duration that the page shows. */
+function durationNs(text) {
+	const [, value, unit] = /^([\d.]+) (s|ms|µs|ns)/.exec(text);
+	return Number(value) * { s: 1e9, ms: 1e6, µs: 1e3, ns: 1 }[unit];
+}
+
 /** The texts of a table's cells, by row. */
 const cells = (table) =>
 	table
@@ -37,7 +43,7 @@ const cells = (table) =>
 export const causes = {
 	// The path of a thread in a range: in the tables as the command prints it, and over the lanes.
 	async path(page, { address, expected, colours, until, timeline, shot }) {
-		const { lane, begin, end, causes, threads } = expected;
+		const { lane, begin, end, causes, threads, blocked } = expected;
 		const isDrawn = async () => ((await colours(page))[PATH.join(" ")] ?? 0) > 200;
 		await timeline(page, `&range=${begin},${end}&span=${begin},${end}&last=${lane}`);
 		assert.ok(!(await isDrawn()));
@@ -65,6 +71,14 @@ export const causes = {
 			byThread.map((row) => row[3]),
 			shares(threads),
 		);
+		// A query of the range begins with what each thread did in it.
+		await details.getByRole("button", { name: "SQL" }).click();
+		const answer = page.locator("table", { has: page.locator("th", { hasText: "time_ns" }) });
+		await answer.waitFor();
+		await shot(page, "path-sql");
+		const waits = (await cells(answer)).filter(([tid, , state]) => tid === String(blocked.tid) && state === "blocked");
+		const sum = waits.reduce((sum, row) => sum + durationNs(row.at(-1)), 0);
+		assert.ok(blocked.ns > 0 && Math.abs(sum - blocked.ns) <= blocked.ns / 100, `${sum} and ${blocked.ns}`);
 		// A link shows the same.
 		await page.goto("about:blank");
 		await page.goto(
@@ -144,8 +158,7 @@ export const causes = {
 		const comparison = details.locator("section[aria-label=Comparison]");
 		await comparison.getByText(`${count.toLocaleString("en-US")} pieces`).waitFor();
 		const said = await details.locator("dt", { hasText: "CPU time" }).locator("+ dd").textContent();
-		const [, value, unit] = /^([\d.]+) (s|ms|µs|ns) \(\d+ %\)$/.exec(said);
-		const ns = Number(value) * { s: 1e9, ms: 1e6, µs: 1e3, ns: 1 }[unit];
+		const ns = durationNs(said);
 		assert.ok(Math.abs(ns - onCpuNs) <= onCpuNs / 100, `${said} and ${onCpuNs} ns`);
 		// The one in the middle is longer than about half of them.
 		const rank = Number(/Longer than (\d+)/.exec(await comparison.textContent())[1]);

@@ -55,6 +55,10 @@ fn a_critical_path_is_that_of_the_command() {
             "end": range.1 - begin_ns,
             "causes": expected["causes"],
             "threads": expected["threads"],
+            "blocked": {
+                "tid": sleeper["tid"],
+                "ns": server.sums(sleeper["id"].as_u64().expect("a number"), range).get("blocked"),
+            },
         }),
     );
     for wrong in ["tid=-1", "tid=x", "tid=--help"] {
