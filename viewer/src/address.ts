@@ -17,7 +17,11 @@ export interface Shown {
 	span: Span | null;
 	/** A lane, and a time in the piece that is selected. */
 	selected: { lane: number; at: number } | null;
+	/** The lane that was selected last, also when nothing is selected now. */
+	last: number | null;
 	range: Span | null;
+	/** Of the details: what they are about. */
+	tab: string;
 	pinned: number[];
 	open: number[];
 	filter: string;
@@ -51,7 +55,9 @@ export const START: Shown = {
 	page: "insights",
 	span: null,
 	selected: null,
+	last: null,
 	range: null,
+	tab: "",
 	pinned: [],
 	open: [],
 	filter: "",
@@ -109,7 +115,9 @@ export function read(hash: string): Shown {
 		page: PAGES.find((page) => page === all.get("page")) ?? "insights",
 		span: span(all.get("span")),
 		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
+		last: numbers(all.get("last"))[0] ?? lane ?? null,
 		range: span(all.get("range")),
+		tab: all.get("tab") ?? "",
 		pinned: numbers(all.get("pinned")),
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
@@ -140,7 +148,9 @@ export function write(shown: Shown): string {
 	add("page", shown.page === START.page ? "" : shown.page);
 	add("span", joined(shown.span));
 	add("selected", shown.selected ? `${shown.selected.lane},${Math.round(shown.selected.at)}` : "");
+	add("last", shown.selected || shown.last === null ? "" : String(shown.last));
 	add("range", joined(shown.range));
+	add("tab", shown.tab);
 	add("pinned", shown.pinned.join(","));
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);

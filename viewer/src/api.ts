@@ -173,7 +173,42 @@ export async function sums(
 	return (await response.json()) as Sum[];
 }
 
-/** The tables of `piste analyze`, as its JSON, with at most `limit` rows each. */
+/** Durations of pieces with the same name: crates/web/src/alike.rs. */
+export interface Alike {
+	count: number;
+	/** Of them, those that took less time than the piece that was asked about. */
+	shorter: number;
+	total_ns: number;
+	/** In so many lanes. */
+	lanes: number;
+	bars: Bar[];
+	/** There were too many to look at all. */
+	is_part: boolean;
+}
+
+/** The pieces whose durations lie between two. */
+export interface Bar {
+	from_ns: number;
+	to_ns: number;
+	count: number;
+	slowest: { lane: number; begin_ns: string; duration_ns: number }[];
+}
+
+/** Looks in the lane of the piece at a time, or in all lanes of its kind. */
+export const alike = (recording: number, lane: number, at: bigint, among: "lane" | "kind", signal: AbortSignal) =>
+	json<Alike>(`${recording}/alike?lane=${lane}&at=${at}&among=${among}`, signal);
+
+/** The next wait that a thread ended. */
+export interface Wakes {
+	wait: (Named & { lane: number }) | null;
+	/** The search ended before the trace did. */
+	until_ns: string | null;
+}
+
+export const wakes = (recording: number, lane: number, at: bigint, signal: AbortSignal) =>
+	json<Wakes>(`${recording}/wakes?lane=${lane}&at=${at}`, signal);
+
+/** The tables of `piste analyze`, as its JSON, with at most `limit` rows each; of one thread, or of all. */
 export const analysis = (
 	recording: number,
 	name: string,
@@ -181,7 +216,11 @@ export const analysis = (
 	end: bigint,
 	signal: AbortSignal,
 	limit: number,
-) => json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}`, signal);
+	tid?: number,
+) => {
+	const whose = tid === undefined ? "" : `&tid=${tid}`;
+	return json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}${whose}`, signal);
+};
 
 /** An event, as `piste view --json` prints it. */
 export interface Event {

@@ -44,6 +44,8 @@ export interface Theme {
 	faint: string;
 	line: string;
 	selection: string;
+	/** The critical path. */
+	path: string;
 	/** Flags of notes. */
 	note: string;
 	/** Matches of a search. */
@@ -69,6 +71,7 @@ export const LIGHT: Theme = {
 	faint: "#60646c",
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
+	path: "#c4006e",
 	note: "#8a3ffc",
 	match: "#c4187c",
 	classes: {
@@ -88,6 +91,7 @@ export const DARK: Theme = {
 	faint: "#a0a4ab",
 	line: "#363a3f",
 	selection: "#ffffff",
+	path: "#ff6fb5",
 	note: "#be95ff",
 	match: "#ff7eb6",
 	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },

@@ -27,6 +27,7 @@ export const COMMANDS = [
 	{ id: "next", keys: ["."], what: "select the next piece in the lane" },
 	{ id: "previous", keys: [","], what: "select the previous piece in the lane" },
 	{ id: "waker", keys: ["["], what: "go to the thread that ended the selected wait, or created the selected thread" },
+	{ id: "woken", keys: ["]"], what: "go to the thread that the selected one wakes next" },
 	{ id: "calls", keys: ["Enter"], what: "show or hide the system calls of the selected thread" },
 	{ id: "hide", keys: ["H"], what: "hide the selected lane" },
 	{ id: "group", keys: ["O"], what: "collapse or expand the group of the selected lane" },

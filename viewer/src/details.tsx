@@ -2,29 +2,41 @@
 // Below the timeline: the piece that is selected, or what `piste analyze` says about the range.
 import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { AlikeView } from "./alike";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import { actOf } from "./commands";
 import { MEANINGS, sumRow, valueText } from "./counters";
+import { candidates, PATH_TAB, type PathShown } from "./path";
+import { PathTab } from "./pathtab";
+import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { type Table, TableView, tablesOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
+import type { Woken } from "./wakes";
 
-interface Props {
+export interface Props {
 	recording: number;
 	origin: bigint;
+	whole: Span;
 	lanes: Lanes;
-	selected: Shown["selected"];
-	range: Span | null;
+	shown: Shown;
 	theme: Theme;
 	show: (change: Partial<Shown>) => void;
+	/** While its tab is open. */
+	path: PathShown | null;
+	/** What the selected thread woke. */
+	wakes: Woken | null;
+	/** The lanes that are seen. */
+	seen: number[];
 }
 
 export function Details(props: Props) {
-	if (props.selected) return <Selected {...props} selected={props.selected} />;
-	if (props.range) return <Range {...props} range={props.range} />;
+	const { selected, range } = props.shown;
+	if (selected) return <Selected {...props} selected={selected} />;
+	if (range) return <Range {...props} range={range} />;
 	return null;
 }
 
@@ -38,14 +50,8 @@ const BY: Record<string, string> = {
 	sent: "Sent by",
 };
 
-function Selected({
-	recording,
-	origin,
-	lanes,
-	selected,
-	theme,
-	show,
-}: Props & { selected: NonNullable<Shown["selected"]> }) {
+function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
+	const { recording, origin, lanes, shown, selected, theme, show, wakes } = props;
 	const [answer, setAnswer] = useState<{ lane: number; found: api.Found } | null>(null);
 	// That of another lane is none of this one.
 	const found = answer?.lane === selected.lane ? answer.found : null;
@@ -89,11 +95,11 @@ function Selected({
 	const isAmount = meaning !== null && !meaning.isLevel;
 	// A thread's first piece begins with it.
 	const creator = piece && lane.first_ns === piece.begin_ns ? lanes.get(lane.created_by ?? -1) : undefined;
-	return (
-		<section class="details" aria-label="Selection" aria-live="polite">
-			<h2>
-				{title(lane, lanes)} <small>{note(lane)}</small>
-			</h2>
+	const hasPath = lanes.hasKernel && candidates(shown, lanes).length > 0;
+	const isPath = hasPath && shown.tab === PATH_TAB;
+	const isThread = lane.kind === "thread";
+	const about = (
+		<>
 			{problem && <p role="alert">{problem}</p>}
 			{found && !piece && (
 				<p>
@@ -102,83 +108,117 @@ function Selected({
 						: `The trace has no data for this lane at ${moment(selected.at, 1)}.`}
 				</p>
 			)}
-			{piece && state && (
-				<dl>
-					{meaning && piece.value !== undefined && (
-						<>
-							<dt>{isAmount ? "Size" : "Frequency"}</dt>
-							<dd>{valueText(Number(piece.value), meaning)}</dd>
-						</>
+			<div class="about">
+				<div>
+					{piece && state && (
+						<dl>
+							{meaning && piece.value !== undefined && (
+								<>
+									<dt>{isAmount ? "Size" : "Frequency"}</dt>
+									<dd>{valueText(Number(piece.value), meaning)}</dd>
+								</>
+							)}
+							{state !== "other" && state !== "value" && (
+								<>
+									<dt>State</dt>
+									<dd>
+										<svg width="12" height="12" aria-hidden="true">
+											<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
+										</svg>{" "}
+										{CLASS_NAMES[state]}
+									</dd>
+								</>
+							)}
+							{piece.what && (
+								<>
+									<dt>
+										{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
+									</dt>
+									<dd>
+										<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
+									</dd>
+								</>
+							)}
+							{piece.by && (
+								<>
+									<dt>
+										{state === "interrupted" || lane.kind === "interrupt"
+											? "Interrupts"
+											: (BY[lane.quantity ?? lane.kind] ?? "Ended by")}
+									</dt>
+									<dd>
+										<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
+									</dd>
+								</>
+							)}
+							{creator && (
+								<>
+									<dt>Created by</dt>
+									<dd>
+										<Name
+											name={{ text: `${creator.name} (${creator.tid})`, lane: creator.id }}
+											{...{ lanes, show }}
+											at={ns(lane.created_ns ?? piece.begin_ns)}
+										/>
+									</dd>
+								</>
+							)}
+							{length(piece) === 0 ? (
+								<>
+									<dt>At</dt>
+									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+								</>
+							) : (
+								<>
+									<dt>Duration</dt>
+									<dd>{duration(length(piece))}</dd>
+									<dt>From</dt>
+									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
+									<dt>To</dt>
+									<dd>{moment(ns(piece.end_ns), 1)}</dd>
+								</>
+							)}
+							{state === "other" && length(piece) > 0 && <CpuTime {...props} piece={piece} />}
+							{isThread && wakes && (
+								<>
+									<dt>Wakes next</dt>
+									<dd>
+										<Wakes woken={wakes} lanes={lanes} show={show} />
+									</dd>
+								</>
+							)}
+						</dl>
 					)}
-					{state !== "other" && state !== "value" && (
-						<>
-							<dt>State</dt>
-							<dd>
-								<svg width="12" height="12" aria-hidden="true">
-									<rect width="12" height="12" rx="2" fill={css(theme.classes[state])} />
-								</svg>{" "}
-								{CLASS_NAMES[state]}
-							</dd>
-						</>
-					)}
-					{piece.what && (
-						<>
-							<dt>
-								{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
-							</dt>
-							<dd>
-								<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
-							</dd>
-						</>
-					)}
-					{piece.by && (
-						<>
-							<dt>
-								{state === "interrupted" || lane.kind === "interrupt"
-									? "Interrupts"
-									: (BY[lane.quantity ?? lane.kind] ?? "Ended by")}
-							</dt>
-							<dd>
-								<Name name={piece.by} lanes={lanes} at={ns(piece.end_ns)} show={show} />
-							</dd>
-						</>
-					)}
-					{creator && (
-						<>
-							<dt>Created by</dt>
-							<dd>
-								<Name
-									name={{ text: `${creator.name} (${creator.tid})`, lane: creator.id }}
-									{...{ lanes, show }}
-									at={ns(lane.created_ns ?? piece.begin_ns)}
-								/>
-							</dd>
-						</>
-					)}
-					{length(piece) === 0 ? (
-						<>
-							<dt>At</dt>
-							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
-						</>
-					) : (
-						<>
-							<dt>Duration</dt>
-							<dd>{duration(length(piece))}</dd>
-							<dt>From</dt>
-							<dd>{moment(ns(piece.begin_ns), 1)}</dd>
-							<dt>To</dt>
-							<dd>{moment(ns(piece.end_ns), 1)}</dd>
-						</>
-					)}
-				</dl>
-			)}
-			<p class="buttons">
-				{neighbour("◂ Previous", found?.previous)}
-				{neighbour("Next ▸", found?.next)}
-				<button type="button" title="Write a note on this piece (C)" onClick={() => actOf("note")?.()}>
-					Note
-				</button>
-			</p>
+					<p class="buttons">
+						{neighbour("◂ Previous", found?.previous)}
+						{neighbour("Next ▸", found?.next)}
+						<button type="button" title="Write a note on this piece (C)" onClick={() => actOf("note")?.()}>
+							Note
+						</button>
+					</p>
+				</div>
+				{piece && state !== "unknown" && !meaning && length(piece) > 0 && <AlikeView {...props} piece={piece} />}
+			</div>
+		</>
+	);
+	return (
+		<section class="details" aria-label="Selection" aria-live="polite">
+			<div class="heading">
+				<h2>
+					{title(lane, lanes)} <small>{note(lane)}</small>
+				</h2>
+				{hasPath && (
+					<div role="tablist" class="tabs">
+						<button type="button" role="tab" aria-selected={!isPath} onClick={() => show({ tab: "" })}>
+							Details
+						</button>
+						<button type="button" role="tab" aria-selected={isPath} onClick={() => show({ tab: PATH_TAB })}>
+							Critical path
+						</button>
+					</div>
+				)}
+			</div>
+			{isPath ? <PathTab {...props} /> : about}
 		</section>
 	);
 }
@@ -193,6 +233,64 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 	);
 }
 
+/** The thread that the selected one wakes next. */
+function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; lanes: Lanes; show: Props["show"] }) {
+	if (!wait)
+		return (
+			<>{searchedUntil === null ? "no thread" : `no thread until ${moment(searchedUntil, 1e3)}; later, unknown`}</>
+		);
+	return (
+		<>
+			<button
+				type="button"
+				class="link"
+				title="Show the wait that ends then ( ] )"
+				onClick={() => show({ selected: { lane: wait.lane, at: wait.at - 1 } })}
+			>
+				{lanes.name(wait.lane)} ({lanes.get(wait.lane)?.tid})
+			</button>{" "}
+			at {moment(wait.at, 1)}, after it waited for {duration(wait.length)}
+		</>
+	);
+}
+
+/** Of a system call or a span: how much of its time its thread had a CPU. */
+function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
+	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
+	const [sum, setSum] = useState<{ of: api.Named; ns: Record<string, number> } | null>(null);
+	useEffect(() => {
+		if (!thread) return;
+		const controller = new AbortController();
+		api.sums(recording, [thread.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), controller.signal).then(
+			([sum]) => sum && setSum({ of: piece, ns: sum.ns }),
+			() => {},
+		);
+		return () => controller.abort();
+	}, [recording, thread, piece]);
+	if (!thread || sum?.of !== piece) return null;
+	const of = (...names: string[]) => names.reduce((all, name) => all + (sum.ns[name] ?? 0), 0);
+	const length = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const said = (ns: number) => `${duration(ns)} (${Math.round((ns / length) * 100)} %)`;
+	const others = [
+		["waiting for a CPU", of("runnable")],
+		["blocked", of("blocked", "stopped")],
+		["unknown", of("unknown")],
+	] as const;
+	return (
+		<>
+			<dt>CPU time</dt>
+			<dd>{said(of("running", "user", "kernel", "interrupted"))}</dd>
+			<dt>Other time</dt>
+			<dd>
+				{others
+					.filter(([, ns]) => ns > 0)
+					.map(([name, ns]) => `${name} ${said(ns)}`)
+					.join(", ") || "none"}
+			</dd>
+		</>
+	);
+}
+
 const TABS = [
 	["states", "States by thread"],
 	["numbers", "Numbers"],
@@ -202,6 +300,7 @@ const TABS = [
 	["syscallstats", "System calls"],
 	["iotop", "I/O"],
 	["irqstats", "Interrupts"],
+	[PATH_TAB, "Critical path"],
 ] as const;
 
 /** As many are shown of a table. */
@@ -241,8 +340,15 @@ async function numbers(recording: number, lanes: Lanes, begin: bigint, end: bigi
 	return { numbers: counters.map(row).filter((row) => row !== null) };
 }
 
-function Range({ recording, origin, lanes, range, show }: Props & { range: Span }) {
-	const [tab, setTab] = useState<(typeof TABS)[number][0]>("states");
+/** A range in the time of the trace. */
+const between = (origin: bigint, { begin, end }: Span): [bigint, bigint] => [
+	origin + BigInt(Math.floor(begin)),
+	origin + BigInt(Math.ceil(end)),
+];
+
+function Range(props: Props & { range: Span }) {
+	const { recording, origin, lanes, shown, range, show } = props;
+	const [tab] = TABS.find(([name]) => name === shown.tab) ?? TABS[0];
 	const [tables, setTables] = useState<Table[] | null>(null);
 	const [notes, setNotes] = useState<string[]>([]);
 	const [problem, setProblem] = useState<string | null>(null);
@@ -250,9 +356,8 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 		const controller = new AbortController();
 		setTables(null);
 		setProblem(null);
-		if (!lanes.hasKernel) return;
-		const begin = origin + BigInt(Math.floor(range.begin));
-		const end = origin + BigInt(Math.ceil(range.end));
+		if (!lanes.hasKernel || tab === PATH_TAB) return;
+		const [begin, end] = between(origin, range);
 		// Not at every step of a drag.
 		const timer = setTimeout(() => {
 			const answer =
@@ -276,6 +381,7 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			controller.abort();
 		};
 	}, [recording, origin, lanes, range, tab]);
+	const isPath = lanes.hasKernel && tab === PATH_TAB;
 	return (
 		<section class="details" aria-label="Range">
 			<h2>
@@ -283,6 +389,13 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 				<button type="button" onClick={() => show({ page: "events", at: null })}>
 					Events
 				</button>{" "}
+				{lanes.hasKernel && (
+					<>
+						<button type="button" onClick={() => show({ page: "sql", sql: ofRange(...between(origin, range)) })}>
+							SQL
+						</button>{" "}
+					</>
+				)}
 				<button type="button" title="Write a note on this range (C)" onClick={() => actOf("note")?.()}>
 					Note
 				</button>{" "}
@@ -293,13 +406,14 @@ function Range({ recording, origin, lanes, range, show }: Props & { range: Span 
 			{!lanes.hasKernel && <p>These tables need kernel events, and this trace contains only events of programs.</p>}
 			<div role="tablist" class="tabs" hidden={!lanes.hasKernel}>
 				{TABS.map(([name, heading]) => (
-					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => setTab(name)}>
+					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => show({ tab: name })}>
 						{heading}
 					</button>
 				))}
 			</div>
+			{isPath && <PathTab {...props} />}
 			{problem && <p role="alert">{problem}</p>}
-			{!tables && !problem && lanes.hasKernel && <p class="faint">Looking…</p>}
+			{!tables && !problem && !isPath && lanes.hasKernel && <p class="faint">Looking…</p>}
 			{tables?.length === 0 && lanes.hasKernel && <p>The tables are empty for this range.</p>}
 			{tables?.map((table) => (
 				<TableView key={`${tab} ${table.title}`} table={table} most={ROWS_MAX} />

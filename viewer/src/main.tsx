@@ -11,6 +11,7 @@ import { Help } from "./help";
 import { InsightsPage } from "./insights";
 import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
 import { Palette } from "./palette";
+import { type Segment, usePath } from "./path";
 import { Lanes } from "./rows";
 import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
@@ -18,8 +19,11 @@ import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
 import { duration } from "./time";
 import type { Span } from "./timeline";
+import { useWakes } from "./wakes";
 
 const POLL_MS = 700;
+/** The same each time, so that nothing is drawn again for it. */
+const NONE: Segment[] = [];
 /** While the trace is recorded, lanes are listed again whenever it is longer by so much: their order depends on what they did. */
 const LANES_NS = 5e9;
 /** As long a part is seen when it begins to follow the end, unless one was chosen. */
@@ -63,6 +67,7 @@ function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") =
 	}, []);
 	const show = useCallback((change: Partial<Shown>, kind: "step" | "glide" = "step") => {
 		current.current = { ...current.current, ...change };
+		if (change.selected) current.current.last = change.selected.lane;
 		setShown(current.current);
 		clearTimeout(timer.current);
 		const keep = () => {
@@ -169,6 +174,11 @@ function App() {
 		...(isTimeline && state === "live" && { now: () => show(followed(shown, whole)) }),
 		...(isTimeline && { clear: () => show(shown.selected ? { selected: null } : { range: null }) }),
 	});
+
+	const [seen, setSeen] = useState<number[]>([]);
+
+	const path = usePath(number, origin, lanes, shown);
+	const wakes = useWakes(number, origin, lanes, shown);
 
 	if (!statuses) return <p class="message">{problem ?? "Loading…"}</p>;
 	if (statuses.length === 0) return <p class="message">There is no recording to show.</p>;
@@ -293,6 +303,9 @@ function App() {
 							isLive={state === "live"}
 							grown={`${progress} ${whole.end}`}
 							failed={failed}
+							path={path?.path?.segments ?? NONE}
+							wakes={wakes?.wait ?? null}
+							sees={path ? setSeen : undefined}
 							matches={matches}
 							notes={book.notes}
 							write={setDraft}
@@ -301,10 +314,13 @@ function App() {
 							recording={number}
 							origin={origin}
 							lanes={lanes}
-							selected={shown.selected}
-							range={shown.range}
+							whole={whole}
+							shown={shown}
 							theme={theme}
 							show={show}
+							path={path}
+							wakes={wakes}
+							seen={seen}
 						/>
 					</main>
 				)

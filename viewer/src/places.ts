@@ -31,11 +31,9 @@ export function opened(place: Place, shown: Shown, whole: Span, lanes: Lanes | n
 	// Thread 0 is the idle thread of every CPU.
 	const lane =
 		(tid ? lanes?.ofThread(tid) : undefined) ?? lanes?.all.find((lane) => lane.kind === "cpu" && lane.cpu === cpu);
-	const width = Math.min(whole.end - whole.begin, Math.max(AROUND, duration * 2));
-	const begin = Math.max(whole.begin, Math.min(at + duration / 2 - width / 2, whole.end - width));
 	return {
 		page: "timeline",
-		span: { begin, end: begin + width },
+		span: around({ begin: at, end: at + duration }, whole, AROUND),
 		range: null,
 		filter: "",
 		selected: lane ? { lane: lane.id, at } : null,
@@ -67,6 +65,13 @@ export function revealed(id: number | null, at: number, shown: Shown, whole: Spa
 		}),
 		marks: lane ? shown.marks : [...new Set([...shown.marks, at])],
 	};
+}
+
+/** What is seen if a part of the time is to be in the middle: twice as much, and at least so many ns, within the trace. */
+export function around({ begin, end }: Span, whole: Span, least: number): Span {
+	const width = Math.min(whole.end - whole.begin, Math.max(least, (end - begin) * 2));
+	const first = Math.max(whole.begin, Math.min((begin + end) / 2 - width / 2, whole.end - width));
+	return { begin: first, end: first + width };
 }
 
 /** A time in a text, in ns: a time stamp, or a number of ns. */

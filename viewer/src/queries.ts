@@ -80,3 +80,11 @@ export const EXAMPLES: readonly (readonly [title: string, sql: string])[] = [
 		"SELECT issued_ns, latency_ns, queue_ns, device_name, operation, bytes, path, comm, tid\nFROM io_requests\nORDER BY latency_ns DESC LIMIT 100",
 	],
 ];
+
+/** What each thread did in a range: a query to go on from. */
+export const ofRange = (begin: bigint, end: bigint): string =>
+	`SELECT tid, comm, state, cause, syscall, count(*) AS pieces,
+  sum(least(end_ns, ${end}) - greatest(begin_ns, ${begin})) AS time_ns
+FROM thread_states
+WHERE end_ns > ${begin} AND begin_ns < ${end} AND state IN ('running', 'runnable', 'blocked', 'stopped')
+GROUP BY tid, comm, state, cause, syscall ORDER BY time_ns DESC LIMIT 1000`;

@@ -143,6 +143,15 @@ export class Lanes {
 		return this.all.find((lane) => lane.kind === "thread" && lane.tid === tid);
 	}
 
+	/** The lane of the thread that a lane belongs to: its own, or that of its system calls or its program. */
+	threadOf(id: number): Lane | undefined {
+		const lane = this.byId.get(id);
+		if (lane?.kind === "thread") return lane;
+		if (lane?.kind === "calls") return this.byId.get(lane.of ?? -1);
+		if (!lane || !isOfProgram(lane)) return undefined;
+		return this.all.find((thread) => thread.kind === "thread" && isOf(lane, thread));
+	}
+
 	ofCpu(cpu: number | undefined): Lane | undefined {
 		return this.all.find((lane) => lane.kind === "cpu" && lane.cpu === cpu);
 	}

@@ -10,11 +10,13 @@ import { Exports } from "./exports";
 import { drawFlags, flagAt } from "./flags";
 import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
 import { type Draft, laneKey, type Note } from "./notes";
+import type { Segment } from "./path";
 import { Pinch } from "./pinch";
 import { choiceOf, type LaneRow, type Lanes, type Row, title } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
+import type { Wait } from "./wakes";
 
 const OVERVIEW_COLUMNS = 800;
 const OVERVIEW_LANES_MAX = 512;
@@ -36,6 +38,12 @@ interface Props {
 	/** Another one whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
+	/** The critical path that is shown. */
+	path: Segment[];
+	/** The next wait that the selected thread ended. */
+	wakes: Wait | null;
+	/** Told the lanes that are seen, whenever they are others. */
+	sees?: ((lanes: number[]) => void) | undefined;
 	/** Where a search has found something, in ns. */
 	matches: readonly number[];
 	notes: readonly Note[];
@@ -63,21 +71,25 @@ interface Drag {
 	hasMoved: boolean;
 }
 
-export function Stage({
-	recording,
-	origin,
-	whole,
-	lanes,
-	theme,
-	shown,
-	show,
-	isLive,
-	grown,
-	failed,
-	matches,
-	notes,
-	write,
-}: Props) {
+export function Stage(props: Props) {
+	const {
+		recording,
+		origin,
+		whole,
+		lanes,
+		theme,
+		shown,
+		show,
+		isLive,
+		grown,
+		failed,
+		path,
+		wakes,
+		sees,
+		matches,
+		notes,
+		write,
+	} = props;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
 	/** On the canvas, and in the window. */
@@ -127,7 +139,8 @@ export function Stage({
 		rows,
 		isFlow: shown.view === "flow",
 		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator } : null,
+		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator, wakes } : null,
+		path,
 		range: shown.range,
 		marks: shown.marks,
 		notes,
@@ -169,6 +182,12 @@ export function Stage({
 		observer.observe(element);
 		return () => observer.disconnect();
 	}, []);
+
+	// Pinned lanes are at the top: those of a path are pinned to be seen.
+	const hasPath = path.length > 0;
+	useEffect(() => {
+		if (hasPath) setScroll(0);
+	}, [hasPath, shown.pinned]);
 
 	// The piece that is selected: where it begins and ends.
 	const { selected } = shown;
@@ -253,6 +272,14 @@ export function Stage({
 		if (begins < top) setScroll(begins);
 		else if (begins + row.height > top + room) setScroll(begins + row.height - room);
 	};
+	/** Along an arrow, to the lane and the time at its other end. */
+	const follow = (lane: number, at: number) => {
+		select(lane, at);
+		const now = latest.current.scene.span;
+		if (at >= now.begin && at <= now.end) return;
+		const half = (now.end - now.begin) / 2;
+		move({ begin: at - half, end: at + half });
+	};
 	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
 	useCommands({
@@ -271,10 +298,10 @@ export function Stage({
 		next: () => void step("next"),
 		previous: () => void step("previous"),
 		waker: () => {
-			if (selectedSpan && waker !== null) select(waker, selectedSpan.end);
+			if (selectedSpan && waker !== null) follow(waker, selectedSpan.end);
 			else if (creator !== null && selected) {
 				const created = lanes.get(selected.lane)?.created_ns;
-				if (created) select(creator, Number(BigInt(created) - origin));
+				if (created) follow(creator, Number(BigInt(created) - origin));
 			}
 		},
 		view: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
@@ -288,6 +315,8 @@ export function Stage({
 			menu.open = true;
 			menu.querySelector("select")?.focus();
 		},
+		// In the wait, so that "[" leads back.
+		woken: () => wakes && follow(wakes.lane, wakes.at - 1),
 		filter: () => document.getElementById("search")?.focus(),
 		above: () => above(-1),
 		below: () => above(1),
@@ -397,6 +426,8 @@ export function Stage({
 	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
 	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
+	const seenLanes = seen.flatMap(({ row }) => row.lane?.id ?? []);
+	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
 	return (
 		<>
 			<Overview

@@ -9,6 +9,7 @@ import { columnText, MEANINGS, valueText } from "./counters";
 import { drawFlags } from "./flags";
 import { CPUS_MAX, stripHandovers } from "./flow";
 import type { Note } from "./notes";
+import { drawPath, type Segment } from "./path";
 import type { LaneRow, Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
@@ -49,8 +50,16 @@ export interface Scene {
 	isFlow: boolean;
 	/** Pixels (CSS) of rows above the first that is seen. */
 	scroll: number;
-	/** With the lane of the thread that ended it, and of the one that began it. */
-	selected: { lane: number; span: Span | null; waker: number | null; creator: number | null } | null;
+	/** With the lane of the thread that ended it, of the one that created the thread, and the next wait that the thread ended. */
+	selected: {
+		lane: number;
+		span: Span | null;
+		waker: number | null;
+		creator: number | null;
+		wakes: { lane: number; at: number } | null;
+	} | null;
+	/** The critical path. */
+	path: Segment[];
 	range: Span | null;
 	marks: number[];
 	notes: readonly Note[];
@@ -349,6 +358,11 @@ export class Picture {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
+		const below = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
+		if (scene.path.length > 0) {
+			const heights = new Map(seen.flatMap((place) => (place.row.lane ? [[place.row.lane.id, below(place)]] : [])));
+			drawPath(context, scene.path, heights, { span: scene.span, width, scale, theme });
+		}
 		const selected = scene.selected;
 		const place = seen.find(({ row }) => row.lane && row.lane.id === selected?.lane);
 		if (selected?.span && place) {
@@ -359,16 +373,19 @@ export class Picture {
 			const top = (AXIS_HEIGHT + place.top) * scale;
 			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
 		}
-		const arrowFrom = (lane: number | null | undefined, ns: number) => {
-			const other = seen.find(({ row }) => row.lane && row.lane.id === lane);
-			if (!place || !other || other === place) return;
-			const middle = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale;
-			this.arrow(x(ns), middle(other), middle(place), theme, scale);
+		const middle = (lane: number | null | undefined) => {
+			const found = seen.find(({ row }) => row.lane && row.lane.id === lane);
+			return found && (AXIS_HEIGHT + found.top + (found.row.height - GAP) / 2) * scale;
+		};
+		const arrow = (from: number | null | undefined, to: number, ns: number) => {
+			const [one, other] = [middle(from), middle(to)];
+			if (one !== undefined && other !== undefined && one !== other) this.arrow(x(ns), one, other, theme, scale);
 		};
 		if (selected?.span) {
-			arrowFrom(selected.waker, selected.span.end);
-			arrowFrom(selected.creator, selected.span.begin);
+			arrow(selected.waker, selected.lane, selected.span.end);
+			arrow(selected.creator, selected.lane, selected.span.begin);
 		}
+		if (selected?.wakes) arrow(selected.lane, selected.wakes.lane, selected.wakes.at);
 	}
 
 	/** From the thread that ends a wait to the one that waited, or from a thread to one that it creates. */

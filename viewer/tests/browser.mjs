@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
+import { causes } from "./causes.mjs";
 
-const [scenario, address] = process.argv.slice(2);
+const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
 
 /** The colours on the canvas of the timeline, with how many pixels have each. */
@@ -54,6 +55,8 @@ const selection = (page) => {
 let refusals = 0;
 
 const scenarios = {
+	...causes,
+
 	async insights(page) {
 		await page.goto(address);
 		const card = page.locator(".card").first();
@@ -1012,7 +1015,7 @@ try {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
 	try {
-		await scenarios[scenario](page);
+		await scenarios[scenario](page, { address, expected: JSON.parse(expected), colours, until, timeline, shot });
 	} catch (error) {
 		await shot(page, `failed-${scenario}`);
 		throw error;

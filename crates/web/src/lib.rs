@@ -9,6 +9,7 @@
 //!
 //! A page of another site must not learn anything here, nor ask for anything: see [`guard`].
 
+mod alike;
 mod assets;
 mod csv;
 mod events;
@@ -22,6 +23,7 @@ mod recordings;
 mod reply;
 mod search;
 mod tools;
+mod wakes;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

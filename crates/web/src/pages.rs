@@ -9,8 +9,10 @@
 //!   POST /api/N/view               what some lanes show in a range (reply.rs)
 //!   POST /api/N/sums               how long some lanes were what in a range
 //!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
+//!   GET  /api/N/alike?lane&at&among   how long the pieces took that have the same name (alike.rs)
+//!   GET  /api/N/wakes?lane&at      the next wait that a thread ended (wakes.rs)
 //!   GET  /api/N/insights           what stands out
-//!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit
+//!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit&tid
 //!   GET  /api/N/events?begin&end   a page of events (events.rs)
 //!   POST /api/N/query?limit        the rows of a query (queries.rs)
 //!   GET  /api/N/search?text        pieces by their names (search.rs)
@@ -25,6 +27,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -39,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{events, exports, notes, queries, reply, search, tools};
+use crate::{alike, events, exports, notes, queries, reply, search, tools, wakes};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -72,6 +75,8 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/view"), post(view))
         .route(&at("api/{recording}/sums"), post(sums))
         .route(&at("api/{recording}/piece"), get(piece))
+        .route(&at("api/{recording}/alike"), get(alike::alike))
+        .route(&at("api/{recording}/wakes"), get(wakes::wakes))
         .route(&at("api/{recording}/insights"), get(insights))
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
         .route(&at("api/{recording}/events"), get(events::events))
@@ -171,6 +176,22 @@ impl House {
             }
             Err(failure) => Err(failed(failure.to_string())),
         }
+    }
+}
+
+/// Who asks. An answer is dropped when nobody waits for it any more, but not the thread that looks for it: so it asks now and then.
+#[derive(Default)]
+pub(crate) struct Asker(Arc<AtomicBool>);
+
+impl Asker {
+    pub(crate) fn is_gone(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -442,14 +463,14 @@ fn class_name(class: Class) -> String {
 }
 
 #[derive(Deserialize)]
-struct Place {
-    lane: u32,
-    at: String,
+pub(crate) struct Place {
+    pub(crate) lane: u32,
+    pub(crate) at: String,
 }
 
 /// A piece with its names.
 #[derive(Serialize)]
-struct Named {
+pub(crate) struct Named {
     begin_ns: String,
     end_ns: String,
     class: String,
@@ -474,8 +495,7 @@ async fn piece(
 ) -> Result<Json<Found>, Refusal> {
     let (lane, at_ns) = (LaneId(place.lane), ns(&place.at)?);
     let find = move |view: &View| {
-        let at = view.pieces(lane, (at_ns, at_ns.saturating_add(1)), PIECES_AT_ONCE_MAX)?;
-        let here = at.and_then(|pieces| pieces.last().copied());
+        let here = piece_at(view, lane, at_ns)?;
         let (begin_ns, end_ns) = here.map_or((at_ns, at_ns), |piece| (piece.begin_ns, piece.end_ns));
         let before = |ns: i64| (begin_ns.saturating_sub(ns), begin_ns);
         let previous = neighbour(view, lane, before, |pieces| {
@@ -496,6 +516,12 @@ async fn piece(
         })
     };
     house.ask(number, find).await.map(Json)
+}
+
+/// Of several that lie one over the other, the last that begins.
+pub(crate) fn piece_at(view: &View, lane: LaneId, at_ns: i64) -> Result<Option<Piece>, Failure> {
+    let at = view.pieces(lane, (at_ns, at_ns.saturating_add(1)), PIECES_AT_ONCE_MAX)?;
+    Ok(at.and_then(|pieces| pieces.last().copied()))
 }
 
 /// Looks in ranges that become longer, and in shorter ones where there are too many.
@@ -523,7 +549,7 @@ fn neighbour(
     Ok(None)
 }
 
-fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, Failure> {
+pub(crate) fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, Failure> {
     let Some(piece) = piece else { return Ok(None) };
     let name = |number: u32| Ok::<_, Failure>(view.names(std::iter::once(number))?.pop().map(|(_, name)| name));
     Ok(Some(Named {
@@ -553,6 +579,8 @@ struct Range {
     end: Option<String>,
     /// Rows of each table.
     limit: Option<u32>,
+    /// Of this thread alone.
+    tid: Option<u32>,
 }
 
 async fn analysis(
@@ -570,7 +598,10 @@ async fn analysis(
             arguments.extend([option, text]);
         }
     }
-    let limit = range.limit.map(|limit| limit.to_string());
-    arguments.extend(limit.iter().flat_map(|limit| ["--limit", limit]));
+    let numbers = [("--limit", range.limit), ("--tid", range.tid)];
+    let numbers = numbers.map(|(option, number)| (option, number.map(|number| number.to_string())));
+    for (option, number) in &numbers {
+        arguments.extend(number.iter().flat_map(|number| [*option, number]));
+    }
     tool(&house, number, &arguments).await
 }

@@ -580,6 +580,15 @@ impl View {
         }
     }
 
+    /// The number that stands for a thread in pieces; absent: it is in none.
+    pub(crate) fn label_of_thread(&self, lane: LaneId) -> Result<Option<u32>, Failure> {
+        self.with_labels(|labels, _| {
+            let mut numbered = (1..).zip(labels);
+            let found = numbered.find(|(_, label)| **label == Label::Thread(lane));
+            found.map(|(number, _)| number)
+        })
+    }
+
     /// Reads the labels and what the lanes show.
     pub(crate) fn with_labels<T>(&self, read: impl Fn(&[Label], &[Subject]) -> T) -> Result<T, Failure> {
         self.ask(

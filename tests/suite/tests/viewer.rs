@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste web`: the viewer in a real browser, on a real trace, and what the server refuses.
 
+#[path = "viewer/causes.rs"]
+mod causes;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
@@ -281,9 +283,14 @@ fn text(path: &Path) -> &str {
 
 /// Drives the viewer in a browser.
 fn browse(scenario: &str, server: &Server) {
+    browse_with(scenario, server, &Value::Null);
+}
+
+/// The same, with what the scenario is to find.
+fn browse_with(scenario: &str, server: &Server, expected: &Value) {
     let mut command = Command::new("node");
     command.arg(repository().join("viewer/tests/browser.mjs"));
-    let seen = run(command.args([scenario, &server.address]));
+    let seen = run(command.args([scenario, &server.address, &expected.to_string()]));
     assert!(seen.success(), "{scenario}: {seen}");
 }
 

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The critical path of a thread, as `piste analyze critical-path` finds it: asked for while its tab is open, and drawn over the lanes.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Shown } from "./address";
+import * as api from "./api";
+import type { Theme } from "./colours";
+import type { Lanes } from "./rows";
+import type { Span } from "./timeline";
+
+/** The tab of the details that shows it. */
+export const PATH_TAB = "path";
+/** Of a longer path, so many segments are asked for. */
+export const SEGMENTS_MAX = 4000;
+/** Answers that are kept: who comes back to a thread need not wait again. */
+const KEPT_MAX = 12;
+
+/** What has a CPU, waits or is unknown. */
+interface Deed {
+	state: string;
+	cause: string | null;
+	syscall: string | null;
+	by: string | null;
+}
+
+/** A part of the path, on one thread. */
+export interface Segment extends Deed {
+	/** In ns from the begin of the recording. */
+	begin: number;
+	end: number;
+	share: number;
+	depth: number;
+	tid: number;
+	comm: string;
+	/** The lane of the thread, if it has one. */
+	lane: number | null;
+	/** What the thread whose path it is waited for meanwhile. */
+	wait: string | null;
+}
+
+/** All parts of a path with the same reason. */
+export interface Cause extends Deed {
+	count: number;
+	total: number;
+	share: number;
+}
+
+/** A thread on the path. */
+export interface OnPath {
+	tid: number;
+	comm: string;
+	lane: number | null;
+	total: number;
+	share: number;
+}
+
+export interface Path {
+	causes: Cause[];
+	threads: OnPath[];
+	segments: Segment[];
+	/** There are more segments, from here on. */
+	cutAt: number | null;
+	notes: string[];
+}
+
+/** What `piste --json analyze critical-path` prints. */
+interface Answer {
+	notes: string[];
+	causes: (Deed & { count: number; total_ns: number; share_percent: number })[];
+	threads: { tid: number; comm: string; total_ns: number; share_percent: number }[];
+	path: (Deed & {
+		begin_ns: string;
+		duration_ns: number;
+		share_percent: number;
+		depth: number;
+		tid: number;
+		comm: string;
+		wait: string | null;
+		wait_syscall: string | null;
+	})[];
+}
+
+/** From the answer of the command. One segment more than `most` was asked for. */
+export function pathOf(answer: unknown, lanes: Lanes, origin: bigint, most: number): Path {
+	const { notes, causes, threads, path } = answer as Answer;
+	const lane = laneFinder(lanes);
+	const segments = path.slice(0, most).map((row): Segment => {
+		const begin = Number(BigInt(row.begin_ns) - origin);
+		return {
+			begin,
+			end: begin + row.duration_ns,
+			share: row.share_percent,
+			depth: row.depth,
+			tid: row.tid,
+			comm: row.comm,
+			lane: lane(row.tid, row.comm),
+			state: row.state,
+			cause: row.cause,
+			syscall: row.syscall,
+			by: row.by,
+			wait: [row.wait, row.wait_syscall].filter(Boolean).join(" in ") || null,
+		};
+	});
+	return {
+		causes: causes.map(({ total_ns, share_percent, ...rest }) => ({ ...rest, total: total_ns, share: share_percent })),
+		threads: threads.map(({ tid, comm, total_ns, share_percent }) => ({
+			tid,
+			comm,
+			lane: lane(tid, comm),
+			total: total_ns,
+			share: share_percent,
+		})),
+		segments,
+		cutAt: path.length > most ? segments.at(-1)!.end : null,
+		notes: notes.filter((note) => !/more segments? (is|are) not shown/.test(note)),
+	};
+}
+
+/** Lanes by the id of their thread, and of several threads that had it one after the other, by the name. */
+function laneFinder(lanes: Lanes): (tid: number, comm: string) => number | null {
+	const byTid = new Map<number, { id: number; name: string | undefined }[]>();
+	for (const { kind, tid, id, name } of lanes.all) {
+		if (kind !== "thread" || tid == null) continue;
+		const same = byTid.get(tid);
+		if (same) same.push({ id, name });
+		else byTid.set(tid, [{ id, name }]);
+	}
+	return (tid, comm) => {
+		const same = byTid.get(tid);
+		return (same?.find(({ name }) => name === comm) ?? same?.[0])?.id ?? null;
+	};
+}
+
+/** What is to be shown: whose path, and of which part of time. */
+export interface Asked {
+	/** The lane of the thread. */
+	thread: number;
+	/** Threads that could be meant: the one selected last, and pinned ones. */
+	candidates: number[];
+	span: Span;
+}
+
+/** What the tab and the picture need. */
+export interface PathShown {
+	asked: Asked | null;
+	path: Path | null;
+	problem: string | null;
+}
+
+/** Threads whose path can be asked for: those that are selected or were last, then pinned ones. */
+export function candidates(shown: Shown, lanes: Lanes): number[] {
+	const named = shown.selected ? [shown.selected.lane] : [shown.last ?? -1, ...shown.pinned];
+	const threads = named.flatMap((id) => lanes.threadOf(id)?.id ?? []);
+	return [...new Set(threads)];
+}
+
+/** The path that is shown: of the piece that is selected, or else of the range; null while its tab is closed. */
+export function usePath(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): PathShown | null {
+	const isOpen = shown.page === "timeline" && shown.tab === PATH_TAB && lanes?.hasKernel === true;
+	const { selected, range } = shown;
+	const [piece, setPiece] = useState<{ of: typeof selected; span: Span } | null>(null);
+	useEffect(() => {
+		if (!isOpen || !selected) return;
+		const controller = new AbortController();
+		const at = origin + BigInt(Math.round(selected.at));
+		api.piece(recording, selected.lane, at, controller.signal).then(
+			({ piece }) => {
+				const ns = (text: string) => Number(BigInt(text) - origin);
+				if (piece) setPiece({ of: selected, span: { begin: ns(piece.begin_ns), end: ns(piece.end_ns) } });
+			},
+			() => {},
+		);
+		return () => controller.abort();
+	}, [isOpen, recording, origin, selected]);
+	const span = selected ? (piece?.of === selected ? piece.span : null) : range;
+	const asked = useMemo(() => {
+		if (!isOpen || !lanes || !span) return null;
+		const found = candidates(shown, lanes);
+		return found.length > 0 ? { thread: found[0]!, candidates: found, span } : null;
+	}, [isOpen, lanes, span, shown.selected, shown.last, shown.pinned]);
+	const key = asked ? `${recording} ${asked.thread} ${asked.span.begin} ${asked.span.end}` : null;
+	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
+	const [answers, setAnswers] = useState<ReadonlyMap<string, unknown>>(new Map());
+	const [problem, setProblem] = useState<{ key: string; why: string } | null>(null);
+	const isKnown = key !== null && answers.has(key);
+	useEffect(() => {
+		if (!asked || tid === null || key === null || isKnown) return;
+		const controller = new AbortController();
+		setProblem(null);
+		// Not at every step of a drag.
+		const timer = setTimeout(() => {
+			const begin = origin + BigInt(Math.floor(asked.span.begin));
+			const end = origin + BigInt(Math.ceil(asked.span.end));
+			api.analysis(recording, "critical-path", begin, end, controller.signal, SEGMENTS_MAX + 1, tid).then(
+				(answer) => setAnswers((known) => new Map([...[...known].slice(1 - KEPT_MAX), [key, answer]])),
+				(error) => {
+					if (!controller.signal.aborted) setProblem({ key, why: String(error.message) });
+				},
+			);
+		}, 250);
+		return () => {
+			clearTimeout(timer);
+			controller.abort();
+		};
+	}, [key, isKnown, tid]);
+	return useMemo(() => {
+		if (!isOpen || !lanes) return null;
+		const answer = key === null ? undefined : answers.get(key);
+		const path = answer === undefined ? null : pathOf(answer, lanes, origin, SEGMENTS_MAX);
+		return { asked, path, problem: problem?.key === key ? (problem?.why ?? null) : null };
+	}, [isOpen, lanes, origin, asked, key, answers, problem]);
+}
+
+/** Pixels (CSS) from one connector to the next, at least. */
+const CONNECTORS_APART = 6;
+
+/** A row of lanes on the canvas: where its line is, in pixels. */
+export type Heights = ReadonlyMap<number, number>;
+
+interface Place {
+	span: Span;
+	/** Of the canvas, in pixels. */
+	width: number;
+	scale: number;
+	theme: Theme;
+}
+
+/** A line along the lane that is on the path at each time, and connectors where it passes from one thread to another. */
+export function drawPath(context: CanvasRenderingContext2D, segments: Segment[], heights: Heights, place: Place): void {
+	const { span, width, scale, theme } = place;
+	const nsPerPixel = (span.end - span.begin) / width;
+	const x = (ns: number) => Math.min(width + 8, Math.max(-8, (ns - span.begin) / nsPerPixel));
+	const lines = new Path2D();
+	const connectors = new Path2D();
+	let before: { y: number | undefined; end: number } | null = null;
+	let drawn = Number.NEGATIVE_INFINITY;
+	for (const { lane, begin, end } of segments) {
+		const y = lane === null ? undefined : heights.get(lane);
+		if (end >= span.begin && begin <= span.end) {
+			const [left, right] = [x(begin), x(end)];
+			if (y !== undefined) {
+				lines.moveTo(left, y);
+				lines.lineTo(Math.max(right, left + scale), y);
+			}
+			if (before?.y !== undefined && y !== undefined && before.y !== y && begin === before.end && begin >= span.begin) {
+				// Side by side they would hide the lanes.
+				if (left >= drawn + CONNECTORS_APART * scale) {
+					connectors.moveTo(left, before.y);
+					connectors.lineTo(left, y);
+					drawn = left;
+				}
+			}
+		}
+		before = { y, end };
+	}
+	// On a halo, so that it is seen on every colour.
+	context.lineCap = "butt";
+	const [back] = [theme.background];
+	for (const [style, more] of [
+		[`rgb(${back[0]} ${back[1]} ${back[2]})`, 2 * scale],
+		[theme.path, 0],
+	] as const) {
+		context.strokeStyle = style;
+		context.lineWidth = 1.5 * scale + more;
+		context.stroke(connectors);
+		context.lineWidth = 3.5 * scale + more;
+		context.stroke(lines);
+	}
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Along the arrows of wake-ups, forwards: the next wait that the selected thread ended.
+import { useEffect, useState } from "preact/hooks";
+import type { Shown } from "./address";
+import * as api from "./api";
+import type { Lanes } from "./rows";
+
+/** A wait that the selected thread ended. */
+export interface Wait {
+	/** Of the thread that waited. */
+	lane: number;
+	/** When it ended, in ns from the begin of the recording, */
+	at: number;
+	/** and how long it was. */
+	length: number;
+}
+
+export interface Woken {
+	wait: Wait | null;
+	/** Absent: there is none up to the end of the trace. */
+	searchedUntil: number | null;
+}
+
+/** Of the selected piece of a thread, from the selected time on; null: it is not known yet, or no thread is selected. */
+export function useWakes(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): Woken | null {
+	const { selected } = shown;
+	const [answer, setAnswer] = useState<{ of: typeof selected; woken: Woken } | null>(null);
+	const isThread = shown.page === "timeline" && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
+	useEffect(() => {
+		if (!isThread || !selected) return;
+		const controller = new AbortController();
+		const at = origin + BigInt(Math.round(selected.at));
+		const ns = (text: string) => Number(BigInt(text) - origin);
+		api.wakes(recording, selected.lane, at, controller.signal).then(
+			({ wait, until_ns }) => {
+				const found = wait && {
+					lane: wait.lane,
+					at: ns(wait.end_ns),
+					length: Number(BigInt(wait.end_ns) - BigInt(wait.begin_ns)),
+				};
+				setAnswer({ of: selected, woken: { wait: found, searchedUntil: until_ns === null ? null : ns(until_ns) } });
+			},
+			() => {},
+		);
+		return () => controller.abort();
+	}, [recording, origin, selected, isThread]);
+	return isThread && answer?.of === selected ? answer.woken : null;
+}
