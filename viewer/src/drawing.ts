@@ -92,6 +92,9 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	for (const mark of scene.marks) {
 		marks.push(element("rect", { x: at(mark), y: 0, width: 1, height, fill: css(theme.classes.runnable) }));
 	}
+	const path = Picture.path(scene, seen, width, 1, theme).map(({ d, width, colour }) =>
+		element("path", { d, fill: "none", stroke: colour, "stroke-width": width }),
+	);
 	const chosen = seen.find(({ row }) => row.lane.id === scene.selected?.lane);
 	if (chosen && scene.selected?.span) {
 		const { begin, end } = scene.selected.span;
@@ -148,6 +151,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 			{ transform: `translate(${NAMES_WIDTH} 0)` },
 			[
 				element("g", { id: "lanes-drawn", "clip-path": "url(#lanes)" }, [...lanes, ...labels].join("\n")),
+				element("g", { id: "path", "clip-path": "url(#lanes)" }, path.join("\n")),
 				element("g", { id: "axis" }, axis.join("\n")),
 				element("g", { id: "marks" }, marks.join("\n") || " "),
 			].join("\n"),

@@ -6,7 +6,7 @@ import type { Columns, Pieces } from "./api";
 import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
 import { drawFlags } from "./flags";
 import type { Note } from "./notes";
-import { drawPath, type Segment } from "./path";
+import { type Line, pathLines, type Segment } from "./path";
 import type { Lanes, Row } from "./rows";
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
@@ -80,6 +80,14 @@ export class Picture {
 			top += row.height;
 		}
 		return seen;
+	}
+
+	/** The critical path, along the lower edges of the lanes that are seen. */
+	static path(scene: Scene, seen: { row: Row; top: number }[], width: number, scale: number, theme: Theme): Line[] {
+		if (scene.path.length === 0) return [];
+		const edge = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
+		const heights = new Map(seen.map((place) => [place.row.lane.id, edge(place)]));
+		return pathLines(scene.path, heights, { span: scene.span, width, scale, theme });
 	}
 
 	draw(scene: Scene, theme: Theme): void {
@@ -292,10 +300,10 @@ export class Picture {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
-		const below = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
-		if (scene.path.length > 0) {
-			const heights = new Map(seen.map((place) => [place.row.lane.id, below(place)]));
-			drawPath(context, scene.path, heights, { span: scene.span, width, scale, theme });
+		for (const { d, width: thickness, colour } of Picture.path(scene, seen, width, scale, theme)) {
+			context.strokeStyle = colour;
+			context.lineWidth = thickness;
+			context.stroke(new Path2D(d));
 		}
 		const selected = scene.selected;
 		const place = seen.find(({ row }) => row.lane.id === selected?.lane);
