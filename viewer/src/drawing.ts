@@ -123,6 +123,9 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	for (const mark of scene.marks) {
 		marks.push(element("rect", { x: at(mark), y: 0, width: 1, height, fill: css(theme.classes.runnable) }));
 	}
+	const path = Picture.path(scene, seen, width, 1, theme).map(({ d, width, colour }) =>
+		element("path", { d, fill: "none", stroke: colour, "stroke-width": width }),
+	);
 	const chosen = seen.find(({ row }) => row.lane && row.lane.id === scene.selected?.lane);
 	if (chosen && scene.selected?.span) {
 		const { begin, end } = scene.selected.span;
@@ -183,6 +186,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 					{ id: "lanes-drawn", "clip-path": "url(#lanes)" },
 					[...lanes, ...labels, ...tops, ...handovers].join("\n"),
 				),
+				element("g", { id: "path", "clip-path": "url(#lanes)" }, path.join("\n")),
 				element("g", { id: "axis" }, axis.join("\n")),
 				element("g", { id: "marks" }, marks.join("\n") || " "),
 			].join("\n"),

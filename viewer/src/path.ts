@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
-import type { Theme } from "./colours";
+import { css, type Theme } from "./colours";
 import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
 
@@ -224,28 +224,31 @@ interface Place {
 	theme: Theme;
 }
 
-/** A line along the lane that is on the path at each time, and connectors where it passes from one thread to another. */
-export function drawPath(context: CanvasRenderingContext2D, segments: Segment[], heights: Heights, place: Place): void {
+/** A line, as SVG writes it. */
+export interface Line {
+	d: string;
+	width: number;
+	colour: string;
+}
+
+/** Along the lane that is on the path at each time, and connectors where it passes from one thread to another. To be drawn one over the other. */
+export function pathLines(segments: Segment[], heights: Heights, place: Place): Line[] {
 	const { span, width, scale, theme } = place;
 	const nsPerPixel = (span.end - span.begin) / width;
-	const x = (ns: number) => Math.min(width + 8, Math.max(-8, (ns - span.begin) / nsPerPixel));
-	const lines = new Path2D();
-	const connectors = new Path2D();
+	const x = (ns: number) => Math.round(Math.min(width + 8, Math.max(-8, (ns - span.begin) / nsPerPixel)) * 100) / 100;
+	let lines = "";
+	let connectors = "";
 	let before: { y: number | undefined; end: number } | null = null;
 	let drawn = Number.NEGATIVE_INFINITY;
 	for (const { lane, begin, end } of segments) {
 		const y = lane === null ? undefined : heights.get(lane);
 		if (end >= span.begin && begin <= span.end) {
 			const [left, right] = [x(begin), x(end)];
-			if (y !== undefined) {
-				lines.moveTo(left, y);
-				lines.lineTo(Math.max(right, left + scale), y);
-			}
+			if (y !== undefined) lines += `M${left} ${y}H${Math.max(right, left + scale)}`;
 			if (before?.y !== undefined && y !== undefined && before.y !== y && begin === before.end && begin >= span.begin) {
 				// Side by side they would hide the lanes.
 				if (left >= drawn + CONNECTORS_APART * scale) {
-					connectors.moveTo(left, before.y);
-					connectors.lineTo(left, y);
+					connectors += `M${left} ${before.y}V${y}`;
 					drawn = left;
 				}
 			}
@@ -253,16 +256,11 @@ export function drawPath(context: CanvasRenderingContext2D, segments: Segment[],
 		before = { y, end };
 	}
 	// On a halo, so that it is seen on every colour.
-	context.lineCap = "butt";
-	const [back] = [theme.background];
-	for (const [style, more] of [
-		[`rgb(${back[0]} ${back[1]} ${back[2]})`, 2 * scale],
-		[theme.path, 0],
-	] as const) {
-		context.strokeStyle = style;
-		context.lineWidth = 1.5 * scale + more;
-		context.stroke(connectors);
-		context.lineWidth = 3.5 * scale + more;
-		context.stroke(lines);
-	}
+	return [
+		{ colour: css(theme.background), more: 2 * scale },
+		{ colour: theme.path, more: 0 },
+	].flatMap(({ colour, more }) => [
+		{ d: connectors, width: 1.5 * scale + more, colour },
+		{ d: lines, width: 3.5 * scale + more, colour },
+	]);
 }

@@ -9,8 +9,10 @@ import { columnText, MEANINGS, valueText } from "./counters";
 import { drawFlags } from "./flags";
 import { CPUS_MAX, stripHandovers } from "./flow";
 import type { Note } from "./notes";
-import { drawPath, type Segment } from "./path";
+
+import { type Line as PathLine, pathLines, type Segment } from "./path";
 import type { LaneRow, Lanes, Row } from "./rows";
+
 import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
 
@@ -88,6 +90,14 @@ export class Picture {
 			top += row.height;
 		}
 		return seen;
+	}
+
+	/** The critical path, along the lower edges of the lanes that are seen. */
+	static path(scene: Scene, seen: { row: Row; top: number }[], width: number, scale: number, theme: Theme): PathLine[] {
+		if (scene.path.length === 0) return [];
+		const edge = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
+		const heights = new Map(seen.flatMap((place) => (place.row.lane ? [[place.row.lane.id, edge(place)]] : [])));
+		return pathLines(scene.path, heights, { span: scene.span, width, scale, theme });
 	}
 
 	draw(scene: Scene, theme: Theme): void {
@@ -358,10 +368,10 @@ export class Picture {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
-		const below = ({ row, top }: { row: Row; top: number }) => (AXIS_HEIGHT + top + row.height - GAP - 2.5) * scale;
-		if (scene.path.length > 0) {
-			const heights = new Map(seen.flatMap((place) => (place.row.lane ? [[place.row.lane.id, below(place)]] : [])));
-			drawPath(context, scene.path, heights, { span: scene.span, width, scale, theme });
+		for (const { d, width: thickness, colour } of Picture.path(scene, seen, width, scale, theme)) {
+			context.strokeStyle = colour;
+			context.lineWidth = thickness;
+			context.stroke(new Path2D(d));
 		}
 		const selected = scene.selected;
 		const place = seen.find(({ row }) => row.lane && row.lane.id === selected?.lane);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scenarios of browser.mjs that lead from a picture to its cause. What they expect comes from the suite (tests/suite/tests/viewer/causes.rs).
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 
 /** The colour of a path in the light theme. */
 const PATH = [196, 0, 110];
@@ -100,6 +101,26 @@ export const causes = {
 			// A segment that is narrower than a column takes all of it.
 			assert.ok(share > expectedShare - 1 && share < expectedShare + 12, `${tid}: ${share} and ${expectedShare}`);
 		}
+		// A picture that is saved has it, too.
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const lines = await page.evaluate(
+			(svg) =>
+				[...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("#path path")].map((line) => [
+					line.getAttribute("stroke"),
+					/^(M-?[\d.]+ [\d.]+[HV]-?[\d.]+)+$/.test(line.getAttribute("d")),
+				]),
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const [back, front] = ["rgb(255 255 255)", "#c4006e"];
+		assert.deepEqual(lines, [
+			[back, true],
+			[back, true],
+			[front, true],
+			[front, true],
+		]);
+		await dialog.getByText("Close").click();
 		// From a row to its time.
 		const before = page.url();
 		await table("Segments").locator("tbody .link").first().click();
