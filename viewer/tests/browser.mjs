@@ -171,7 +171,7 @@ const scenarios = {
 		await timeline(page, `${around}&selected=${lane.id},${at}`);
 		const details = page.locator("section[aria-label=Selection]");
 		await details.locator("dt", { hasText: "Created by" }).waitFor();
-		await details.locator("button.link", { hasText: /^python3/ }).waitFor();
+		await details.locator("dt", { hasText: "Created by" }).locator("+ dd", { hasText: /^python3/ }).waitFor();
 		// The arrow begins with a dot in the lane of the one that created it.
 		const box = await page.locator(".stage canvas").boundingBox();
 		const rows = await page
@@ -403,7 +403,7 @@ const scenarios = {
 		};
 		await first(/^thread .*spans$/, "spans");
 		await details.locator("dd", { hasText: "work:round" }).waitFor();
-		await details.getByText("Duration").waitFor();
+		await details.getByText("Duration", { exact: true }).waitFor();
 		await first(/^events\s*$/, "events");
 		await details.locator("dd", { hasText: "step:begin" }).waitFor();
 		await details.getByText("At", { exact: true }).waitFor();

@@ -185,6 +185,7 @@ fn comparisons_count_what_queries_answer() {
             "thread": thread["id"],
             "at": at - begin_ns,
             "count": own.len(),
+            "shorter": own.iter().filter(|(ns, _)| *ns < middle_ns).count(),
             "onCpuNs": on_cpu((at, middle_ns)),
             "slowestNs": slowest_ns,
             "slowestAt": slowest_at - begin_ns,
