@@ -15,7 +15,7 @@ export const CPUS_MAX = 512;
 
 /** A CPU goes from one lane to another. */
 export interface Handover {
-	/** From the begin of the tile. */
+	/** From the beginning of the tile. */
 	ns: number;
 	from: number;
 	to: number;

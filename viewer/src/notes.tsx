@@ -10,7 +10,7 @@ import type { Span } from "./timeline";
 
 const TEXT_MAX = 1000;
 
-/** In ns from the begin of the recording; both are the same: it is about a moment. */
+/** In ns from the beginning of the recording; both are the same: it is about a moment. */
 export interface Note extends Span {
 	text: string;
 	/** As laneKey names it. */

@@ -24,7 +24,7 @@ interface Deed {
 
 /** A part of the path, on one thread. */
 export interface Segment extends Deed {
-	/** In ns from the begin of the recording. */
+	/** In ns from the beginning of the recording. */
 	begin: number;
 	end: number;
 	share: number;

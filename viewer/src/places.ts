@@ -18,7 +18,7 @@ export interface PageProps {
 const AROUND = 200_000;
 
 export interface Place {
-	/** In ns from the begin of the recording. */
+	/** In ns from the beginning of the recording. */
 	at: number;
 	duration?: number | undefined;
 	tid?: number | undefined;

@@ -31,7 +31,7 @@ export interface Strip {
 export interface Tile {
 	level: number;
 	index: number;
-	/** From the begin of the recording, in ns. */
+	/** From the beginning of the recording, in ns. */
 	begin: number;
 	columnNs: number;
 	strips: Map<number, Strip>;

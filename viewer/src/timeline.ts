@@ -31,7 +31,7 @@ const EVENT_WIDTH = 2;
 /** A pointer that is so close to an event means it (CSS pixels). */
 const EVENT_REACH = 3;
 
-/** A part of time, in ns from the begin of the recording. */
+/** A part of time, in ns from the beginning of the recording. */
 export interface Span {
 	begin: number;
 	end: number;
@@ -40,7 +40,7 @@ export interface Span {
 /** What is under the pointer. */
 export interface Hit {
 	row: LaneRow;
-	/** In ns from the begin of the recording; of an event, which takes no time, its own. */
+	/** In ns from the beginning of the recording; of an event, which takes no time, its own. */
 	at: number;
 	lines: string[];
 }

@@ -9,7 +9,7 @@ import type { Lanes } from "./rows";
 export interface Wait {
 	/** Of the thread that waited. */
 	lane: number;
-	/** When it ended, in ns from the begin of the recording, */
+	/** When it ended, in ns from the beginning of the recording, */
 	at: number;
 	/** and how long it was. */
 	length: number;

@@ -171,7 +171,10 @@ const scenarios = {
 		await timeline(page, `${around}&selected=${lane.id},${at}`);
 		const details = page.locator("section[aria-label=Selection]");
 		await details.locator("dt", { hasText: "Created by" }).waitFor();
-		await details.locator("dt", { hasText: "Created by" }).locator("+ dd", { hasText: /^python3/ }).waitFor();
+		await details
+			.locator("dt", { hasText: "Created by" })
+			.locator("+ dd", { hasText: /^python3/ })
+			.waitFor();
 		// The arrow begins with a dot in the lane of the one that created it.
 		const box = await page.locator(".stage canvas").boundingBox();
 		const rows = await page

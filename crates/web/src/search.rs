@@ -5,15 +5,14 @@
 //! count for each column and the first and the last match: a page marks the columns, and moves from match to match with further searches in
 //! single columns.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use piste_timeline::{Failure, Label, LaneId, Piece, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::pages::{Asked, Json, Refusal, ns};
+use crate::pages::{Asked, Asker, Json, Refusal, ns};
 use crate::recordings::{Name, View};
 
 const TEXT_BYTES_MAX: usize = 1000;
@@ -53,15 +52,6 @@ struct Place {
     lane: u32,
 }
 
-/// Tells a search that nobody waits for its answer any more.
-struct Watch(Arc<AtomicBool>);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// `GET /api/N/search?text&begin&end&columns&after_lane&before_lane`
 pub(crate) async fn search(
     State(house): Asked,
@@ -92,9 +82,9 @@ pub(crate) async fn search(
         until: (ns(&wanted.end)?, wanted.before_lane.unwrap_or(0)),
         columns: wanted.columns,
     };
-    let is_over = Arc::new(AtomicBool::new(false));
-    let _watch = Watch(is_over.clone());
-    let find = move |view: &View| find(view, &words, &range, || !is_over.load(Ordering::Relaxed));
+    let asker = Asker::default();
+    let is_gone = asker.is_gone();
+    let find = move |view: &View| find(view, &words, &range, || !is_gone.load(Ordering::Relaxed));
     house.ask(number, find).await.map(Json)
 }
 
@@ -217,6 +207,8 @@ fn find(view: &View, words: &[String], range: &Range, goes_on: impl Fn() -> bool
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use piste_timeline::{Class, Directory, Thread, Timeline, Writer};
 
     use super::*;
@@ -314,16 +306,16 @@ mod tests {
 
     #[test]
     fn a_search_that_nobody_waits_for_ends() {
-        let is_over = Arc::new(AtomicBool::new(false));
+        let asker = Asker::default();
+        let is_gone = asker.is_gone();
         let read = std::cell::Cell::new(0);
-        let watch = Watch(is_over.clone());
         let goes_on = || {
             read.set(read.get() + 1);
-            !is_over.load(Ordering::Relaxed)
+            !is_gone.load(Ordering::Relaxed)
         };
         assert!(!found("close", (0, 0), (10_000, 0), goes_on).is_cut);
         assert_eq!(read.replace(0), 1000);
-        drop(watch);
+        drop(asker);
         assert!(found("close", (0, 0), (10_000, 0), goes_on).is_cut);
         assert_eq!(read.get(), 1);
     }

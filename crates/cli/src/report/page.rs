@@ -83,7 +83,7 @@ pub(super) fn page(
                     (losses(findings))
                     (found(account))
                     h2 { "Timeline" }
-                    p class="more" { "Times count from the begin of the trace, as " code { "--begin" } " does." }
+                    p class="more" { "Times count from the beginning of the trace, as " code { "--begin" } " does." }
                     (drawn.all)
                     @for (place, (insight, command)) in account.insights.iter().enumerate() {
                         (told(account, place + 1, (insight, command), drawn.insights[place].as_ref(), zone))
