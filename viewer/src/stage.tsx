@@ -619,26 +619,23 @@ function Overview({ recording, origin, whole, span, lanes, theme, grown, width, 
 		);
 		return () => controller.abort();
 	}, [recording, origin, whole, lanes, grown]);
+	/** What is busy, drawn: it is the same in every frame while somebody moves. */
+	const drawn = useRef<{ busy: Shares | null; theme: Theme; picture: HTMLCanvasElement } | null>(null);
 	useLayoutEffect(() => {
 		const element = canvas.current!;
 		const scale = devicePixelRatio;
-		const [all, height] = [element.clientWidth * scale, element.clientHeight * scale];
-		element.width = all;
-		element.height = height;
-		const context = element.getContext("2d")!;
-		const room = height - 4 * scale;
-		for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
-			const left = (column * all) / OVERVIEW_COLUMNS;
-			const high = busy.busy[column]! * room;
-			const unknown = busy.unknown[column]! * room;
-			context.fillStyle = css(theme.classes.kernel);
-			context.fillRect(left, height - high, all / OVERVIEW_COLUMNS + 0.5, high);
-			context.fillStyle = css(theme.classes.unknown);
-			// Lines: hatched, as everywhere.
-			for (let y = 0; y < unknown; y += 4 * scale) {
-				context.fillRect(left, height - high - y - scale, all / OVERVIEW_COLUMNS + 0.5, scale);
-			}
+		const [all, height] = [Math.round(element.clientWidth * scale), Math.round(element.clientHeight * scale)];
+		if (element.width !== all || element.height !== height) {
+			element.width = all;
+			element.height = height;
+			drawn.current = null;
 		}
+		if (drawn.current?.busy !== busy || drawn.current.theme !== theme) {
+			drawn.current = { busy, theme, picture: busyPicture(busy, theme, { width: all, height, scale }) };
+		}
+		const context = element.getContext("2d")!;
+		context.clearRect(0, 0, all, height);
+		if (all > 0 && height > 0) context.drawImage(drawn.current.picture, 0, 0);
 		const length = whole.end - whole.begin;
 		const left = ((span.begin - whole.begin) / length) * all;
 		const right = ((span.end - whole.begin) / length) * all;
@@ -674,6 +671,31 @@ function Overview({ recording, origin, whole, span, lanes, theme, grown, width, 
 			/>
 		</div>
 	);
+}
+
+function busyPicture(
+	busy: Shares | null,
+	theme: Theme,
+	{ width, height, scale }: { width: number; height: number; scale: number },
+): HTMLCanvasElement {
+	const picture = document.createElement("canvas");
+	picture.width = width;
+	picture.height = height;
+	const context = picture.getContext("2d")!;
+	const room = height - 4 * scale;
+	for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
+		const left = (column * width) / OVERVIEW_COLUMNS;
+		const high = busy.busy[column]! * room;
+		const unknown = busy.unknown[column]! * room;
+		context.fillStyle = css(theme.classes.kernel);
+		context.fillRect(left, height - high, width / OVERVIEW_COLUMNS + 0.5, high);
+		context.fillStyle = css(theme.classes.unknown);
+		// Lines: hatched, as everywhere.
+		for (let y = 0; y < unknown; y += 4 * scale) {
+			context.fillRect(left, height - high - y - scale, width / OVERVIEW_COLUMNS + 0.5, scale);
+		}
+	}
+	return picture;
 }
 
 /** By column: which share of the lanes' time they were busy, and of which share nobody knows. */
