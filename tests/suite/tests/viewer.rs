@@ -8,6 +8,8 @@ mod live;
 #[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
+#[path = "viewer/scale.rs"]
+mod scale;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
