@@ -51,7 +51,9 @@ u64:{begin} u64:{end}
 
 /// The classes of the traces that are not held back.
 fn read(places: &[&TempDir]) -> Vec<String> {
-    let opened = places.iter().flat_map(|place| open(place.path(), &mut Findings::default()).expect("it is a trace"));
+    let opened = places
+        .iter()
+        .flat_map(|place| open(place.path(), &mut Findings::default()).expect("it is a trace"));
     let mut traces: Vec<Trace> = opened.collect();
     assert_eq!(traces.len(), places.len());
     hold_back(&mut traces);
