@@ -13,7 +13,7 @@ const LEVEL_MAX = 52;
 const TILES_MAX = 400;
 const AT_ONCE = 4;
 /** Of one answer: it is small, and the first lanes are seen before the last ones are there. */
-const LANES_MAX = 24;
+const LANES_MAX = 16;
 /** After a failure. */
 const REST_MS = 2000;
 /** A coarser tile stands for one that is not there yet. */

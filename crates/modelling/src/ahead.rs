@@ -7,8 +7,8 @@
 //!   '------ thread ------'                              '-------- caller --------'
 //! ```
 //!
-//! Of the time that one thread takes for a timeline, merging and reading fields are 28 %, the model and the timeline's pieces the rest (perf, a trace of
-//! 10,000 threads). Handing on a batch costs a few nanoseconds for each event. So two CPUs are expected to take 1 / 0.72 = 1.4 times less than one.
+//! Of the time that one thread takes for a timeline, merging and reading fields are 31 %, the model and the timeline's pieces the rest (perf, a trace of
+//! 10,000 threads). Handing on a batch costs a few nanoseconds for each event. So two CPUs are expected to take 1 / 0.69 = 1.45 times less than one.
 
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
