@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The viewer: until the first picture, while hands zoom and move, what the server needs, and making the timeline.
 
-The traces are made (tests/suite/src/made_trace.rs), so that they have as many threads and events as are asked for on any machine; one is really
-recorded. A browser without a screen draws in software, on the CPUs that the server has, too. viewer/tests/measure.mjs measures in the browser.
+The traces are made (tests/suite/src/made_trace.rs), so that they have as many threads and events as are asked for on any
+machine; one is really recorded. A browser without a screen draws in software, on the CPUs that the server has, too.
+viewer/tests/measure.mjs measures in the browser.
 
-Memory of the server is the most that was ever resident (VmHWM). The heap of the viewer is what its scripts hold, with the memory of arrays, as
-chromium says it each second; the most counts.
+Memory of the server is the most that was ever resident (VmHWM). The heap of the viewer is what its scripts hold, with
+the memory of arrays, as chromium says it each second; the most counts.
 """
 
 import gzip
@@ -30,7 +31,13 @@ MAKER = ROOT / "target" / "release" / "make-trace"
 MEASURE = ROOT / "viewer" / "tests" / "measure.mjs"
 TIMELINE = ".piste-timeline"
 # Work of all kinds: programs that begin and end, files, waiting.
-LOAD = "for job in 1 2 3 4; do (while :; do ls -lR /usr/lib >/dev/null; sleep 0.01; done) & done; sleep {seconds}; kill $(jobs -p)"
+LOAD = """
+for job in 1 2 3 4; do
+    while :; do ls -lR /usr/lib >/dev/null; sleep 0.01; done &
+done
+sleep {seconds}
+kill $(jobs -p)
+"""
 
 
 def run(results: Results, tracers: list[Tracer], _: Built, folder: pathlib.Path) -> None:

@@ -261,7 +261,7 @@ fn tid_of(thread: Option<u32>) -> u32 {
     thread.map_or(0, |thread| FIRST_TID + thread)
 }
 
-/// `work-17`
+/// `web-7`: threads of a process have numbers.
 fn name_of(thread: Option<u32>) -> [u8; 16] {
     const NAMES: [&str; 6] = ["web", "store", "index", "cache", "queue", "log"];
     let text = match thread {
