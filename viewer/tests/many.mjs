@@ -30,6 +30,7 @@ export const many = {
 		await page.locator("#search").fill("");
 		await page.locator("#search").blur();
 		await page.keyboard.press("Control+f");
+		await page.locator(".find input:focus").waitFor();
 		await page.keyboard.type("epoll");
 		await until("it is found", async () =>
 			/[1-9][\d,]* found/.test(await page.locator(".find [role=status]").textContent()),
