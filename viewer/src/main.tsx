@@ -12,7 +12,7 @@ import { InsightsPage } from "./insights";
 import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
 import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
-import { Lanes } from "./rows";
+import { useRecording } from "./recording";
 import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
@@ -24,8 +24,6 @@ import { useWakes } from "./wakes";
 const POLL_MS = 700;
 /** The same each time, so that nothing is drawn again for it. */
 const NONE: Segment[] = [];
-/** While the trace is recorded, lanes are listed again whenever it is longer by so much: their order depends on what they did. */
-const LANES_NS = 5e9;
 /** As long a part is seen when it begins to follow the end, unless one was chosen. */
 const FOLLOWED_NS = 5e9;
 const PAGE_NAMES = {
@@ -85,11 +83,9 @@ function App() {
 	const [shown, show] = useShown();
 	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
-	const [found, setLanes] = useState<{ recording: number; lanes: Lanes } | null>(null);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
-	// Those of another recording are none of this one.
-	const lanes = found?.recording === number ? found.lanes : null;
+	const { origin, whole, lanes, progress } = useRecording(number, status, setProblem);
 
 	// A timeline that was damaged is made again.
 	const [looks, look] = useState(0);
@@ -99,10 +95,6 @@ function App() {
 	}, []);
 
 	const state = status?.state;
-	useEffect(() => {
-		if (state === "waiting") api.open(number).catch((error) => setProblem(String(error.message)));
-	}, [number, state]);
-
 	// Until the timeline is there.
 	const isSettled = state === "whole" || state === "failed";
 	useEffect(() => {
@@ -126,33 +118,6 @@ function App() {
 			clearTimeout(timer);
 		};
 	}, [isSettled, looks]);
-
-	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
-	const whole = useMemo(
-		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
-		[status?.end_ns, origin],
-	);
-
-	const progress =
-		state === "growing"
-			? Math.floor(status!.share * 100)
-			: state === "live"
-				? `live ${Math.floor(whole.end / LANES_NS)}`
-				: state;
-	useEffect(() => {
-		if (state !== "growing" && state !== "live" && state !== "whole") return;
-		let isOver = false;
-		api.lanes(number).then(
-			(found) => {
-				if (!isOver) setLanes({ recording: number, lanes: new Lanes(found.lanes, found.left_out, found.has_kernel) });
-			},
-			(error) => setProblem(String(error.message)),
-		);
-		return () => {
-			isOver = true;
-		};
-		// Again whenever there is more.
-	}, [number, state, progress]);
 
 	const [dialog, setDialog] = useState<"help" | "palette" | "notes" | null>(null);
 	const [draft, setDraft] = useState<Draft | null>(null);
