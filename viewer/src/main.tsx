@@ -5,11 +5,13 @@ import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
 import { actOf, press, useCommands } from "./commands";
+import { ComparePage } from "./compare";
 import { Details } from "./details";
 import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
 import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
+import { otherOf } from "./pair";
 import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
 import { useRecording } from "./recording";
@@ -32,6 +34,7 @@ const PAGE_NAMES = {
 	events: "Events",
 	statistics: "Statistics",
 	sql: "SQL",
+	compare: "Compare",
 } as const;
 
 function useTheme(): [Theme, () => void] {
@@ -51,7 +54,10 @@ function useTheme(): [Theme, () => void] {
 }
 
 /** What is shown, kept in the address. A step can be undone by "back"; a glide (zooming, panning) becomes one step when it ends. */
-function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") => void] {
+function useShown(): [
+	Shown,
+	(change: Partial<Shown> | ((now: Shown) => Partial<Shown>), kind?: "step" | "glide") => void,
+] {
 	const [shown, setShown] = useState<Shown>(() => ({ ...START, ...read(location.hash) }));
 	const current = useRef(shown);
 	const timer = useRef(0);
@@ -63,7 +69,8 @@ function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") =
 		addEventListener("popstate", moved);
 		return () => removeEventListener("popstate", moved);
 	}, []);
-	const show = useCallback((change: Partial<Shown>, kind: "step" | "glide" = "step") => {
+	const show = useCallback<ReturnType<typeof useShown>[1]>((to, kind = "step") => {
+		const change = typeof to === "function" ? to(current.current) : to;
 		current.current = { ...current.current, ...change };
 		if (change.selected) current.current.last = change.selected.lane;
 		setShown(current.current);
@@ -85,7 +92,8 @@ function App() {
 	const [problem, setProblem] = useState<string | null>(null);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
-	const { origin, whole, lanes, progress } = useRecording(number, status, setProblem);
+	const opened = useRecording(number, status, setProblem);
+	const { origin, whole, lanes, progress } = opened;
 
 	// A timeline that was damaged is made again.
 	const [looks, look] = useState(0);
@@ -95,8 +103,11 @@ function App() {
 	}, []);
 
 	const state = status?.state;
-	// Until the timeline is there.
-	const isSettled = state === "whole" || state === "failed";
+	const isComparing = shown.page === "compare";
+	const other = isComparing && statuses ? otherOf(shown, number, statuses.length) : null;
+	// Until the timelines are there.
+	const isThere = (of: api.Status | undefined) => of?.state === "whole" || of?.state === "failed";
+	const isSettled = isThere(status) && (other === null || isThere(statuses?.[other]));
 	useEffect(() => {
 		if (isSettled && looks === 0) return;
 		let isOver = false;
@@ -151,7 +162,7 @@ function App() {
 		<>
 			<header>
 				<h1>Piste</h1>
-				{statuses.length > 1 ? (
+				{isComparing ? null : statuses.length > 1 ? (
 					<select
 						aria-label="Recording"
 						value={number}
@@ -169,7 +180,7 @@ function App() {
 					<span class="path">{status!.path}</span>
 				)}
 				<nav>
-					{PAGES.map((page) => (
+					{PAGES.filter((page) => page !== "compare" || statuses.length > 1).map((page) => (
 						<button key={page} type="button" aria-pressed={shown.page === page} onClick={() => show({ page })}>
 							{PAGE_NAMES[page]}
 						</button>
@@ -197,7 +208,7 @@ function App() {
 						Now
 					</button>
 				)}
-				{shown.page === "timeline" && (
+				{(shown.page === "timeline" || isComparing) && (
 					<input
 						id="search"
 						type="search"
@@ -216,7 +227,7 @@ function App() {
 						Notes
 					</button>
 				)}
-				{isTimeline && (
+				{(isTimeline || isComparing) && (
 					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
 						Export
 					</button>
@@ -233,7 +244,17 @@ function App() {
 					{problem}
 				</p>
 			)}
-			{status!.state === "failed" ? (
+			{isComparing ? (
+				<ComparePage
+					{...{ statuses, theme, shown, show, failed }}
+					recording={number}
+					first={opened}
+					notes={book.notes}
+					write={setDraft}
+					wakes={wakes?.wait ?? null}
+					fail={setProblem}
+				/>
+			) : status!.state === "failed" ? (
 				<p class="message" role="alert">
 					{status!.problem}
 				</p>

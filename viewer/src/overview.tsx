@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Above the timeline: the whole recording, with the part that is seen, and where a search has found something.
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 import { CLASSES, css, type Theme } from "./colours";
@@ -15,6 +16,8 @@ interface Props {
 	recording: number;
 	origin: bigint;
 	whole: Span;
+	/** What it has room for: more than the recording, if two are compared. */
+	reach: Span;
 	span: Span;
 	lanes: Lanes;
 	theme: Theme;
@@ -23,11 +26,14 @@ interface Props {
 	width: number;
 	matches: readonly number[];
 	notes: readonly Note[];
+	/** Instead of what it shows. */
+	heading: ComponentChildren;
 	move: (span: Span) => void;
 }
 
 /** How busy the CPUs were over the whole recording, or else which programs recorded something; and which part of it is seen. */
-export function Overview({ recording, origin, whole, span, lanes, theme, grown, width, matches, notes, move }: Props) {
+export function Overview(props: Props) {
+	const { recording, origin, whole, reach, span, lanes, theme, grown, width, matches, notes, heading, move } = props;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [busy, setBusy] = useState<Shares | null>(null);
 	useEffect(() => {
@@ -52,21 +58,21 @@ export function Overview({ recording, origin, whole, span, lanes, theme, grown, 
 		element.height = height;
 		const context = element.getContext("2d")!;
 		const room = height - 4 * scale;
+		const place = (ns: number) => ((ns - reach.begin) / (reach.end - reach.begin)) * all;
+		const wide = (place(whole.end) - place(whole.begin)) / OVERVIEW_COLUMNS;
 		for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
-			const left = (column * all) / OVERVIEW_COLUMNS;
+			const left = place(whole.begin) + column * wide;
 			const high = busy.busy[column]! * room;
 			const unknown = busy.unknown[column]! * room;
 			context.fillStyle = css(theme.classes.kernel);
-			context.fillRect(left, height - high, all / OVERVIEW_COLUMNS + 0.5, high);
+			context.fillRect(left, height - high, wide + 0.5, high);
 			context.fillStyle = css(theme.classes.unknown);
 			// Lines: hatched, as everywhere.
 			for (let y = 0; y < unknown; y += 4 * scale) {
-				context.fillRect(left, height - high - y - scale, all / OVERVIEW_COLUMNS + 0.5, scale);
+				context.fillRect(left, height - high - y - scale, wide + 0.5, scale);
 			}
 		}
-		const length = whole.end - whole.begin;
-		const left = ((span.begin - whole.begin) / length) * all;
-		const right = ((span.end - whole.begin) / length) * all;
+		const [left, right] = [place(span.begin), place(span.end)];
 		context.fillStyle = theme.name === "dark" ? "#18191bb0" : "#ffffffb0";
 		context.fillRect(0, 0, left, height);
 		context.fillRect(right, 0, all - right, height);
@@ -75,21 +81,25 @@ export function Overview({ recording, origin, whole, span, lanes, theme, grown, 
 		context.strokeRect(left, 0.5, Math.max(2 * scale, right - left), height - 1);
 		context.fillStyle = theme.match;
 		for (const match of matches) {
-			const x = ((match - whole.begin) / length) * all;
-			context.fillRect(Math.round(x - scale / 2), height - 9 * scale, Math.max(1, Math.round(1.5 * scale)), 9 * scale);
+			context.fillRect(
+				Math.round(place(match) - scale / 2),
+				height - 9 * scale,
+				Math.max(1, Math.round(1.5 * scale)),
+				9 * scale,
+			);
 		}
-		drawFlags(context, notes, whole, { width: all, height, scale, colour: theme.note });
-	}, [busy, whole, span, theme, width, matches, notes]);
+		drawFlags(context, notes, reach, { width: all, height, scale, colour: theme.note });
+	}, [busy, whole, reach, span, theme, width, matches, notes]);
 	const jump = (event: PointerEvent) => {
 		if (event.type === "pointermove" && event.buttons !== 1) return;
 		const box = canvas.current!.getBoundingClientRect();
-		const at = whole.begin + ((whole.end - whole.begin) * (event.clientX - box.left)) / box.width;
+		const at = reach.begin + ((reach.end - reach.begin) * (event.clientX - box.left)) / box.width;
 		const half = (span.end - span.begin) / 2;
 		move({ begin: at - half, end: at + half });
 	};
 	return (
 		<div class="overview">
-			<span class="faint">{lanes.hasKernel ? "CPUs" : "Programs"}</span>
+			{heading ?? <span class="faint">{lanes.hasKernel ? "CPUs" : "Programs"}</span>}
 			<canvas
 				ref={canvas}
 				role="img"

@@ -56,5 +56,5 @@ export function useRecording(number: number, status: api.Status | undefined, fai
 		// Again whenever there is more.
 	}, [number, state, progress, fail]);
 
-	return { origin, whole, lanes, progress };
+	return useMemo(() => ({ origin, whole, lanes, progress }), [origin, whole, lanes, progress]);
 }

@@ -7,6 +7,7 @@ import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
 
 export interface Selected {
+	piece: api.Named | null;
 	/** Absent: it is not known yet, or there is none. */
 	span: Span | null;
 	/** The lane of the thread that ended it, if it is a wait. */
@@ -15,13 +16,18 @@ export interface Selected {
 	creator: number | null;
 }
 
-const NOTHING: Selected = { span: null, waker: null, creator: null };
+const NOTHING: Selected = { piece: null, span: null, waker: null, creator: null };
 
-export function useSelected(recording: number, origin: bigint, lanes: Lanes, selected: Shown["selected"]): Selected {
+export function useSelected(
+	recording: number,
+	origin: bigint,
+	lanes: Lanes | null,
+	selected: Shown["selected"],
+): Selected {
 	const [found, setFound] = useState(NOTHING);
 	useEffect(() => {
 		setFound(NOTHING);
-		if (!selected) return;
+		if (!selected || !lanes) return;
 		const controller = new AbortController();
 		const at = origin + BigInt(Math.round(selected.at));
 		api.piece(recording, selected.lane, at, controller.signal).then(
@@ -29,6 +35,7 @@ export function useSelected(recording: number, origin: bigint, lanes: Lanes, sel
 				if (!piece) return;
 				const lane = lanes.get(selected.lane);
 				setFound({
+					piece,
 					span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
 					waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
 					creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The timeline with its lanes' names: what is seen of a recording, and what commands do to it.
+import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
@@ -8,7 +9,7 @@ import { useCommands } from "./commands";
 import { Exports } from "./exports";
 import { flagAt } from "./flags";
 import { useHands } from "./hands";
-import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
+import { GroupHeading, LanesMenu } from "./lanes_menu";
 import { Name } from "./name";
 import { type Draft, laneKey, type Note } from "./notes";
 import { Overview } from "./overview";
@@ -25,6 +26,24 @@ import type { Wait } from "./wakes";
 const SPAN_MIN = 100;
 /** Beyond the ends of the recording, as a part of what is seen. */
 const MARGIN = 0.5;
+
+/** What a timeline is told, if there are two with a common axis. */
+export interface Pair {
+	name: string;
+	/** Beside the overview. */
+	heading: ComponentChildren;
+	/** What both of them cover, in times of this one. */
+	reach: Span;
+	/** Keys are meant for this one. */
+	isActive: boolean;
+	/** The pointer is on this one, or on none and this one is active. */
+	isPointed: boolean;
+	/** The time at which the pointer is on the other one. */
+	cursor: number | null;
+	points: (at: number | null) => void;
+	/** Whenever it is another number, the first lanes come into view. */
+	home: number;
+}
 
 interface Props {
 	recording: number;
@@ -50,15 +69,16 @@ interface Props {
 	notes: readonly Note[];
 	/** A note is written, or an old one changed. */
 	write: (note: Draft) => void;
+	pair?: Pair;
 }
 
-/** What can be shown: not too close, and not far beyond the recording. */
-function within(span: Span, whole: Span): Span {
-	const most = (whole.end - whole.begin) * (1 + 2 * MARGIN);
+/** What can be shown: not too close, and not far beyond what is covered. */
+function within(span: Span, reach: Span): Span {
+	const most = (reach.end - reach.begin) * (1 + 2 * MARGIN);
 	const length = Math.min(Math.max(span.end - span.begin, SPAN_MIN), most);
 	const middle = (span.begin + span.end) / 2;
-	const first = whole.begin - length * MARGIN;
-	const last = Math.max(first, whole.end - length * (1 - MARGIN));
+	const first = reach.begin - length * MARGIN;
+	const last = Math.max(first, reach.end - length * (1 - MARGIN));
 	const begin = Math.min(Math.max(middle - length / 2, first), last);
 	return { begin, end: begin + length };
 }
@@ -81,7 +101,9 @@ export function Stage(props: Props) {
 		matches,
 		notes,
 		write,
+		pair,
 	} = props;
+	const reach = pair?.reach ?? whole;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
 	const [, setTick] = useState(0);
@@ -95,9 +117,9 @@ export function Stage(props: Props) {
 	// An address may have any.
 	const isFollowing = isLive && shown.follow;
 	const span = useMemo(() => {
-		const chosen = within(shown.span ?? whole, whole);
+		const chosen = within(shown.span ?? reach, reach);
 		return isFollowing ? { begin: whole.end - (chosen.end - chosen.begin), end: whole.end } : chosen;
-	}, [shown.span, whole, isFollowing]);
+	}, [shown.span, whole, reach, isFollowing]);
 	const rows = useMemo(
 		() => lanes.rows(choiceOf(shown)),
 		[
@@ -122,6 +144,8 @@ export function Stage(props: Props) {
 
 	const scene: Scene = {
 		span,
+		ends: pair ? whole : null,
+		cursor: pair?.cursor ?? null,
 		rows,
 		isFlow: shown.view === "flow",
 		scroll: top,
@@ -177,9 +201,9 @@ export function Stage(props: Props) {
 
 	const move = useCallback(
 		(to: Span, follow = false) => {
-			show({ span: within(to, whole), follow }, "glide");
+			show({ span: within(to, reach), follow }, "glide");
 		},
-		[show, whole],
+		[show, reach],
 	);
 	const zoom = useCallback(
 		(factor: number, pointed: number) => {
@@ -201,8 +225,8 @@ export function Stage(props: Props) {
 	const select = useCallback((lane: number, at: number) => show({ selected: { lane, at } }), [show]);
 
 	const fit = () => {
-		const of = selectedSpan ?? shown.range ?? whole;
-		const around = of === whole ? 0 : (of.end - of.begin) * 0.1;
+		const of = selectedSpan ?? shown.range ?? reach;
+		const around = of === reach ? 0 : (of.end - of.begin) * 0.1;
 		move({ begin: of.begin - around, end: of.end + around });
 	};
 	const step = async (direction: "previous" | "next") => {
@@ -243,18 +267,18 @@ export function Stage(props: Props) {
 	};
 	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
-	useCommands({
+	const mark = () => {
+		const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
+		const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
+		const others = shown.marks.filter((mark) => !isNear(mark));
+		show({ marks: others.length < shown.marks.length ? others : [...others, at] });
+	};
+	const acts = {
 		"zoom-in": () => zoom(0.7, 0.5),
 		"zoom-out": () => zoom(1 / 0.7, 0.5),
 		left: () => pan(-0.2),
 		right: () => pan(0.2),
 		fit,
-		mark: () => {
-			const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
-			const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
-			const others = shown.marks.filter((mark) => !isNear(mark));
-			show({ marks: others.length < shown.marks.length ? others : [...others, at] });
-		},
 		pin: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 		next: () => void step("next"),
 		previous: () => void step("previous"),
@@ -272,7 +296,7 @@ export function Stage(props: Props) {
 			if (group) show({ closed: turn(shown.closed, group.key) });
 		},
 		arrange: () => {
-			const menu = document.getElementById(MENU_ID) as HTMLDetailsElement;
+			const menu = stage.current!.querySelector<HTMLDetailsElement>(".lanes-menu")!;
 			menu.open = true;
 			menu.querySelector("select")?.focus();
 		},
@@ -293,7 +317,8 @@ export function Stage(props: Props) {
 			write({ ...(selectedSpan ?? instant ?? shown.range ?? span), ...lane, text: "", index: null });
 		},
 		export: () => setExporting(true),
-	});
+	};
+	useCommands({ ...((pair?.isActive ?? true) && acts), ...((pair?.isPointed ?? true) && { mark }) });
 
 	// A lane that is selected elsewhere, as by a search, comes into view; again when there is less room, as when its details appear.
 	const selectedLane = selected?.lane;
@@ -303,6 +328,7 @@ export function Stage(props: Props) {
 		if (row && size.height > 0) bring(row);
 	};
 	useEffect(() => come.current(), [selectedLane, size.height]);
+	useEffect(() => setScroll(0), [pair?.home]);
 
 	const { pointer, stage, on } = useHands(canvas, {
 		span,
@@ -330,15 +356,21 @@ export function Stage(props: Props) {
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
 	const seenLanes = seen.flatMap(({ row }) => row.lane?.id ?? []);
 	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
+	const pointed = pointer && span.begin + pointer.x * nsPerPixel;
+	const points = pair?.points;
+	// Before the next key is pressed.
+	useLayoutEffect(() => points?.(pointed), [points, pointed]);
 	return (
 		<>
 			<Overview
 				recording={recording}
 				origin={origin}
 				whole={whole}
+				reach={reach}
 				span={span}
 				lanes={lanes}
 				theme={theme}
+				heading={pair?.heading}
 				move={move}
 				grown={grown}
 				width={size.width}
@@ -346,7 +378,7 @@ export function Stage(props: Props) {
 				notes={notes}
 			/>
 			<div class="stage" ref={stage}>
-				<ul class="names" aria-label="Lanes">
+				<ul class="names" aria-label={pair ? `Lanes, ${pair.name}` : "Lanes"}>
 					<li class="count">
 						<span>
 							{laneCount} {laneCount === 1 ? "lane" : "lanes"}
@@ -387,7 +419,7 @@ export function Stage(props: Props) {
 				</ul>
 				<canvas
 					ref={canvas}
-					aria-label={`Timeline from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
+					aria-label={`${pair ? `${pair.name}: timeline` : "Timeline"} from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
 					role="img"
 					{...on}
 				/>

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What `piste diff` says of two recordings; a row leads to both timelines.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import * as api from "./api";
+import { aboutOf, meantBy, measureName } from "./changes";
+import type { Lanes } from "./rows";
+import { ANALYSES } from "./statistics";
+import { type Column, DataTable, measured } from "./tables";
+import { duration } from "./time";
+
+/** Of times, and as many of counts. */
+const CHANGES_MAX = 200;
+
+/** Answers about whole traces, kept because they do not change. */
+const known = new Map<string, api.Diff>();
+
+interface Props {
+	recordings: [number, number];
+	/** The same: an answer from before holds. Absent: a trace is being recorded. */
+	version: string | null;
+	lanes: [Lanes | null, Lanes | null];
+	analysis: string;
+	choose: (analysis: string) => void;
+	open: (change: api.Change) => void;
+}
+
+export function DiffTable({ recordings: [before, after], version, lanes, analysis, choose, open }: Props) {
+	const [name] = ANALYSES.find(([name]) => name === analysis) ?? [""];
+	const [found, setFound] = useState<{ key: string; diff: api.Diff } | null>(null);
+	const [problem, setProblem] = useState<string | null>(null);
+	const [opened, setOpened] = useState<api.Change | null>(null);
+	const key = `${before} ${after} ${name}`;
+	useEffect(() => {
+		const controller = new AbortController();
+		const kept = version === null ? undefined : known.get(`${key} ${version}`);
+		setProblem(null);
+		setOpened(null);
+		if (kept) {
+			setFound({ key, diff: kept });
+			return;
+		}
+		api.diff(before, after, name, CHANGES_MAX, controller.signal).then(
+			(diff) => {
+				if (version !== null) known.set(`${key} ${version}`, diff);
+				setFound({ key, diff });
+			},
+			(error) => {
+				if (!controller.signal.aborted) setProblem(String(error.message));
+			},
+		);
+		return () => controller.abort();
+	}, [before, after, name, key, version]);
+	const diff = found?.key === key ? found.diff : null;
+	const [first, second] = lanes;
+	const columns = useMemo((): Column<api.Change>[] => {
+		const isShown = (change: api.Change) =>
+			[first, second].some((lanes) => lanes !== null && meantBy(change, lanes) !== null);
+		const shown = new Set(diff?.changes.filter(isShown));
+		const amount = (change: api.Change, value: number | null) =>
+			value === null ? "–" : `${measured(change.measure, value)}${change.is_rate ? "/s" : ""}`;
+		const number = (heading: string, key: (change: api.Change) => number | null): Column<api.Change> => ({
+			heading,
+			isNumber: true,
+			key,
+			cell: (change) => amount(change, key(change)),
+		});
+		return [
+			{
+				...number("Change", ({ change }) => change),
+				cell: (change) => signed(change.change, (value) => amount(change, value)),
+			},
+			{
+				...number("%", ({ change_percent }) => change_percent),
+				cell: ({ change_percent }) => signed(change_percent, (percent) => `${percent.toFixed(0)} %`),
+			},
+			number("Before", ({ before }) => before),
+			number("After", ({ after }) => after),
+			{
+				heading: "What",
+				isNumber: false,
+				key: ({ measure }) => measureName(measure),
+				cell: ({ measure }) => measureName(measure),
+			},
+			{
+				heading: "Of",
+				isNumber: false,
+				key: aboutOf,
+				title: aboutOf,
+				cell: (change) =>
+					shown.has(change) ? (
+						<button
+							type="button"
+							class="link"
+							title="Show in both timelines"
+							aria-current={change === opened}
+							onClick={() => {
+								setOpened(change);
+								open(change);
+							}}
+						>
+							{aboutOf(change)}
+						</button>
+					) : (
+						aboutOf(change)
+					),
+			},
+			{
+				heading: "In",
+				isNumber: false,
+				key: ({ analysis, table }) => `${analysis} ${table}`,
+				cell: ({ analysis, table }) => (
+					<span class="faint">
+						{analysis} {table.replaceAll("_", " ")}
+					</span>
+				),
+			},
+		];
+	}, [diff, first, second, opened, open]);
+	return (
+		<section class="differences" aria-label="Differences" aria-busy={!diff && !problem}>
+			<div class="bar">
+				<h2>Differences</h2>
+				<select aria-label="Analysis" value={name} onChange={(event) => choose(event.currentTarget.value)}>
+					<option value="">The largest of all analyses</option>
+					{ANALYSES.map(([one, title]) => (
+						<option key={one} value={one}>
+							{title}
+						</option>
+					))}
+				</select>
+				<span class="faint" role="status">
+					{diff
+						? `${duration(diff.before_duration_ns)} before, ${duration(diff.after_duration_ns)} after; sums are ${diff.is_per_second ? "per second of trace" : "of whole traces"}`
+						: !problem && "Reading both traces…"}
+				</span>
+			</div>
+			<div class="scroll">
+				{problem && <p role="alert">{problem}</p>}
+				{diff?.changes.length === 0 && <p>There are no differences.</p>}
+				{diff && diff.changes.length > 0 && (
+					<DataTable columns={columns} rows={diff.changes} most={diff.changes.length} />
+				)}
+				{[...new Set([...(diff?.notes ?? []), ...(diff?.findings ?? []).map(({ what }) => what)])].map((note) => (
+					<p key={note} class="faint">
+						{note}
+					</p>
+				))}
+			</div>
+		</section>
+	);
+}
+
+const signed = (value: number | null, said: (value: number) => string): string =>
+	value === null ? "" : `${value < 0 ? "−" : "+"}${said(Math.abs(value))}`;
