@@ -102,7 +102,7 @@ function Choose({ statuses, recording, show }: Props) {
 					<ol class="cards">
 						{others.map(({ path, index }) => (
 							<li key={path}>
-								<button type="button" class="card" onClick={() => show({ other: index })}>
+								<button type="button" class="card plain" onClick={() => show({ other: index })}>
 									<strong>{nameOf(path)}</strong>
 									<small>{path}</small>
 								</button>
@@ -199,8 +199,21 @@ function Comparison(props: Props & { other: number }) {
 	);
 
 	const states = [statuses[recording]!, statuses[other]!] as const;
-	const isWhole = states.every(({ state }) => state === "whole");
-	const version = isWhole ? states.map(({ begin_ns, end_ns }) => `${begin_ns} ${end_ns}`).join() : null;
+	const isFinal = states.every(({ state }) => state === "whole" || state === "growing");
+	// Not again whenever the pointer moves.
+	const table = useMemo(
+		() => (
+			<DiffTable
+				recordings={[recording, other]}
+				isFinal={isFinal}
+				lanes={[first.lanes, second.lanes]}
+				analysis={shown.analysis}
+				choose={(analysis) => show({ analysis })}
+				open={open}
+			/>
+		),
+		[recording, other, isFinal, first.lanes, second.lanes, shown.analysis, show, open],
+	);
 	const side = (index: Side) => {
 		const isFirst = index === 0;
 		const opened = isFirst ? first : second;
@@ -233,6 +246,7 @@ function Comparison(props: Props & { other: number }) {
 				key={index}
 				class={`one ${active === index ? "active" : ""}`}
 				aria-label={NAMES[index]}
+				aria-current={active === index}
 				onPointerDownCapture={() => activate(index)}
 				onFocusCapture={() => activate(index)}
 			>
@@ -327,14 +341,7 @@ function Comparison(props: Props & { other: number }) {
 					<span class="faint">Click a name in the table to see its longest piece in both traces.</span>
 				)}
 			</p>
-			<DiffTable
-				recordings={[recording, other]}
-				version={version}
-				lanes={[first.lanes, second.lanes]}
-				analysis={shown.analysis}
-				choose={(analysis) => show({ analysis })}
-				open={open}
-			/>
+			{table}
 			{draft && second.lanes && (
 				<NoteEditor draft={draft} book={book} lanes={second.lanes} close={() => setDraft(null)} />
 			)}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What `piste diff` says of two recordings; a row leads to both timelines.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 import { aboutOf, meantBy, measureName } from "./changes";
 import type { Lanes } from "./rows";
@@ -16,23 +16,25 @@ const known = new Map<string, api.Diff>();
 
 interface Props {
 	recordings: [number, number];
-	/** The same: an answer from before holds. Absent: a trace is being recorded. */
-	version: string | null;
+	/** Neither is being recorded: what is different stays so. */
+	isFinal: boolean;
 	lanes: [Lanes | null, Lanes | null];
 	analysis: string;
 	choose: (analysis: string) => void;
 	open: (change: api.Change) => void;
 }
 
-export function DiffTable({ recordings: [before, after], version, lanes, analysis, choose, open }: Props) {
+export function DiffTable({ recordings: [before, after], isFinal, lanes, analysis, choose, open }: Props) {
 	const [name] = ANALYSES.find(([name]) => name === analysis) ?? [""];
 	const [found, setFound] = useState<{ key: string; diff: api.Diff } | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
 	const [opened, setOpened] = useState<api.Change | null>(null);
 	const key = `${before} ${after} ${name}`;
+	const isKept = useRef(isFinal);
+	isKept.current = isFinal;
 	useEffect(() => {
 		const controller = new AbortController();
-		const kept = version === null ? undefined : known.get(`${key} ${version}`);
+		const kept = known.get(key);
 		setProblem(null);
 		setOpened(null);
 		if (kept) {
@@ -41,7 +43,7 @@ export function DiffTable({ recordings: [before, after], version, lanes, analysi
 		}
 		api.diff(before, after, name, CHANGES_MAX, controller.signal).then(
 			(diff) => {
-				if (version !== null) known.set(`${key} ${version}`, diff);
+				if (isKept.current) known.set(key, diff);
 				setFound({ key, diff });
 			},
 			(error) => {
@@ -49,7 +51,7 @@ export function DiffTable({ recordings: [before, after], version, lanes, analysi
 			},
 		);
 		return () => controller.abort();
-	}, [before, after, name, key, version]);
+	}, [before, after, name, key]);
 	const diff = found?.key === key ? found.diff : null;
 	const [first, second] = lanes;
 	const columns = useMemo((): Column<api.Change>[] => {
@@ -101,7 +103,7 @@ export function DiffTable({ recordings: [before, after], version, lanes, analysi
 							{aboutOf(change)}
 						</button>
 					) : (
-						aboutOf(change)
+						aboutOf(change) || <span class="faint">all</span>
 					),
 			},
 			{

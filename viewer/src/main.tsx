@@ -208,7 +208,7 @@ function App() {
 						Now
 					</button>
 				)}
-				{(shown.page === "timeline" || isComparing) && (
+				{(shown.page === "timeline" || other !== null) && (
 					<input
 						id="search"
 						type="search"
@@ -227,7 +227,7 @@ function App() {
 						Notes
 					</button>
 				)}
-				{(isTimeline || isComparing) && (
+				{(isTimeline || other !== null) && (
 					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
 						Export
 					</button>
