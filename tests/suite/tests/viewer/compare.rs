@@ -50,8 +50,9 @@ fn two_recordings_are_compared() {
         found.unwrap_or_else(|| panic!("not in {diff:#}")).clone()
     };
     let opened = change(&calls, &|change| {
-        change["measure"] == "total_ns" && change["of"]["syscall"] == "openat" && change["change"].as_f64() > Some(0.0)
+        change["table"] == "syscalls" && change["measure"] == "total_ns" && change["of"]["syscall"] == "openat"
     });
+    assert!(opened["change"].as_f64() > Some(0.0), "{opened}");
     let slept = change(&all, &|change| {
         change["analysis"] == "blocked"
             && change["of"]["comm"] == "worker"
@@ -66,7 +67,8 @@ fn two_recordings_are_compared() {
     };
     let sleep = "SELECT tid, begin_ns, end_ns FROM thread_states WHERE comm = 'worker' AND state = 'blocked' \
         AND syscall = 'clock_nanosleep' ORDER BY duration_ns DESC, begin_ns LIMIT 1";
-    let open = "SELECT tid, begin_ns, end_ns FROM syscalls WHERE name = 'openat' ORDER BY duration_ns DESC LIMIT 1";
+    let open =
+        "SELECT tid, begin_ns, end_ns FROM syscalls WHERE name = 'openat' ORDER BY duration_ns DESC, begin_ns LIMIT 1";
     let expected = [&fast, &slow].map(|trace| {
         let [sleep, open] = [sleep, open].map(|sql| longest(trace, sql));
         json!({ "path": trace, "sleep": sleep, "open": open })
