@@ -29,6 +29,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 	const [found, setFound] = useState<{ key: string; diff: api.Diff } | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
 	const [opened, setOpened] = useState<api.Change | null>(null);
+	const [filter, setFilter] = useState("");
 	const key = `${before} ${after} ${name}`;
 	const isKept = useRef(isFinal);
 	isKept.current = isFinal;
@@ -59,7 +60,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			[first, second].some((lanes) => lanes !== null && meantBy(change, lanes) !== null);
 		const shown = new Set(diff?.changes.filter(isShown));
 		const amount = (change: api.Change, value: number | null) =>
-			value === null ? "–" : `${measured(change.measure, value)}${change.is_rate ? "/s" : ""}`;
+			value === null ? "–" : `${rounded(change.measure, value)}${change.is_rate ? "/s" : ""}`;
 		const number = (heading: string, key: (change: api.Change) => number | null): Column<api.Change> => ({
 			heading,
 			isNumber: true,
@@ -73,7 +74,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			},
 			{
 				...number("%", ({ change_percent }) => change_percent),
-				cell: ({ change_percent }) => signed(change_percent, (percent) => `${percent.toFixed(0)} %`),
+				cell: ({ change_percent }) => signed(change_percent, (percent) => `${whole(percent)} %`),
 			},
 			number("Before", ({ before }) => before),
 			number("After", ({ after }) => after),
@@ -118,6 +119,12 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			},
 		];
 	}, [diff, first, second, opened, open]);
+	const rows = useMemo(() => {
+		const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+		const text = (change: api.Change) =>
+			[aboutOf(change), measureName(change.measure), change.analysis, change.table].join(" ").toLowerCase();
+		return diff?.changes.filter((change) => words.every((word) => text(change).includes(word))) ?? [];
+	}, [diff, filter]);
 	return (
 		<section class="differences" aria-label="Differences" aria-busy={!diff && !problem}>
 			<div class="bar">
@@ -130,6 +137,13 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 						</option>
 					))}
 				</select>
+				<input
+					type="search"
+					placeholder="Filter rows"
+					aria-label="Filter differences"
+					value={filter}
+					onInput={(event) => setFilter(event.currentTarget.value)}
+				/>
 				<span class="faint" role="status">
 					{diff
 						? `${duration(diff.before_duration_ns)} before, ${duration(diff.after_duration_ns)} after; sums are ${diff.is_per_second ? "per second of trace" : "of whole traces"}`
@@ -138,10 +152,8 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			</div>
 			<div class="scroll">
 				{problem && <p role="alert">{problem}</p>}
-				{diff?.changes.length === 0 && <p>There are no differences.</p>}
-				{diff && diff.changes.length > 0 && (
-					<DataTable columns={columns} rows={diff.changes} most={diff.changes.length} />
-				)}
+				{diff && rows.length === 0 && <p>{filter ? "No row contains this text." : "There are no differences."}</p>}
+				{rows.length > 0 && <DataTable columns={columns} rows={rows} most={rows.length} />}
 				{[...new Set([...(diff?.notes ?? []), ...(diff?.findings ?? []).map(({ what }) => what)])].map((note) => (
 					<p key={note} class="faint">
 						{note}
@@ -150,6 +162,15 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			</div>
 		</section>
 	);
+}
+
+const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
+
+/** Counts have fractions if they are rates. */
+function rounded(measure: string, value: number): string {
+	if (measure.endsWith("_ns")) return duration(value);
+	if (measure.endsWith("_bytes")) return measured(measure, Math.round(value));
+	return Math.abs(value) < 100 ? String(Math.round(value * 10) / 10) : whole(value);
 }
 
 const signed = (value: number | null, said: (value: number) => string): string =>
