@@ -15,7 +15,7 @@ export interface Meant {
 	lanes: number[];
 	/** Lanes of threads whose system calls are meant. */
 	open: number[];
-	/** Of the lanes, only that of the piece. */
+	/** Any of the lanes may have the piece: only that one is shown. */
 	isAny: boolean;
 	/** Absent: no piece stands for the row. */
 	pieces: LongestWanted | null;

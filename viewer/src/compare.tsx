@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Two recordings: their timelines with a common axis, and what is different between them.
-import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Own, type Shown, START } from "./address";
 import * as api from "./api";
 import { aboutOf, meantBy, pinnedOf } from "./changes";
@@ -165,17 +165,21 @@ function Comparison(props: Props & { other: number }) {
 	});
 
 	const looking = useRef(new AbortController());
-	/** What a row has no lanes for. */
-	const [missing, setMissing] = useState<string | null>(null);
+	useEffect(() => () => looking.current.abort(), []);
+	/** What is to be known about the row that was opened. */
+	const [remark, setRemark] = useState<string | null>(null);
 	const open = useCallback(
 		async (change: api.Change) => {
 			looking.current.abort();
 			const controller = new AbortController();
 			looking.current = controller;
+			let isPart = false;
 			const find = async (recording: number, { origin, lanes }: Opened): Promise<Place> => {
 				const meant = lanes && meantBy(change, lanes);
 				if (!meant) return { pinned: [], open: [], piece: null };
-				const found = meant.pieces && (await api.longest(recording, meant.pieces, controller.signal)).piece;
+				const answer = meant.pieces && (await api.longest(recording, meant.pieces, controller.signal));
+				const found = answer?.piece ?? null;
+				isPart ||= answer?.is_part === true;
 				const thread = found && lanes.threadOf(found.lane)?.id;
 				const pinned = pinnedOf(meant.isAny ? [] : meant.lanes, thread ?? found?.lane ?? null);
 				const ns = (text: string) => Number(BigInt(text) - origin);
@@ -188,7 +192,8 @@ function Comparison(props: Props & { other: number }) {
 			try {
 				const places = await Promise.all([find(recording, first), find(other, second)]);
 				const without = NAMES.filter((_, side) => places[side]!.pinned.length === 0);
-				setMissing(without.length === 1 ? `${without[0]}: nothing is called ${aboutOf(change)}.` : null);
+				const missing = without.length === 1 ? `${without[0]}: nothing is called ${aboutOf(change)}.` : null;
+				setRemark(isPart ? "There are too many pieces to look at all: others may be longer." : missing);
 				show((now) => placed(places, now, [first.whole, second.whole]));
 				goHome((count) => count + 1);
 			} catch (error) {
@@ -336,8 +341,8 @@ function Comparison(props: Props & { other: number }) {
 						),
 				)}
 				{lengths[0] != null && lengths[1] != null && <strong>{compared(lengths[0], lengths[1])}</strong>}
-				{missing && <span>{missing}</span>}
-				{!said.some(Boolean) && !missing && (
+				{remark && <span>{remark}</span>}
+				{!said.some(Boolean) && !remark && (
 					<span class="faint">Click a name in the table to see its longest piece in both traces.</span>
 				)}
 			</p>
