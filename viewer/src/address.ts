@@ -8,6 +8,7 @@ export const PAGES = ["insights", "timeline", "events", "statistics", "sql", "co
 export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
 export const VIEWS = ["states", "flow"] as const;
+export const SUMS = ["", "per-second", "as-is"] as const;
 export const HEIGHTS = ["compact", "normal", "tall"] as const;
 
 /** What is chosen in one timeline: lanes and times of its recording. */
@@ -56,6 +57,8 @@ export interface Shown extends Own {
 	other: number | null;
 	/** how much later its times are shown, in ns, */
 	offset: number;
+	/** how sums are compared; empty: as the command chooses, */
+	sums: (typeof SUMS)[number];
 	/** and what is chosen in its timeline. */
 	second: Own;
 }
@@ -92,6 +95,7 @@ export const START: Shown = {
 	sql: "",
 	other: null,
 	offset: 0,
+	sums: "",
 	second: NONE_OWN,
 };
 
@@ -147,6 +151,7 @@ export function read(hash: string): Shown {
 		sql: all.get("sql") ?? "",
 		other: all.has("with") ? Math.max(0, Math.trunc(numbers(all.get("with"))[0] ?? 0)) : null,
 		offset: numbers(all.get("offset"))[0] ?? 0,
+		sums: SUMS.find((sums) => sums === all.get("sums")) ?? START.sums,
 		second: readOwn(all, SECOND),
 	};
 }
@@ -194,6 +199,7 @@ export function write(shown: Shown): string {
 	add("sql", shown.sql);
 	add("with", shown.other === null ? "" : String(shown.other));
 	add("offset", shown.offset ? String(Math.round(shown.offset)) : "");
+	add("sums", shown.sums);
 	writeOwn((name, value) => add(`${SECOND}${name}`, value), shown.second);
 	return `#${all}`;
 }

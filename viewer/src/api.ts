@@ -248,9 +248,18 @@ export interface Change {
 	change_percent: number | null;
 }
 
-/** At most `limit` changes of times, and as many of counts; of one analysis, or else of all. */
-export function diff(before: number, after: number, name: string, limit: number, signal: AbortSignal): Promise<Diff> {
-	const query = new URLSearchParams({ limit: `${limit}`, ...(name && { name }) });
+export interface DiffWanted {
+	/** An analysis; empty: all. */
+	name: string;
+	/** As many changes of times, and as many of counts. */
+	limit: number;
+	/** `per-second` or `as-is`; empty: as the command chooses. */
+	sums: string;
+}
+
+export function diff(before: number, after: number, wanted: DiffWanted, signal: AbortSignal): Promise<Diff> {
+	const { name, limit, sums } = wanted;
+	const query = new URLSearchParams({ limit: `${limit}`, ...(name && { name }), ...(sums && { sums }) });
 	return json<Diff>(`${before}/diff/${after}?${query}`, signal);
 }
 

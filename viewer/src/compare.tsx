@@ -204,6 +204,7 @@ function Comparison(props: Props & { other: number }) {
 	);
 
 	const states = [statuses[recording]!, statuses[other]!] as const;
+	const { analysis, sums } = shown;
 	const isFinal = states.every(({ state }) => state === "whole" || state === "growing");
 	// Not again whenever the pointer moves.
 	const table = useMemo(
@@ -212,12 +213,12 @@ function Comparison(props: Props & { other: number }) {
 				recordings={[recording, other]}
 				isFinal={isFinal}
 				lanes={[first.lanes, second.lanes]}
-				analysis={shown.analysis}
-				choose={(analysis) => show({ analysis })}
+				shown={{ analysis, sums }}
+				show={show}
 				open={open}
 			/>
 		),
-		[recording, other, isFinal, first.lanes, second.lanes, shown.analysis, show, open],
+		[recording, other, isFinal, first.lanes, second.lanes, analysis, sums, show, open],
 	);
 	const side = (index: Side) => {
 		const isFirst = index === 0;
@@ -300,7 +301,7 @@ function Comparison(props: Props & { other: number }) {
 					label="Before"
 					statuses={statuses}
 					value={recording}
-					choose={(recording) => show({ ...START, page: "compare", analysis: shown.analysis, recording, other })}
+					choose={(recording) => show({ ...START, page: "compare", analysis, sums, recording, other })}
 				/>
 				<button
 					type="button"
@@ -314,7 +315,7 @@ function Comparison(props: Props & { other: number }) {
 					label="After"
 					statuses={statuses}
 					value={other}
-					choose={(other) => show({ ...START, page: "compare", analysis: shown.analysis, recording, other })}
+					choose={(other) => show({ ...START, page: "compare", analysis, sums, recording, other })}
 				/>
 				<span class="room" />
 				<Offset offset={shown.offset} shift={(offset) => show({ offset })} />

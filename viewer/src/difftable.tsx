@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What `piste diff` says of two recordings; a row leads to both timelines.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Shown } from "./address";
 import * as api from "./api";
 import { aboutOf, meantBy, measureName } from "./changes";
 import type { Lanes } from "./rows";
@@ -19,18 +20,19 @@ interface Props {
 	/** Neither is being recorded: what is different stays so. */
 	isFinal: boolean;
 	lanes: [Lanes | null, Lanes | null];
-	analysis: string;
-	choose: (analysis: string) => void;
+	shown: Pick<Shown, "analysis" | "sums">;
+	show: (change: Partial<Shown>) => void;
 	open: (change: api.Change) => void;
 }
 
-export function DiffTable({ recordings: [before, after], isFinal, lanes, analysis, choose, open }: Props) {
-	const [name] = ANALYSES.find(([name]) => name === analysis) ?? [""];
+export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, show, open }: Props) {
+	const { sums } = shown;
+	const [name] = ANALYSES.find(([name]) => name === shown.analysis) ?? [""];
 	const [found, setFound] = useState<{ key: string; diff: api.Diff } | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
 	const [opened, setOpened] = useState<api.Change | null>(null);
 	const [filter, setFilter] = useState("");
-	const key = `${before} ${after} ${name}`;
+	const key = `${before} ${after} ${name} ${sums}`;
 	const isKept = useRef(isFinal);
 	isKept.current = isFinal;
 	useEffect(() => {
@@ -42,7 +44,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			setFound({ key, diff: kept });
 			return;
 		}
-		api.diff(before, after, name, CHANGES_MAX, controller.signal).then(
+		api.diff(before, after, { name, limit: CHANGES_MAX, sums }, controller.signal).then(
 			(diff) => {
 				if (isKept.current) known.set(key, diff);
 				setFound({ key, diff });
@@ -52,7 +54,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 			},
 		);
 		return () => controller.abort();
-	}, [before, after, name, key]);
+	}, [before, after, name, sums, key]);
 	const diff = found?.key === key ? found.diff : null;
 	const [first, second] = lanes;
 	const columns = useMemo((): Column<api.Change>[] => {
@@ -129,7 +131,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 		<section class="differences" aria-label="Differences" aria-busy={!diff && !problem}>
 			<div class="bar">
 				<h2>Differences</h2>
-				<select aria-label="Analysis" value={name} onChange={(event) => choose(event.currentTarget.value)}>
+				<select aria-label="Analysis" value={name} onChange={(event) => show({ analysis: event.currentTarget.value })}>
 					<option value="">The largest of all analyses</option>
 					{ANALYSES.map(([one, title]) => (
 						<option key={one} value={one}>
@@ -146,9 +148,21 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, analysi
 				/>
 				<span class="faint" role="status">
 					{diff
-						? `${duration(diff.before_duration_ns)} before, ${duration(diff.after_duration_ns)} after; sums are ${diff.is_per_second ? "per second of trace" : "of whole traces"}`
-						: !problem && "Reading both traces…"}
+						? `${duration(diff.before_duration_ns)} before, ${duration(diff.after_duration_ns)} after; sums are`
+						: problem
+							? ""
+							: "Reading both traces…"}
 				</span>
+				{(diff || sums) && (
+					<select
+						aria-label="Sums"
+						value={diff ? (diff.is_per_second ? "per-second" : "as-is") : sums}
+						onChange={(event) => show({ sums: event.currentTarget.value as Shown["sums"] })}
+					>
+						<option value="as-is">of whole traces</option>
+						<option value="per-second">per second of trace</option>
+					</select>
+				)}
 			</div>
 			<div class="scroll">
 				{problem && <p role="alert">{problem}</p>}

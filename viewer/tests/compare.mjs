@@ -76,7 +76,7 @@ export const compare = {
 		}
 		await page.getByText(/^After takes [\d.]+ ms longer \(\d[\d.]* times as long\)$/).waitFor();
 		await shot(page, "compare-row");
-		await table.getByRole("combobox").selectOption({ label: "System calls" });
+		await table.getByLabel("Analysis").selectOption({ label: "System calls" });
 		const calls = rowOf(opened, "total");
 		await calls.waitFor();
 		await isAs(calls, opened);
@@ -189,10 +189,12 @@ export const compare = {
 
 		// Exchanged, what got slower got faster.
 		await page.getByRole("button", { name: "Exchange the two traces" }).click();
-		await table.getByRole("combobox").selectOption({ label: "The largest of all analyses" });
+		await table.getByLabel("Analysis").selectOption({ label: "The largest of all analyses" });
 		await sleeps.waitFor();
 		const [by] = await sleeps.locator("td").allInnerTexts();
 		assert.ok(nsOf(by) < 0, by);
+		await table.getByLabel("Sums").selectOption({ label: "per second of trace" });
+		await until("sums are rates", async () => (await sleeps.locator("td").first().textContent()).endsWith("/s"));
 		// One of them alone, where it is.
 		const [began] = (await spans())[1];
 		await after.getByTitle(/^Open .* alone$/).click();

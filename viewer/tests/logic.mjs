@@ -46,6 +46,7 @@ test("an address has all that is shown", () => {
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
 		other: 0,
 		offset: -1_500_000,
+		sums: "per-second",
 		second: {
 			...NONE_OWN,
 			selected: { lane: 3, at: 12 },
