@@ -24,9 +24,8 @@ export function useSelected(
 	lanes: Lanes | null,
 	selected: Shown["selected"],
 ): Selected {
-	const [found, setFound] = useState(NOTHING);
+	const [answer, setAnswer] = useState<{ of: typeof selected; found: Selected } | null>(null);
 	useEffect(() => {
-		setFound(NOTHING);
 		if (!selected || !lanes) return;
 		const controller = new AbortController();
 		const at = origin + BigInt(Math.round(selected.at));
@@ -34,16 +33,18 @@ export function useSelected(
 			({ piece }) => {
 				if (!piece) return;
 				const lane = lanes.get(selected.lane);
-				setFound({
+				const found = {
 					piece,
 					span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
 					waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
 					creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,
-				});
+				};
+				setAnswer({ of: selected, found });
 			},
 			() => {},
 		);
 		return () => controller.abort();
 	}, [recording, origin, lanes, selected]);
-	return found;
+	// That of another one is none of this one.
+	return selected !== null && answer?.of === selected ? answer.found : NOTHING;
 }
