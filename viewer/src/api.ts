@@ -222,6 +222,65 @@ export const analysis = (
 	return json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}${whose}`, signal);
 };
 
+/** What `piste diff` says of two recordings. */
+export interface Diff {
+	before_duration_ns: number;
+	after_duration_ns: number;
+	is_per_second: boolean;
+	changes: Change[];
+	notes: string[];
+	findings: { what: string }[];
+}
+
+export interface Change {
+	analysis: string;
+	table: string;
+	about: string;
+	/** The same by the columns that have it. */
+	of: Record<string, string>;
+	/** The key of a column. */
+	measure: string;
+	/** Per second of its trace. */
+	is_rate: boolean;
+	before: number | null;
+	after: number | null;
+	change: number | null;
+	change_percent: number | null;
+}
+
+export interface DiffWanted {
+	/** An analysis; empty: all. */
+	name: string;
+	/** As many changes of times, and as many of counts. */
+	limit: number;
+	/** `per-second` or `as-is`; empty: as the command chooses. */
+	sums: string;
+}
+
+export function diff(before: number, after: number, wanted: DiffWanted, signal: AbortSignal): Promise<Diff> {
+	const { name, limit, sums } = wanted;
+	const query = new URLSearchParams({ limit: `${limit}`, ...(name && { name }), ...(sums && { sums }) });
+	return json<Diff>(`${before}/diff/${after}?${query}`, signal);
+}
+
+/** Which pieces are looked at: of some classes, or of all; with a name, or with any. */
+export interface LongestWanted {
+	lanes: number[];
+	classes?: string[];
+	name?: string;
+}
+
+export interface Longest {
+	piece: { lane: number; begin_ns: string; end_ns: string } | null;
+	/** There were too many to look at all. */
+	is_part: boolean;
+}
+
+export async function longest(recording: number, wanted: LongestWanted, signal: AbortSignal): Promise<Longest> {
+	const response = await ask(`${recording}/longest`, { method: "POST", body: JSON.stringify(wanted), signal });
+	return (await response.json()) as Longest;
+}
+
 /** An event, as `piste view --json` prints it. */
 export interface Event {
 	time_ns: string;

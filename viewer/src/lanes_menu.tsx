@@ -11,8 +11,6 @@ const NAMES = {
 	height: { compact: "Compact", normal: "Normal", tall: "Tall" },
 } as const;
 
-export const MENU_ID = "lanes-menu";
-
 interface MenuProps {
 	shown: Shown;
 	show: (change: Partial<Shown>) => void;
@@ -38,7 +36,7 @@ export function LanesMenu({ shown, show, keys }: MenuProps) {
 		menu.current!.querySelector("summary")!.focus();
 	};
 	return (
-		<details class="lanes-menu" id={MENU_ID} ref={menu} onKeyDown={close}>
+		<details class="lanes-menu" ref={menu} onKeyDown={close}>
 			<summary title="Group, order and hide lanes (G)">View{hidden > 0 && <small> {hidden} hidden</small>}</summary>
 			<div>
 				<Choice title="Show" of="view" all={VIEWS} shown={shown} show={show} />

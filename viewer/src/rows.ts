@@ -138,6 +138,11 @@ export class Lanes {
 		return this.calls.has(id);
 	}
 
+	/** The lane of a thread's system calls. */
+	callsOf(id: number): number | undefined {
+		return this.calls.get(id)?.id;
+	}
+
 	/** The lane of a thread. */
 	ofThread(tid: number): Lane | undefined {
 		return this.all.find((lane) => lane.kind === "thread" && lane.tid === tid);
@@ -329,7 +334,7 @@ const RANKS: Record<Lane["kind"], number> = {
 	counter: 3,
 };
 
-function busiest(one: Lane, other: Lane): number {
+export function busiest(one: Lane, other: Lane): number {
 	const difference = BigInt(other.busy_ns) - BigInt(one.busy_ns);
 	return difference > 0n ? 1 : difference < 0n ? -1 : one.id - other.id;
 }

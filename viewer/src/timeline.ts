@@ -47,6 +47,10 @@ export interface Hit {
 
 export interface Scene {
 	span: Span;
+	/** What is outside is hatched: it is not covered. Absent: that is plain. */
+	ends: Span | null;
+	/** A time that is pointed at elsewhere. */
+	cursor: number | null;
 	rows: Row[];
 	/** Threads and interrupts are lines (flow.ts). */
 	isFlow: boolean;
@@ -172,6 +176,17 @@ export class Picture {
 				else this.pieces(band, found, part);
 			}
 			if (area) scales.push({ text: area.scale, top: from });
+			if (scene.ends) {
+				const left = Math.round((scene.ends.begin - begin) / nsPerPixel);
+				const right = Math.round((scene.ends.end - begin) / nsPerPixel);
+				for (const [from, until] of [
+					[0, Math.max(0, left)],
+					[Math.max(0, right), width],
+				] as const) {
+					line.fill(pixel(theme.classes.unknown), from, until);
+					hatched.fill(1, from, until);
+				}
+			}
 			to(band);
 		}
 		const flow = { begin, nsPerPixel, width };
@@ -367,6 +382,10 @@ export class Picture {
 		for (const mark of scene.marks) {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
+		}
+		if (scene.cursor !== null) {
+			context.fillStyle = theme.faint;
+			context.fillRect(Math.round(x(scene.cursor)), 0, Math.max(1, scale), height);
 		}
 		for (const { d, width: thickness, colour } of Picture.path(scene, seen, width, scale, theme)) {
 			context.strokeStyle = colour;

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
+import { compare } from "./compare.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
@@ -56,6 +57,7 @@ let refusals = 0;
 
 const scenarios = {
 	...causes,
+	...compare,
 
 	async insights(page) {
 		await page.goto(address);

@@ -11,11 +11,13 @@ async function load(name) {
 	return import(`data:text/javascript;base64,${Buffer.from(built.outputFiles[0].contents).toString("base64")}`);
 }
 
-const { read, write, START } = await load("address.ts");
+const { read, write, START, NONE_OWN } = await load("address.ts");
+const { meantBy, pinnedOf } = await load("changes.ts");
 const { colourOf } = await load("colours.ts");
 const { COMMANDS, keyOf } = await load("commands.ts");
 const { flagAt } = await load("flags.ts");
 const { laneKey, laneOf } = await load("notes.tsx");
+const { aligned, exchanged, nsOf, ofSecond, otherOf, placed, secondOf } = await load("pair.ts");
 const { Pinch } = await load("pinch.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
 const { handovers } = await load("flow.ts");
@@ -42,6 +44,18 @@ test("an address has all that is shown", () => {
 		find: "open & close",
 		by: "fields",
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
+		other: 0,
+		offset: -1_500_000,
+		sums: "per-second",
+		second: {
+			...NONE_OWN,
+			selected: { lane: 3, at: 12 },
+			last: 3,
+			pinned: [3],
+			open: [3],
+			closed: ["p,1"],
+			marks: [-4],
+		},
 	};
 	assert.deepEqual(read(write(shown)), shown);
 	assert.deepEqual(read("#page=nothing&at=x&range=9,1&group=x&order=&height=9&closed=%25zz"), START);
@@ -385,4 +399,113 @@ test("tables are the lists of rows in an answer", () => {
 		tablesOf(answer).map(({ title }) => title),
 		["CPUs", "By file"],
 	);
+});
+
+test("the second timeline has its own lanes, and the times of both", () => {
+	const own = { ...NONE_OWN, pinned: [9] };
+	const shown = { ...START, span: { begin: 100, end: 200 }, pinned: [1], other: 1, offset: 30, second: own };
+	const second = secondOf(shown);
+	assert.deepEqual([second.span, second.pinned], [{ begin: 70, end: 170 }, [9]]);
+	assert.deepEqual(ofSecond({ span: { begin: 0, end: 10 }, follow: false }, shown), {
+		span: { begin: 30, end: 40 },
+		follow: false,
+	});
+	// A selection of the second is none of the first, and a range is one of both.
+	const change = ofSecond({ selected: { lane: 4, at: 5 }, range: null, height: "tall" }, shown);
+	assert.deepEqual(change, {
+		range: null,
+		height: "tall",
+		second: { ...own, selected: { lane: 4, at: 5 }, last: 4 },
+	});
+	// Exchanged twice is not at all.
+	const other = { ...shown, ...exchanged(shown, 1) };
+	assert.deepEqual(
+		[other.recording, other.other, other.offset, other.span, other.pinned],
+		[1, 0, -30, { begin: 70, end: 170 }, [9]],
+	);
+	assert.deepEqual({ ...other, ...exchanged(other, 0) }, shown);
+	assert.deepEqual(
+		[otherOf(START, 1, 2), otherOf(START, 0, 3), otherOf({ ...START, other: 7 }, 0, 3)],
+		[0, null, null],
+	);
+});
+
+test("two times are aligned where the first one is seen", () => {
+	const reach = { begin: 0, end: 1000 };
+	const seen = aligned(150, 40, { ...START, span: { begin: 100, end: 200 } }, reach);
+	assert.deepEqual(seen, { offset: 110, span: { begin: 100, end: 200 } });
+	assert.deepEqual(aligned(500, 600, { ...START, span: { begin: 100, end: 200 } }, reach), {
+		offset: -100,
+		span: { begin: 450, end: 550 },
+	});
+	const texts = ["+0.000000012 s", "-1.5 ms", "− 2 µs", "3", ".5s", "1 h", "", "9e9 s", "99999999999 s"];
+	assert.deepEqual(texts.map(nsOf), [12, -1_500_000, -2000, 3e9, 5e8, null, null, null, null]);
+});
+
+test("a row leads to the longest piece in both timelines", () => {
+	const wholes = [
+		{ begin: 0, end: 1e9 },
+		{ begin: 0, end: 2e9 },
+	];
+	const place = (lane, begin, end) => ({ pinned: [1], open: [1], piece: { lane, begin, end } });
+	const found = placed([place(2, 1e8, 1.1e8), place(5, 5e8, 5.4e8)], { ...START, pinned: [8] }, wholes);
+	assert.deepEqual(
+		[found.selected, found.second.selected],
+		[
+			{ lane: 2, at: 1e8 },
+			{ lane: 5, at: 5e8 },
+		],
+	);
+	assert.deepEqual([found.offset, found.pinned, found.open, found.second.open], [-4e8, [1], [1], [1]]);
+	assert.ok(found.span.begin < 1e8 && found.span.end > 1.4e8 && found.span.end - found.span.begin < 1e8);
+	// Without a piece in one of them, nothing is moved.
+	const nothing = { pinned: [], open: [], piece: null };
+	const alone = placed([nothing, place(5, 5e8, 5.4e8)], { ...START, offset: 7 }, wholes);
+	assert.deepEqual([alone.offset, alone.selected, alone.second.selected.lane], [7, null, 5]);
+	assert.equal(placed([nothing, nothing], START, wholes).span, null);
+});
+
+test("a row of differences is about lanes and pieces", () => {
+	const lanes = lanesOf([
+		{ kind: "cpu", cpu: 0 },
+		thread(10, 10, "shop", 5),
+		{ kind: "calls", of: 1 },
+		thread(11, 10, "baker", 9),
+		thread(20, 20, "baker", 3),
+		{ kind: "calls", of: 4 },
+		{ kind: "interrupt", name: "timer" },
+		{ kind: "device", name: "vda" },
+	]);
+	const meant = (measure, of, more = {}) => meantBy({ analysis: "ltt", table: "threads", measure, of, ...more }, lanes);
+	assert.deepEqual(meant("blocked_ns", { comm: "baker" }), {
+		lanes: [3, 4],
+		open: [],
+		isAny: false,
+		pieces: { lanes: [3, 4], classes: ["blocked"] },
+	});
+	// The longest wait may be for something else.
+	assert.equal(meant("timer_ns", { comm: "baker" }).pieces, null);
+	assert.deepEqual(meant("switches", { comm: "baker" }).pieces, null);
+	// The threads of a process, whatever they are called.
+	assert.deepEqual(meant("on_cpu_ns", { comm: "shop" }, { table: "processes" }).lanes, [3, 1]);
+	const calls = { analysis: "syscallstats", table: "syscalls" };
+	assert.deepEqual(meant("total_ns", { comm: "baker", syscall: "read" }, calls), {
+		lanes: [4],
+		open: [4],
+		isAny: false,
+		pieces: { lanes: [5], name: "read" },
+	});
+	const any = meant("total_ns", { syscall: "read" }, calls);
+	assert.deepEqual([any.isAny, any.pieces], [true, { lanes: [2, 5], name: "read" }]);
+	assert.deepEqual(meant("total_ns", { comm: "baker", syscall: "read" }, { analysis: "blocked" }).pieces, {
+		lanes: [3, 4],
+		classes: ["blocked"],
+		name: "read",
+	});
+	assert.deepEqual(meant("idle_ns", { cpu: "CPU 0" }).pieces, { lanes: [0], classes: ["idle"] });
+	assert.deepEqual(meant("total_ns", { interrupt: "timer" }).pieces, { lanes: [6] });
+	assert.deepEqual(meant("total_ns", { device: "vda", operation: "read" }).lanes, [7]);
+	assert.equal(meant("total_ns", { comm: "nobody" }), null);
+	assert.equal(meant("total_ns", { cause: "timer" }), null);
+	assert.deepEqual(pinnedOf([1, 2, 3, 4, 5, 6, 7], 7), [7, 1, 2, 3, 4, 5]);
 });

@@ -11,11 +11,13 @@
 
 mod alike;
 mod assets;
+mod compare;
 mod csv;
 mod events;
 mod exports;
 mod guard;
 mod live;
+mod longest;
 mod notes;
 mod pages;
 mod queries;
