@@ -190,6 +190,24 @@ const scenarios = {
 			);
 		await until("the arrow is drawn", () => isDark(rows[0] - box.y + 8));
 		await shot(page, "creator");
+		// A picture that is saved has it, too: from the middle of the one lane to the middle of the other.
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const [arrow] = await page.evaluate(
+			(svg) =>
+				[...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("#arrows circle")].map((dot) => ({
+					dot: ["cx", "cy"].map((name) => Number(dot.getAttribute(name))),
+					shaft: dot.parentElement.children[0].getAttribute("d"),
+					head: dot.parentElement.children[1].getAttribute("d"),
+				})),
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const [from, to] = rows.map((top) => top - box.y + 8);
+		assert.ok(Math.abs(arrow.dot[0] - box.width / 2) < 1 && arrow.dot[1] === from, JSON.stringify(arrow));
+		assert.equal(arrow.shaft, `M${arrow.dot[0]} ${from}V${to - 6}`);
+		assert.ok(arrow.head.startsWith(`M${arrow.dot[0]} ${to}L`), arrow.head);
+		await dialog.getByText("Close").click();
 		await page.keyboard.press("[");
 		await details.locator("h2", { hasText: /^python3/ }).waitFor();
 	},
