@@ -22,6 +22,9 @@ export interface Shown {
 	range: Span | null;
 	/** Of the details: what they are about. */
 	tab: string;
+	/** Of the flame graph: what it sums up, and the lane of its thread, or all threads. */
+	flame: string;
+	flameOf: number | null;
 	pinned: number[];
 	open: number[];
 	filter: string;
@@ -58,6 +61,8 @@ export const START: Shown = {
 	last: null,
 	range: null,
 	tab: "",
+	flame: "",
+	flameOf: null,
 	pinned: [],
 	open: [],
 	filter: "",
@@ -118,6 +123,8 @@ export function read(hash: string): Shown {
 		last: numbers(all.get("last"))[0] ?? lane ?? null,
 		range: span(all.get("range")),
 		tab: all.get("tab") ?? "",
+		flame: all.get("flame") ?? "",
+		flameOf: numbers(all.get("flame-of"))[0] ?? null,
 		pinned: numbers(all.get("pinned")),
 		open: numbers(all.get("open")),
 		filter: all.get("filter") ?? "",
@@ -151,6 +158,8 @@ export function write(shown: Shown): string {
 	add("last", shown.selected || shown.last === null ? "" : String(shown.last));
 	add("range", joined(shown.range));
 	add("tab", shown.tab);
+	add("flame", shown.flame);
+	add("flame-of", shown.flameOf === null ? "" : String(shown.flameOf));
 	add("pinned", shown.pinned.join(","));
 	add("open", shown.open.join(","));
 	add("filter", shown.filter);

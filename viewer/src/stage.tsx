@@ -571,7 +571,7 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide, open 
 	);
 }
 
-function Tip({ x, y, children }: { x: number; y: number; children: ComponentChildren }) {
+export function Tip({ x, y, children }: { x: number; y: number; children: ComponentChildren }) {
 	const box = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const { offsetWidth, offsetHeight } = box.current!;

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
+import { flames } from "./flame.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
@@ -56,6 +57,7 @@ let refusals = 0;
 
 const scenarios = {
 	...causes,
+	...flames,
 
 	async insights(page) {
 		await page.goto(address);
@@ -380,6 +382,8 @@ const scenarios = {
 		const details = page.locator("section[aria-label=Range]");
 		await details.locator("td", { hasText: "python3" }).first().waitFor();
 		await shot(page, "range");
+		// There is nothing to draw a flame graph of.
+		refusals = 1;
 		for (const tab of await details.locator("[role=tab]").all()) {
 			await tab.click();
 			await details.locator("table, p").first().waitFor();
@@ -1036,7 +1040,11 @@ try {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
 	try {
-		await scenarios[scenario](page, { address, expected: JSON.parse(expected), colours, until, timeline, shot });
+		const refuse = (count) => {
+			refusals = count;
+		};
+		const tools = { address, expected: JSON.parse(expected), colours, until, timeline, shot, refuse };
+		await scenarios[scenario](page, tools);
 	} catch (error) {
 		await shot(page, `failed-${scenario}`);
 		throw error;

@@ -22,6 +22,7 @@ mod queries;
 mod recordings;
 mod reply;
 mod search;
+mod spans;
 mod tools;
 mod wakes;
 

@@ -3,6 +3,8 @@
 
 #[path = "viewer/causes.rs"]
 mod causes;
+#[path = "viewer/flame.rs"]
+mod flame;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
