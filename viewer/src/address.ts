@@ -5,7 +5,7 @@ import type { Span } from "./timeline";
 
 export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as const;
 
-export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
+export const GROUPINGS = ["process", "tree", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
 export const VIEWS = ["states", "flow"] as const;
 export const HEIGHTS = ["compact", "normal", "tall"] as const;

@@ -29,6 +29,8 @@ export interface Lane {
 	process?: number;
 	uid?: number | null;
 	cgroup?: string;
+	/** Of a thread: the process that its process comes from. */
+	parent_pid?: number | null;
 	/** The lane of the thread that created this one, and when. */
 	created_by?: number | null;
 	created_ns?: string | null;

@@ -3,7 +3,7 @@
 // axis, and what the colours mean.
 import type { Area } from "./areas";
 import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
-import type { Row } from "./rows";
+import { indentOf, type Row } from "./rows";
 import { type Above, ARROW_WIDTH, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
 
 /** CSS pixels. */
@@ -74,7 +74,7 @@ const text = (x: number, y: number, fill: string, said: string): string =>
 	element("text", { x, y, fill, "dominant-baseline": "central" }, escaped(said));
 
 /** Where the name of a row begins. */
-const leftOf = (row: Row): number => (row.lane && (row.isInner || row.isMember) ? 30 : 12);
+const leftOf = (row: Row): number => 12 + indentOf(row);
 
 export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	const scale = window.devicePixelRatio;

@@ -12,7 +12,7 @@ import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
 import { type Draft, laneKey, type Note } from "./notes";
 import type { Segment } from "./path";
 import { Pinch } from "./pinch";
-import { choiceOf, type LaneRow, type Lanes, type Row, title } from "./rows";
+import { choiceOf, indentOf, type LaneRow, type Lanes, type Row, title } from "./rows";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
@@ -307,7 +307,7 @@ export function Stage(props: Props) {
 		view: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
 		hide: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
 		group: () => {
-			const group = selected && lanes.groups(shown.group).get(selected.lane);
+			const group = selected && lanes.groupsOf(selected.lane, shown.group)[0];
 			if (group) show({ closed: turn(shown.closed, group.key) });
 		},
 		arrange: () => {
@@ -543,12 +543,10 @@ function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide, open 
 		// Not in the markup: the page's policy allows no style attributes.
 		place.current!.style.transform = `translateY(${top}px)`;
 		place.current!.style.height = `${row.height}px`;
+		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 	});
 	return (
-		<li
-			ref={place}
-			class={`name ${row.isMember ? "member" : ""} ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}
-		>
+		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
 			{isOpen === null ? (
 				<span class="opener" />
 			) : (

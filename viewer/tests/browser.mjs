@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
 import { flames } from "./flame.mjs";
+import { processes } from "./processes.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
@@ -58,6 +59,7 @@ let refusals = 0;
 const scenarios = {
 	...causes,
 	...flames,
+	...processes,
 
 	async insights(page) {
 		await page.goto(address);

@@ -20,7 +20,7 @@ const { Pinch } = await load("pinch.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
 const { FLAMES, flameColour, graphOf, layoutOf, linesOf, matchesOf, stepTo } = await load("flame.ts");
 const { handovers } = await load("flow.ts");
-const { Lanes } = await load("rows.ts");
+const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
 const { compare, measured, tablesOf } = await load("tables.tsx");
@@ -138,7 +138,7 @@ function shownRows(lanes, choice) {
 	const sets = { pinned: new Set(), open: new Set(), hidden: new Set(), hiddenGroups: new Set(), closed: new Set() };
 	return lanes
 		.rows({ ...nothing, ...sets, ...choice })
-		.map((row) => (row.lane ? `${row.isMember ? "  " : ""}${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`));
+		.map((row) => `${"  ".repeat(row.level)}${row.lane ? `${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`}`);
 }
 
 test("control passes from thread to thread and to interrupts, not by way of nobody", () => {
@@ -229,6 +229,82 @@ test("lanes are grouped, ordered and hidden", () => {
 	assert.ok(shownRows(lanes, { filter: "ghost" }).includes("  ghost"));
 });
 
+test("processes are below those that they come from", () => {
+	const lanes = lanesOf([
+		thread(1, 1, "init", 1, { parent_pid: 0 }),
+		thread(10, 10, "shell", 5, { parent_pid: 1 }),
+		thread(20, 20, "make", 10, { created_by: 1, parent_pid: 10 }),
+		thread(21, 20, "helper", 40, { created_by: 2, parent_pid: 10 }),
+		thread(30, 30, "cc", 200, { created_by: 2, parent_pid: 20 }),
+		thread(31, 31, "cc", 100, { created_by: 3, parent_pid: 20 }),
+		thread(40, 40, "server", 50, { parent_pid: 1 }),
+		thread(50, 50, "kthread", 1, { is_kernel: true, parent_pid: 2 }),
+		thread(60, 60, "stray", 500, { parent_pid: 999 }),
+	]);
+	const tree = (choice) => shownRows(lanes, { group: "tree", ...choice });
+	// What is below one counts for it.
+	assert.deepEqual(tree({}), [
+		"stray",
+		"init:",
+		"  init",
+		"  shell:",
+		"    shell",
+		"    make:",
+		"      helper",
+		"      make",
+		"      cc",
+		"      cc",
+		"  server",
+		"Kernel threads:",
+		"  kthread",
+	]);
+	// What is looked for is shown with all that it comes from.
+	assert.deepEqual(tree({ filter: "31" }), ["init:", "  shell:", "    make:", "      cc"]);
+	assert.deepEqual(tree({ closed: new Set(["p10"]), hiddenGroups: new Set(["kernel"]) }), [
+		"stray",
+		"init:",
+		"  init",
+		"  shell:",
+		"  server",
+	]);
+	assert.deepEqual(
+		lanes.groupsOf(4, "tree").map(({ key }) => key),
+		["p20", "p10", "p1"],
+	);
+	const rows = lanes.rows(choiceOf({ ...START, group: "tree" }));
+	const about = rows.filter(({ lane }) => !lane).map(({ title, cpuNs, count }) => [title, cpuNs, count]);
+	assert.deepEqual(about.slice(0, 3), [
+		["init", 406, 7],
+		["shell", 355, 5],
+		["make", 350, 4],
+	]);
+	// In the list of processes, it is as if the tree had never been shown.
+	assert.deepEqual(shownRows(lanes, {}).slice(0, 3), ["stray", "cc", "cc"]);
+});
+
+test("processes that come from themselves come from nowhere", () => {
+	const some = [thread(1, 1, "one", 1, { parent_pid: 2 }), thread(2, 2, "two", 1, { parent_pid: 1 })];
+	assert.deepEqual(shownRows(lanesOf(some), { group: "tree" }), ["two:", "  two", "  one"]);
+	const self = lanesOf([thread(1, 1, "one", 1, { parent_pid: 1 })]);
+	assert.deepEqual(shownRows(self, { group: "tree" }), ["one"]);
+	// An id that was used again: the last process before that had it.
+	const used = ["first", "second"].map((name, at) =>
+		thread(7, 7, name, 1, { process: at, first_ns: `${100 + 20 * at}` }),
+	);
+	const child = thread(8, 8, "child", 1, { parent_pid: 7, first_ns: "110" });
+	assert.deepEqual(shownRows(lanesOf([used[0], child, used[1]]), { group: "tree", order: "first" }), [
+		"first:",
+		"  first",
+		"  child",
+		"second",
+	]);
+	// As deep as a trace may say.
+	const deep = lanesOf(
+		Array.from({ length: 20_000 }, (_, number) => thread(number + 1, number + 1, "p", 1, { parent_pid: number })),
+	);
+	assert.equal(deep.rows(choiceOf({ ...START, group: "tree" })).length, 2 * 20_000 - 1);
+});
+
 test("20,000 lanes are arranged quickly", () => {
 	const some = [];
 	for (let number = 0; number < 20_000; number++) {
@@ -284,8 +360,8 @@ test("a match is moved to only if it is not seen, and its lane is shown", () => 
 	const whole = { begin: 0, end: 1000 };
 	const lane = { id: 4, kind: "calls", of: 3 };
 	const rows = ({ filter, open }) => (filter === "" && open.has(3) ? [{ lane }] : []);
-	const groups = () => new Map([[3, { key: "p7" }]]);
-	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows, groups };
+	const groupsOf = (id) => (id === 3 ? [{ key: "p7" }] : []);
+	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows, groupsOf };
 	const hiding = { hidden: [3, 9], hiddenGroups: ["p7", "p8"], closed: ["p7"] };
 	const shown = { ...START, ...hiding, span: { begin: 0, end: 100 }, filter: "cpu" };
 	const near = revealed(4, 50, shown, whole, lanes);

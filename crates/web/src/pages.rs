@@ -236,6 +236,8 @@ enum Shown {
         uid: Option<u32>,
         #[serde(skip_serializing_if = "String::is_empty")]
         cgroup: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_pid: Option<i32>,
         /// The lane of the thread that created it, and when.
         #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<u32>,
@@ -307,6 +309,7 @@ impl From<Subject> for Shown {
                 process: thread.process,
                 uid: thread.uid,
                 cgroup: thread.cgroup,
+                parent_pid: thread.parent_pid,
                 created_by: thread.created.map(|Created { by: LaneId(by), .. }| by),
                 created_ns: thread.created.map(|created| created.ns.to_string()),
             },

@@ -10,6 +10,8 @@ mod live;
 #[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
+#[path = "viewer/processes.rs"]
+mod processes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
