@@ -99,8 +99,8 @@ fn follow(place: &Workplace) {
     let finished = Server::start(place, &[text(&trace)]);
     let range = span(&finished.settle());
     let (live, whole) = (sums(&server, range), sums(&finished, range));
-    let missing: Vec<&String> = whole.keys().filter(|key| !live.contains_key(*key)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let missing: Vec<(&String, &Value)> = whole.iter().filter(|(key, _)| !live.contains_key(*key)).collect();
+    assert!(missing.is_empty(), "{missing:?} {range:?} {}", text(&trace));
     // On a busy machine, an event may come so late that it counts as happening a little later. What became known later is unknown here.
     for class in ["user", "kernel", "runnable", "blocked", "other"] {
         let (live, whole) = (total(&live, class), total(&whole, class));
