@@ -27,6 +27,9 @@ import { type Span, shortened } from "./timeline";
 export const FLAME_TAB = "flame";
 /** CSS pixels. */
 const ROW_HEIGHT = 19;
+/** Not at every step of a drag. */
+const REST_MS = 250;
+
 /** A frame that is as wide as the graph, and which ones were before. */
 interface Zoom {
 	/** The graph: in another one, frames have other numbers. */
@@ -35,9 +38,6 @@ interface Zoom {
 	before: readonly number[];
 }
 const ALL: Zoom = { of: null, enlarged: 0, before: [] };
-
-/** Not at every step of a drag. */
-const REST_MS = 250;
 
 /** The threads that can be chosen: those that are selected or were last, then pinned ones. */
 function threadsOf(shown: Props["shown"], lanes: Lanes): { id: number; tid: number; name: string }[] {
@@ -93,7 +93,7 @@ export function FlameTab(props: Props & { range: Span }) {
 	const [text, setText] = useState("");
 	const matches = useMemo(() => graph && matchesOf(graph, text), [graph, text]);
 	return (
-		<div class="flame" aria-busy={found?.key !== key}>
+		<div class={`flame ${problem === undefined ? "drawn" : ""}`} aria-busy={found?.key !== key}>
 			<div class="buttons">
 				{kinds.length > 0 && (
 					<div role="tablist" class="tabs" aria-label="What is summed up">
@@ -275,9 +275,12 @@ function Frames({ graph, enlarged, matches, canBack, enlarge, back, reset }: Fra
 									fill={isRest ? "url(#flame-rest)" : flameColour(frames[index]!.name)}
 								/>
 								{shown && (
-									<text x={x + 4} y={row * ROW_HEIGHT + ROW_HEIGHT / 2}>
-										{shown}
-									</text>
+									// Which cuts off what is wider than it looked.
+									<svg x={x} y={row * ROW_HEIGHT} width={width - 2} height={ROW_HEIGHT - 1} aria-hidden="true">
+										<text x="4" y={ROW_HEIGHT / 2}>
+											{shown}
+										</text>
+									</svg>
 								)}
 							</g>
 						);
