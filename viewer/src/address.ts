@@ -5,7 +5,7 @@ import type { Span } from "./timeline";
 
 export const PAGES = ["insights", "timeline", "events", "statistics", "sql", "compare"] as const;
 
-export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
+export const GROUPINGS = ["process", "tree", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
 export const VIEWS = ["states", "flow"] as const;
 export const SUMS = ["", "per-second", "as-is"] as const;
@@ -34,6 +34,9 @@ export interface Shown extends Own {
 	range: Span | null;
 	/** Of the details: what they are about. */
 	tab: string;
+	/** Of the flame graph: what it sums up, and the lane of its thread, or all threads. */
+	flame: string;
+	flameOf: number | null;
 	filter: string;
 	/** Lanes as bars, or as lines between which control passes. */
 	view: (typeof VIEWS)[number];
@@ -81,6 +84,8 @@ export const START: Shown = {
 	span: null,
 	range: null,
 	tab: "",
+	flame: "",
+	flameOf: null,
 	filter: "",
 	view: "states",
 	group: "process",
@@ -137,6 +142,8 @@ export function read(hash: string): Shown {
 		span: span(all.get("span")),
 		range: span(all.get("range")),
 		tab: all.get("tab") ?? "",
+		flame: all.get("flame") ?? "",
+		flameOf: numbers(all.get("flame-of"))[0] ?? null,
 		filter: all.get("filter") ?? "",
 		view: VIEWS.find((view) => view === all.get("view")) ?? START.view,
 		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
@@ -185,6 +192,8 @@ export function write(shown: Shown): string {
 	writeOwn(add, shown);
 	add("range", joined(shown.range));
 	add("tab", shown.tab);
+	add("flame", shown.flame);
+	add("flame-of", shown.flameOf === null ? "" : String(shown.flameOf));
 	add("filter", shown.filter);
 	add("view", shown.view === START.view ? "" : shown.view);
 	add("group", shown.group === START.group ? "" : shown.group);

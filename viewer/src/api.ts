@@ -29,6 +29,8 @@ export interface Lane {
 	process?: number;
 	uid?: number | null;
 	cgroup?: string;
+	/** Of a thread: the process that its process comes from. */
+	parent_pid?: number | null;
 	/** The lane of the thread that created this one, and when. */
 	created_by?: number | null;
 	created_ns?: string | null;
@@ -197,6 +199,36 @@ export interface Bar {
 /** Looks in the lane of the piece at a time, or in all lanes of its kind. */
 export const alike = (recording: number, lane: number, at: bigint, among: "lane" | "kind", signal: AbortSignal) =>
 	json<Alike>(`${recording}/alike?lane=${lane}&at=${at}&among=${among}`, signal);
+
+/** Spans with the same name in a range: crates/web/src/spans.rs. */
+export interface SpanRow {
+	name: string;
+	/** That begin and end in it; without any, there are no times. */
+	count: number;
+	total_ns?: number;
+	p50_ns?: number;
+	p99_ns?: number;
+	max_ns?: number;
+	slowest_lane?: number;
+	slowest_begin_ns?: string;
+	/** That were open where the range begins or ends. */
+	beyond: number;
+	/** Whose begin or end is missing in the trace. */
+	incomplete: number;
+	threads: number;
+}
+
+export interface Spans {
+	spans: SpanRow[];
+	/** So many further spans have other names. */
+	left_out: number;
+	has_losses: boolean;
+	/** There were too many to look at all. */
+	is_part: boolean;
+}
+
+export const spans = (recording: number, begin: bigint, end: bigint, signal: AbortSignal) =>
+	json<Spans>(`${recording}/spans?begin=${begin}&end=${end}`, signal);
 
 /** The next wait that a thread ended. */
 export interface Wakes {

@@ -2,10 +2,10 @@
 // How lanes are grouped, ordered and hidden: the menu above their names, and the headings of groups.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { GROUPINGS, HEIGHTS, ORDERS, type Shown, VIEWS } from "./address";
-import type { Heading } from "./rows";
+import { type Heading, indentOf } from "./rows";
 
 const NAMES = {
-	group: { process: "Process", cgroup: "Control group", user: "User", none: "None" },
+	group: { process: "Process", tree: "Process tree", cgroup: "Control group", user: "User", none: "None" },
 	order: { busy: "Busy time", name: "Name", id: "ID", first: "First appearance" },
 	view: { states: "States", flow: "Control flow" },
 	height: { compact: "Compact", normal: "Normal", tall: "Tall" },
@@ -98,6 +98,7 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 		// Not in the markup: the page's policy allows no style attributes.
 		place.current!.style.transform = `translateY(${top}px)`;
 		place.current!.style.height = `${row.height}px`;
+		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 	});
 	const share = (row.cpuNs / length) * 100;
 	const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The name of a lane beside the timeline, with what a hand can do to the lane.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { LaneRow } from "./rows";
+import { indentOf, type LaneRow } from "./rows";
 
 interface Props {
 	row: LaneRow;
@@ -21,13 +21,11 @@ export function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide
 	useLayoutEffect(() => {
 		// Not in the markup: the page's policy allows no style attributes.
 		place.current!.style.transform = `translateY(${top}px)`;
+		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 		place.current!.style.height = `${row.height}px`;
 	});
 	return (
-		<li
-			ref={place}
-			class={`name ${row.isMember ? "member" : ""} ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}
-		>
+		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
 			{isOpen === null ? (
 				<span class="opener" />
 			) : (

@@ -292,7 +292,7 @@ export function Stage(props: Props) {
 		view: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
 		hide: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
 		group: () => {
-			const group = selected && lanes.groups(shown.group).get(selected.lane);
+			const group = selected && lanes.groupsOf(selected.lane, shown.group)[0];
 			if (group) show({ closed: turn(shown.closed, group.key) });
 		},
 		arrange: () => {

@@ -24,6 +24,7 @@ mod queries;
 mod recordings;
 mod reply;
 mod search;
+mod spans;
 mod tools;
 mod wakes;
 

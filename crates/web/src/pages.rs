@@ -11,6 +11,7 @@
 //!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
 //!   GET  /api/N/alike?lane&at&among   how long the pieces took that have the same name (alike.rs)
 //!   GET  /api/N/wakes?lane&at      the next wait that a thread ended (wakes.rs)
+//!   GET  /api/N/spans?begin&end    how long the spans of programs took, by name (spans.rs)
 //!   GET  /api/N/insights           what stands out
 //!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit&tid
 //!   GET  /api/N/diff/M             what is different in recording M: ?name&limit (compare.rs)
@@ -44,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{alike, compare, events, exports, longest, notes, queries, reply, search, tools, wakes};
+use crate::{alike, compare, events, exports, longest, notes, queries, reply, search, spans, tools, wakes};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -79,6 +80,7 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/piece"), get(piece))
         .route(&at("api/{recording}/alike"), get(alike::alike))
         .route(&at("api/{recording}/wakes"), get(wakes::wakes))
+        .route(&at("api/{recording}/spans"), get(spans::spans))
         .route(&at("api/{recording}/insights"), get(insights))
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
         .route(&at("api/{recording}/diff/{other}"), get(compare::diff))
@@ -238,6 +240,8 @@ enum Shown {
         uid: Option<u32>,
         #[serde(skip_serializing_if = "String::is_empty")]
         cgroup: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_pid: Option<i32>,
         /// The lane of the thread that created it, and when.
         #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<u32>,
@@ -309,6 +313,7 @@ impl From<Subject> for Shown {
                 process: thread.process,
                 uid: thread.uid,
                 cgroup: thread.cgroup,
+                parent_pid: thread.parent_pid,
                 created_by: thread.created.map(|Created { by: LaneId(by), .. }| by),
                 created_ns: thread.created.map(|created| created.ns.to_string()),
             },

@@ -5,11 +5,15 @@
 mod causes;
 #[path = "viewer/compare.rs"]
 mod compare;
+#[path = "viewer/flame.rs"]
+mod flame;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
+#[path = "viewer/processes.rs"]
+mod processes;
 #[path = "viewer/truth.rs"]
 mod truth;
 
