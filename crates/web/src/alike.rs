@@ -97,13 +97,13 @@ pub(crate) async fn alike(
 fn lanes(view: &View, lane: LaneId, piece: &Piece, among: Among) -> Result<Vec<LaneId>, Failure> {
     let mut lanes = vec![lane];
     if among == Among::Kind {
-        let all = view.lanes()?;
         let kind = |subject: &Subject| std::mem::discriminant(subject);
-        let own = all.get(lane.0 as usize).map(|(subject, _)| kind(subject));
-        let others = (0..).map(LaneId).zip(&all).filter(|(other, (subject, whole))| {
-            *other != lane && Some(kind(subject)) == own && whole.of(piece.class) > 0
-        });
-        lanes.extend(others.map(|(other, _)| other));
+        let own = view.with_labels(|_, subjects| subjects.get(lane.0 as usize).map(kind))?;
+        view.each_lane(&mut |other, subject, whole| {
+            if other != lane && Some(kind(subject)) == own && whole.of(piece.class) > 0 {
+                lanes.push(other);
+            }
+        })?;
     }
     Ok(lanes)
 }

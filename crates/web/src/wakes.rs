@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Path, Query, State};
-use piste_timeline::{Class, Failure, LaneId, Piece, Subject, Summary};
+use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
 use serde::Serialize;
 
 use crate::pages::{Asked, Asker, Json, Named, Place, Refusal, named, ns};
@@ -70,19 +70,13 @@ fn next_wait(view: &View, lane: LaneId, at_ns: i64, is_gone: &AtomicBool) -> Res
     let Some(label) = view.label_of_thread(lane)? else {
         return Ok(Found::default());
     };
-    let can_wait = |(other, (subject, whole)): &(LaneId, (Subject, Summary))| {
+    let mut others: Vec<Other> = Vec::new();
+    view.each_lane(&mut |other, subject, whole| {
         let waited_ns = whole.of(Class::Blocked).saturating_add(whole.of(Class::Stopped));
-        *other != lane && matches!(subject, Subject::Thread(_)) && waited_ns > 0
-    };
-    let others = (0..).map(LaneId).zip(view.lanes()?).filter(can_wait);
-    let others: Vec<Other> = others
-        .filter_map(|(lane, (_, whole))| {
-            Some(Other {
-                lane,
-                span_ns: whole.span_ns?,
-            })
-        })
-        .collect();
+        let can_wait = other != lane && matches!(subject, Subject::Thread(_)) && waited_ns > 0;
+        let span_ns = whole.span_ns.filter(|_| can_wait);
+        others.extend(span_ns.map(|span_ns| Other { lane: other, span_ns }));
+    })?;
     let mut search = Search {
         view,
         label,
