@@ -31,7 +31,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -183,22 +182,6 @@ impl House {
             }
             Err(failure) => Err(failed(failure.to_string())),
         }
-    }
-}
-
-/// Who asks. An answer is dropped when nobody waits for it any more, but not the thread that looks for it: so it asks now and then.
-#[derive(Default)]
-pub(crate) struct Asker(Arc<AtomicBool>);
-
-impl Asker {
-    pub(crate) fn is_gone(&self) -> Arc<AtomicBool> {
-        self.0.clone()
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
