@@ -4,7 +4,10 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
+import { compare } from "./compare.mjs";
+import { flames } from "./flame.mjs";
 import { many } from "./many.mjs";
+import { processes } from "./processes.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
@@ -57,6 +60,9 @@ let refusals = 0;
 
 const scenarios = {
 	...causes,
+	...compare,
+	...flames,
+	...processes,
 	...many,
 
 	async insights(page) {
@@ -192,6 +198,24 @@ const scenarios = {
 			);
 		await until("the arrow is drawn", () => isDark(rows[0] - box.y + 8));
 		await shot(page, "creator");
+		// A picture that is saved has it, too: from the middle of the one lane to the middle of the other.
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const [arrow] = await page.evaluate(
+			(svg) =>
+				[...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("#arrows circle")].map((dot) => ({
+					dot: ["cx", "cy"].map((name) => Number(dot.getAttribute(name))),
+					shaft: dot.parentElement.children[0].getAttribute("d"),
+					head: dot.parentElement.children[1].getAttribute("d"),
+				})),
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const [from, to] = rows.map((top) => top - box.y + 8);
+		assert.ok(Math.abs(arrow.dot[0] - box.width / 2) < 1 && arrow.dot[1] === from, JSON.stringify(arrow));
+		assert.equal(arrow.shaft, `M${arrow.dot[0]} ${from}V${to - 6}`);
+		assert.ok(arrow.head.startsWith(`M${arrow.dot[0]} ${to}L`), arrow.head);
+		await dialog.getByText("Close").click();
 		await page.keyboard.press("[");
 		await details.locator("h2", { hasText: /^python3/ }).waitFor();
 	},
@@ -364,6 +388,8 @@ const scenarios = {
 		const details = page.locator("section[aria-label=Range]");
 		await details.locator("td", { hasText: "python3" }).first().waitFor();
 		await shot(page, "range");
+		// There is nothing to draw a flame graph of.
+		refusals = 1;
 		for (const tab of await details.locator("[role=tab]").all()) {
 			await tab.click();
 			await details.locator("table, p").first().waitFor();
@@ -1020,7 +1046,11 @@ try {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
 	try {
-		await scenarios[scenario](page, { address, expected: JSON.parse(expected), colours, until, timeline, shot });
+		const refuse = (count) => {
+			refusals = count;
+		};
+		const tools = { address, expected: JSON.parse(expected), colours, until, timeline, shot, refuse };
+		await scenarios[scenario](page, tools);
 	} catch (error) {
 		await shot(page, `failed-${scenario}`);
 		throw error;

@@ -3,11 +3,17 @@
 
 #[path = "viewer/causes.rs"]
 mod causes;
+#[path = "viewer/compare.rs"]
+mod compare;
+#[path = "viewer/flame.rs"]
+mod flame;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
+#[path = "viewer/processes.rs"]
+mod processes;
 #[path = "viewer/scale.rs"]
 mod scale;
 #[path = "viewer/truth.rs"]
