@@ -19,8 +19,8 @@ use piste_trace::{Findings, Merge};
 
 use crate::{EVENTS_BETWEEN_LOOKS, Run, gap, incoming};
 
-/// Read ahead: what is not modelled yet takes a few megabytes.
-const BATCHES_MAX: usize = 8;
+/// Read ahead: what is not modelled yet takes a megabyte, or as much as so many of the largest events.
+const BATCHES_MAX: usize = 4;
 
 enum Step {
     Events(Batch),

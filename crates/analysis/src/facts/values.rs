@@ -9,6 +9,8 @@ use piste_ctf::read::walk::Visitor;
 
 /// How many fields of an event can be asked for.
 pub(super) const FIELDS_MAX: usize = 10;
+/// Texts and arrays of usual events are smaller.
+const KEPT_MAX: usize = 1 << 19;
 /// A field that nobody asked for.
 const UNWANTED: u8 = u8::MAX;
 
@@ -32,9 +34,12 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// Keeps the memory, but not that of very large events.
     pub(super) fn clear(&mut self) {
         self.texts.clear();
+        self.texts.shrink_to(KEPT_MAX);
         self.elements.clear();
+        self.elements.shrink_to(KEPT_MAX);
     }
 
     pub(super) fn bytes(&self) -> usize {
