@@ -417,6 +417,26 @@ fn a_call_that_is_mostly_quick_stands_out_when_it_is_not() {
 }
 
 #[test]
+fn a_slow_call_says_of_which_file_it_was() {
+    let mut made = Made::new();
+    made.switch(0, 0, (0, Left::Runnable), 7);
+    for turn in 1..=60 {
+        let call = made.system.names.keep(b"openat");
+        let arguments = Arguments {
+            path: if turn == 60 { b"/srv/late" } else { b"/srv/early" },
+            ..Arguments::default()
+        };
+        made.event(turn * MS, 0, &Fact::CallEntry { call, arguments });
+        let took_ns = if turn == 60 { 30 * MS } else { 2_000 };
+        made.answer(turn * MS + took_ns, 0, "openat");
+    }
+    made.switch(100 * MS, 0, (7, Left::Waiting), 0);
+    let said = made.said(10_000 * MS);
+    let expected = "slow call: openat took unusually long, the longest for a (7), of /srv/late";
+    assert!(said.contains(&expected.to_owned()), "{said:?}");
+}
+
+#[test]
 fn a_call_is_not_slow_because_others_had_the_cpu() {
     let mut made = Made::new();
     made.switch(0, 0, (0, Left::Runnable), 7);
