@@ -3,27 +3,40 @@
 
 import type { Span } from "./timeline";
 
-export const PAGES = ["insights", "timeline", "events", "statistics", "sql"] as const;
+export const PAGES = ["insights", "timeline", "events", "statistics", "sql", "compare"] as const;
 
-export const GROUPINGS = ["process", "cgroup", "user", "none"] as const;
+export const GROUPINGS = ["process", "tree", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
 export const VIEWS = ["states", "flow"] as const;
+export const SUMS = ["", "per-second", "as-is"] as const;
 export const HEIGHTS = ["compact", "normal", "tall"] as const;
 
-export interface Shown {
-	recording: number;
-	page: (typeof PAGES)[number];
-	/** Absent: all of it. */
-	span: Span | null;
+/** What is chosen in one timeline: lanes and times of its recording. */
+export interface Own {
 	/** A lane, and a time in the piece that is selected. */
 	selected: { lane: number; at: number } | null;
 	/** The lane that was selected last, also when nothing is selected now. */
 	last: number | null;
+	pinned: number[];
+	open: number[];
+	/** Lanes and groups that are not shown, and groups of which only the heading is. */
+	hidden: number[];
+	hiddenGroups: string[];
+	closed: string[];
+	marks: number[];
+}
+
+export interface Shown extends Own {
+	recording: number;
+	page: (typeof PAGES)[number];
+	/** Absent: all of it. */
+	span: Span | null;
 	range: Span | null;
 	/** Of the details: what they are about. */
 	tab: string;
-	pinned: number[];
-	open: number[];
+	/** Of the flame graph: what it sums up, and the lane of its thread, or all threads. */
+	flame: string;
+	flameOf: number | null;
 	filter: string;
 	/** Lanes as bars, or as lines between which control passes. */
 	view: (typeof VIEWS)[number];
@@ -31,11 +44,6 @@ export interface Shown {
 	group: (typeof GROUPINGS)[number];
 	order: (typeof ORDERS)[number];
 	height: (typeof HEIGHTS)[number];
-	/** Lanes and groups that are not shown, and groups of which only the heading is. */
-	hidden: number[];
-	hiddenGroups: string[];
-	closed: string[];
-	marks: number[];
 	/** Of a recording that goes on: the span ends now. */
 	follow: boolean;
 	/** What is searched for: in names, or as a filter in the fields of events. */
@@ -48,27 +56,41 @@ export interface Shown {
 	analysis: string;
 	/** The query that was run last. */
 	sql: string;
+	/** The recording that this one is compared with, */
+	other: number | null;
+	/** how much later its times are shown, in ns, */
+	offset: number;
+	/** how sums are compared; empty: as the command chooses, */
+	sums: (typeof SUMS)[number];
+	/** and what is chosen in its timeline. */
+	second: Own;
 }
 
+export const NONE_OWN: Own = {
+	selected: null,
+	last: null,
+	pinned: [],
+	open: [],
+	hidden: [],
+	hiddenGroups: [],
+	closed: [],
+	marks: [],
+};
+
 export const START: Shown = {
+	...NONE_OWN,
 	recording: 0,
 	page: "insights",
 	span: null,
-	selected: null,
-	last: null,
 	range: null,
 	tab: "",
-	pinned: [],
-	open: [],
+	flame: "",
+	flameOf: null,
 	filter: "",
 	view: "states",
 	group: "process",
 	order: "busy",
 	height: "normal",
-	hidden: [],
-	hiddenGroups: [],
-	closed: [],
-	marks: [],
 	follow: false,
 	find: "",
 	by: "names",
@@ -76,6 +98,10 @@ export const START: Shown = {
 	at: null,
 	analysis: "",
 	sql: "",
+	other: null,
+	offset: 0,
+	sums: "",
+	second: NONE_OWN,
 };
 
 const numbers = (text: string | null): number[] =>
@@ -109,26 +135,20 @@ const joined = (span: Span | null): string => (span ? `${Math.round(span.begin)}
 /** Whatever is wrong in an address is left out. */
 export function read(hash: string): Shown {
 	const all = new URLSearchParams(hash.replace(/^#/, ""));
-	const [lane, at] = numbers(all.get("selected"));
 	return {
+		...readOwn(all, ""),
 		recording: Math.max(0, Math.trunc(numbers(all.get("recording"))[0] ?? 0)),
 		page: PAGES.find((page) => page === all.get("page")) ?? "insights",
 		span: span(all.get("span")),
-		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
-		last: numbers(all.get("last"))[0] ?? lane ?? null,
 		range: span(all.get("range")),
 		tab: all.get("tab") ?? "",
-		pinned: numbers(all.get("pinned")),
-		open: numbers(all.get("open")),
+		flame: all.get("flame") ?? "",
+		flameOf: numbers(all.get("flame-of"))[0] ?? null,
 		filter: all.get("filter") ?? "",
 		view: VIEWS.find((view) => view === all.get("view")) ?? START.view,
 		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
 		order: ORDERS.find((order) => order === all.get("order")) ?? START.order,
 		height: HEIGHTS.find((height) => height === all.get("height")) ?? START.height,
-		hidden: numbers(all.get("hidden")),
-		hiddenGroups: texts(all.get("hidden-groups")),
-		closed: texts(all.get("closed")),
-		marks: numbers(all.get("marks")),
 		follow: all.get("follow") === "1",
 		find: all.get("find") ?? "",
 		by: all.get("by") === "fields" ? "fields" : "names",
@@ -136,6 +156,28 @@ export function read(hash: string): Shown {
 		at: numbers(all.get("at"))[0] ?? null,
 		analysis: all.get("analysis") ?? "",
 		sql: all.get("sql") ?? "",
+		other: all.has("with") ? Math.max(0, Math.trunc(numbers(all.get("with"))[0] ?? 0)) : null,
+		offset: numbers(all.get("offset"))[0] ?? 0,
+		sums: SUMS.find((sums) => sums === all.get("sums")) ?? START.sums,
+		second: readOwn(all, SECOND),
+	};
+}
+
+/** What the second timeline has of its own, has names that begin so. */
+const SECOND = "with-";
+
+function readOwn(all: URLSearchParams, prefix: string): Own {
+	const get = (name: string) => all.get(`${prefix}${name}`);
+	const [lane, at] = numbers(get("selected"));
+	return {
+		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
+		last: numbers(get("last"))[0] ?? lane ?? null,
+		pinned: numbers(get("pinned")),
+		open: numbers(get("open")),
+		hidden: numbers(get("hidden")),
+		hiddenGroups: texts(get("hidden-groups")),
+		closed: texts(get("closed")),
+		marks: numbers(get("marks")),
 	};
 }
 
@@ -147,21 +189,16 @@ export function write(shown: Shown): string {
 	add("recording", shown.recording ? String(shown.recording) : "");
 	add("page", shown.page === START.page ? "" : shown.page);
 	add("span", joined(shown.span));
-	add("selected", shown.selected ? `${shown.selected.lane},${Math.round(shown.selected.at)}` : "");
-	add("last", shown.selected || shown.last === null ? "" : String(shown.last));
+	writeOwn(add, shown);
 	add("range", joined(shown.range));
 	add("tab", shown.tab);
-	add("pinned", shown.pinned.join(","));
-	add("open", shown.open.join(","));
+	add("flame", shown.flame);
+	add("flame-of", shown.flameOf === null ? "" : String(shown.flameOf));
 	add("filter", shown.filter);
 	add("view", shown.view === START.view ? "" : shown.view);
 	add("group", shown.group === START.group ? "" : shown.group);
 	add("order", shown.order === START.order ? "" : shown.order);
 	add("height", shown.height === START.height ? "" : shown.height);
-	add("hidden", shown.hidden.join(","));
-	add("hidden-groups", listed(shown.hiddenGroups));
-	add("closed", listed(shown.closed));
-	add("marks", shown.marks.map(Math.round).join(","));
 	add("follow", shown.follow ? "1" : "");
 	add("find", shown.find);
 	add("by", shown.by === START.by ? "" : shown.by);
@@ -169,5 +206,20 @@ export function write(shown: Shown): string {
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
 	add("analysis", shown.analysis);
 	add("sql", shown.sql);
+	add("with", shown.other === null ? "" : String(shown.other));
+	add("offset", shown.offset ? String(Math.round(shown.offset)) : "");
+	add("sums", shown.sums);
+	writeOwn((name, value) => add(`${SECOND}${name}`, value), shown.second);
 	return `#${all}`;
+}
+
+function writeOwn(add: (name: string, value: string) => void, own: Own): void {
+	add("selected", own.selected ? `${own.selected.lane},${Math.round(own.selected.at)}` : "");
+	add("last", own.selected || own.last === null ? "" : String(own.last));
+	add("pinned", own.pinned.join(","));
+	add("open", own.open.join(","));
+	add("hidden", own.hidden.join(","));
+	add("hidden-groups", listed(own.hiddenGroups));
+	add("closed", listed(own.closed));
+	add("marks", own.marks.map(Math.round).join(","));
 }

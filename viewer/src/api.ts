@@ -29,6 +29,8 @@ export interface Lane {
 	process?: number;
 	uid?: number | null;
 	cgroup?: string;
+	/** Of a thread: the process that its process comes from. */
+	parent_pid?: number | null;
 	/** The lane of the thread that created this one, and when. */
 	created_by?: number | null;
 	created_ns?: string | null;
@@ -198,6 +200,36 @@ export interface Bar {
 export const alike = (recording: number, lane: number, at: bigint, among: "lane" | "kind", signal: AbortSignal) =>
 	json<Alike>(`${recording}/alike?lane=${lane}&at=${at}&among=${among}`, signal);
 
+/** Spans with the same name in a range: crates/web/src/spans.rs. */
+export interface SpanRow {
+	name: string;
+	/** That begin and end in it; without any, there are no times. */
+	count: number;
+	total_ns?: number;
+	p50_ns?: number;
+	p99_ns?: number;
+	max_ns?: number;
+	slowest_lane?: number;
+	slowest_begin_ns?: string;
+	/** That were open where the range begins or ends. */
+	beyond: number;
+	/** Whose begin or end is missing in the trace. */
+	incomplete: number;
+	threads: number;
+}
+
+export interface Spans {
+	spans: SpanRow[];
+	/** So many further spans have other names. */
+	left_out: number;
+	has_losses: boolean;
+	/** There were too many to look at all. */
+	is_part: boolean;
+}
+
+export const spans = (recording: number, begin: bigint, end: bigint, signal: AbortSignal) =>
+	json<Spans>(`${recording}/spans?begin=${begin}&end=${end}`, signal);
+
 /** The next wait that a thread ended. */
 export interface Wakes {
 	wait: (Named & { lane: number }) | null;
@@ -221,6 +253,65 @@ export const analysis = (
 	const whose = tid === undefined ? "" : `&tid=${tid}`;
 	return json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}${whose}`, signal);
 };
+
+/** What `piste diff` says of two recordings. */
+export interface Diff {
+	before_duration_ns: number;
+	after_duration_ns: number;
+	is_per_second: boolean;
+	changes: Change[];
+	notes: string[];
+	findings: { what: string }[];
+}
+
+export interface Change {
+	analysis: string;
+	table: string;
+	about: string;
+	/** The same by the columns that have it. */
+	of: Record<string, string>;
+	/** The key of a column. */
+	measure: string;
+	/** Per second of its trace. */
+	is_rate: boolean;
+	before: number | null;
+	after: number | null;
+	change: number | null;
+	change_percent: number | null;
+}
+
+export interface DiffWanted {
+	/** An analysis; empty: all. */
+	name: string;
+	/** As many changes of times, and as many of counts. */
+	limit: number;
+	/** `per-second` or `as-is`; empty: as the command chooses. */
+	sums: string;
+}
+
+export function diff(before: number, after: number, wanted: DiffWanted, signal: AbortSignal): Promise<Diff> {
+	const { name, limit, sums } = wanted;
+	const query = new URLSearchParams({ limit: `${limit}`, ...(name && { name }), ...(sums && { sums }) });
+	return json<Diff>(`${before}/diff/${after}?${query}`, signal);
+}
+
+/** Which pieces are looked at: of some classes, or of all; with a name, or with any. */
+export interface LongestWanted {
+	lanes: number[];
+	classes?: string[];
+	name?: string;
+}
+
+export interface Longest {
+	piece: { lane: number; begin_ns: string; end_ns: string } | null;
+	/** There were too many to look at all. */
+	is_part: boolean;
+}
+
+export async function longest(recording: number, wanted: LongestWanted, signal: AbortSignal): Promise<Longest> {
+	const response = await ask(`${recording}/longest`, { method: "POST", body: JSON.stringify(wanted), signal });
+	return (await response.json()) as Longest;
+}
 
 /** An event, as `piste view --json` prints it. */
 export interface Event {

@@ -118,12 +118,14 @@ const NAMED: readonly Rgb[] = [
 	[140, 90, 60],
 ];
 
-/** The colour of a name: the same in every trace. */
-export function colourOf(name: string): Rgb {
-	// FNV-1a.
+/** A number for a name, the same in every trace (FNV-1a). */
+export function hashOf(name: string): number {
 	let hash = 0x811c9dc5;
 	for (let index = 0; index < name.length; index++) {
 		hash = Math.imul(hash ^ name.charCodeAt(index), 0x01000193);
 	}
-	return NAMED[(hash >>> 0) % NAMED.length]!;
+	return hash >>> 0;
 }
+
+/** The colour of a name: the same in every trace. */
+export const colourOf = (name: string): Rgb => NAMED[hashOf(name) % NAMED.length]!;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Below the timeline: the piece that is selected, or what `piste analyze` says about the range.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import { AlikeView } from "./alike";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import { actOf } from "./commands";
 import { MEANINGS, sumRow, valueText } from "./counters";
+import { FLAME_TAB, FlameTab } from "./flametab";
 import { candidates, PATH_TAB, type PathShown } from "./path";
 import { PathTab } from "./pathtab";
 import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
+import { SPANS_TAB, SpansTab } from "./spanstab";
 import { type Table, TableView, tablesOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
@@ -291,17 +293,29 @@ function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named 
 	);
 }
 
+/** With what a trace must have for them. */
 const TABS = [
-	["states", "States by thread"],
-	["numbers", "Numbers"],
-	["cputop", "CPUs by thread"],
-	["schedstats", "Waits for a CPU"],
-	["blocked", "Blocked"],
-	["syscallstats", "System calls"],
-	["iotop", "I/O"],
-	["irqstats", "Interrupts"],
-	[PATH_TAB, "Critical path"],
+	["states", "States by thread", "kernel"],
+	["numbers", "Numbers", "kernel"],
+	["cputop", "CPUs by thread", "kernel"],
+	["schedstats", "Waits for a CPU", "kernel"],
+	["blocked", "Blocked", "kernel"],
+	["syscallstats", "System calls", "kernel"],
+	["iotop", "I/O", "kernel"],
+	["irqstats", "Interrupts", "kernel"],
+	[PATH_TAB, "Critical path", "kernel"],
+	[SPANS_TAB, "Spans", "spans"],
+	[FLAME_TAB, "Flame graph", null],
 ] as const;
+
+/** The tabs that can say something about a trace. */
+function tabsOf(lanes: Lanes) {
+	const hasSpans = lanes.all.some(({ kind }) => kind === "spans");
+	return TABS.filter(([, , needs]) => needs === null || (needs === "kernel" ? lanes.hasKernel : hasSpans));
+}
+
+/** They ask for themselves. */
+const OWN_TABS: readonly string[] = [PATH_TAB, SPANS_TAB, FLAME_TAB];
 
 /** As many are shown of a table. */
 const ROWS_MAX = 100;
@@ -348,7 +362,8 @@ const between = (origin: bigint, { begin, end }: Span): [bigint, bigint] => [
 
 function Range(props: Props & { range: Span }) {
 	const { recording, origin, lanes, shown, range, show } = props;
-	const [tab] = TABS.find(([name]) => name === shown.tab) ?? TABS[0];
+	const tabs = useMemo(() => tabsOf(lanes), [lanes]);
+	const [tab] = tabs.find(([name]) => name === shown.tab) ?? tabs[0]!;
 	const [tables, setTables] = useState<Table[] | null>(null);
 	const [notes, setNotes] = useState<string[]>([]);
 	const [problem, setProblem] = useState<string | null>(null);
@@ -356,7 +371,7 @@ function Range(props: Props & { range: Span }) {
 		const controller = new AbortController();
 		setTables(null);
 		setProblem(null);
-		if (!lanes.hasKernel || tab === PATH_TAB) return;
+		if (OWN_TABS.includes(tab)) return;
 		const [begin, end] = between(origin, range);
 		// Not at every step of a drag.
 		const timer = setTimeout(() => {
@@ -381,7 +396,7 @@ function Range(props: Props & { range: Span }) {
 			controller.abort();
 		};
 	}, [recording, origin, lanes, range, tab]);
-	const isPath = lanes.hasKernel && tab === PATH_TAB;
+	const isOwn = OWN_TABS.includes(tab);
 	return (
 		<section class="details" aria-label="Range">
 			<h2>
@@ -403,18 +418,24 @@ function Range(props: Props & { range: Span }) {
 					Close
 				</button>
 			</h2>
-			{!lanes.hasKernel && <p>These tables need kernel events, and this trace contains only events of programs.</p>}
-			<div role="tablist" class="tabs" hidden={!lanes.hasKernel}>
-				{TABS.map(([name, heading]) => (
+			<div role="tablist" class="tabs">
+				{tabs.map(([name, heading]) => (
 					<button key={name} type="button" role="tab" aria-selected={name === tab} onClick={() => show({ tab: name })}>
 						{heading}
 					</button>
 				))}
 			</div>
-			{isPath && <PathTab {...props} />}
+			{!lanes.hasKernel && (
+				<p class="faint">
+					This trace contains only events of programs; states of threads, waits and system calls need kernel events.
+				</p>
+			)}
+			{tab === PATH_TAB && <PathTab {...props} />}
+			{tab === SPANS_TAB && <SpansTab {...props} />}
+			{tab === FLAME_TAB && <FlameTab {...props} />}
 			{problem && <p role="alert">{problem}</p>}
-			{!tables && !problem && !isPath && lanes.hasKernel && <p class="faint">Looking…</p>}
-			{tables?.length === 0 && lanes.hasKernel && <p>The tables are empty for this range.</p>}
+			{!tables && !problem && !isOwn && <p class="faint">Looking…</p>}
+			{tables?.length === 0 && <p>The tables are empty for this range.</p>}
 			{tables?.map((table) => (
 				<TableView key={`${tab} ${table.title}`} table={table} most={ROWS_MAX} />
 			))}

@@ -3,8 +3,8 @@
 // axis, and what the colours mean.
 import type { Area } from "./areas";
 import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
-import type { Row } from "./rows";
-import { type Above, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
+import { indentOf, type Row } from "./rows";
+import { type Above, ARROW_WIDTH, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
 
 /** CSS pixels. */
 const NAMES_WIDTH = 260;
@@ -74,7 +74,7 @@ const text = (x: number, y: number, fill: string, said: string): string =>
 	element("text", { x, y, fill, "dominant-baseline": "central" }, escaped(said));
 
 /** Where the name of a row begins. */
-const leftOf = (row: Row): number => (row.lane && (row.isInner || row.isMember) ? 30 : 12);
+const leftOf = (row: Row): number => 12 + indentOf(row);
 
 export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	const scale = window.devicePixelRatio;
@@ -138,6 +138,11 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 		};
 		marks.push(element("rect", { ...place, fill: "none", stroke: theme.selection, "stroke-width": 2 }));
 	}
+	const arrows = Picture.arrows(scene, seen, width, 1).map(({ line, head, dot }) => {
+		const shaft = element("path", { d: line, fill: "none", stroke: theme.selection, "stroke-width": ARROW_WIDTH });
+		const start = element("circle", { cx: dot.x, cy: dot.y, r: dot.radius, fill: theme.selection });
+		return shaft + element("path", { d: head, fill: theme.selection }) + start;
+	});
 	for (const note of scene.notes) {
 		const [left, right] = [at(note.begin), Math.min(width, at(note.end))];
 		if (right < 0 || left > width) continue;
@@ -189,6 +194,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 				element("g", { id: "path", "clip-path": "url(#lanes)" }, path.join("\n")),
 				element("g", { id: "axis" }, axis.join("\n")),
 				element("g", { id: "marks" }, marks.join("\n") || " "),
+				element("g", { id: "arrows", "clip-path": "url(#lanes)" }, arrows.join("\n")),
 			].join("\n"),
 		),
 		element("g", { id: "legend", transform: `translate(${NAMES_WIDTH} ${height})` }, legend.join("\n")),

@@ -16,6 +16,10 @@ export interface Group {
 	cpuNs: number;
 	/** How many lanes it has that are shown if nothing is hidden. */
 	count: number;
+	/** In the tree of processes: below which group this one is, and in how many; and whether there is one below it that is shown. */
+	parent: Group | null;
+	depth: number;
+	hasChildren: boolean;
 }
 
 export interface Place {
@@ -47,6 +51,9 @@ export function before(order: Order, one: Place, other: Place): number {
 	}
 }
 
+/** Groups are processes. */
+export const isByProcess = (grouping: Grouping): boolean => grouping === "process" || grouping === "tree";
+
 /** The heading below which a lane is; null: none. */
 export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "title" | "note"> | null {
 	if (grouping === "none" || lane.kind === "cpu") return null;
@@ -54,7 +61,7 @@ export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "
 	if (lane.kind === "device") return { key: "devices", title: "Block devices", note: "" };
 	if (lane.kind === "counter") return { key: "network", title: "Network", note: "" };
 	const isThread = lane.kind === "thread";
-	if (grouping === "process") {
+	if (isByProcess(grouping)) {
 		if (lane.is_kernel) return { key: "kernel", title: "Kernel threads", note: "" };
 		// What a program recorded in a container has no process of the kernel.
 		const key = isThread ? `p${lane.process}` : `r${lane.pid ?? ""}`;

@@ -2,16 +2,14 @@
 // How lanes are grouped, ordered and hidden: the menu above their names, and the headings of groups.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { GROUPINGS, HEIGHTS, ORDERS, type Shown, VIEWS } from "./address";
-import type { Heading } from "./rows";
+import { type Heading, indentOf } from "./rows";
 
 const NAMES = {
-	group: { process: "Process", cgroup: "Control group", user: "User", none: "None" },
+	group: { process: "Process", tree: "Process tree", cgroup: "Control group", user: "User", none: "None" },
 	order: { busy: "Busy time", name: "Name", id: "ID", first: "First appearance" },
 	view: { states: "States", flow: "Control flow" },
 	height: { compact: "Compact", normal: "Normal", tall: "Tall" },
 } as const;
-
-export const MENU_ID = "lanes-menu";
 
 interface MenuProps {
 	shown: Shown;
@@ -38,7 +36,7 @@ export function LanesMenu({ shown, show, keys }: MenuProps) {
 		menu.current!.querySelector("summary")!.focus();
 	};
 	return (
-		<details class="lanes-menu" id={MENU_ID} ref={menu} onKeyDown={close}>
+		<details class="lanes-menu" ref={menu} onKeyDown={close}>
 			<summary title="Group, order and hide lanes (G)">View{hidden > 0 && <small> {hidden} hidden</small>}</summary>
 			<div>
 				<Choice title="Show" of="view" all={VIEWS} shown={shown} show={show} />
@@ -100,6 +98,7 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 		// Not in the markup: the page's policy allows no style attributes.
 		place.current!.style.transform = `translateY(${top}px)`;
 		place.current!.style.height = `${row.height}px`;
+		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 	});
 	const share = (row.cpuNs / length) * 100;
 	const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);

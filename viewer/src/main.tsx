@@ -5,14 +5,16 @@ import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
 import { actOf, press, useCommands } from "./commands";
+import { ComparePage } from "./compare";
 import { Details } from "./details";
 import { EventsPage } from "./events";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
 import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
+import { otherOf } from "./pair";
 import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
-import { Lanes } from "./rows";
+import { useRecording } from "./recording";
 import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
@@ -24,8 +26,6 @@ import { useWakes } from "./wakes";
 const POLL_MS = 700;
 /** The same each time, so that nothing is drawn again for it. */
 const NONE: Segment[] = [];
-/** While the trace is recorded, lanes are listed again whenever it is longer by so much: their order depends on what they did. */
-const LANES_NS = 5e9;
 /** As long a part is seen when it begins to follow the end, unless one was chosen. */
 const FOLLOWED_NS = 5e9;
 const PAGE_NAMES = {
@@ -34,6 +34,7 @@ const PAGE_NAMES = {
 	events: "Events",
 	statistics: "Statistics",
 	sql: "SQL",
+	compare: "Compare",
 } as const;
 
 function useTheme(): [Theme, () => void] {
@@ -53,7 +54,10 @@ function useTheme(): [Theme, () => void] {
 }
 
 /** What is shown, kept in the address. A step can be undone by "back"; a glide (zooming, panning) becomes one step when it ends. */
-function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") => void] {
+function useShown(): [
+	Shown,
+	(change: Partial<Shown> | ((now: Shown) => Partial<Shown>), kind?: "step" | "glide") => void,
+] {
 	const [shown, setShown] = useState<Shown>(() => ({ ...START, ...read(location.hash) }));
 	const current = useRef(shown);
 	const timer = useRef(0);
@@ -65,7 +69,8 @@ function useShown(): [Shown, (change: Partial<Shown>, kind?: "step" | "glide") =
 		addEventListener("popstate", moved);
 		return () => removeEventListener("popstate", moved);
 	}, []);
-	const show = useCallback((change: Partial<Shown>, kind: "step" | "glide" = "step") => {
+	const show = useCallback<ReturnType<typeof useShown>[1]>((to, kind = "step") => {
+		const change = typeof to === "function" ? to(current.current) : to;
 		current.current = { ...current.current, ...change };
 		if (change.selected) current.current.last = change.selected.lane;
 		setShown(current.current);
@@ -85,11 +90,10 @@ function App() {
 	const [shown, show] = useShown();
 	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
-	const [found, setLanes] = useState<{ recording: number; lanes: Lanes } | null>(null);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
-	// Those of another recording are none of this one.
-	const lanes = found?.recording === number ? found.lanes : null;
+	const opened = useRecording(number, status, setProblem);
+	const { origin, whole, lanes, progress } = opened;
 
 	// A timeline that was damaged is made again.
 	const [looks, look] = useState(0);
@@ -99,12 +103,11 @@ function App() {
 	}, []);
 
 	const state = status?.state;
-	useEffect(() => {
-		if (state === "waiting") api.open(number).catch((error) => setProblem(String(error.message)));
-	}, [number, state]);
-
-	// Until the timeline is there.
-	const isSettled = state === "whole" || state === "failed";
+	const isComparing = shown.page === "compare";
+	const other = isComparing && statuses ? otherOf(shown, number, statuses.length) : null;
+	// Until the timelines are there.
+	const isThere = (of: api.Status | undefined) => of?.state === "whole" || of?.state === "failed";
+	const isSettled = isThere(status) && (other === null || isThere(statuses?.[other]));
 	useEffect(() => {
 		if (isSettled && looks === 0) return;
 		let isOver = false;
@@ -126,33 +129,6 @@ function App() {
 			clearTimeout(timer);
 		};
 	}, [isSettled, looks]);
-
-	const origin = useMemo(() => (status?.begin_ns ? BigInt(status.begin_ns) : 0n), [status?.begin_ns]);
-	const whole = useMemo(
-		() => ({ begin: 0, end: status?.end_ns ? Math.max(1, Number(BigInt(status.end_ns) - origin)) : 1 }),
-		[status?.end_ns, origin],
-	);
-
-	const progress =
-		state === "growing"
-			? Math.floor(status!.share * 100)
-			: state === "live"
-				? `live ${Math.floor(whole.end / LANES_NS)}`
-				: state;
-	useEffect(() => {
-		if (state !== "growing" && state !== "live" && state !== "whole") return;
-		let isOver = false;
-		api.lanes(number).then(
-			(found) => {
-				if (!isOver) setLanes({ recording: number, lanes: new Lanes(found.lanes, found.left_out, found.has_kernel) });
-			},
-			(error) => setProblem(String(error.message)),
-		);
-		return () => {
-			isOver = true;
-		};
-		// Again whenever there is more.
-	}, [number, state, progress]);
 
 	const [dialog, setDialog] = useState<"help" | "palette" | "notes" | null>(null);
 	const [draft, setDraft] = useState<Draft | null>(null);
@@ -186,7 +162,7 @@ function App() {
 		<>
 			<header>
 				<h1>Piste</h1>
-				{statuses.length > 1 ? (
+				{isComparing ? null : statuses.length > 1 ? (
 					<select
 						aria-label="Recording"
 						value={number}
@@ -204,7 +180,7 @@ function App() {
 					<span class="path">{status!.path}</span>
 				)}
 				<nav>
-					{PAGES.map((page) => (
+					{PAGES.filter((page) => page !== "compare" || statuses.length > 1).map((page) => (
 						<button key={page} type="button" aria-pressed={shown.page === page} onClick={() => show({ page })}>
 							{PAGE_NAMES[page]}
 						</button>
@@ -232,7 +208,7 @@ function App() {
 						Now
 					</button>
 				)}
-				{shown.page === "timeline" && (
+				{(shown.page === "timeline" || other !== null) && (
 					<input
 						id="search"
 						type="search"
@@ -251,7 +227,7 @@ function App() {
 						Notes
 					</button>
 				)}
-				{isTimeline && (
+				{(isTimeline || other !== null) && (
 					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
 						Export
 					</button>
@@ -268,7 +244,17 @@ function App() {
 					{problem}
 				</p>
 			)}
-			{status!.state === "failed" ? (
+			{isComparing ? (
+				<ComparePage
+					{...{ statuses, theme, shown, show, failed }}
+					recording={number}
+					first={opened}
+					notes={book.notes}
+					write={setDraft}
+					wakes={wakes?.wait ?? null}
+					fail={setProblem}
+				/>
+			) : status!.state === "failed" ? (
 				<p class="message" role="alert">
 					{status!.problem}
 				</p>

@@ -51,7 +51,7 @@ export function revealed(id: number | null, at: number, shown: Shown, whole: Spa
 	const open = lane?.of == null ? shown.open : [...new Set([...shown.open, lane.of])];
 	const isShown = !lane || lanes.rows(choiceOf({ ...shown, open })).some((row) => row.lane === lane);
 	// Whatever hides it.
-	const group = lane && lanes.groups(shown.group).get(lane.of ?? lane.id)?.key;
+	const groups = lane ? lanes.groupsOf(lane.of ?? lane.id, shown.group).map(({ key }) => key) : [];
 	return {
 		page: "timeline",
 		span: isSeen ? shown.span : { begin: at - half, end: at + half },
@@ -60,8 +60,8 @@ export function revealed(id: number | null, at: number, shown: Shown, whole: Spa
 		...(!isShown && {
 			filter: "",
 			hidden: shown.hidden.filter((one) => one !== lane.id && one !== lane.of),
-			hiddenGroups: shown.hiddenGroups.filter((key) => key !== group),
-			closed: shown.closed.filter((key) => key !== group),
+			hiddenGroups: shown.hiddenGroups.filter((key) => !groups.includes(key)),
+			closed: shown.closed.filter((key) => !groups.includes(key)),
 		}),
 		marks: lane ? shown.marks : [...new Set([...shown.marks, at])],
 	};

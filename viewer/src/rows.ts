@@ -3,7 +3,8 @@
 
 import type { Shown } from "./address";
 import type { Label, Lane } from "./api";
-import { before, type Group, type Grouping, headingOf, type Place } from "./groups";
+import { before, type Group, type Grouping, headingOf, isByProcess, type Place } from "./groups";
+import { linkProcesses } from "./processes";
 
 export type Row = LaneRow | Heading;
 
@@ -12,14 +13,14 @@ interface Shape {
 	/** Behind the title, less important. */
 	note: string;
 	height: number;
+	/** Below so many headings. */
+	level: number;
 }
 
 export interface LaneRow extends Shape {
 	lane: Lane;
 	/** It belongs to the row above it. */
 	isInner: boolean;
-	/** It is below a heading. */
-	isMember: boolean;
 }
 
 /** Above the lanes of a group. */
@@ -27,9 +28,28 @@ export interface Heading extends Shape {
 	lane: null;
 	key: string;
 	isClosed: boolean;
-	/** For how long its threads or interrupts had a CPU. */
+	/** For how long its threads or interrupts had a CPU, and what is below it. */
 	cpuNs: number;
 	count: number;
+}
+
+/** A group, or a lane that has none, among those below the same heading. */
+interface Item {
+	place: Place;
+	id: number;
+	of: Group | Lane;
+}
+
+/** How far to the right names begin, in CSS pixels: below one heading, and a little more below each further one, as long as there is room. */
+const INDENT = 12;
+const INDENT_FURTHER = 8;
+const LEVELS_MAX = 8;
+const INDENT_INNER = 18;
+
+export function indentOf(row: Row): number {
+	const level = Math.min(row.level, LEVELS_MAX);
+	const outer = level === 0 ? 0 : INDENT + INDENT_FURTHER * (level - 1);
+	return outer + (row.lane !== null && row.isInner ? INDENT_INNER : 0);
 }
 
 const LANE_HEIGHTS: Record<Lane["kind"], number> = {
@@ -85,6 +105,8 @@ export class Lanes {
 	private readonly places = new Map<number, Place>();
 	/** By how lanes are grouped: the group of each lane that has one. */
 	private readonly grouped = new Map<Grouping, Map<number, Group>>();
+	/** In the tree of processes, lanes without a heading of their own: the group below whose heading they are. */
+	private readonly bare = new Map<number, Group>();
 
 	constructor(
 		readonly all: Lane[],
@@ -136,6 +158,11 @@ export class Lanes {
 
 	hasCalls(id: number): boolean {
 		return this.calls.has(id);
+	}
+
+	/** The lane of a thread's system calls. */
+	callsOf(id: number): number | undefined {
+		return this.calls.get(id)?.id;
 	}
 
 	/** The lane of a thread. */
@@ -205,13 +232,16 @@ export class Lanes {
 					place: { ...place, busyNs: 0, name: heading.title, number: lane.pid ?? place.number },
 					cpuNs: 0,
 					count: 0,
+					parent: null,
+					depth: 0,
+					hasChildren: false,
 				};
 				groups.set(heading.key, group);
 			}
 			// A process is called like its main thread, or else like any of its threads.
 			const isMain = lane.tid != null && lane.tid === (lane.pid ?? lane.tid);
 			if (
-				grouping === "process" &&
+				isByProcess(grouping) &&
 				lane.name &&
 				/^[pr]/.test(group.key) &&
 				(isMain || group.title.startsWith("process "))
@@ -226,10 +256,27 @@ export class Lanes {
 			if (this.isWorthIt(lane)) group.count++;
 			found.set(lane.id, group);
 		}
+		if (grouping === "tree") linkProcesses(this.all, groups);
 		// A process with a single thread needs no heading.
-		for (const [id, group] of found) if (/^[pr]/.test(group.key) && group.count < 2) found.delete(id);
+		for (const [id, group] of found) {
+			if (!/^[pr]/.test(group.key) || group.count > 1 || group.hasChildren) continue;
+			found.delete(id);
+			if (group.parent) this.bare.set(id, group.parent);
+		}
 		this.grouped.set(grouping, found);
 		return found;
+	}
+
+	/** The groups that a lane is in, the innermost first. */
+	groupsOf(id: number, grouping: Grouping): Group[] {
+		const found = [];
+		let at = this.groups(grouping).get(id) ?? this.bareOf(id, grouping);
+		for (; at; at = at.parent ?? undefined) found.push(at);
+		return found;
+	}
+
+	private bareOf(id: number, grouping: Grouping): Group | undefined {
+		return grouping === "tree" ? this.bare.get(id) : undefined;
 	}
 
 	/** CPUs, threads, devices, interrupts, by groups; pinned lanes before all others. */
@@ -242,60 +289,81 @@ export class Lanes {
 		};
 		const rows: Row[] = [];
 		const high = (normal: number) => Math.max(HEIGHT_MIN, Math.round(normal * FACTORS[height]));
-		const put = (lane: Lane, isInner: boolean, isMember: boolean) => {
+		const groups = this.groups(group);
+		const put = (lane: Lane, isInner: boolean, level: number) => {
 			const shown = isInner ? inner(lane) : title(lane, this);
 			// The heading has the process.
-			const isShort = isMember && group === "process" && lane.kind === "thread";
+			const isShort = level > 0 && isByProcess(group) && lane.kind === "thread" && groups.has(lane.id);
 			const beside = isInner ? "" : isShort ? (lane.name ? String(lane.tid) : "") : note(lane);
-			rows.push({ lane, title: shown, note: beside, height: high(LANE_HEIGHTS[lane.kind]), isInner, isMember });
+			rows.push({ lane, title: shown, note: beside, height: high(LANE_HEIGHTS[lane.kind]), isInner, level });
 		};
-		const add = (lane: Lane, isMember: boolean) => {
-			put(lane, false, isMember);
+		const add = (lane: Lane, level: number) => {
+			put(lane, false, level);
 			const calls = open.has(lane.id) ? this.calls.get(lane.id) : undefined;
 			const own = [
 				...(calls ? [calls] : []),
 				...(this.counters.get(lane.id) ?? []),
 				...(this.programs.get(lane.id) ?? []),
 			];
-			for (const one of own) if (one !== lane && !hidden.has(one.id)) put(one, true, isMember);
+			for (const one of own) if (one !== lane && !hidden.has(one.id)) put(one, true, level);
 		};
 		for (const id of pinned) {
 			const lane = this.byId.get(id);
-			if (lane) add(lane, false);
+			if (lane) add(lane, 0);
 		}
 		const isListed = (lane: Lane) =>
 			this.isOwn(lane) && (this.isWorthIt(lane) || words.length > 0) && !pinned.has(lane.id) && !hidden.has(lane.id);
-		const groups = this.groups(group);
 		const members = new Map<Group, Lane[]>();
-		/** Groups, and lanes without one. */
-		const items: { place: Place; id: number; group: Group | null; lane: Lane }[] = [];
+		/** What is below the heading of each group, or below none. */
+		const below = new Map<Group | null, Item[]>();
+		const place = (item: Item, parent: Group | null) => {
+			const same = below.get(parent);
+			if (same) same.push(item);
+			else below.set(parent, [item]);
+		};
 		for (const lane of this.all) {
 			if (!isListed(lane) || !isMeant(lane)) continue;
 			const own = groups.get(lane.id);
-			if (!own) items.push({ place: this.places.get(lane.id)!, id: lane.id, group: null, lane });
-			else if (hiddenGroups.has(own.key)) continue;
-			else if (members.has(own)) members.get(own)!.push(lane);
-			else {
-				members.set(own, [lane]);
-				items.push({ place: own.place, id: lane.id, group: own, lane });
+			const parent = own ?? this.bareOf(lane.id, group) ?? null;
+			// With the headings above it.
+			for (let at = parent; at && !members.has(at); at = at.parent) {
+				members.set(at, []);
+				place({ place: at.place, id: lane.id, of: at }, at.parent);
 			}
+			if (own) members.get(own)!.push(lane);
+			else place({ place: this.places.get(lane.id)!, id: lane.id, of: lane }, parent);
+		}
+		/** With those of the groups below. */
+		const counts = new Map<Group, number>();
+		for (const one of [...members.keys()].sort((one, other) => other.depth - one.depth)) {
+			const lanes = (below.get(one) ?? []).map(({ of }) => ("kind" in of ? 1 : counts.get(of)!));
+			counts.set(
+				one,
+				lanes.reduce((sum, count) => sum + count, members.get(one)!.length),
+			);
 		}
 		// CPUs are in their order, whatever is asked for.
 		const compare = (one: Place, other: Place) => before(one.rank === RANKS.cpu ? "id" : order, one, other);
-		items.sort((one, other) => compare(one.place, other.place) || one.id - other.id);
-		for (const item of items) {
-			if (!item.group) {
-				add(item.lane, false);
+		const sorted = (items: Item[] = []) =>
+			items.sort((one, other) => compare(one.place, other.place) || one.id - other.id);
+		const left = sorted(below.get(null)).map((item) => ({ item, level: 0 }));
+		left.reverse();
+		for (let next = left.pop(); next; next = left.pop()) {
+			const { item, level } = next;
+			if ("kind" in item.of) {
+				add(item.of, level);
 				continue;
 			}
-			const own = members.get(item.group)!;
-			const { key, title, note, cpuNs } = item.group;
+			const { key, title, note, cpuNs } = item.of;
+			if (hiddenGroups.has(key)) continue;
 			const isClosed = closed.has(key);
-			const shape = { title, note, height: high(HEADING_HEIGHT) };
-			rows.push({ ...shape, lane: null, key, isClosed, cpuNs, count: own.length });
+			const shape = { title, note, height: high(HEADING_HEIGHT), level };
+			rows.push({ ...shape, lane: null, key, isClosed, cpuNs, count: counts.get(item.of)! });
 			if (isClosed) continue;
 			const at = (lane: Lane) => this.places.get(lane.id)!;
-			for (const lane of own.sort((one, other) => compare(at(one), at(other)) || one.id - other.id)) add(lane, true);
+			const own = members.get(item.of)!.sort((one, other) => compare(at(one), at(other)) || one.id - other.id);
+			for (const lane of own) add(lane, level + 1);
+			for (const inner of sorted(below.get(item.of)).reverse()) left.push({ item: inner, level: level + 1 });
 		}
 		return rows;
 	}
@@ -329,7 +397,7 @@ const RANKS: Record<Lane["kind"], number> = {
 	counter: 3,
 };
 
-function busiest(one: Lane, other: Lane): number {
+export function busiest(one: Lane, other: Lane): number {
 	const difference = BigInt(other.busy_ns) - BigInt(one.busy_ns);
 	return difference > 0n ? 1 : difference < 0n ? -1 : one.id - other.id;
 }

@@ -1,29 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The timeline with its lanes' names, the overview above it, and what hands do to it.
+// The timeline with its lanes' names: what is seen of a recording, and what commands do to it.
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
-import { CLASSES, css, type Theme } from "./colours";
+import type { Theme } from "./colours";
 import { useCommands } from "./commands";
 import { Exports } from "./exports";
-import { drawFlags, flagAt } from "./flags";
-import { GroupHeading, LanesMenu, MENU_ID } from "./lanes_menu";
+import { flagAt } from "./flags";
+import { useHands } from "./hands";
+import { GroupHeading, LanesMenu } from "./lanes_menu";
+import { Name } from "./name";
 import { type Draft, laneKey, type Note } from "./notes";
+import { Overview } from "./overview";
 import type { Segment } from "./path";
-import { Pinch } from "./pinch";
 import { choiceOf, type LaneRow, type Lanes, type Row, title } from "./rows";
+import { useSelected } from "./selected";
 import { Tiles } from "./tiles";
 import { moment } from "./time";
 import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
+import { Tip } from "./tip";
 import type { Wait } from "./wakes";
 
-const OVERVIEW_COLUMNS = 800;
-const OVERVIEW_LANES_MAX = 512;
 /** The closest that one can look. */
 const SPAN_MIN = 100;
 /** Beyond the ends of the recording, as a part of what is seen. */
 const MARGIN = 0.5;
+
+/** What a timeline is told, if there are two with a common axis. */
+export interface Pair {
+	name: string;
+	/** Beside the overview. */
+	heading: ComponentChildren;
+	/** What both of them cover, in times of this one. */
+	reach: Span;
+	/** Keys are meant for this one. */
+	isActive: boolean;
+	/** The pointer is on this one, or on none and this one is active. */
+	isPointed: boolean;
+	/** The time at which the pointer is on the other one. */
+	cursor: number | null;
+	points: (at: number | null) => void;
+	/** Whenever it is another number, the first lanes come into view. */
+	home: number;
+}
 
 interface Props {
 	recording: number;
@@ -49,26 +69,18 @@ interface Props {
 	notes: readonly Note[];
 	/** A note is written, or an old one changed. */
 	write: (note: Draft) => void;
+	pair?: Pair;
 }
 
-/** What can be shown: not too close, and not far beyond the recording. */
-function within(span: Span, whole: Span): Span {
-	const most = (whole.end - whole.begin) * (1 + 2 * MARGIN);
+/** What can be shown: not too close, and not far beyond what is covered. */
+function within(span: Span, reach: Span): Span {
+	const most = (reach.end - reach.begin) * (1 + 2 * MARGIN);
 	const length = Math.min(Math.max(span.end - span.begin, SPAN_MIN), most);
 	const middle = (span.begin + span.end) / 2;
-	const first = whole.begin - length * MARGIN;
-	const last = Math.max(first, whole.end - length * (1 - MARGIN));
+	const first = reach.begin - length * MARGIN;
+	const last = Math.max(first, reach.end - length * (1 - MARGIN));
 	const begin = Math.min(Math.max(middle - length / 2, first), last);
 	return { begin, end: begin + length };
-}
-
-interface Drag {
-	x: number;
-	y: number;
-	span: Span;
-	scroll: number;
-	isRange: boolean;
-	hasMoved: boolean;
 }
 
 export function Stage(props: Props) {
@@ -89,29 +101,25 @@ export function Stage(props: Props) {
 		matches,
 		notes,
 		write,
+		pair,
 	} = props;
+	const reach = pair?.reach ?? whole;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
-	/** On the canvas, and in the window. */
-	const [pointer, setPointer] = useState<{ x: number; y: number; clientX: number; clientY: number } | null>(null);
 	const [, setTick] = useState(0);
-	const [selectedSpan, setSelectedSpan] = useState<Span | null>(null);
-	/** The lane of the thread that ended it, if it is a wait. */
-	const [waker, setWaker] = useState<number | null>(null);
-	/** The lane of the thread that created it, if it is the first piece of a thread. */
-	const [creator, setCreator] = useState<number | null>(null);
 	const [size, setSize] = useState({ width: 0, height: 0 });
 	const frame = useRef(0);
-	const drag = useRef<Drag | null>(null);
-	const pinch = useRef(new Pinch());
 	const [isExporting, setExporting] = useState(false);
+
+	const { selected } = shown;
+	const { span: selectedSpan, waker, creator } = useSelected(recording, origin, lanes, selected);
 
 	// An address may have any.
 	const isFollowing = isLive && shown.follow;
 	const span = useMemo(() => {
-		const chosen = within(shown.span ?? whole, whole);
+		const chosen = within(shown.span ?? reach, reach);
 		return isFollowing ? { begin: whole.end - (chosen.end - chosen.begin), end: whole.end } : chosen;
-	}, [shown.span, whole, isFollowing]);
+	}, [shown.span, whole, reach, isFollowing]);
 	const rows = useMemo(
 		() => lanes.rows(choiceOf(shown)),
 		[
@@ -136,6 +144,8 @@ export function Stage(props: Props) {
 
 	const scene: Scene = {
 		span,
+		ends: pair ? whole : null,
+		cursor: pair?.cursor ?? null,
 		rows,
 		isFlow: shown.view === "flow",
 		scroll: top,
@@ -189,36 +199,11 @@ export function Stage(props: Props) {
 		if (hasPath) setScroll(0);
 	}, [hasPath, shown.pinned]);
 
-	// The piece that is selected: where it begins and ends.
-	const { selected } = shown;
-	useEffect(() => {
-		setSelectedSpan(null);
-		setWaker(null);
-		setCreator(null);
-		if (!selected) return;
-		const controller = new AbortController();
-		const at = origin + BigInt(Math.round(selected.at));
-		api.piece(recording, selected.lane, at, controller.signal).then(
-			({ piece }) => {
-				if (!piece) return;
-				const lane = lanes.get(selected.lane);
-				setWaker(lane?.kind === "thread" ? (piece.by?.lane ?? null) : null);
-				setCreator(lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null);
-				setSelectedSpan({
-					begin: Number(BigInt(piece.begin_ns) - origin),
-					end: Number(BigInt(piece.end_ns) - origin),
-				});
-			},
-			() => {},
-		);
-		return () => controller.abort();
-	}, [recording, origin, lanes, selected]);
-
 	const move = useCallback(
 		(to: Span, follow = false) => {
-			show({ span: within(to, whole), follow }, "glide");
+			show({ span: within(to, reach), follow }, "glide");
 		},
-		[show, whole],
+		[show, reach],
 	);
 	const zoom = useCallback(
 		(factor: number, pointed: number) => {
@@ -240,8 +225,8 @@ export function Stage(props: Props) {
 	const select = useCallback((lane: number, at: number) => show({ selected: { lane, at } }), [show]);
 
 	const fit = () => {
-		const of = selectedSpan ?? shown.range ?? whole;
-		const around = of === whole ? 0 : (of.end - of.begin) * 0.1;
+		const of = selectedSpan ?? shown.range ?? reach;
+		const around = of === reach ? 0 : (of.end - of.begin) * 0.1;
 		move({ begin: of.begin - around, end: of.end + around });
 	};
 	const step = async (direction: "previous" | "next") => {
@@ -282,18 +267,18 @@ export function Stage(props: Props) {
 	};
 	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
-	useCommands({
+	const mark = () => {
+		const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
+		const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
+		const others = shown.marks.filter((mark) => !isNear(mark));
+		show({ marks: others.length < shown.marks.length ? others : [...others, at] });
+	};
+	const acts = {
 		"zoom-in": () => zoom(0.7, 0.5),
 		"zoom-out": () => zoom(1 / 0.7, 0.5),
 		left: () => pan(-0.2),
 		right: () => pan(0.2),
 		fit,
-		mark: () => {
-			const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
-			const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
-			const others = shown.marks.filter((mark) => !isNear(mark));
-			show({ marks: others.length < shown.marks.length ? others : [...others, at] });
-		},
 		pin: () => selected && show({ pinned: turn(shown.pinned, selected.lane) }),
 		next: () => void step("next"),
 		previous: () => void step("previous"),
@@ -307,11 +292,11 @@ export function Stage(props: Props) {
 		view: () => show({ view: shown.view === "flow" ? "states" : "flow" }),
 		hide: () => selected && show({ hidden: [...shown.hidden, selected.lane], selected: null }),
 		group: () => {
-			const group = selected && lanes.groups(shown.group).get(selected.lane);
+			const group = selected && lanes.groupsOf(selected.lane, shown.group)[0];
 			if (group) show({ closed: turn(shown.closed, group.key) });
 		},
 		arrange: () => {
-			const menu = document.getElementById(MENU_ID) as HTMLDetailsElement;
+			const menu = stage.current!.querySelector<HTMLDetailsElement>(".lanes-menu")!;
 			menu.open = true;
 			menu.querySelector("select")?.focus();
 		},
@@ -332,7 +317,8 @@ export function Stage(props: Props) {
 			write({ ...(selectedSpan ?? instant ?? shown.range ?? span), ...lane, text: "", index: null });
 		},
 		export: () => setExporting(true),
-	});
+	};
+	useCommands({ ...((pair?.isActive ?? true) && acts), ...((pair?.isPointed ?? true) && { mark }) });
 
 	// A lane that is selected elsewhere, as by a search, comes into view; again when there is less room, as when its details appear.
 	const selectedLane = selected?.lane;
@@ -342,85 +328,27 @@ export function Stage(props: Props) {
 		if (row && size.height > 0) bring(row);
 	};
 	useEffect(() => come.current(), [selectedLane, size.height]);
+	useEffect(() => setScroll(0), [pair?.home]);
 
-	const wheel = useRef((_: WheelEvent) => {});
-	wheel.current = (event) => {
-		event.preventDefault();
-		const box = canvas.current!.getBoundingClientRect();
-		const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
-		const isOnNames = event.clientX < box.left;
-		if (event.shiftKey || isOnNames) {
-			setScroll(Math.min(scrollMax, Math.max(0, top + (event.deltaY + (isOnNames ? 0 : event.deltaX)) * lines)));
-		} else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-			pan((event.deltaX * lines) / box.width);
-		} else {
-			zoom(1.0015 ** (event.deltaY * lines * (event.ctrlKey ? 6 : 1)), (event.clientX - box.left) / box.width);
-		}
-	};
-	const stage = useRef<HTMLDivElement>(null);
-	useEffect(() => {
-		const element = stage.current!;
-		const turned = (event: WheelEvent) => wheel.current(event);
-		element.addEventListener("wheel", turned, { passive: false });
-		return () => element.removeEventListener("wheel", turned);
-	}, []);
-
-	const place = (event: PointerEvent) => {
-		const box = canvas.current!.getBoundingClientRect();
-		return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width };
-	};
-	const at = (x: number, width: number) => span.begin + ((span.end - span.begin) * x) / width;
-	const down = (event: PointerEvent) => {
-		if (event.button !== 0) return;
-		const { x, y } = place(event);
-		canvas.current!.setPointerCapture(event.pointerId);
-		pinch.current.down(event.pointerId, x, canvas.current!.clientWidth, span);
-		if (pinch.current.isOn) {
-			drag.current = null;
-			return;
-		}
-		drag.current = { x, y, span, scroll: top, isRange: event.shiftKey, hasMoved: false };
-	};
-	const moved = (event: PointerEvent) => {
-		const { x, y, width } = place(event);
-		const pinched = pinch.current.moved(event.pointerId, x, width);
-		if (pinched) {
-			move(pinched);
-			return;
-		}
-		const now = drag.current;
-		if (!now) {
-			setPointer({ x, y, clientX: event.clientX, clientY: event.clientY });
-			return;
-		}
-		now.hasMoved ||= Math.abs(x - now.x) + Math.abs(y - now.y) > 3;
-		if (!now.hasMoved) return;
-		setPointer(null);
-		if (now.isRange) {
-			const [one, other] = [at(now.x, width), at(x, width)];
-			const range = { begin: Math.min(one, other), end: Math.max(one, other, Math.min(one, other) + 1) };
-			show({ range, selected: null }, "glide");
-			return;
-		}
-		const by = ((now.span.end - now.span.begin) * (now.x - x)) / width;
-		move({ begin: now.span.begin + by, end: now.span.end + by });
-		setScroll(Math.min(scrollMax, Math.max(0, now.scroll + now.y - y)));
-	};
-	const up = (event: PointerEvent) => {
-		const now = drag.current;
-		pinch.current.up(event.pointerId);
-		drag.current = null;
-		if (!now || now.hasMoved) return;
-		const { x, y, width } = place(event);
-		const flag = y < AXIS_HEIGHT ? flagAt(notes, span, width, x) : -1;
-		if (flag >= 0) {
-			write({ ...notes[flag]!, index: flag });
-			return;
-		}
-		const found = picture.current?.hit(latest.current.scene, x, y);
-		if (found) select(found.row.lane.id, Math.round(found.at));
-		else show({ selected: null });
-	};
+	const { pointer, stage, on } = useHands(canvas, {
+		span,
+		top,
+		scroll: (to) => setScroll(Math.min(scrollMax, Math.max(0, to))),
+		move,
+		zoom,
+		pan,
+		range: (range) => show({ range, selected: null }, "glide"),
+		press: (x, y) => {
+			const flag = y < AXIS_HEIGHT ? flagAt(notes, span, size.width, x) : -1;
+			if (flag >= 0) {
+				write({ ...notes[flag]!, index: flag });
+				return;
+			}
+			const found = picture.current?.hit(latest.current.scene, x, y);
+			if (found) select(found.row.lane.id, Math.round(found.at));
+			else show({ selected: null });
+		},
+	});
 
 	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
 	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
@@ -428,15 +356,21 @@ export function Stage(props: Props) {
 	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
 	const seenLanes = seen.flatMap(({ row }) => row.lane?.id ?? []);
 	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
+	const pointed = pointer && span.begin + pointer.x * nsPerPixel;
+	const points = pair?.points;
+	// Before the next key is pressed.
+	useLayoutEffect(() => points?.(pointed), [points, pointed]);
 	return (
 		<>
 			<Overview
 				recording={recording}
 				origin={origin}
 				whole={whole}
+				reach={reach}
 				span={span}
 				lanes={lanes}
 				theme={theme}
+				heading={pair?.heading}
 				move={move}
 				grown={grown}
 				width={size.width}
@@ -444,7 +378,7 @@ export function Stage(props: Props) {
 				notes={notes}
 			/>
 			<div class="stage" ref={stage}>
-				<ul class="names" aria-label="Lanes">
+				<ul class="names" aria-label={pair ? `Lanes, ${pair.name}` : "Lanes"}>
 					<li class="count">
 						<span>
 							{laneCount} {laneCount === 1 ? "lane" : "lanes"}
@@ -485,16 +419,9 @@ export function Stage(props: Props) {
 				</ul>
 				<canvas
 					ref={canvas}
-					aria-label={`Timeline from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
+					aria-label={`${pair ? `${pair.name}: timeline` : "Timeline"} from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
 					role="img"
-					onPointerDown={down}
-					onPointerMove={moved}
-					onPointerUp={up}
-					onPointerCancel={(event) => {
-						pinch.current.up(event.pointerId);
-						drag.current = null;
-					}}
-					onPointerLeave={() => setPointer(null)}
+					{...on}
 				/>
 			</div>
 			{pointer && hit && (
@@ -522,199 +449,4 @@ export function Stage(props: Props) {
 			)}
 		</>
 	);
-}
-
-interface NameProps {
-	row: LaneRow;
-	top: number;
-	isSelected: boolean;
-	isPinned: boolean;
-	/** Absent: it has no system calls. */
-	isOpen: boolean | null;
-	select: () => void;
-	pin: () => void;
-	hide: () => void;
-	open: () => void;
-}
-
-function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide, open }: NameProps) {
-	const place = useRef<HTMLLIElement>(null);
-	useLayoutEffect(() => {
-		// Not in the markup: the page's policy allows no style attributes.
-		place.current!.style.transform = `translateY(${top}px)`;
-		place.current!.style.height = `${row.height}px`;
-	});
-	return (
-		<li
-			ref={place}
-			class={`name ${row.isMember ? "member" : ""} ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}
-		>
-			{isOpen === null ? (
-				<span class="opener" />
-			) : (
-				<button type="button" class="opener" aria-expanded={isOpen} aria-label="System calls" onClick={open}>
-					{isOpen ? "▾" : "▸"}
-				</button>
-			)}
-			<button type="button" class="title" onClick={select} title={`${row.title} ${row.note}`}>
-				{row.title} <small>{row.note}</small>
-			</button>
-			<button type="button" class="pin" aria-label="Hide this lane" title="Hide this lane (H)" onClick={hide}>
-				×
-			</button>
-			{!row.isInner && (
-				<button type="button" class="pin" aria-pressed={isPinned} aria-label="Pin to the top" onClick={pin}>
-					{isPinned ? "★" : "☆"}
-				</button>
-			)}
-		</li>
-	);
-}
-
-function Tip({ x, y, children }: { x: number; y: number; children: ComponentChildren }) {
-	const box = useRef<HTMLDivElement>(null);
-	useLayoutEffect(() => {
-		const { offsetWidth, offsetHeight } = box.current!;
-		const left = Math.min(x + 14, innerWidth - offsetWidth - 8);
-		const above = y + 18 + offsetHeight > innerHeight;
-		box.current!.style.transform = `translate(${left}px, ${above ? y - offsetHeight - 10 : y + 18}px)`;
-	});
-	return (
-		<div class="tip" ref={box} role="tooltip">
-			{children}
-		</div>
-	);
-}
-
-interface OverviewProps {
-	recording: number;
-	origin: bigint;
-	whole: Span;
-	span: Span;
-	lanes: Lanes;
-	theme: Theme;
-	grown: string;
-	/** Of the timeline, in pixels: when it changes, so does this. */
-	width: number;
-	matches: readonly number[];
-	notes: readonly Note[];
-	move: (span: Span) => void;
-}
-
-/** How busy the CPUs were over the whole recording, or else which programs recorded something; and which part of it is seen. */
-function Overview({ recording, origin, whole, span, lanes, theme, grown, width, matches, notes, move }: OverviewProps) {
-	const canvas = useRef<HTMLCanvasElement>(null);
-	const [busy, setBusy] = useState<Shares | null>(null);
-	useEffect(() => {
-		const isMeant = ({ kind, depth }: api.Lane) =>
-			lanes.hasKernel ? kind === "cpu" : kind === "events" || depth === 0;
-		const meant = lanes.all.filter(isMeant).slice(0, OVERVIEW_LANES_MAX);
-		if (meant.length === 0 || grown === "") return;
-		const controller = new AbortController();
-		const end = origin + BigInt(Math.ceil(whole.end));
-		const ids = meant.map(({ id }) => id);
-		api.part(recording, ids, origin, end, OVERVIEW_COLUMNS, controller.signal).then(
-			(part) => setBusy(busyShares(part, whole.end, lanes.hasKernel ? 0 : 1)),
-			() => {},
-		);
-		return () => controller.abort();
-	}, [recording, origin, whole, lanes, grown]);
-	useLayoutEffect(() => {
-		const element = canvas.current!;
-		const scale = devicePixelRatio;
-		const [all, height] = [element.clientWidth * scale, element.clientHeight * scale];
-		element.width = all;
-		element.height = height;
-		const context = element.getContext("2d")!;
-		const room = height - 4 * scale;
-		for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
-			const left = (column * all) / OVERVIEW_COLUMNS;
-			const high = busy.busy[column]! * room;
-			const unknown = busy.unknown[column]! * room;
-			context.fillStyle = css(theme.classes.kernel);
-			context.fillRect(left, height - high, all / OVERVIEW_COLUMNS + 0.5, high);
-			context.fillStyle = css(theme.classes.unknown);
-			// Lines: hatched, as everywhere.
-			for (let y = 0; y < unknown; y += 4 * scale) {
-				context.fillRect(left, height - high - y - scale, all / OVERVIEW_COLUMNS + 0.5, scale);
-			}
-		}
-		const length = whole.end - whole.begin;
-		const left = ((span.begin - whole.begin) / length) * all;
-		const right = ((span.end - whole.begin) / length) * all;
-		context.fillStyle = theme.name === "dark" ? "#18191bb0" : "#ffffffb0";
-		context.fillRect(0, 0, left, height);
-		context.fillRect(right, 0, all - right, height);
-		context.strokeStyle = theme.faint;
-		context.lineWidth = scale;
-		context.strokeRect(left, 0.5, Math.max(2 * scale, right - left), height - 1);
-		context.fillStyle = theme.match;
-		for (const match of matches) {
-			const x = ((match - whole.begin) / length) * all;
-			context.fillRect(Math.round(x - scale / 2), height - 9 * scale, Math.max(1, Math.round(1.5 * scale)), 9 * scale);
-		}
-		drawFlags(context, notes, whole, { width: all, height, scale, colour: theme.note });
-	}, [busy, whole, span, theme, width, matches, notes]);
-	const jump = (event: PointerEvent) => {
-		if (event.type === "pointermove" && event.buttons !== 1) return;
-		const box = canvas.current!.getBoundingClientRect();
-		const at = whole.begin + ((whole.end - whole.begin) * (event.clientX - box.left)) / box.width;
-		const half = (span.end - span.begin) / 2;
-		move({ begin: at - half, end: at + half });
-	};
-	return (
-		<div class="overview">
-			<span class="faint">{lanes.hasKernel ? "CPUs" : "Programs"}</span>
-			<canvas
-				ref={canvas}
-				role="img"
-				aria-label={lanes.hasKernel ? "How busy the CPUs were" : "When programs recorded something"}
-				onPointerDown={jump}
-				onPointerMove={jump}
-			/>
-		</div>
-	);
-}
-
-/** By column: which share of the lanes' time they were busy, and of which share nobody knows. */
-interface Shares {
-	busy: Float64Array;
-	unknown: Float64Array;
-}
-
-/** What is there at all counts as `least` of its column: events take no time. */
-function busyShares({ lanes }: api.Part, end: number, least: number): Shares {
-	const shares = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
-	const width = end / OVERVIEW_COLUMNS;
-	for (const data of lanes.values()) {
-		const own = { busy: new Float64Array(OVERVIEW_COLUMNS), unknown: new Float64Array(OVERVIEW_COLUMNS) };
-		const add = (number: number, column: number, share: number) => {
-			const to = CLASSES[number] === "unknown" ? own.unknown : own.busy;
-			if (CLASSES[number] !== "idle") to[column]! += Math.max(share, least);
-		};
-		if (data.kind === "columns") {
-			let next = 0;
-			for (let column = 0; column < data.masks.length; column++) {
-				const mask = data.masks[column]!;
-				for (let number = 0; mask >> number !== 0; number++) {
-					if ((mask >> number) & 1) add(number, column, data.shares[next++]! / 255);
-				}
-			}
-		} else {
-			for (let index = 0; index < data.begin.length; index++) {
-				const from = Math.max(0, data.begin[index]!);
-				const until = Math.min(end, data.begin[index]! + data.duration[index]!);
-				const last = Math.min(OVERVIEW_COLUMNS - 1, Math.floor(until / width));
-				for (let column = Math.floor(from / width); column <= last; column++) {
-					const shared = Math.min(until, (column + 1) * width) - Math.max(from, column * width);
-					add(data.classes[index]!, column, Math.max(0, shared) / width);
-				}
-			}
-		}
-		for (let column = 0; column < OVERVIEW_COLUMNS; column++) {
-			shares.busy[column]! += Math.min(1, own.busy[column]!) / lanes.size;
-			shares.unknown[column]! += Math.min(1, own.unknown[column]!) / lanes.size;
-		}
-	}
-	return shares;
 }

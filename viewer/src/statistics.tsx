@@ -6,7 +6,7 @@ import { opened, type PageProps } from "./places";
 import { type Table, TableView, tablesOf } from "./tables";
 import { duration } from "./time";
 
-const ANALYSES = [
+export const ANALYSES = [
 	["cputop", "Threads by CPU time"],
 	["ltt", "Where time went"],
 	["syscallstats", "System calls"],

@@ -86,7 +86,7 @@ export function DataTable<Row>({ columns, rows, caption, most }: DataTableProps<
 }
 
 /** A name without its unit, which the cells show. */
-const heading = (name: string): string =>
+export const heading = (name: string): string =>
 	name
 		.replace(/_(ns|bytes)(\)*)$/, "$2")
 		.replace(/_percent$/, " %")

@@ -28,6 +28,8 @@ const BLOCKED = CLASSES.indexOf("blocked");
 const NAMED = ["calls", "spans", "events"];
 /** The width of an event, which takes no time (CSS pixels). */
 const EVENT_WIDTH = 2;
+/** The width of an arrow's line (CSS pixels). */
+export const ARROW_WIDTH = 1.5;
 /** A pointer that is so close to an event means it (CSS pixels). */
 const EVENT_REACH = 3;
 
@@ -47,6 +49,10 @@ export interface Hit {
 
 export interface Scene {
 	span: Span;
+	/** What is outside is hatched: it is not covered. Absent: that is plain. */
+	ends: Span | null;
+	/** A time that is pointed at elsewhere. */
+	cursor: number | null;
 	rows: Row[];
 	/** Threads and interrupts are lines (flow.ts). */
 	isFlow: boolean;
@@ -172,6 +178,17 @@ export class Picture {
 				else this.pieces(band, found, part);
 			}
 			if (area) scales.push({ text: area.scale, top: from });
+			if (scene.ends) {
+				const left = Math.round((scene.ends.begin - begin) / nsPerPixel);
+				const right = Math.round((scene.ends.end - begin) / nsPerPixel);
+				for (const [from, until] of [
+					[0, Math.max(0, left)],
+					[Math.max(0, right), width],
+				] as const) {
+					line.fill(pixel(theme.classes.unknown), from, until);
+					hatched.fill(1, from, until);
+				}
+			}
 			to(band);
 		}
 		const flow = { begin, nsPerPixel, width };
@@ -368,6 +385,10 @@ export class Picture {
 			context.fillStyle = css(theme.classes.runnable);
 			context.fillRect(Math.round(x(mark)), 0, Math.max(1, scale), height);
 		}
+		if (scene.cursor !== null) {
+			context.fillStyle = theme.faint;
+			context.fillRect(Math.round(x(scene.cursor)), 0, Math.max(1, scale), height);
+		}
 		for (const { d, width: thickness, colour } of Picture.path(scene, seen, width, scale, theme)) {
 			context.strokeStyle = colour;
 			context.lineWidth = thickness;
@@ -383,40 +404,43 @@ export class Picture {
 			const top = (AXIS_HEIGHT + place.top) * scale;
 			context.strokeRect(left, top, right - left, (place.row.height - GAP) * scale);
 		}
-		const middle = (lane: number | null | undefined) => {
+		context.strokeStyle = theme.selection;
+		context.fillStyle = theme.selection;
+		context.lineWidth = ARROW_WIDTH * scale;
+		for (const { line, head, dot } of Picture.arrows(scene, seen, width, scale)) {
+			context.stroke(new Path2D(line));
+			context.fill(new Path2D(head));
+			context.beginPath();
+			context.arc(dot.x, dot.y, dot.radius, 0, 2 * Math.PI);
+			context.fill();
+		}
+	}
+
+	/** From the thread that ends a wait to the one that waited, and from a thread to one that it creates: those of the selected piece. */
+	static arrows(scene: Scene, seen: { row: Row; top: number }[], width: number, scale: number): Arrow[] {
+		const { selected, span } = scene;
+		const arrows: Arrow[] = [];
+		const middle = (lane: number | null) => {
 			const found = seen.find(({ row }) => row.lane && row.lane.id === lane);
 			return found && (AXIS_HEIGHT + found.top + (found.row.height - GAP) / 2) * scale;
 		};
-		const arrow = (from: number | null | undefined, to: number, ns: number) => {
+		const add = (from: number | null, to: number, ns: number) => {
 			const [one, other] = [middle(from), middle(to)];
-			if (one !== undefined && other !== undefined && one !== other) this.arrow(x(ns), one, other, theme, scale);
+			if (one === undefined || other === undefined || one === other) return;
+			const x = rounded(((ns - span.begin) / (span.end - span.begin)) * width);
+			const [reach, base] = [4 * scale, other - Math.sign(other - one) * 6 * scale];
+			arrows.push({
+				line: `M${x} ${one}V${base}`,
+				head: `M${x} ${other}L${rounded(x - reach)} ${base}H${rounded(x + reach)}Z`,
+				dot: { x, y: one, radius: 3 * scale },
+			});
 		};
 		if (selected?.span) {
-			arrow(selected.waker, selected.lane, selected.span.end);
-			arrow(selected.creator, selected.lane, selected.span.begin);
+			add(selected.waker, selected.lane, selected.span.end);
+			add(selected.creator, selected.lane, selected.span.begin);
 		}
-		if (selected?.wakes) arrow(selected.lane, selected.wakes.lane, selected.wakes.at);
-	}
-
-	/** From the thread that ends a wait to the one that waited, or from a thread to one that it creates. */
-	private arrow(x: number, from: number, to: number, theme: Theme, scale: number): void {
-		const { context } = this;
-		const head = Math.sign(to - from) * 6 * scale;
-		context.strokeStyle = theme.selection;
-		context.fillStyle = theme.selection;
-		context.lineWidth = 1.5 * scale;
-		context.beginPath();
-		context.moveTo(x, from);
-		context.lineTo(x, to - head);
-		context.stroke();
-		context.beginPath();
-		context.moveTo(x, to);
-		context.lineTo(x - 4 * scale, to - head);
-		context.lineTo(x + 4 * scale, to - head);
-		context.fill();
-		context.beginPath();
-		context.arc(x, from, 3 * scale, 0, 2 * Math.PI);
-		context.fill();
+		if (selected?.wakes) add(selected.lane, selected.wakes.lane, selected.wakes.at);
+		return arrows;
 	}
 
 	private axis({ span }: Scene, theme: Theme, scale: number, width: number): void {
@@ -494,6 +518,8 @@ export class Picture {
 	}
 }
 
+const rounded = (pixels: number): number => Math.round(pixels * 100) / 100;
+
 /** The marks of an axis, at least so many pixels apart. */
 export function ticks(span: Span, width: number, apart: number): { x: number; text: string }[] {
 	const nsPerPixel = (span.end - span.begin) / width;
@@ -523,6 +549,13 @@ function pieceAt(data: Pieces, at: number, nsPerPixel: number): number {
 		if (isThere && (found < 0 || length <= data.duration[found]!)) found = index;
 	}
 	return found;
+}
+
+/** An arrow from one lane to another: paths as SVG writes them, and a dot where it begins. */
+export interface Arrow {
+	line: string;
+	head: string;
+	dot: { x: number; y: number; radius: number };
 }
 
 /** Where a lane is drawn: a row of pixels, which are hatched, and between which heights. */

@@ -25,7 +25,8 @@ export interface Woken {
 export function useWakes(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): Woken | null {
 	const { selected } = shown;
 	const [answer, setAnswer] = useState<{ of: typeof selected; woken: Woken } | null>(null);
-	const isThread = shown.page === "timeline" && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
+	const isSeen = shown.page === "timeline" || shown.page === "compare";
+	const isThread = isSeen && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
 	useEffect(() => {
 		if (!isThread || !selected) return;
 		const controller = new AbortController();

@@ -4,6 +4,9 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
+import { compare } from "./compare.mjs";
+import { flames } from "./flame.mjs";
+import { processes } from "./processes.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
@@ -56,6 +59,9 @@ let refusals = 0;
 
 const scenarios = {
 	...causes,
+	...compare,
+	...flames,
+	...processes,
 
 	async insights(page) {
 		await page.goto(address);
@@ -190,6 +196,24 @@ const scenarios = {
 			);
 		await until("the arrow is drawn", () => isDark(rows[0] - box.y + 8));
 		await shot(page, "creator");
+		// A picture that is saved has it, too: from the middle of the one lane to the middle of the other.
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const [arrow] = await page.evaluate(
+			(svg) =>
+				[...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("#arrows circle")].map((dot) => ({
+					dot: ["cx", "cy"].map((name) => Number(dot.getAttribute(name))),
+					shaft: dot.parentElement.children[0].getAttribute("d"),
+					head: dot.parentElement.children[1].getAttribute("d"),
+				})),
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const [from, to] = rows.map((top) => top - box.y + 8);
+		assert.ok(Math.abs(arrow.dot[0] - box.width / 2) < 1 && arrow.dot[1] === from, JSON.stringify(arrow));
+		assert.equal(arrow.shaft, `M${arrow.dot[0]} ${from}V${to - 6}`);
+		assert.ok(arrow.head.startsWith(`M${arrow.dot[0]} ${to}L`), arrow.head);
+		await dialog.getByText("Close").click();
 		await page.keyboard.press("[");
 		await details.locator("h2", { hasText: /^python3/ }).waitFor();
 	},
@@ -362,6 +386,8 @@ const scenarios = {
 		const details = page.locator("section[aria-label=Range]");
 		await details.locator("td", { hasText: "python3" }).first().waitFor();
 		await shot(page, "range");
+		// There is nothing to draw a flame graph of.
+		refusals = 1;
 		for (const tab of await details.locator("[role=tab]").all()) {
 			await tab.click();
 			await details.locator("table, p").first().waitFor();
@@ -1018,7 +1044,11 @@ try {
 		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
 	});
 	try {
-		await scenarios[scenario](page, { address, expected: JSON.parse(expected), colours, until, timeline, shot });
+		const refuse = (count) => {
+			refusals = count;
+		};
+		const tools = { address, expected: JSON.parse(expected), colours, until, timeline, shot, refuse };
+		await scenarios[scenario](page, tools);
 	} catch (error) {
 		await shot(page, `failed-${scenario}`);
 		throw error;

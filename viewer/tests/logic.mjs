@@ -11,15 +11,18 @@ async function load(name) {
 	return import(`data:text/javascript;base64,${Buffer.from(built.outputFiles[0].contents).toString("base64")}`);
 }
 
-const { read, write, START } = await load("address.ts");
+const { read, write, START, NONE_OWN } = await load("address.ts");
+const { meantBy, pinnedOf } = await load("changes.ts");
 const { colourOf } = await load("colours.ts");
 const { COMMANDS, keyOf } = await load("commands.ts");
 const { flagAt } = await load("flags.ts");
 const { laneKey, laneOf } = await load("notes.tsx");
+const { aligned, exchanged, nsOf, ofSecond, otherOf, placed, secondOf } = await load("pair.ts");
 const { Pinch } = await load("pinch.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
+const { FLAMES, flameColour, graphOf, layoutOf, linesOf, matchesOf, stepTo } = await load("flame.ts");
 const { handovers } = await load("flow.ts");
-const { Lanes } = await load("rows.ts");
+const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
 const { compare, measured, said, tablesOf } = await load("tables.tsx");
@@ -42,6 +45,20 @@ test("an address has all that is shown", () => {
 		find: "open & close",
 		by: "fields",
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
+		other: 0,
+		offset: -1_500_000,
+		sums: "per-second",
+		second: {
+			...NONE_OWN,
+			selected: { lane: 3, at: 12 },
+			last: 3,
+			pinned: [3],
+			open: [3],
+			closed: ["p,1"],
+			marks: [-4],
+		},
+		flame: "off_cpu",
+		flameOf: 3,
 	};
 	assert.deepEqual(read(write(shown)), shown);
 	assert.deepEqual(read("#page=nothing&at=x&range=9,1&group=x&order=&height=9&closed=%25zz"), START);
@@ -135,7 +152,7 @@ function shownRows(lanes, choice) {
 	const sets = { pinned: new Set(), open: new Set(), hidden: new Set(), hiddenGroups: new Set(), closed: new Set() };
 	return lanes
 		.rows({ ...nothing, ...sets, ...choice })
-		.map((row) => (row.lane ? `${row.isMember ? "  " : ""}${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`));
+		.map((row) => `${"  ".repeat(row.level)}${row.lane ? `${row.isInner ? "- " : ""}${row.title}` : `${row.title}:`}`);
 }
 
 test("control passes from thread to thread and to interrupts, not by way of nobody", () => {
@@ -226,6 +243,82 @@ test("lanes are grouped, ordered and hidden", () => {
 	assert.ok(shownRows(lanes, { filter: "ghost" }).includes("  ghost"));
 });
 
+test("processes are below those that they come from", () => {
+	const lanes = lanesOf([
+		thread(1, 1, "init", 1, { parent_pid: 0 }),
+		thread(10, 10, "shell", 5, { parent_pid: 1 }),
+		thread(20, 20, "make", 10, { created_by: 1, parent_pid: 10 }),
+		thread(21, 20, "helper", 40, { created_by: 2, parent_pid: 10 }),
+		thread(30, 30, "cc", 200, { created_by: 2, parent_pid: 20 }),
+		thread(31, 31, "cc", 100, { created_by: 3, parent_pid: 20 }),
+		thread(40, 40, "server", 50, { parent_pid: 1 }),
+		thread(50, 50, "kthread", 1, { is_kernel: true, parent_pid: 2 }),
+		thread(60, 60, "stray", 500, { parent_pid: 999 }),
+	]);
+	const tree = (choice) => shownRows(lanes, { group: "tree", ...choice });
+	// What is below one counts for it.
+	assert.deepEqual(tree({}), [
+		"stray",
+		"init:",
+		"  init",
+		"  shell:",
+		"    shell",
+		"    make:",
+		"      helper",
+		"      make",
+		"      cc",
+		"      cc",
+		"  server",
+		"Kernel threads:",
+		"  kthread",
+	]);
+	// What is looked for is shown with all that it comes from.
+	assert.deepEqual(tree({ filter: "31" }), ["init:", "  shell:", "    make:", "      cc"]);
+	assert.deepEqual(tree({ closed: new Set(["p10"]), hiddenGroups: new Set(["kernel"]) }), [
+		"stray",
+		"init:",
+		"  init",
+		"  shell:",
+		"  server",
+	]);
+	assert.deepEqual(
+		lanes.groupsOf(4, "tree").map(({ key }) => key),
+		["p20", "p10", "p1"],
+	);
+	const rows = lanes.rows(choiceOf({ ...START, group: "tree" }));
+	const about = rows.filter(({ lane }) => !lane).map(({ title, cpuNs, count }) => [title, cpuNs, count]);
+	assert.deepEqual(about.slice(0, 3), [
+		["init", 406, 7],
+		["shell", 355, 5],
+		["make", 350, 4],
+	]);
+	// In the list of processes, it is as if the tree had never been shown.
+	assert.deepEqual(shownRows(lanes, {}).slice(0, 3), ["stray", "cc", "cc"]);
+});
+
+test("processes that come from themselves come from nowhere", () => {
+	const some = [thread(1, 1, "one", 1, { parent_pid: 2 }), thread(2, 2, "two", 1, { parent_pid: 1 })];
+	assert.deepEqual(shownRows(lanesOf(some), { group: "tree" }), ["two:", "  two", "  one"]);
+	const self = lanesOf([thread(1, 1, "one", 1, { parent_pid: 1 })]);
+	assert.deepEqual(shownRows(self, { group: "tree" }), ["one"]);
+	// An id that was used again: the last process before that had it.
+	const used = ["first", "second"].map((name, at) =>
+		thread(7, 7, name, 1, { process: at, first_ns: `${100 + 20 * at}` }),
+	);
+	const child = thread(8, 8, "child", 1, { parent_pid: 7, first_ns: "110" });
+	assert.deepEqual(shownRows(lanesOf([used[0], child, used[1]]), { group: "tree", order: "first" }), [
+		"first:",
+		"  first",
+		"  child",
+		"second",
+	]);
+	// As deep as a trace may say.
+	const deep = lanesOf(
+		Array.from({ length: 20_000 }, (_, number) => thread(number + 1, number + 1, "p", 1, { parent_pid: number })),
+	);
+	assert.equal(deep.rows(choiceOf({ ...START, group: "tree" })).length, 2 * 20_000 - 1);
+});
+
 test("20,000 lanes are arranged quickly", () => {
 	const some = [];
 	for (let number = 0; number < 20_000; number++) {
@@ -281,8 +374,8 @@ test("a match is moved to only if it is not seen, and its lane is shown", () => 
 	const whole = { begin: 0, end: 1000 };
 	const lane = { id: 4, kind: "calls", of: 3 };
 	const rows = ({ filter, open }) => (filter === "" && open.has(3) ? [{ lane }] : []);
-	const groups = () => new Map([[3, { key: "p7" }]]);
-	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows, groups };
+	const groupsOf = (id) => (id === 3 ? [{ key: "p7" }] : []);
+	const lanes = { get: (id) => (id === 4 ? lane : undefined), rows, groupsOf };
 	const hiding = { hidden: [3, 9], hiddenGroups: ["p7", "p8"], closed: ["p7"] };
 	const shown = { ...START, ...hiding, span: { begin: 0, end: 100 }, filter: "cpu" };
 	const near = revealed(4, 50, shown, whole, lanes);
@@ -396,4 +489,260 @@ test("tables are the lists of rows in an answer", () => {
 		tablesOf(answer).map(({ title }) => title),
 		["CPUs", "By file"],
 	);
+});
+
+test("the second timeline has its own lanes, and the times of both", () => {
+	const own = { ...NONE_OWN, pinned: [9] };
+	const shown = { ...START, span: { begin: 100, end: 200 }, pinned: [1], other: 1, offset: 30, second: own };
+	const second = secondOf(shown);
+	assert.deepEqual([second.span, second.pinned], [{ begin: 70, end: 170 }, [9]]);
+	assert.deepEqual(ofSecond({ span: { begin: 0, end: 10 }, follow: false }, shown), {
+		span: { begin: 30, end: 40 },
+		follow: false,
+	});
+	// A selection of the second is none of the first, and a range is one of both.
+	const change = ofSecond({ selected: { lane: 4, at: 5 }, range: null, height: "tall" }, shown);
+	assert.deepEqual(change, {
+		range: null,
+		height: "tall",
+		second: { ...own, selected: { lane: 4, at: 5 }, last: 4 },
+	});
+	// Exchanged twice is not at all.
+	const other = { ...shown, ...exchanged(shown, 1) };
+	assert.deepEqual(
+		[other.recording, other.other, other.offset, other.span, other.pinned],
+		[1, 0, -30, { begin: 70, end: 170 }, [9]],
+	);
+	assert.deepEqual({ ...other, ...exchanged(other, 0) }, shown);
+	assert.deepEqual(
+		[otherOf(START, 1, 2), otherOf(START, 0, 3), otherOf({ ...START, other: 7 }, 0, 3)],
+		[0, null, null],
+	);
+});
+
+test("two times are aligned where the first one is seen", () => {
+	const reach = { begin: 0, end: 1000 };
+	const seen = aligned(150, 40, { ...START, span: { begin: 100, end: 200 } }, reach);
+	assert.deepEqual(seen, { offset: 110, span: { begin: 100, end: 200 } });
+	assert.deepEqual(aligned(500, 600, { ...START, span: { begin: 100, end: 200 } }, reach), {
+		offset: -100,
+		span: { begin: 450, end: 550 },
+	});
+	const texts = ["+0.000000012 s", "-1.5 ms", "− 2 µs", "3", ".5s", "1 h", "", "9e9 s", "99999999999 s"];
+	assert.deepEqual(texts.map(nsOf), [12, -1_500_000, -2000, 3e9, 5e8, null, null, null, null]);
+});
+
+test("a row leads to the longest piece in both timelines", () => {
+	const wholes = [
+		{ begin: 0, end: 1e9 },
+		{ begin: 0, end: 2e9 },
+	];
+	const place = (lane, begin, end) => ({ pinned: [1], open: [1], piece: { lane, begin, end } });
+	const found = placed([place(2, 1e8, 1.1e8), place(5, 5e8, 5.4e8)], { ...START, pinned: [8] }, wholes);
+	assert.deepEqual(
+		[found.selected, found.second.selected],
+		[
+			{ lane: 2, at: 1e8 },
+			{ lane: 5, at: 5e8 },
+		],
+	);
+	assert.deepEqual([found.offset, found.pinned, found.open, found.second.open], [-4e8, [1], [1], [1]]);
+	assert.ok(found.span.begin < 1e8 && found.span.end > 1.4e8 && found.span.end - found.span.begin < 1e8);
+	// Without a piece in one of them, nothing is moved.
+	const nothing = { pinned: [], open: [], piece: null };
+	const alone = placed([nothing, place(5, 5e8, 5.4e8)], { ...START, offset: 7 }, wholes);
+	assert.deepEqual([alone.offset, alone.selected, alone.second.selected.lane], [7, null, 5]);
+	assert.equal(placed([nothing, nothing], START, wholes).span, null);
+});
+
+test("a row of differences is about lanes and pieces", () => {
+	const lanes = lanesOf([
+		{ kind: "cpu", cpu: 0 },
+		thread(10, 10, "shop", 5),
+		{ kind: "calls", of: 1 },
+		thread(11, 10, "baker", 9),
+		thread(20, 20, "baker", 3),
+		{ kind: "calls", of: 4 },
+		{ kind: "interrupt", name: "timer" },
+		{ kind: "device", name: "vda" },
+	]);
+	const meant = (measure, of, more = {}) => meantBy({ analysis: "ltt", table: "threads", measure, of, ...more }, lanes);
+	assert.deepEqual(meant("blocked_ns", { comm: "baker" }), {
+		lanes: [3, 4],
+		open: [],
+		isAny: false,
+		pieces: { lanes: [3, 4], classes: ["blocked"] },
+	});
+	// The longest wait may be for something else.
+	assert.equal(meant("timer_ns", { comm: "baker" }).pieces, null);
+	assert.deepEqual(meant("switches", { comm: "baker" }).pieces, null);
+	// The threads of a process, whatever they are called.
+	assert.deepEqual(meant("on_cpu_ns", { comm: "shop" }, { table: "processes" }).lanes, [3, 1]);
+	const calls = { analysis: "syscallstats", table: "syscalls" };
+	assert.deepEqual(meant("total_ns", { comm: "baker", syscall: "read" }, calls), {
+		lanes: [4],
+		open: [4],
+		isAny: false,
+		pieces: { lanes: [5], name: "read" },
+	});
+	const any = meant("total_ns", { syscall: "read" }, calls);
+	assert.deepEqual([any.isAny, any.pieces], [true, { lanes: [2, 5], name: "read" }]);
+	assert.deepEqual(meant("total_ns", { comm: "baker", syscall: "read" }, { analysis: "blocked" }).pieces, {
+		lanes: [3, 4],
+		classes: ["blocked"],
+		name: "read",
+	});
+	assert.deepEqual(meant("idle_ns", { cpu: "CPU 0" }).pieces, { lanes: [0], classes: ["idle"] });
+	assert.deepEqual(meant("total_ns", { interrupt: "timer" }).pieces, { lanes: [6] });
+	assert.deepEqual(meant("total_ns", { device: "vda", operation: "read" }).lanes, [7]);
+	assert.equal(meant("total_ns", { comm: "nobody" }), null);
+	assert.equal(meant("total_ns", { cause: "timer" }), null);
+	assert.deepEqual(pinnedOf([1, 2, 3, 4, 5, 6, 7], 7), [7, 1, 2, 3, 4, 5]);
+});
+
+/** Rows as the command prints them. */
+const PATHS = [
+	["a", 0, 100, 10],
+	["b", 1, 60, 20],
+	["leaf", 2, 40, 40],
+	["leaf", 1, 20, 15],
+	["c", 0, 50, 50],
+].map(([name, depth, total_ns, self_ns]) => ({
+	function: name,
+	depth,
+	total_ns,
+	self_ns,
+	calls: 2,
+	share_percent: (total_ns / 200) * 100,
+}));
+
+test("frames lie below their callers, as wide as they cost", () => {
+	const graph = graphOf({ calls: PATHS }, "calls", 9);
+	assert.equal(graph.frames[0].total, 150);
+	const places = ({ boxes }) =>
+		boxes.map(({ index, row, x, width }) => [graph.frames[index].name, row, x, width].join(" "));
+	const all = layoutOf(graph, 0, 300);
+	assert.deepEqual(places(all), [
+		"all 0 0 300",
+		"a 1 0 200",
+		"b 2 0 120",
+		"leaf 3 0 80",
+		"leaf 2 120 40",
+		"c 1 200 100",
+	]);
+	assert.deepEqual([all.rows, all.narrow, all.deep, all.callers], [4, 0, 0, 0]);
+	const b = layoutOf(graph, 2, 300);
+	assert.deepEqual(places(b), ["all 0 0 300", "a 1 0 300", "b 2 0 300", "leaf 3 0 200"]);
+	// What is too narrow is counted, with all below it.
+	assert.equal(layoutOf(graph, 0, 1.5).narrow, 4);
+	assert.deepEqual(linesOf(graph, 3, 2), ["40 ns, 26.7 % of all", "66.7 % of b", "in itself 40 ns", "2 calls"]);
+	assert.deepEqual(
+		graphOf({ events: [{ function: "x", depth: 0, total: 3, self: 3 }] }, "events", 9).frames[0].total,
+		3,
+	);
+});
+
+test("what is not listed of a frame is a frame", () => {
+	const graph = graphOf({ calls: PATHS }, "calls", 4);
+	const rest = graph.frames
+		.filter(({ isRest }) => isRest)
+		.map(({ parent, total }) => [graph.frames[parent].name, total]);
+	// The share of the most expensive one says what all cost.
+	assert.deepEqual(rest, [
+		["all", 50],
+		["a", 10],
+		["leaf", 5],
+	]);
+	assert.equal(graphOf({ calls: PATHS }, "calls", 5).isCut, false);
+});
+
+test("a deep stack is drawn in parts", () => {
+	const rows = Array.from({ length: 1000 }, (_, depth) => ({ function: `f${depth}`, depth, total_ns: 7, self_ns: 0 }));
+	const graph = graphOf({ calls: rows }, "calls", 2000);
+	const top = layoutOf(graph, 0, 100);
+	assert.deepEqual([top.boxes.length, top.deep], [200, 801]);
+	const middle = layoutOf(graph, 500, 100);
+	assert.deepEqual([middle.callers, middle.rows], [493, 207]);
+	assert.deepEqual(
+		middle.boxes.slice(0, 3).map(({ index, row }) => [index, row]),
+		[
+			[0, 0],
+			[494, 1],
+			[495, 2],
+		],
+	);
+});
+
+test("keys lead from frame to frame", () => {
+	const graph = graphOf({ calls: PATHS }, "calls", 9);
+	const layout = layoutOf(graph, 0, 300);
+	const from = (index, ...keys) => keys.reduce((at, key) => stepTo(layout, graph, at, key), index);
+	assert.equal(from(0, "ArrowDown"), 1);
+	assert.equal(from(0, "ArrowDown", "ArrowDown", "ArrowRight"), 4);
+	assert.equal(from(4, "ArrowUp"), 1);
+	assert.equal(from(1, "ArrowRight"), 5);
+	assert.equal(from(5, "ArrowRight", "ArrowDown"), 5);
+	assert.equal(from(3, "Home", "ArrowUp"), 0);
+	assert.equal(stepTo(layout, graph, 0, "x"), null);
+});
+
+test("a search counts what is called by a match once", () => {
+	const graph = graphOf({ calls: PATHS }, "calls", 9);
+	const found = matchesOf(graph, " LEAF ");
+	assert.deepEqual([[...found.frames], found.total], [[3, 4], 60]);
+	assert.equal(matchesOf(graph, "a").total, 100);
+	assert.equal(matchesOf(graph, " "), null);
+});
+
+test("colours of functions are told apart, and white text on them is legible", () => {
+	const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+	const bright = ([red, green, blue]) => 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+	for (const colour of FLAMES) assert.ok(1.05 / (bright(colour) + 0.05) >= 4.5, String(colour));
+	// As somebody without red, without green or without blue cones sees them (Viénot, Brettel and Mollon 1999; tritanopia by Machado 2009).
+	const seen = {
+		protanopia: [
+			[0.11238, 0.88762, 0],
+			[0.11238, 0.88762, 0],
+			[0.00401, -0.00401, 1],
+		],
+		deuteranopia: [
+			[0.29275, 0.70725, 0],
+			[0.29275, 0.70725, 0],
+			[-0.02234, 0.02234, 1],
+		],
+		tritanopia: [
+			[1.255528, -0.076749, -0.178779],
+			[-0.078411, 0.930809, 0.147602],
+			[0.004733, 0.691367, 0.3039],
+		],
+	};
+	const lab = ([red, green, blue]) => {
+		const to = (x) => Math.cbrt(Math.max(0, x));
+		const [l, m, s] = [
+			to(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue),
+			to(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue),
+			to(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue),
+		];
+		return [
+			0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+			1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+			0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+		];
+	};
+	for (const [kind, matrix] of Object.entries(seen)) {
+		const all = FLAMES.map((colour) => {
+			const cones = colour.map(linear);
+			return lab(matrix.map((row) => row.reduce((sum, part, at) => sum + part * cones[at], 0)));
+		});
+		all.forEach((one, place) => {
+			for (const other of all.slice(place + 1)) {
+				const apart = Math.hypot(...one.map((part, at) => part - other[at]));
+				assert.ok(apart > 0.06, `${kind}: ${place} is ${apart} from another`);
+			}
+		});
+	}
+	// Names have the same colour in every trace.
+	assert.equal(flameColour("main"), "rgb(31 84 148)");
+	const used = new Set(Array.from({ length: 200 }, (_, number) => flameColour(`function_${number}`)));
+	assert.equal(used.size, FLAMES.length);
 });

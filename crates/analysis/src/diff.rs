@@ -28,6 +28,8 @@ pub struct Change {
     pub table: &'static str,
     /// What it is about: `cc1`, `read`.
     pub about: Vec<String>,
+    /// The columns that have it: `comm`, `syscall`.
+    pub about_keys: Vec<&'static str>,
     /// What was measured.
     pub measure: Column,
     /// It is a sum, which grows with the time: given for each second of the trace, if that was asked for.
@@ -90,6 +92,13 @@ impl Change {
 
 fn of_table(changes: &mut Vec<Change>, before: (&Table, f64), after: (&Table, f64)) {
     let after_table = after.0;
+    let is_about = |column: &&Column| role(column) == Role::About;
+    let about_keys: Vec<&'static str> = after_table
+        .columns
+        .iter()
+        .filter(is_about)
+        .map(|column| column.key)
+        .collect();
     for column in &after.0.columns {
         let Role::Measure(join) = role(column) else { continue };
         let is_sum = join == Join::Sum;
@@ -111,6 +120,7 @@ fn of_table(changes: &mut Vec<Change>, before: (&Table, f64), after: (&Table, f6
                 changes.push(Change {
                     table: after_table.name,
                     about: about.clone(),
+                    about_keys: about_keys.clone(),
                     measure: *column,
                     is_sum,
                     before,
@@ -373,5 +383,9 @@ mod tests {
             false,
         );
         assert_eq!((found[0].difference(), found[0].percent()), (Some(-50.0), Some(-25.0)));
+        assert_eq!(
+            (&*found[0].about, &*found[0].about_keys),
+            (&["a".to_owned()][..], &["comm"][..])
+        );
     }
 }

@@ -342,11 +342,20 @@ fn prepare(
                     map.set_inner_map_fd(ring.as_fd())?;
                 }
             }
+            // The kernel has memory for as many at once as may be, also where there are few threads.
+            "tracked" | "chosen" | "unread" => map.set_max_entries(thread_count_max(map.max_entries()))?,
             name if name.ends_with(".rodata") => map.set_initial_value(&settings.bytes())?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Twice as many threads as the kernel lets there be, which the administrator may raise; `most` where it does not say so.
+fn thread_count_max(most: u32) -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/threads-max");
+    let allowed = text.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    allowed.map_or(most, |allowed| allowed.saturating_mul(2).min(most))
 }
 
 impl Settings {

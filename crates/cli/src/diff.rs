@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste diff`: what is different between two traces, for one analysis or for all.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use piste_analysis::analyses::ALL;
@@ -47,6 +47,8 @@ struct Row {
     analysis: &'static str,
     table: &'static str,
     about: String,
+    /// The same by the columns that have it.
+    of: BTreeMap<&'static str, String>,
     measure: &'static str,
     before: Option<f64>,
     after: Option<f64>,
@@ -56,7 +58,7 @@ struct Row {
     unit: Unit,
     #[serde(skip)]
     heading: String,
-    #[serde(skip)]
+    /// Per second of its trace.
     is_rate: bool,
 }
 
@@ -230,6 +232,12 @@ fn rows(before: &Answered, after: &Answered, is_per_second: bool, arguments: &Di
                 analysis,
                 table: change.table,
                 about: change.about.join(" "),
+                of: change
+                    .about_keys
+                    .iter()
+                    .copied()
+                    .zip(change.about.iter().cloned())
+                    .collect(),
                 measure: change.measure.key,
                 before: change.before,
                 after: change.after,

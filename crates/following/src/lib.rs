@@ -115,6 +115,8 @@ pub fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
 pub struct Follower {
     sources: Vec<Followed>,
     growth: Growth,
+    /// Takes out those that are not to be read yet.
+    hold_back: fn(&mut Vec<Trace>),
     flush_pause: Duration,
     next_flush: Instant,
     /// When they were last read. Absent: they were not.
@@ -140,11 +142,18 @@ impl Follower {
         Follower {
             sources,
             growth,
+            hold_back: |_| {},
             flush_pause,
             next_flush: Instant::now(),
             sizes: None,
             is_waiting: false,
         }
+    }
+
+    /// Before each look but the last, `hold_back` takes out the traces that are not to be read yet. One that was read is not to be taken out again.
+    #[must_use]
+    pub fn holding_back(self, hold_back: fn(&mut Vec<Trace>)) -> Follower {
+        Follower { hold_back, ..self }
     }
 
     /// Nothing more will be written to any of them. To be asked before [`Follower::look`], so that what is written until the end is seen.
@@ -173,7 +182,10 @@ impl Follower {
             return Ok(None);
         }
         let mut findings = Findings::default();
-        let traces = open(&self.sources, &mut findings, is_over)?;
+        let mut traces = open(&self.sources, &mut findings, is_over)?;
+        if !is_over {
+            (self.hold_back)(&mut traces);
+        }
         let sizes = (!is_over).then_some(&now);
         let round = self.growth.round(&traces, &findings, sizes, Instant::now());
         self.is_waiting = round.is_waiting;

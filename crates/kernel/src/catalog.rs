@@ -8,6 +8,7 @@
 //! The events of another kernel, of which somebody kept the formats, are a catalog too: [`Catalog::of_texts`]. It leaves nothing out.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{fs, io};
@@ -109,7 +110,7 @@ impl Catalog {
             // A group of probes may go while it is read.
             for name in folders(&group).unwrap_or_default() {
                 entries.push(Entry {
-                    is_recordable: group.join(&name).join("enable").exists(),
+                    is_recordable: is_recordable(&system),
                     system: system.clone(),
                     name,
                     text: None,
@@ -132,7 +133,7 @@ impl Catalog {
             let name = text.lines().find_map(|line| line.trim_start().strip_prefix("name:"))?;
             Some(Entry {
                 name: name.trim().to_owned(),
-                is_recordable: system != "ftrace",
+                is_recordable: is_recordable(&system),
                 system,
                 text: Some(text.into()),
                 format: OnceLock::new(),
@@ -276,12 +277,21 @@ impl Catalog {
             Origin::Folder(folder) => folder.join(&entry.system).join(&entry.name),
             Origin::Texts { .. } => return entry.text.as_deref().and_then(id_line),
         };
-        match fs::read_to_string(folder.join("id")) {
-            Ok(text) => text.trim().parse().ok(),
-            // The formats of stacks and the like have no such file.
-            Err(_) => self.format(entry).ok().map(|format| format.id),
-        }
+        // The formats of stacks and the like have no such file.
+        id_in(&folder.join("id")).or_else(|| self.format(entry).ok().map(|format| format.id))
     }
+}
+
+/// The group `ftrace` has formats of what the kernel adds to other records, and of records that are not events.
+fn is_recordable(system: &str) -> bool {
+    system != "ftrace"
+}
+
+/// The number in a file `id`. There are some thousand, so it is read at once.
+fn id_in(path: &Path) -> Option<u16> {
+    let mut text = [0; 16];
+    let bytes = fs::File::open(path).and_then(|mut file| file.read(&mut text)).ok()?;
+    std::str::from_utf8(&text[..bytes]).ok()?.trim().parse().ok()
 }
 
 fn parse(system: &str, name: &str, text: &str) -> Result<EventFormat, NoEvent> {

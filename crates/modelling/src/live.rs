@@ -6,12 +6,16 @@ use std::collections::HashSet;
 
 use piste_analysis::model::{Circumstances, Gap, Gaps, Listen, System};
 use piste_analysis::pass::Pass;
+use piste_trace::blind::recorded_span;
 use piste_trace::merge::Merged;
 use piste_trace::{Merge, Span, Trace};
 
 use crate::growing::missing;
-use crate::needs::{class_names, records_wakeups};
+use crate::needs::{class_names, is_of_kernel, records_wakeups};
 use crate::{Ground, GroundError, gap, hand_on};
+
+/// In so much time, something of each kind happens on every machine.
+const ENOUGH_NS: i64 = 1_000_000_000;
 
 /// A model of the parts that were read so far.
 pub struct Live<L> {
@@ -20,15 +24,26 @@ pub struct Live<L> {
     is_partial: bool,
 }
 
+/// Takes out a kernel's traces that have only just begun. Their metadata name a class of events when the first event comes, so that nobody knows yet
+/// whether they will tell, say, which threads have the CPUs.
+pub fn hold_back(traces: &mut Vec<Trace>) {
+    let is_enough = |span: Span| span.end_ns.saturating_sub(span.begin_ns) >= ENOUGH_NS;
+    let kernel = traces.iter().filter(|trace| is_of_kernel(trace));
+    if !recorded_span(kernel).is_some_and(is_enough) {
+        traces.retain(|trace| !is_of_kernel(trace));
+    }
+}
+
 impl<L: Listen> Live<L> {
-    /// Before the first event of traces that have some events by now. The listener is made for the time at which the model begins.
+    /// Before the first event of traces that grow no more, or are not held back ([`hold_back`]). The listener is made for the time at which
+    /// the model begins.
     ///
     /// # Errors
     /// A stream file that was there cannot be opened any more, or the traces do not show on which CPU something happened.
     pub fn begin(traces: &[Trace], listener: impl FnOnce(i64) -> L) -> Result<Live<L>, GroundError> {
         let mut ground = Ground::new(traces, Span::ALL)?;
         let wakeups = records_wakeups(traces);
-        // The first events may be a state dump, without any of these.
+        // The first events may be without any of these.
         let has_switches = class_names(traces).any(|class| class == "sched_switch") && !ground.part.on_threads;
         ground.circumstances = Circumstances {
             // Those that are known now include what is not written yet.

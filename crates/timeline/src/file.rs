@@ -20,7 +20,7 @@ use crate::varint::{Reader, put, put_signed};
 use crate::{Damaged, Failure};
 
 /// A file of another version has another one.
-const MAGIC: [u8; 8] = *b"pisteTL3";
+const MAGIC: [u8; 8] = *b"pisteTL4";
 const TAIL_BYTES: usize = 24;
 /// Names of a million lanes.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 28;

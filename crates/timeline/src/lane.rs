@@ -49,6 +49,8 @@ pub struct Thread {
     pub uid: Option<u32>,
     /// The control group of its process; empty if the trace does not say so.
     pub cgroup: String,
+    /// The process that its process comes from, if the trace says so.
+    pub parent_pid: Option<i32>,
     /// Where it comes from, if that is in the trace.
     pub created: Option<Created>,
 }
@@ -126,6 +128,14 @@ fn text(reader: &mut Reader<'_>) -> Result<String, Damaged> {
     String::from_utf8(reader.take(length)?.to_vec()).map_err(|_| Damaged)
 }
 
+/// The id of a process, if it is known.
+fn process(reader: &mut Reader<'_>) -> Result<Option<i32>, Damaged> {
+    match reader.signed()? {
+        i64::MIN => Ok(None),
+        pid => Ok(Some(i32::try_from(pid).map_err(|_| Damaged)?)),
+    }
+}
+
 impl Subject {
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         match self {
@@ -142,6 +152,7 @@ impl Subject {
                 put(bytes, thread.process.into());
                 put(bytes, thread.uid.map_or(0, |uid| u64::from(uid) + 1));
                 put_text(bytes, &thread.cgroup);
+                put_signed(bytes, thread.parent_pid.map_or(i64::MIN, i64::from));
                 bytes.push(thread.created.is_some().into());
                 if let Some(Created { by, ns }) = thread.created {
                     put(bytes, by.0.into());
@@ -181,10 +192,7 @@ impl Subject {
             0 => Subject::Cpu(reader.small()?),
             1 => Subject::Thread(Thread {
                 tid: i32::try_from(reader.signed()?).map_err(|_| Damaged)?,
-                pid: match reader.signed()? {
-                    i64::MIN => None,
-                    pid => Some(i32::try_from(pid).map_err(|_| Damaged)?),
-                },
+                pid: process(reader)?,
                 name: text(reader)?,
                 is_kernel: reader.byte()? != 0,
                 process: reader.small()?,
@@ -193,6 +201,7 @@ impl Subject {
                     uid => Some(u32::try_from(uid - 1).map_err(|_| Damaged)?),
                 },
                 cgroup: text(reader)?,
+                parent_pid: process(reader)?,
                 created: match reader.byte()? {
                     0 => None,
                     _ => Some(Created {

@@ -306,6 +306,7 @@ impl<W: Write> Recorder<W> {
                     cgroup: system
                         .process(process)
                         .map_or_else(String::new, |process| process.cgroup.to_string()),
+                    parent_pid: thread.parent_pid,
                     created: self.of_thread(id).created,
                 })
             }

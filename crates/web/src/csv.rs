@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of CSV (RFC 4180), taken from bytes as they arrive: a row ends at a line end that is not between quotes.
+//! An empty line is a row with one empty value, as queries of one column have it; the crate csv-core leaves out such lines.
 
 /// Collects bytes until they are rows.
 #[derive(Debug, Default)]
@@ -63,6 +64,7 @@ mod tests {
         assert_eq!(rows("a,b\n1,\n"), [["a", "b"], ["1", ""]]);
         assert_eq!(rows("\"x,\"\"y\",\"two\nlines\"\n"), [["x,\"y", "two\nlines"]]);
         assert_eq!(rows("\"\"\n"), [[""]]);
+        assert_eq!(rows("a\n\n"), [["a"], [""]]);
         assert_eq!(rows("é,incomplete"), Vec::<Vec<String>>::new());
     }
 }

@@ -11,17 +11,20 @@
 
 mod alike;
 mod assets;
+mod compare;
 mod csv;
 mod events;
 mod exports;
 mod guard;
 mod live;
+mod longest;
 mod notes;
 mod pages;
 mod queries;
 mod recordings;
 mod reply;
 mod search;
+mod spans;
 mod tools;
 mod wakes;
 

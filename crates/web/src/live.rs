@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use piste_control::interface::SessionState;
 use piste_following::{Followed, Follower};
-use piste_modelling::{Live, ProgramReader, StreamGaps, expect_one_kernel, is_of_kernel};
+use piste_modelling::{Live, ProgramReader, StreamGaps, expect_one_kernel, hold_back, is_of_kernel};
 use piste_trace::blind::recorded_span;
 use piste_trace::growth::Growth;
 use piste_trace::{Span, Trace};
@@ -37,7 +37,7 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
     let mut programs = ProgramReader::new(&listener);
     let mut live: Option<Live<Shared>> = None;
     let mut begin_ns: Option<i64> = None;
-    let mut follower = Follower::new(vec![followed], Growth::default(), FLUSH_PAUSE);
+    let mut follower = Follower::new(vec![followed], Growth::default(), FLUSH_PAUSE).holding_back(hold_back);
     while goes_on() {
         // While pisted cannot be reached, nobody knows. Recording goes on.
         let is_over = follower.have_ended().unwrap_or(false);

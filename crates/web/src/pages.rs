@@ -11,8 +11,11 @@
 //!   GET  /api/N/piece?lane&at      the piece of a lane at a time, and its neighbours
 //!   GET  /api/N/alike?lane&at&among   how long the pieces took that have the same name (alike.rs)
 //!   GET  /api/N/wakes?lane&at      the next wait that a thread ended (wakes.rs)
+//!   GET  /api/N/spans?begin&end    how long the spans of programs took, by name (spans.rs)
 //!   GET  /api/N/insights           what stands out
 //!   GET  /api/N/analysis/NAME      an analysis, of a range: ?begin&end&limit&tid
+//!   GET  /api/N/diff/M             what is different in recording M: ?name&limit (compare.rs)
+//!   POST /api/N/longest            the longest piece of some lanes (longest.rs)
 //!   GET  /api/N/events?begin&end   a page of events (events.rs)
 //!   POST /api/N/query?limit        the rows of a query (queries.rs)
 //!   GET  /api/N/search?text        pieces by their names (search.rs)
@@ -42,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{alike, events, exports, notes, queries, reply, search, tools, wakes};
+use crate::{alike, compare, events, exports, longest, notes, queries, reply, search, spans, tools, wakes};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -77,8 +80,11 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/piece"), get(piece))
         .route(&at("api/{recording}/alike"), get(alike::alike))
         .route(&at("api/{recording}/wakes"), get(wakes::wakes))
+        .route(&at("api/{recording}/spans"), get(spans::spans))
         .route(&at("api/{recording}/insights"), get(insights))
         .route(&at("api/{recording}/analysis/{name}"), get(analysis))
+        .route(&at("api/{recording}/diff/{other}"), get(compare::diff))
+        .route(&at("api/{recording}/longest"), post(longest::longest))
         .route(&at("api/{recording}/events"), get(events::events))
         .route(&at("api/{recording}/query"), post(queries::query))
         .route(&at("api/{recording}/search"), get(search::search))
@@ -234,6 +240,8 @@ enum Shown {
         uid: Option<u32>,
         #[serde(skip_serializing_if = "String::is_empty")]
         cgroup: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_pid: Option<i32>,
         /// The lane of the thread that created it, and when.
         #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<u32>,
@@ -305,6 +313,7 @@ impl From<Subject> for Shown {
                 process: thread.process,
                 uid: thread.uid,
                 cgroup: thread.cgroup,
+                parent_pid: thread.parent_pid,
                 created_by: thread.created.map(|Created { by: LaneId(by), .. }| by),
                 created_ns: thread.created.map(|created| created.ns.to_string()),
             },
@@ -458,7 +467,7 @@ async fn sums(State(house): Asked, Path(number): Path<usize>, body: Bytes) -> Re
 }
 
 /// `user`, `blocked`, ...
-fn class_name(class: Class) -> String {
+pub(crate) fn class_name(class: Class) -> String {
     format!("{class:?}").to_lowercase()
 }
 
@@ -564,7 +573,11 @@ pub(crate) fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, 
 
 async fn tool(house: &House, number: usize, arguments: &[&str]) -> Result<Response, Refusal> {
     let recording = house.recording(number)?;
-    let answer = tools::ask(&house.piste, arguments, &recording.path).await;
+    as_it_is(tools::ask(&house.piste, arguments, &recording.path).await)
+}
+
+/// Hands on the JSON of a command.
+pub(crate) fn as_it_is(answer: Result<Vec<u8>, String>) -> Result<Response, Refusal> {
     let answer = answer.map_err(|why| Refusal(StatusCode::CONFLICT, why))?;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
@@ -583,14 +596,20 @@ struct Range {
     tid: Option<u32>,
 }
 
+/// Whether a name can be that of an analysis: the command knows which there are.
+pub(crate) fn expect_analysis(name: &str) -> Result<(), Refusal> {
+    match name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') && !name.starts_with('-') {
+        true => Ok(()),
+        false => Err(not_found("such analysis")),
+    }
+}
+
 async fn analysis(
     State(house): Asked,
     Path((number, name)): Path<(usize, String)>,
     Query(range): Query<Range>,
 ) -> Result<Response, Refusal> {
-    if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') || name.starts_with('-') {
-        return Err(not_found("such analysis"));
-    }
+    expect_analysis(&name)?;
     let mut arguments = vec!["analyze", &name];
     for (option, value) in [("--begin", &range.begin), ("--end", &range.end)] {
         if let Some(text) = value {

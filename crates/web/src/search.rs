@@ -241,6 +241,7 @@ mod tests {
             process: 0,
             uid: None,
             cgroup: String::new(),
+            parent_pid: None,
             created: None,
         };
         let directory = Directory {

@@ -2,6 +2,7 @@
 //! What `piste` says about a recording. The command itself is asked, so the viewer and the terminal cannot differ; and a question that nobody waits
 //! for any more ends with its process.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +19,13 @@ const SAID_BYTES_MAX: u64 = 1 << 20;
 
 /// The JSON that `piste --json ARGUMENTS -- TRACE` prints, or why there is none. Dropping it ends the command.
 pub(crate) async fn ask(piste: &Path, arguments: &[&str], trace: &Path) -> Result<Vec<u8>, String> {
-    let mut tool = Tool::start(piste, arguments, trace, String::new())?;
+    ask_about(piste, arguments, &[trace.as_os_str()]).await
+}
+
+/// The same for a command with other operands than one trace.
+pub(crate) async fn ask_about(piste: &Path, arguments: &[&str], operands: &[&OsStr]) -> Result<Vec<u8>, String> {
+    let arguments = [&["--json"], arguments].concat();
+    let mut tool = Tool::run(piste, &arguments, operands, String::new())?;
     let mut answer = Vec::new();
     let mut limited = (&mut tool.stdout).take(ANSWER_BYTES_MAX + 1);
     let read = limited.read_to_end(&mut answer).await;
@@ -46,8 +53,12 @@ impl Tool {
 
     /// The same without `--json`, for output that is no JSON.
     pub(crate) fn start_as_is(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
+        Tool::run(piste, arguments, &[trace.as_os_str()], input)
+    }
+
+    fn run(piste: &Path, arguments: &[&str], operands: &[&OsStr], input: String) -> Result<Tool, String> {
         let mut command = Command::new(piste);
-        command.args(arguments).arg("--").arg(trace);
+        command.args(arguments).arg("--").args(operands);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

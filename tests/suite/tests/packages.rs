@@ -33,6 +33,26 @@ add_executable(static shop.c)
 target_link_libraries(static piste::piste_static)
 ";
 
+/// Prints the files of the viewer's page, and how many bytes they have.
+const VIEWER: &str = r#"
+import json, re, subprocess
+from urllib.parse import urljoin
+from urllib.request import urlopen
+server = subprocess.Popen(["piste", "--json", "web", "heap"], stdout=subprocess.PIPE, text=True)
+said = ""
+while not said.rstrip().endswith("}"):
+    line = server.stdout.readline()
+    if not line:
+        raise SystemExit(server.wait())
+    said += line
+url = json.loads(said)["url"]
+page = urlopen(url).read().decode()
+for name in re.findall(r'(?:src|href)="([^"]+)"', page):
+    print(name, len(urlopen(urljoin(url, name)).read()))
+server.terminate()
+server.wait()
+"#;
+
 /// A folder of packages, kept until they are made again.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -73,6 +93,26 @@ fn expect_version(debian: &Debian) {
     assert_eq!(debian.run("pisted --version"), format!("pisted {version}\n"));
 }
 
+/// The installed `piste` serves the viewer, or says what it was built without.
+fn expect_viewer(debian: &Debian, environment: &str) {
+    fs::write(debian.path("/root/viewer.py"), VIEWER).expect("root may");
+    let finished = debian.try_run(&format!("{environment}; python3 viewer.py"));
+    if repository().join("viewer/dist/viewer.js").exists() {
+        let files = &finished.expect_success().stdout;
+        let bytes = |name: &str| -> Option<u64> {
+            files
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        };
+        assert!(
+            bytes("viewer.js") > Some(50_000) && bytes("viewer.css") > Some(5_000),
+            "{files}"
+        );
+    } else {
+        assert!(finished.stderr.contains("Node.js"), "{finished}");
+    }
+}
+
 #[test]
 fn debian_packages_are_used_and_leave_nothing() {
     let Some(debian) = Debian::new(debian_packages()) else {
@@ -89,6 +129,7 @@ fn debian_packages_are_used_and_leave_nothing() {
     debian.run(&format!("piste record {kernel} --preload libc -o heap -- ls /"));
     assert!(count(&debian, "heap", "lttng_ust_libc:malloc") > 10);
     assert!(kernel == "--no-kernel" || count(&debian, "heap", "syscall_entry_getdents64") > 0);
+    expect_viewer(&debian, "true");
 
     let query = "piste query heap \"SELECT count(*) > 10 AS many FROM events WHERE name = 'lttng_ust_libc:malloc'\" --format csv";
     let finished = debian.try_run(query);
@@ -221,6 +262,7 @@ fn the_wheel_puts_piste_on_the_path_of_its_environment() {
     activated("piste record --no-kernel --preload libc -o heap -- ls /").expect_success();
     let viewed = activated("piste view heap --event lttng_ust_libc:malloc");
     assert!(viewed.expect_success().stdout.lines().count() > 10);
+    expect_viewer(&debian, "source env/bin/activate");
     for page in ["piste-record", "piste-filter", "pisted"] {
         let finished = activated(&format!("man -w {page}"));
         assert!(finished.stdout.starts_with("/root/env/share/man/"), "{finished}");
@@ -255,10 +297,11 @@ fn what_cargo_installs_says_how_to_get_the_rest() {
     );
 
     install("crates/daemon");
-    run("piste record --no-kernel -o trace -- ls /").expect_success();
+    run("piste record --no-kernel -o heap -- ls /").expect_success();
+    expect_viewer(&debian, "PATH=/shared/bin:$PATH");
     let missing = run("piste record --no-kernel --preload libc -- ls /");
     assert!(missing.stderr.contains("make install"), "{missing}");
-    let missing = run("piste query trace 'SELECT 1'");
+    let missing = run("piste query heap 'SELECT 1'");
     assert!(
         missing
             .stderr

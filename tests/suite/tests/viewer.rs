@@ -3,11 +3,19 @@
 
 #[path = "viewer/causes.rs"]
 mod causes;
+#[path = "viewer/compare.rs"]
+mod compare;
+#[path = "viewer/flame.rs"]
+mod flame;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
 #[path = "../../../crates/ctf/tests/conformance/notation.rs"]
 mod notation;
+#[path = "viewer/processes.rs"]
+mod processes;
+#[path = "viewer/truth.rs"]
+mod truth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -203,13 +211,15 @@ impl Server {
     }
 
     /// By class: how long a lane was that in a range.
-    fn sums(&self, lane: u64, (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
+    fn sums(&self, lane: u64, range: (i64, i64)) -> BTreeMap<String, i64> {
+        by_class(&self.sum(lane, range))
+    }
+
+    /// What the server says of a lane in a range.
+    fn sum(&self, lane: u64, (begin_ns, end_ns): (i64, i64)) -> Value {
         let asked = json!({ "begin_ns": begin_ns.to_string(), "end_ns": end_ns.to_string(), "lanes": [lane] });
         let answer: Value = serde_json::from_slice(&self.post("sums", &asked)).expect("JSON");
-        let sums = answer[0]["ns"].as_object().expect("sums by class");
-        sums.iter()
-            .map(|(class, ns)| (class.clone(), ns.as_i64().expect("a number")))
-            .collect()
+        answer[0].clone()
     }
 
     /// What is drawn of a lane, in so many columns; `None`: piece by piece.
@@ -258,6 +268,13 @@ impl Server {
         self.running.signal(Signal::INT);
         self.running.finish().expect_success();
     }
+}
+
+/// By class: for how many nanoseconds.
+fn by_class(sum: &Value) -> BTreeMap<String, i64> {
+    let sums = sum["ns"].as_object().expect("sums by class").iter();
+    sums.map(|(class, ns)| (class.clone(), ns.as_i64().expect("a number")))
+        .collect()
 }
 
 /// What is drawn in a column.
@@ -404,142 +421,12 @@ const CLASSES: [&str; 11] = [
 /// The number of the class of numbers.
 const VALUE: u32 = 10;
 
-/// A part of what a thread did, as `piste query` says.
-struct State {
-    begin_ns: i64,
-    end_ns: i64,
-    class: String,
-}
-
 /// Times are text, so that no reader rounds them.
 fn whole_number(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.parse().expect("a number"),
         number => number.as_i64().expect("a number"),
     }
-}
-
-/// By thread id: what the thread did. Only of those whose id no other thread has.
-fn queried(place: &Workplace, trace: &Path) -> BTreeMap<i64, Vec<State>> {
-    let sql = "SELECT thread, tid, begin_ns, end_ns, state, mode FROM thread_states WHERE tid <> 0";
-    let answer = place.piste_json(&["query", text(trace), sql]);
-    let mut threads: BTreeMap<i64, BTreeMap<i64, Vec<State>>> = BTreeMap::new();
-    for row in answer.as_array().expect("rows") {
-        let number = |name: &str| whole_number(&row[name]);
-        let class = match (row["state"].as_str(), row["mode"].as_str()) {
-            (Some("absent"), _) => continue,
-            (Some("running"), Some(mode)) => mode,
-            (Some(state), _) => state,
-            (None, _) => "unknown",
-        };
-        let state = State {
-            begin_ns: number("begin_ns"),
-            end_ns: number("end_ns"),
-            class: class.to_owned(),
-        };
-        let of_tid = threads.entry(number("tid")).or_default();
-        of_tid.entry(number("thread")).or_default().push(state);
-    }
-    let single = threads.into_iter().filter(|(_, threads)| threads.len() == 1);
-    single
-        .map(|(tid, threads)| (tid, threads.into_values().flatten().collect()))
-        .collect()
-}
-
-fn summed(states: &[State], (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
-    let mut sums = BTreeMap::new();
-    for state in states {
-        let ns = state.end_ns.min(end_ns) - state.begin_ns.max(begin_ns);
-        if ns > 0 {
-            *sums.entry(state.class.clone()).or_default() += ns;
-        }
-    }
-    sums
-}
-
-/// Compares random ranges of random lanes; returns how many columns it compared.
-fn compare(place: &Workplace, trace: &Path, random: &mut Random) -> usize {
-    let states = queried(place, trace);
-    let server = Server::start(place, &[text(trace)]);
-    let status = server.settle();
-    let ns = |name: &str| -> i64 { status[name].as_str().expect("a time").parse().expect("a number") };
-    let whole = (ns("begin_ns"), ns("end_ns"));
-    let (_, token) = server.parts();
-    let (_, answer) = server.ask("GET", &format!("{token}api/0/lanes"), &[]);
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-    let listed: Value = serde_json::from_str(body).expect("JSON");
-    let lanes = listed["lanes"].as_array().expect("lanes");
-    let threads: Vec<(u64, &Vec<State>)> = lanes
-        .iter()
-        .filter(|lane| lane["kind"] == "thread")
-        .filter_map(|lane| Some((lane["id"].as_u64()?, states.get(&lane["tid"].as_i64()?)?)))
-        .collect();
-    assert!(threads.len() > 5, "{listed}");
-    let mut compared = 0;
-    let busiest = threads
-        .iter()
-        .max_by_key(|(_, states)| states.len())
-        .expect("there are some");
-    for number in 0..100 {
-        let (lane, states) = threads[random.below(threads.len() as u64) as usize];
-        let width = (whole.1 - whole.0) >> random.below(16);
-        let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
-        // One that surely has too many pieces to be drawn one by one.
-        let (lane, states, range) = match number {
-            0 => (busiest.0, busiest.1, whole),
-            _ => (lane, states, (begin, begin + width.max(1))),
-        };
-        assert_eq!(
-            server.sums(lane, range),
-            summed(states, range),
-            "lane {lane}, {range:?}"
-        );
-        let count = 2 + random.below(39) as usize;
-        let Some(columns) = server.columns(lane, range, count) else {
-            continue;
-        };
-        compared += columns.len();
-        for (index, column) in columns.iter().enumerate() {
-            let at = |index: usize| range.0 + (i128::from(range.1 - range.0) * index as i128 / count as i128) as i64;
-            let part = (at(index), at(index + 1));
-            let expected = summed(states, part);
-            let drawn: BTreeSet<&str> = column.shares.keys().map(|class| CLASSES[*class as usize]).collect();
-            assert_eq!(
-                drawn,
-                expected.keys().map(String::as_str).collect(),
-                "lane {lane}, {part:?}"
-            );
-            for (class, share) in &column.shares {
-                let ns = expected[CLASSES[*class as usize]] as f64;
-                let width = (range.1 - range.0) as f64 / count as f64;
-                assert!(
-                    (share - ns / width).abs() <= 1.0 / 255.0 + 1.0 / width,
-                    "{class}: {share}, {ns} of {width}"
-                );
-            }
-        }
-    }
-    server.end();
-    compared
-}
-
-/// The largest stream has lost a packet in the middle.
-fn copy_without_a_packet(trace: &Path, to: &Path) {
-    run(Command::new("cp").arg("-a").args([trace, to])).expect_success();
-    fs::remove_file(to.join(".piste-timeline")).expect("it was made");
-    let files = fs::read_dir(to.join("kernel"))
-        .expect("a trace of the kernel")
-        .flatten();
-    let streams = files.filter(|file| file.file_name().to_string_lossy().starts_with("kernel_"));
-    let largest = streams.max_by_key(|file| file.metadata().map_or(0, |about| about.len()));
-    let path = largest.expect("it has streams").path();
-    let mut bytes = fs::read(&path).expect("it can be read");
-    let magic = 0xc1fc_1fc1_u32.to_le_bytes();
-    let starts = bytes.windows(4).enumerate().filter(|(_, word)| *word == magic);
-    let starts: Vec<usize> = starts.map(|(at, _)| at).collect();
-    assert!(starts.len() > 4, "the trace is too small");
-    bytes.drain(starts[starts.len() / 2]..starts[starts.len() / 2 + 1]);
-    fs::write(&path, bytes).expect("it can be written");
 }
 
 /// Numbers as if by chance, the same each time (xorshift).
@@ -552,31 +439,6 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % limit
     }
-}
-
-#[test]
-fn what_is_drawn_is_what_queries_answer() {
-    let Some((place, trace)) = recorded() else { return };
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut compared = compare(&place, &trace, &mut random);
-    // One that is cut at both ends.
-    let cut = place.path("cut");
-    place.piste_succeeds(&[
-        "trim",
-        text(&trace),
-        "-o",
-        text(&cut),
-        "--begin",
-        "+0.1s",
-        "--end",
-        "+0.4s",
-    ]);
-    compared += compare(&place, &cut, &mut random);
-    // And one with a packet lost in the middle.
-    let damaged = place.path("damaged");
-    copy_without_a_packet(&trace, &damaged);
-    compared += compare(&place, &damaged, &mut random);
-    assert!(compared >= 6, "{compared} columns");
 }
 
 /// Two CPUs whose frequencies change, and packets, of which CPU 1 sends more: on a machine that has no frequencies, no recording has those.
@@ -716,9 +578,7 @@ fn numbers_are_what_the_events_say() {
             } else {
                 (begin, begin + width.max(1))
             };
-            let asked = json!({ "begin_ns": range.0.to_string(), "end_ns": range.1.to_string(), "lanes": [id] });
-            let answer: Value = serde_json::from_slice(&server.post("sums", &asked)).expect("JSON");
-            let values = &answer[0]["values"];
+            let values = &server.sum(id, range)["values"];
             let text_of = |name: &str| -> u128 { values[name].as_str().expect("a number").parse().expect("a number") };
             let found: Said = (!values.is_null()).then(|| {
                 let amounts = values["amounts"].as_u64().expect("a number");
@@ -811,17 +671,16 @@ fn compare_programs(place: &Workplace, trace: &Path) -> i64 {
             let width = (whole.1 - whole.0) >> random.below(8);
             let begin = whole.0 + random.below((whole.1 - whole.0) as u64) as i64;
             let range = (begin, begin + width + 1);
-            let sums = server.sums(id, range);
+            let answer = server.sum(id, range);
+            let sums = by_class(&answer);
             let parts = spans.into_iter().flatten();
             let expected: i64 = parts
                 .map(|(begin, end)| (end.min(&range.1) - begin.max(&range.0)).max(0))
                 .sum();
             assert_eq!(sums.get("other").copied().unwrap_or(0), expected, "{lane} {range:?}");
-            let asked = json!({ "begin_ns": range.0.to_string(), "end_ns": range.1.to_string(), "lanes": [id] });
-            let answer: Value = serde_json::from_slice(&server.post("sums", &asked)).expect("JSON");
             let happened = events.map(|events| events.iter().filter(|ns| range.0 <= **ns && **ns < range.1).count());
             if let Some(happened) = happened.filter(|_| !sums.contains_key("unknown")) {
-                assert_eq!(answer[0]["pieces"], happened, "{lane} {range:?}");
+                assert_eq!(answer["pieces"], happened, "{lane} {range:?}");
             }
             compared += 1;
         }

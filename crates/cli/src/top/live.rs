@@ -6,7 +6,7 @@ use std::time::Duration;
 use piste_analysis::model::System;
 use piste_analysis::top::{NEEDS, Recorded, Top};
 use piste_following::{Followed, Follower};
-use piste_modelling::{Live, class_names, kernel_traces, missing};
+use piste_modelling::{Live, class_names, hold_back, kernel_traces, missing};
 use piste_reason::reason;
 use piste_trace::Span;
 use piste_trace::growth::Growth;
@@ -28,7 +28,7 @@ const INTERVAL_NS: i64 = 1_000_000_000;
 pub(super) fn follow(source: Followed, arguments: &arguments::Top, viewer: &mut dyn Viewer) -> Result<(), Failure> {
     let interval_ns = arguments.interval_ns.unwrap_or(INTERVAL_NS);
     let unreadable = |error| Failure::new(format!("cannot read the trace: {}", reason(&error)));
-    let mut follower = Follower::new(vec![source], Growth::default(), FLUSH_PAUSE);
+    let mut follower = Follower::new(vec![source], Growth::default(), FLUSH_PAUSE).holding_back(hold_back);
     let mut live: Option<Live<Top>> = None;
     let mut next_ns = i64::MAX;
     let mut progress = Progress::CatchingUp;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The spans of programs in a range, by name: how many there are, how long they took, and where the slowest is.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import * as api from "./api";
+import type { Props } from "./details";
+import { around, revealed } from "./places";
+import { type Column, DataTable } from "./tables";
+import { duration } from "./time";
+import type { Span } from "./timeline";
+
+/** The tab of the details that shows them. */
+export const SPANS_TAB = "spans";
+/** Not at every step of a drag. */
+const REST_MS = 250;
+/** What is seen around a short span, in ns. */
+const AROUND = 2000;
+
+export function SpansTab(props: Props & { range: Span }) {
+	const { recording, origin, whole, lanes, shown, range, show } = props;
+	const begin = origin + BigInt(Math.floor(range.begin));
+	const end = origin + BigInt(Math.ceil(range.end));
+	const key = `${recording} ${begin} ${end}`;
+	const [found, setFound] = useState<{ key: string; spans?: api.Spans; problem?: string } | null>(null);
+	useEffect(() => {
+		const controller = new AbortController();
+		const timer = setTimeout(() => {
+			api.spans(recording, begin, end, controller.signal).then(
+				(spans) => setFound({ key, spans }),
+				(error) => {
+					if (!controller.signal.aborted) setFound({ key, problem: String(error.message) });
+				},
+			);
+		}, REST_MS);
+		return () => {
+			clearTimeout(timer);
+			controller.abort();
+		};
+	}, [key]);
+	const columns = useMemo((): Column<api.SpanRow>[] => {
+		const open = ({ slowest_lane, slowest_begin_ns, max_ns }: api.SpanRow) => {
+			const at = Number(BigInt(slowest_begin_ns!) - origin);
+			const now = shown.span ?? whole;
+			// What is wide enough to be seen stays where it is.
+			const isSeen = at >= now.begin && at <= now.end && max_ns! * 200 > now.end - now.begin;
+			const near = isSeen ? {} : { span: around({ begin: at, end: at + max_ns! }, whole, AROUND) };
+			show({ ...revealed(slowest_lane!, at, shown, whole, lanes), ...near });
+		};
+		return [
+			{ heading: "span", isNumber: false, key: (row) => row.name, cell: (row) => row.name, title: (row) => row.name },
+			number("count", (row) => row.count, counted),
+			number("total", (row) => row.total_ns, duration),
+			number("median", (row) => row.p50_ns, duration),
+			number("99th percentile", (row) => row.p99_ns, duration),
+			{
+				...number("slowest", (row) => row.max_ns, duration),
+				cell: (row) =>
+					row.max_ns != null && (
+						<button
+							type="button"
+							class="link"
+							title="Show it in the timeline"
+							aria-label={`${duration(row.max_ns)}: show the slowest ${row.name} in the timeline`}
+							onClick={() => open(row)}
+						>
+							{duration(row.max_ns)}
+						</button>
+					),
+			},
+			number("threads", (row) => row.threads, counted),
+			number("reach beyond", (row) => row.beyond, counted),
+			number("incomplete", (row) => row.incomplete, counted),
+		];
+	}, [origin, whole, lanes, shown, show]);
+	const { spans, problem } = found?.key === key ? found : {};
+	if (problem !== undefined) return <p role="alert">{problem}</p>;
+	if (!spans) return <p class="faint">Counting…</p>;
+	if (spans.spans.length === 0) return <p>There is no span in this range.</p>;
+	return (
+		<>
+			<DataTable columns={columns} rows={spans.spans} caption="Spans by name" most={spans.spans.length} />
+			<p class="faint">
+				Times are of spans that begin and end in the range; those that reach beyond it, and those of which the trace has
+				no begin or no end, are only counted. The median and the 99th percentile are accurate to 1 %.
+				{spans.left_out > 0 &&
+					` ${counted(spans.left_out)} spans with other names are left out: there are too many names.`}
+				{spans.has_losses && " Events may be missing in this range: hatched parts of the lanes show where."}
+				{spans.is_part && " There are too many spans to count: this is a part. Select a shorter range."}
+			</p>
+		</>
+	);
+}
+
+const counted = (count: number): string => count.toLocaleString("en-US");
+
+function number(
+	heading: string,
+	of: (row: api.SpanRow) => number | undefined,
+	said: (value: number) => string,
+): Column<api.SpanRow> {
+	const cell = (row: api.SpanRow) => {
+		const value = of(row);
+		if (value === undefined) return "";
+		return value === 0 ? <span class="faint">{said(0)}</span> : said(value);
+	};
+	return { heading, isNumber: true, key: (row) => of(row) ?? null, cell };
+}
