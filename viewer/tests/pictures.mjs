@@ -88,11 +88,12 @@ const pictures = {
 		await insight(page, "waited for a disk");
 		const { lanes, thread, of, first, end } = await look(page);
 		const sqlite = thread("sqlite3");
-		const disks = lanes.filter(({ kind, quantity }) => kind === "device" || quantity === "written");
+		const disks = lanes.filter(({ kind }) => kind === "device");
 		const call = await first("fdatasync", end / 2);
 		await timeline(page, {
 			span: `${call.at - 5 * MS},${call.at + 10 * MS}`,
-			pinned: [sqlite, ...disks].map(({ id }) => id).join(),
+			pinned: disks.map(({ id }) => id).join(),
+			filter: "sqlite3",
 			open: `${sqlite.id}`,
 			selected: `${of(sqlite, "calls").id},${call.at + 1}`,
 		});
@@ -176,15 +177,16 @@ const pictures = {
 	},
 
 	async live(page) {
+		await page.setViewportSize({ width: 1280, height: 400 });
 		await page.goto(`${address}#page=timeline`);
 		await page
 			.getByRole("status")
 			.getByText(/^● recording, ([5-9]|\d\d)\.?\d* s/)
 			.waitFor();
-		const { lanes, thread } = await look(page);
+		const { lanes } = await look(page);
 		const counters = lanes.filter((lane) => lane.kind === "counter" && lane.name === "lo");
-		const pinned = [thread("redis-server"), ...counters].map(({ id }) => id).join();
-		await timeline(page, { span: "0,4000000000", follow: "1", pinned });
+		const pinned = counters.map(({ id }) => id).join();
+		await timeline(page, { span: "0,4000000000", follow: "1", pinned, filter: "redis-server" });
 		await page.waitForTimeout(2000);
 		await save(page, "viewer-live");
 	},
