@@ -220,7 +220,12 @@ function App() {
 						aria-label="Filter lanes"
 						value={shown.filter}
 						onInput={(event) => show({ filter: event.currentTarget.value }, "glide")}
-						onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+						onKeyDown={(event) => {
+							if (event.key !== "Escape") return;
+							// The browser would empty the field, and the lanes would stay filtered.
+							event.preventDefault();
+							event.currentTarget.blur();
+						}}
 					/>
 				)}
 				<button type="button" onClick={turnTheme} title="Dark or light">

@@ -26,10 +26,13 @@ export const many = {
 		await page.keyboard.type("web-3");
 		await until("lanes are filtered", async () => /web-3/.test(await names.first().textContent()));
 		await isShort();
+		// The filter stays when its field is left.
 		await page.keyboard.press("Escape");
+		assert.equal(await page.locator("#search").inputValue(), "web-3");
 		await page.locator("#search").fill("");
 		await page.locator("#search").blur();
 		await page.keyboard.press("Control+f");
+		await page.locator(".find input:focus").waitFor();
 		await page.keyboard.type("epoll");
 		await until("it is found", async () =>
 			/[1-9][\d,]* found/.test(await page.locator(".find [role=status]").textContent()),

@@ -35,6 +35,8 @@ const PACKET_BYTES: usize = 1 << 17;
 /// Threads of a process.
 const PROCESS_THREADS: u32 = 10;
 const FIRST_TID: u32 = 1000;
+/// To dump a thread takes so long.
+const DUMPED_NS: u64 = 1000;
 /// When the recording begins, in ns since the machine did.
 const BEGIN_NS: u64 = 100_000_000_000;
 
@@ -307,13 +309,13 @@ impl Machine {
         })
     }
 
-    /// The state dump: which threads there are.
+    /// The state dump: which threads there are. It is made while the machine works.
     fn dump(&mut self, folder: &Path) -> io::Result<()> {
         let mut stream = Stream::create(folder, "statedump_0", STATE_DUMP, 0)?;
-        let mut now_ns = BEGIN_NS - 1_000_000_000;
+        let mut now_ns = BEGIN_NS;
         stream.event(now_ns, DUMP_BEGIN, None, &[])?;
         for thread in 0..self.waits_in.len() as u32 {
-            now_ns += 100;
+            now_ns += DUMPED_NS;
             let (tid, pid) = (tid_of(Some(thread)), tid_of(Some(thread - thread % PROCESS_THREADS)));
             let mut fields: Vec<u8> = [tid, tid, pid, pid, 1].into_iter().flat_map(u32::to_le_bytes).collect();
             let name = name_of(Some(thread));

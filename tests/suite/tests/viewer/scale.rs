@@ -66,9 +66,9 @@ fn two_cpus_make_the_timeline_that_one_makes() {
         assert!(timelines[0].len() > 100_000, "{}", timelines[0].len());
         for question in [
             &["insights"][..],
-            &["analyze", "sched"],
+            &["analyze", "schedtop"],
             &["analyze", "futex"],
-            &["analyze", "syscalls"],
+            &["analyze", "syscallstats"],
         ] {
             let answers = cpus.clone().map(|cpus| {
                 let arguments = [&["-c", &cpus, text(&piste), "--json"], question, &[text(&trace)]].concat();
