@@ -234,6 +234,11 @@ bench: packages build ## Measures against the floor, LTTng-UST, perf and strace;
 bench-hostile: packages build ## Measures under attack and in trouble, against bars and a plain CPU hog; results in out/bench-hostile.json
 	@bench/run --hostile
 
+.PHONY: bench-viewer
+bench-viewer: packages library tracer ## Measures the viewer in chromium, and making its index, against bars; results in out/bench-viewer.json
+	$(RUN_CARGO) build --release --locked -p piste-suite --bin make-trace
+	@bench/run --viewer
+
 .PHONY: bench-overhead
 bench-overhead: build ## Measures what tracing the whole system adds to real jobs: about half an hour
 	@tools/install-packages bench-overhead

@@ -28,6 +28,12 @@ class Scale:
     frozen_events: int  # Of the session beside the frozen disk.
     silent_programs: int
     silent_s: float
+    viewer_cpus: int  # Of the machine that was recorded.
+    viewer_threads: int
+    viewer_events: int
+    viewer_large_events: int
+    viewer_rounds: int
+    viewer_s: float  # How long hands zoom and move.
 
 
 FULL = Scale(
@@ -53,6 +59,12 @@ FULL = Scale(
     frozen_events=10_000_000,
     silent_programs=1_000,
     silent_s=20,
+    viewer_cpus=32,
+    viewer_threads=10_000,
+    viewer_events=50_000_000,
+    viewer_large_events=350_000_000,
+    viewer_rounds=5,
+    viewer_s=20,
 )
 QUICK = Scale(
     shows_only=True,
@@ -77,4 +89,10 @@ QUICK = Scale(
     frozen_events=20_000,
     silent_programs=5,
     silent_s=0.2,
+    viewer_cpus=4,
+    viewer_threads=200,
+    viewer_events=50_000,
+    viewer_large_events=100_000,
+    viewer_rounds=1,
+    viewer_s=1,
 )

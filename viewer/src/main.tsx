@@ -24,6 +24,8 @@ import type { Span } from "./timeline";
 import { useWakes } from "./wakes";
 
 const POLL_MS = 700;
+/** At first: a timeline that was made before is there soon. */
+const FIRST_POLL_MS = 20;
 /** The same each time, so that nothing is drawn again for it. */
 const NONE: Segment[] = [];
 /** As long a part is seen when it begins to follow the end, unless one was chosen. */
@@ -112,6 +114,7 @@ function App() {
 		if (isSettled && looks === 0) return;
 		let isOver = false;
 		let timer = 0;
+		let pauseMs = FIRST_POLL_MS;
 		const poll = async () => {
 			try {
 				const now = await api.recordings();
@@ -121,7 +124,8 @@ function App() {
 			} catch {
 				setProblem(api.NO_ANSWER);
 			}
-			if (!isOver && !isSettled) timer = setTimeout(poll, POLL_MS);
+			if (!isOver && !isSettled) timer = setTimeout(poll, pauseMs);
+			pauseMs = Math.min(POLL_MS, pauseMs * 2);
 		};
 		void poll();
 		return () => {
@@ -216,7 +220,12 @@ function App() {
 						aria-label="Filter lanes"
 						value={shown.filter}
 						onInput={(event) => show({ filter: event.currentTarget.value }, "glide")}
-						onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+						onKeyDown={(event) => {
+							if (event.key !== "Escape") return;
+							// The browser would empty the field, and the lanes would stay filtered.
+							event.preventDefault();
+							event.currentTarget.blur();
+						}}
 					/>
 				)}
 				<button type="button" onClick={turnTheme} title="Dark or light">

@@ -50,28 +50,22 @@ export function Overview(props: Props) {
 		);
 		return () => controller.abort();
 	}, [recording, origin, whole, lanes, grown]);
+	/** What is busy, drawn: it is the same in every frame while somebody moves. And what it depends on. */
+	const drawn = useRef<{ of: readonly unknown[]; picture: HTMLCanvasElement } | null>(null);
 	useLayoutEffect(() => {
 		const element = canvas.current!;
 		const scale = devicePixelRatio;
-		const [all, height] = [element.clientWidth * scale, element.clientHeight * scale];
-		element.width = all;
-		element.height = height;
-		const context = element.getContext("2d")!;
-		const room = height - 4 * scale;
+		const [all, height] = [Math.round(element.clientWidth * scale), Math.round(element.clientHeight * scale)];
+		if (element.width !== all || element.height !== height) [element.width, element.height] = [all, height];
 		const place = (ns: number) => ((ns - reach.begin) / (reach.end - reach.begin)) * all;
-		const wide = (place(whole.end) - place(whole.begin)) / OVERVIEW_COLUMNS;
-		for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
-			const left = place(whole.begin) + column * wide;
-			const high = busy.busy[column]! * room;
-			const unknown = busy.unknown[column]! * room;
-			context.fillStyle = css(theme.classes.kernel);
-			context.fillRect(left, height - high, wide + 0.5, high);
-			context.fillStyle = css(theme.classes.unknown);
-			// Lines: hatched, as everywhere.
-			for (let y = 0; y < unknown; y += 4 * scale) {
-				context.fillRect(left, height - high - y - scale, wide + 0.5, scale);
-			}
+		const of = [busy, theme, all, height, place(whole.begin), place(whole.end)];
+		if (!drawn.current || of.some((one, index) => one !== drawn.current!.of[index])) {
+			const from = { begin: place(whole.begin), end: place(whole.end) };
+			drawn.current = { of, picture: busyPicture(busy, theme, from, { width: all, height, scale }) };
 		}
+		const context = element.getContext("2d")!;
+		context.clearRect(0, 0, all, height);
+		if (all > 0 && height > 0) context.drawImage(drawn.current.picture, 0, 0);
 		const [left, right] = [place(span.begin), place(span.end)];
 		context.fillStyle = theme.name === "dark" ? "#18191bb0" : "#ffffffb0";
 		context.fillRect(0, 0, left, height);
@@ -109,6 +103,34 @@ export function Overview(props: Props) {
 			/>
 		</div>
 	);
+}
+
+/** How busy it was, between the pixels to which the recording reaches. */
+function busyPicture(
+	busy: Shares | null,
+	theme: Theme,
+	{ begin, end }: Span,
+	{ width, height, scale }: { width: number; height: number; scale: number },
+): HTMLCanvasElement {
+	const picture = document.createElement("canvas");
+	picture.width = width;
+	picture.height = height;
+	const context = picture.getContext("2d")!;
+	const room = height - 4 * scale;
+	const wide = (end - begin) / OVERVIEW_COLUMNS;
+	for (let column = 0; busy && column < OVERVIEW_COLUMNS; column++) {
+		const left = begin + column * wide;
+		const high = busy.busy[column]! * room;
+		const unknown = busy.unknown[column]! * room;
+		context.fillStyle = css(theme.classes.kernel);
+		context.fillRect(left, height - high, wide + 0.5, high);
+		context.fillStyle = css(theme.classes.unknown);
+		// Lines: hatched, as everywhere.
+		for (let y = 0; y < unknown; y += 4 * scale) {
+			context.fillRect(left, height - high - y - scale, wide + 0.5, scale);
+		}
+	}
+	return picture;
 }
 
 /** By column: which share of the lanes' time they were busy, and of which share nobody knows. */

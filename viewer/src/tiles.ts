@@ -12,6 +12,8 @@ const LEVEL_MAX = 52;
 /** Enough for a few screens: the oldest go. */
 const TILES_MAX = 400;
 const AT_ONCE = 4;
+/** Of one answer: it is small, and the first lanes are seen before the last ones are there. */
+const LANES_MAX = 16;
 /** After a failure. */
 const REST_MS = 2000;
 /** A coarser tile stands for one that is not there yet. */
@@ -39,17 +41,29 @@ export interface Tile {
 	generations: Map<number, number>;
 }
 
+/** What lanes show in a tile is wanted. */
+interface Wanted {
+	level: number;
+	index: number;
+	lanes: number[];
+}
+
+/** The server was asked for it. */
+interface Asked extends Wanted {
+	controller: AbortController;
+}
+
 /** The level whose columns are not narrower than a pixel. */
 export const levelOf = (nsPerPixel: number): number =>
 	Math.min(LEVEL_MAX, Math.max(0, Math.ceil(Math.log2(nsPerPixel) - 1e-9)));
 
 export class Tiles {
 	private readonly tiles = new Map<string, Tile>();
-	private readonly asked = new Map<string, AbortController>();
+	private readonly asked = new Set<Asked>();
 	private generation = 0;
 	/** Before that, nothing is asked. */
 	private restUntil = 0;
-	private waiting: { level: number; index: number; lanes: number[] }[] = [];
+	private waiting: Wanted[] = [];
 
 	constructor(
 		private readonly recording: number,
@@ -66,7 +80,7 @@ export class Tiles {
 
 	/** Ends all requests. */
 	close(): void {
-		for (const controller of this.asked.values()) controller.abort();
+		for (const { controller } of this.asked) controller.abort();
 		this.asked.clear();
 	}
 
@@ -82,41 +96,49 @@ export class Tiles {
 
 	/** Asks for what is seen and not there; ends requests for what is seen no more. */
 	want(level: number, first: number, last: number, lanes: number[]): void {
-		const wanted = new Set<string>();
 		this.waiting = [];
 		for (let index = first; index <= last; index++) {
 			const key = `${level}/${index}`;
-			wanted.add(key);
 			const tile = this.tiles.get(key);
 			if (tile) {
 				// The newest are at the end.
 				this.tiles.delete(key);
 				this.tiles.set(key, tile);
 			}
-			const missing = lanes.filter((lane) => tile?.generations.get(lane) !== this.generation);
-			if (missing.length > 0 && !this.asked.has(key)) this.waiting.push({ level, index, lanes: missing });
-		}
-		for (const [key, controller] of this.asked) {
-			if (!wanted.has(key)) {
-				controller.abort();
-				this.asked.delete(key);
+			const missing = lanes.filter(
+				(lane) => tile?.generations.get(lane) !== this.generation && !this.isAsked(level, index, lane),
+			);
+			for (let from = 0; from < missing.length; from += LANES_MAX) {
+				this.waiting.push({ level, index, lanes: missing.slice(from, from + LANES_MAX) });
 			}
 		}
+		for (const asked of this.asked) {
+			if (asked.level === level && asked.index >= first && asked.index <= last) continue;
+			asked.controller.abort();
+			this.asked.delete(asked);
+		}
 		this.ask();
+	}
+
+	private isAsked(level: number, index: number, lane: number): boolean {
+		for (const asked of this.asked) {
+			if (asked.level === level && asked.index === index && asked.lanes.includes(lane)) return true;
+		}
+		return false;
 	}
 
 	private ask(): void {
 		while (this.asked.size < AT_ONCE && performance.now() >= this.restUntil) {
 			const next = this.waiting.shift();
 			if (!next) return;
-			void this.fetch(next.level, next.index, next.lanes);
+			void this.fetch(next);
 		}
 	}
 
-	private async fetch(level: number, index: number, lanes: number[]): Promise<void> {
-		const key = `${level}/${index}`;
+	private async fetch({ level, index, lanes }: Wanted): Promise<void> {
 		const controller = new AbortController();
-		this.asked.set(key, controller);
+		const asked: Asked = { level, index, lanes, controller };
+		this.asked.add(asked);
 		const columnNs = 2 ** level;
 		const begin = index * columnNs * TILE_COLUMNS;
 		const begins = this.origin + BigInt(begin);
@@ -134,7 +156,7 @@ export class Tiles {
 				setTimeout(this.changed, REST_MS);
 			}
 		} finally {
-			if (this.asked.get(key) === controller) this.asked.delete(key);
+			this.asked.delete(asked);
 		}
 		this.changed();
 	}

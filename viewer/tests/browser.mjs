@@ -6,6 +6,7 @@ import { chromium } from "playwright-core";
 import { causes } from "./causes.mjs";
 import { compare } from "./compare.mjs";
 import { flames } from "./flame.mjs";
+import { many } from "./many.mjs";
 import { processes } from "./processes.mjs";
 
 const [scenario, address, expected = "null"] = process.argv.slice(2);
@@ -62,6 +63,7 @@ const scenarios = {
 	...compare,
 	...flames,
 	...processes,
+	...many,
 
 	async insights(page) {
 		await page.goto(address);

@@ -2,7 +2,7 @@
 //! One pass over a trace: its events become facts, the model takes them, and whoever wants listens: analyses, detectors of insights, tables.
 
 use crate::analysis::Analysis;
-use crate::facts::{Fact, FactReader, Incoming};
+use crate::facts::{Batch, Fact, FactMaker, FactReader, Incoming};
 use crate::model::{
     At, Call, Circumstances, Delay, FileCall, Gaps, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId,
     WaitBegin,
@@ -14,6 +14,9 @@ use crate::survey::Survey;
 /// A pass at work.
 pub struct Pass<L> {
     facts: FactReader,
+    maker: FactMaker,
+    /// The event that was read last, where they come one by one.
+    batch: Batch,
     wants_user_stacks: bool,
     /// The system as far as the trace has been read.
     pub system: System,
@@ -26,6 +29,8 @@ impl<L: Listen> Pass<L> {
     pub fn new(circumstances: Circumstances, listener: L) -> Pass<L> {
         Pass {
             facts: FactReader::default(),
+            maker: FactMaker::default(),
+            batch: Batch::default(),
             wants_user_stacks: listener.wants_user_stacks(),
             system: System::new(circumstances),
             listener,
@@ -35,19 +40,26 @@ impl<L: Listen> Pass<L> {
     /// The next event of the trace.
     #[inline]
     pub fn event(&mut self, mut incoming: Incoming<'_, '_>) {
-        let cpu = self.facts.cpu(&mut incoming);
-        let read = self.facts.fact_on_thread(&mut incoming, &mut self.system.names);
-        if let Some((fact, tid)) = read {
-            let at = At {
-                ns: incoming.ns,
-                cpu,
-                tid,
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.clear();
+        self.facts.read(&mut incoming, self.wants_user_stacks, &mut batch);
+        self.batch(&mut batch);
+        self.batch = batch;
+    }
+
+    /// The next events of the trace, which one [`FactReader`] has read, from the first one on. Not beside [`Pass::event`].
+    #[inline]
+    pub fn batch(&mut self, batch: &mut Batch) {
+        self.maker.learn(batch);
+        for number in 0..batch.len() {
+            let Some(fact) = self.maker.fact(batch, number, &mut self.system.names) else {
+                continue;
             };
-            let begin = self.wants_user_stacks.then(|| WaitBegin::of(&fact, cpu)).flatten();
+            let at = batch.at(number);
+            let begin = self.wants_user_stacks.then(|| WaitBegin::of(&fact, at.cpu)).flatten();
             self.system.apply(&fact, at, &mut self.listener);
             if let Some(begin) = begin {
-                let stack = self.facts.caller(&mut incoming).map_or(&[][..], |caller| caller.user);
-                self.system.may_wait(begin, stack);
+                self.system.may_wait(begin, batch.stack(number));
             }
         }
     }
@@ -55,6 +67,7 @@ impl<L: Listen> Pass<L> {
     /// The traces were opened again: what was remembered of their streams and classes is of those of before.
     pub fn reopen(&mut self) {
         self.facts = FactReader::default();
+        self.maker = FactMaker::default();
     }
 
     /// The trace is over at that time.
@@ -103,6 +116,11 @@ impl<T: ?Sized + Listen> Listen for Listeners<T> {
 
     fn wants_user_stacks(&self) -> bool {
         self.0.iter().any(|one| one.wants_user_stacks())
+    }
+
+    #[inline]
+    fn wants_files(&self) -> bool {
+        self.0.iter().any(|one| one.wants_files())
     }
 
     #[inline]
@@ -161,6 +179,11 @@ impl<One: Listen, Other: Listen> Listen for (One, Other) {
 
     fn wants_user_stacks(&self) -> bool {
         self.0.wants_user_stacks() || self.1.wants_user_stacks()
+    }
+
+    #[inline]
+    fn wants_files(&self) -> bool {
+        self.0.wants_files() || self.1.wants_files()
     }
 
     #[inline]

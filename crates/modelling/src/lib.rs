@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What analyses stand on: the events of some traces, given to the model, and where they are missing; and names for the addresses in events.
 
+mod ahead;
 mod c_library;
 mod growing;
 mod kernel_names;
@@ -18,6 +19,7 @@ mod symbols;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 
 use piste_analysis::analysis::Need;
 use piste_analysis::facts::Incoming;
@@ -102,6 +104,8 @@ pub struct Ground<'t> {
     told_again: Option<String>,
     /// What was where in the memory of processes, where that is recorded.
     memory: Option<Arc<Recorded>>,
+    /// Another thread reads events ahead of the model.
+    reads_ahead: bool,
 }
 
 /// A sentence where some events are in more than one of the traces.
@@ -201,7 +205,13 @@ impl<'t> Ground<'t> {
             cut,
             told_again: told_again(traces),
             memory: Recorded::of(traces).map(Arc::new),
+            reads_ahead: thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
         })
+    }
+
+    /// Whether another thread reads events ahead of the model; at first, where there are several CPUs. Answers are the same.
+    pub fn read_ahead(&mut self, is_wanted: bool) {
+        self.reads_ahead = is_wanted;
     }
 
     /// Only some threads were recorded, or nothing tells which threads have the CPUs.
@@ -284,6 +294,15 @@ impl<'t> Ground<'t> {
         let span = span_read(self.span, &listener);
         let mut merge = Merge::new(self.traces, span)?;
         let mut run = self.begin(listener);
+        if self.reads_ahead {
+            let Some(found) = run.ahead(merge, goes_on) else {
+                return Ok(None);
+            };
+            run.finish();
+            findings.extend(found);
+            let Pass { system, listener, .. } = run.pass;
+            return Ok(Some((system, listener)));
+        }
         let mut events = 0_u64;
         while let Some(merged) = merge.next() {
             run.event(&mut merge, &merged);
@@ -362,6 +381,10 @@ impl<'t, L: Listen> Run<'_, 't, L> {
     /// The traces are over.
     pub fn end(&mut self, merge: &mut Merge<'t>) {
         self.lose(merge);
+        self.finish();
+    }
+
+    fn finish(&mut self) {
         let Ground { whole, span, .. } = self.ground;
         let end_ns = if *whole == Span::ALL {
             self.last_ns
@@ -404,19 +427,27 @@ fn gap(blind: Blind<'_>) -> Gap {
     }
 }
 
-/// Hands on the event that was read last; tells its time, which is within the packets' unless the event is damaged.
+/// The event that was read last, as the model takes it. Its time is within the packets' unless the event is damaged.
 #[inline]
-fn hand_on<'t>(merge: &mut Merge<'t>, merged: &Merged<'t>, whole: Span, take: impl FnOnce(Incoming<'_, 't>)) -> i64 {
+fn incoming<'i, 't>(merge: &'i mut Merge<'t>, merged: &Merged<'t>, whole_end_ns: i64) -> Incoming<'i, 't> {
     let stream = merge.stream(merged.stream);
-    let ns = stream.ns(&merged.event).unwrap_or(0).min(whole.end_ns);
+    let ns = stream.ns(&merged.event).unwrap_or(0).min(whole_end_ns);
     let (reader, window, base_bytes, _) = stream.parts();
-    take(Incoming {
+    Incoming {
         event: merged.event,
         reader,
         window,
         base_bytes,
         stream: merged.stream,
         ns,
-    });
+    }
+}
+
+/// Hands it on; returns its time.
+#[inline]
+fn hand_on<'t>(merge: &mut Merge<'t>, merged: &Merged<'t>, whole: Span, take: impl FnOnce(Incoming<'_, 't>)) -> i64 {
+    let incoming = incoming(merge, merged, whole.end_ns);
+    let ns = incoming.ns;
+    take(incoming);
     ns
 }

@@ -184,8 +184,40 @@ pub struct Timeline {
     file_bytes: u64,
     /// What is known of all of it.
     pub directory: Directory,
-    lanes: Vec<Branch>,
+    roots: Roots,
 }
+
+/// The roots of lanes, as the file has them: read, they would take ten times the room, and there may be a million.
+#[derive(Debug, Default)]
+struct Roots {
+    bytes: Vec<u8>,
+    /// Where the bytes of each lane end; a lane without pieces has none.
+    ends: Vec<u32>,
+}
+
+impl Roots {
+    fn add(&mut self, root: Option<&Entry>) {
+        root.into_iter().for_each(|root| root.write(&mut self.bytes));
+        // A directory is not longer.
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// `None`: there is no such lane.
+    fn branch(&self, LaneId(lane): LaneId) -> Result<Option<Branch>, Damaged> {
+        let place = lane as usize;
+        let Some(end) = self.ends.get(place) else {
+            return Ok(None);
+        };
+        let begin = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let bytes = &self.bytes[begin as usize..*end as usize];
+        Ok(Some(match bytes {
+            [] => Branch::default(),
+            bytes => Branch::of_root(Entry::read(&mut Reader::new(bytes))?),
+        }))
+    }
+}
+
+const _: () = assert!(2 * DIRECTORY_BYTES_MAX < u32::MAX as u64);
 
 impl Timeline {
     /// Opens one.
@@ -204,16 +236,16 @@ impl Timeline {
         }
         let mut directory = vec![0; bytes as usize];
         file.read_exact_at(&mut directory, at)?;
-        let (directory, lanes) = Timeline::read(&mut Reader::new(&directory))?;
+        let (directory, roots) = Timeline::read(&mut Reader::new(&directory))?;
         Ok(Timeline {
             file,
             file_bytes,
             directory,
-            lanes,
+            roots,
         })
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<(Directory, Vec<Branch>), Damaged> {
+    fn read(reader: &mut Reader<'_>) -> Result<(Directory, Roots), Damaged> {
         let mut directory = Directory {
             span_ns: (reader.signed()?, reader.signed()?),
             ..Directory::default()
@@ -223,20 +255,22 @@ impl Timeline {
         for _ in 0..few(reader.number()?)? {
             directory.labels.push(Label::read(reader)?);
         }
-        let mut lanes = Vec::new();
+        let mut roots = Roots::default();
         for _ in 0..few(reader.number()?)? {
             directory.subjects.push(Subject::read(reader)?);
-            lanes.push(match reader.byte()? {
-                0 => Branch::default(),
-                _ => Branch::of_root(Entry::read(reader)?),
-            });
+            let root = match reader.byte()? {
+                0 => None,
+                _ => Some(Entry::read(reader)?),
+            };
+            roots.add(root.as_ref());
         }
-        Ok((directory, lanes))
+        Ok((directory, roots))
     }
 
     /// All that is in a lane; `None`: there is no such lane.
     pub fn whole(&self, lane: LaneId) -> Option<Summary> {
-        self.lanes.get(lane.0 as usize).map(Branch::summary)
+        let branch = self.roots.branch(lane).ok()??;
+        Some(branch.summary())
     }
 
     /// What a lane has in each of so many columns of the same width between two times. A piece counts where it begins.
@@ -244,7 +278,7 @@ impl Timeline {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn columns(&self, lane: LaneId, range_ns: (i64, i64), count: usize) -> Result<Vec<Summary>, Failure> {
-        columns(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, count)
+        columns(self.roots.branch(lane)?.as_ref(), &self.blocks(), range_ns, count)
     }
 
     /// The pieces of a lane that lie between two times at least in part, in the order of their begins; `None` if there are more than `most`.
@@ -252,7 +286,7 @@ impl Timeline {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn pieces(&self, lane: LaneId, range_ns: (i64, i64), most: usize) -> Result<Option<Vec<Piece>>, Failure> {
-        pieces(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, most)
+        pieces(self.roots.branch(lane)?.as_ref(), &self.blocks(), range_ns, most)
     }
 
     /// Hands out the pieces of a lane that lie between two times at least in part, in about the order of their begins, until `to` returns `false`.
@@ -261,7 +295,7 @@ impl Timeline {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn each(&self, lane: LaneId, range_ns: (i64, i64), to: impl FnMut(Piece) -> bool) -> Result<bool, Failure> {
-        each(self.lanes.get(lane.0 as usize), &self.blocks(), range_ns, to)
+        each(self.roots.branch(lane)?.as_ref(), &self.blocks(), range_ns, to)
     }
 
     /// What a number in a piece stands for.

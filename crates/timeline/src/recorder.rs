@@ -381,6 +381,10 @@ pub(crate) fn advance(open: &mut Piece, piece: Piece) -> [Option<Piece>; 2] {
 }
 
 impl<W: Write> Listen for Recorder<W> {
+    fn wants_files(&self) -> bool {
+        false
+    }
+
     fn slice(&mut self, system: &System, slice: &Slice) {
         let (of_thread, on_cpu) = self.pieces(system, slice);
         if let Some(piece) = of_thread {

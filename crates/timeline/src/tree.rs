@@ -152,8 +152,11 @@ impl Branch {
     }
 
     fn end_leaf<W: Write>(&mut self, output: &mut Output<W>) -> io::Result<()> {
-        let leaf = std::mem::take(&mut self.leaf);
-        let entry = output.entry(&leaf.bytes, leaf.summary, 0)?;
+        let Leaf { mut bytes, summary, .. } = std::mem::take(&mut self.leaf);
+        let entry = output.entry(&bytes, summary, 0)?;
+        // The next one takes the same memory.
+        bytes.clear();
+        self.leaf.bytes = bytes;
         self.add(entry, output)
     }
 

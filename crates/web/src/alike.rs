@@ -4,18 +4,15 @@
 //! They are counted in the timeline, not by `piste query`: a pass over the pieces of a lane reads a few bytes for each, and 10 million take less than
 //! a second, while a query reads all events of the trace. Where there are too many, the answer says that it is of a part.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use piste_timeline::{Failure, LaneId, Piece, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::pages::{Asked, Asker, Json, Refusal, ns, piece_at};
+use crate::pages::{Asked, Json, Refusal, ns, piece_at};
 use crate::recordings::View;
+use crate::walk::Walk;
 
-/// Looked at for one answer.
-const PIECES_MAX: u64 = 50_000_000;
 /// Bars for durations from one power of two to the next: 2^n.
 const BARS_BITS: u32 = 2;
 /// Named of each bar.
@@ -78,15 +75,13 @@ pub(crate) async fn alike(
     Query(wanted): Query<Wanted>,
 ) -> Result<Json<Alike>, Refusal> {
     let (lane, at_ns) = (LaneId(wanted.lane), ns(&wanted.at)?);
-    let asker = Asker::default();
-    let is_gone = asker.is_gone();
     let found = house
-        .ask(number, move |view| {
+        .walk(number, move |view, walk| {
             let Some(piece) = piece_at(view, lane, at_ns)? else {
                 return Ok(None);
             };
             let lanes = lanes(view, lane, &piece, wanted.among)?;
-            Ok(Some(count(view, &piece, &lanes, &is_gone)?))
+            Ok(Some(count(view, &piece, &lanes, walk)?))
         })
         .await?;
     let nothing = || Refusal(StatusCode::NOT_FOUND, "there is nothing at this time".to_owned());
@@ -97,24 +92,23 @@ pub(crate) async fn alike(
 fn lanes(view: &View, lane: LaneId, piece: &Piece, among: Among) -> Result<Vec<LaneId>, Failure> {
     let mut lanes = vec![lane];
     if among == Among::Kind {
-        let all = view.lanes()?;
         let kind = |subject: &Subject| std::mem::discriminant(subject);
-        let own = all.get(lane.0 as usize).map(|(subject, _)| kind(subject));
-        let others = (0..).map(LaneId).zip(&all).filter(|(other, (subject, whole))| {
-            *other != lane && Some(kind(subject)) == own && whole.of(piece.class) > 0
-        });
-        lanes.extend(others.map(|(other, _)| other));
+        let own = view.with_labels(|_, subjects| subjects.get(lane.0 as usize).map(kind))?;
+        view.each_lane(&mut |other, subject, whole| {
+            if other != lane && Some(kind(subject)) == own && whole.of(piece.class) > 0 {
+                lanes.push(other);
+            }
+        })?;
     }
     Ok(lanes)
 }
 
-fn count(view: &View, piece: &Piece, lanes: &[LaneId], is_gone: &AtomicBool) -> Result<Alike, Failure> {
+fn count(view: &View, piece: &Piece, lanes: &[LaneId], walk: &mut Walk) -> Result<Alike, Failure> {
     let mut alike = Alike::default();
     let mut bars: Vec<Option<Bar>> = Vec::new();
-    let mut left = PIECES_MAX;
     for lane in lanes {
         let count_before = alike.count;
-        let goes_on = view.each(*lane, (i64::MIN, i64::MAX), &mut |other| {
+        let goes_on = walk.each(view, *lane, (i64::MIN, i64::MAX), |other| {
             let ns = other.duration_ns();
             // Events take no time.
             if (other.class, other.what) == (piece.class, piece.what) && ns > 0 {
@@ -127,8 +121,6 @@ fn count(view: &View, piece: &Piece, lanes: &[LaneId], is_gone: &AtomicBool) -> 
                 }
                 bars[place].get_or_insert_with(|| Bar::new(place)).add(*lane, &other);
             }
-            left -= 1;
-            left > 0 && !is_gone.load(Ordering::Relaxed)
         })?;
         alike.lanes += u64::from(alike.count > count_before);
         if !goes_on {

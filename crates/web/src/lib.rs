@@ -27,6 +27,7 @@ mod search;
 mod spans;
 mod tools;
 mod wakes;
+mod walk;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

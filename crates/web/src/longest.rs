@@ -2,7 +2,6 @@
 //! The longest piece of some lanes: where a row of a table is worst, in the timeline.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -10,11 +9,10 @@ use axum::http::StatusCode;
 use piste_timeline::{Class, Failure, LaneId, Piece};
 use serde::{Deserialize, Serialize};
 
-use crate::pages::{Asked, Asker, Json, Refusal, class_name};
+use crate::pages::{Asked, Json, Refusal, class_name};
 use crate::recordings::{Name, View};
+use crate::walk::Walk;
 
-/// Looked at for one answer.
-const PIECES_MAX: u64 = 50_000_000;
 /// As many as a page is told of.
 const LANES_MAX: usize = 20_000;
 
@@ -62,13 +60,11 @@ pub(crate) async fn longest(
         .iter()
         .map(class)
         .collect::<Result<Vec<Class>, Refusal>>()?;
-    let asker = Asker::default();
-    let is_gone = asker.is_gone();
-    let find = move |view: &View| find(view, &wanted, &classes, || !is_gone.load(Ordering::Relaxed));
-    house.ask(number, find).await.map(Json)
+    let find = move |view: &View, walk: &mut Walk| find(view, &wanted, &classes, walk);
+    house.walk(number, find).await.map(Json)
 }
 
-fn find(view: &View, wanted: &Wanted, classes: &[Class], goes_on: impl Fn() -> bool) -> Result<Longest, Failure> {
+fn find(view: &View, wanted: &Wanted, classes: &[Class], walk: &mut Walk) -> Result<Longest, Failure> {
     let labels: Option<HashSet<u32>> = match &wanted.name {
         None => None,
         Some(wanted) => Some(view.with_labels(|labels, subjects| {
@@ -88,17 +84,14 @@ fn find(view: &View, wanted: &Wanted, classes: &[Class], goes_on: impl Fn() -> b
         is_class_meant && labels.as_ref().is_none_or(|labels| labels.contains(&piece.what))
     };
     let mut longest: Option<(LaneId, Piece)> = None;
-    let mut left = PIECES_MAX;
     let mut is_whole = true;
     for lane in wanted.lanes.iter().copied().map(LaneId) {
-        is_whole = view.each(lane, (i64::MIN, i64::MAX), &mut |piece| {
+        is_whole = walk.each(view, lane, (i64::MIN, i64::MAX), |piece| {
             // Of several, the first.
             let is_longer = longest.is_none_or(|(_, longest)| piece.duration_ns() > longest.duration_ns());
             if is_longer && is_meant(&piece) {
                 longest = Some((lane, piece));
             }
-            left -= 1;
-            left > 0 && goes_on()
         })?;
         if !is_whole {
             break;
@@ -122,6 +115,7 @@ mod tests {
     use piste_timeline::{Directory, Label, Subject, Timeline, Writer};
 
     use super::*;
+    use crate::walk::Asker;
 
     /// Two lanes of system calls: in each, calls `read` and `write` in turns, and at the end a time that is unknown.
     fn view() -> View {
@@ -160,13 +154,16 @@ mod tests {
         View::Whole(Arc::new(Timeline::open(file).expect("a timeline")))
     }
 
-    fn found(lanes: &[u32], classes: &[Class], name: Option<&str>, goes_on: bool) -> (Option<(u32, i64)>, bool) {
+    fn found(lanes: &[u32], classes: &[Class], name: Option<&str>, is_waited_for: bool) -> (Option<(u32, i64)>, bool) {
         let wanted = Wanted {
             lanes: lanes.to_vec(),
             classes: Vec::new(),
             name: name.map(str::to_owned),
         };
-        let Longest { piece, is_part } = find(&view(), &wanted, classes, || goes_on).expect("an answer");
+        let asker = Asker::default();
+        let mut walk = asker.walk();
+        let _asker = Some(asker).filter(|_| is_waited_for);
+        let Longest { piece, is_part } = find(&view(), &wanted, classes, &mut walk).expect("an answer");
         let place = piece.map(|place| (place.lane, place.begin_ns.parse().expect("a number")));
         (place, is_part)
     }

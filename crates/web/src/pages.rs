@@ -27,10 +27,10 @@
 //!
 //! Times are nanoseconds since 1970 as text.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -39,7 +39,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
-use piste_timeline::{Class, Counter, Created, Failure, LaneId, Piece, ProgramThread, Subject};
+use piste_timeline::{Class, Counter, Created, Failure, LaneId, Piece, ProgramThread, Subject, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::assets::asset;
@@ -185,22 +185,6 @@ impl House {
     }
 }
 
-/// Who asks. An answer is dropped when nobody waits for it any more, but not the thread that looks for it: so it asks now and then.
-#[derive(Default)]
-pub(crate) struct Asker(Arc<AtomicBool>);
-
-impl Asker {
-    pub(crate) fn is_gone(&self) -> Arc<AtomicBool> {
-        self.0.clone()
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The lanes, as far as they are listed.
 #[derive(Serialize)]
 struct Listed {
@@ -328,48 +312,62 @@ impl From<Subject> for Shown {
 }
 
 async fn lanes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Listed>, Refusal> {
-    let asked = |view: &View| Ok((view.lanes()?, view.has_kernel()));
-    let (lanes, has_kernel) = house.ask(number, asked).await?;
-    let mut listed: Vec<(u64, Lane)> = (0..)
-        .zip(lanes)
-        .map(|(id, (subject, whole))| {
-            let busy = [
-                Class::Running,
-                Class::User,
-                Class::Kernel,
-                Class::Interrupted,
-                Class::Other,
-            ];
-            let busy_ns: u64 = busy.iter().fold(0, |sum, class| whole.of(*class).saturating_add(sum));
-            let is_known = |class: &Class| *class != Class::Unknown && whole.of(*class) > 0;
-            let is_unknown = matches!(subject, Subject::Thread(_)) && !Class::ALL.iter().any(is_known);
-            // Numbers are never busy, and there are few of them.
-            let rank = match subject {
-                Subject::Counter(_) => u64::MAX,
-                _ => busy_ns,
-            };
-            let lane = Lane {
-                id,
-                shown: subject.into(),
-                pieces: whole.count,
-                busy_ns: busy_ns.to_string(),
-                first_ns: whole.span_ns.map(|(begin_ns, _)| begin_ns.to_string()),
-                is_unknown,
-            };
-            (rank, lane)
-        })
-        .collect();
-    let left_out = listed.len().saturating_sub(LANES_LISTED_MAX);
-    if left_out > 0 {
-        listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        listed.truncate(LANES_LISTED_MAX);
-        listed.sort_by_key(|(_, lane)| lane.id);
-    }
-    Ok(Json(Listed {
-        lanes: listed.into_iter().map(|(_, lane)| lane).collect(),
+    house.ask(number, list_lanes).await.map(Json)
+}
+
+fn list_lanes(view: &View) -> Result<Listed, Failure> {
+    let busy_ns = |whole: &Summary| {
+        let busy = [
+            Class::Running,
+            Class::User,
+            Class::Kernel,
+            Class::Interrupted,
+            Class::Other,
+        ];
+        busy.iter()
+            .fold(0_u64, |sum, class| whole.of(*class).saturating_add(sum))
+    };
+    // Looked at twice: only lanes that are listed are copied.
+    let mut ranks: Vec<u64> = Vec::new();
+    view.each_lane(&mut |_, subject, whole| {
+        ranks.push(match subject {
+            // There are few of them.
+            Subject::Counter(_) | Subject::Cpu(_) | Subject::Interrupt(_) | Subject::Device(_) => u64::MAX,
+            // With their thread, which comes before them.
+            Subject::Calls(LaneId(of)) => ranks.get(*of as usize).copied().unwrap_or(0),
+            _ => busy_ns(whole),
+        });
+    })?;
+    let left_out = ranks.len().saturating_sub(LANES_LISTED_MAX);
+    let mut order: Vec<usize> = (0..ranks.len()).collect();
+    order.sort_by_key(|lane| Reverse(ranks[*lane]));
+    let mut is_listed = vec![false; ranks.len()];
+    order
+        .iter()
+        .take(LANES_LISTED_MAX)
+        .for_each(|lane| is_listed[*lane] = true);
+    let mut lanes = Vec::new();
+    view.each_lane(&mut |LaneId(id), subject, whole| {
+        // One that has come meanwhile is listed the next time.
+        if !is_listed.get(id as usize).is_some_and(|is_listed| *is_listed) {
+            return;
+        }
+        let is_known = |class: &Class| *class != Class::Unknown && whole.of(*class) > 0;
+        let is_unknown = matches!(subject, Subject::Thread(_)) && !Class::ALL.iter().any(is_known);
+        lanes.push(Lane {
+            id,
+            shown: subject.clone().into(),
+            pieces: whole.count,
+            busy_ns: busy_ns(whole).to_string(),
+            first_ns: whole.span_ns.map(|(begin_ns, _)| begin_ns.to_string()),
+            is_unknown,
+        });
+    })?;
+    Ok(Listed {
+        lanes,
         left_out,
-        has_kernel,
-    }))
+        has_kernel: view.has_kernel(),
+    })
 }
 
 /// What is asked of some lanes.

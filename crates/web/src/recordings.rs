@@ -393,6 +393,10 @@ fn origin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
 pub(crate) struct Shared(pub(crate) Arc<Growing>);
 
 impl Listen for Shared {
+    fn wants_files(&self) -> bool {
+        false
+    }
+
     fn slice(&mut self, system: &System, slice: &Slice) {
         self.0.with(|recorder| recorder.slice(system, slice));
     }
@@ -530,17 +534,27 @@ impl View {
         }
     }
 
-    /// Every lane with all that is in it, by its number.
-    pub(crate) fn lanes(&self) -> Result<Vec<(Subject, Summary)>, Failure> {
-        let with = |subjects: &[Subject], whole: &dyn Fn(LaneId) -> Option<Summary>| {
-            let lanes = (0..).zip(subjects);
-            let summed = lanes.map(|(lane, subject)| (subject.clone(), whole(LaneId(lane)).unwrap_or_default()));
-            Ok(summed.collect())
+    /// Shows every lane, with all that is in it, in the order of their numbers.
+    pub(crate) fn each_lane(&self, to: &mut dyn FnMut(LaneId, &Subject, &Summary)) -> Result<(), Failure> {
+        let mut with = |subjects: &[Subject], whole: &dyn Fn(LaneId) -> Option<Summary>| {
+            for (lane, subject) in (0..).map(LaneId).zip(subjects) {
+                to(lane, subject, &whole(lane).unwrap_or_default());
+            }
         };
-        self.ask(
-            |so_far| with(so_far.subjects, &|lane| so_far.whole(lane)),
-            |timeline| with(&timeline.directory.subjects, &|lane| timeline.whole(lane)),
-        )
+        match self {
+            View::Whole(timeline) => with(&timeline.directory.subjects, &|lane| timeline.whole(lane)),
+            View::Growing(shared) => match &*shared.recorder() {
+                Some(recorder) => {
+                    let so_far = recorder.so_far();
+                    with(so_far.subjects, &|lane| so_far.whole(lane));
+                }
+                None => {
+                    let timeline = shared.whole.get().ok_or(Damaged)?;
+                    with(&timeline.directory.subjects, &|lane| timeline.whole(lane));
+                }
+            },
+        }
+        Ok(())
     }
 
     /// As [`Timeline::columns`].

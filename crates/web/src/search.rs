@@ -5,20 +5,17 @@
 //! count for each column and the first and the last match: a page marks the columns, and moves from match to match with further searches in
 //! single columns.
 
-use std::sync::atomic::Ordering;
-
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use piste_timeline::{Failure, Label, LaneId, Piece, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::pages::{Asked, Asker, Json, Refusal, ns};
+use crate::pages::{Asked, Json, Refusal, ns};
 use crate::recordings::{Name, View};
+use crate::walk::Walk;
 
 const TEXT_BYTES_MAX: usize = 1000;
 const COLUMNS_MAX: usize = 4096;
-/// A search ends after as many pieces, which takes some seconds.
-const PIECES_MAX: u64 = 1 << 27;
 
 #[derive(Deserialize)]
 pub(crate) struct Wanted {
@@ -82,10 +79,8 @@ pub(crate) async fn search(
         until: (ns(&wanted.end)?, wanted.before_lane.unwrap_or(0)),
         columns: wanted.columns,
     };
-    let asker = Asker::default();
-    let is_gone = asker.is_gone();
-    let find = move |view: &View| find(view, &words, &range, || !is_gone.load(Ordering::Relaxed));
-    house.ask(number, find).await.map(Json)
+    let find = move |view: &View, walk: &mut Walk| find(view, &words, &range, walk);
+    house.walk(number, find).await.map(Json)
 }
 
 /// A piece's place: when it begins, and its lane.
@@ -163,19 +158,18 @@ fn candidates(labels: &[Label], subjects: &[Subject], words: &[String]) -> (Vec<
     (meant, lanes)
 }
 
-fn find(view: &View, words: &[String], range: &Range, goes_on: impl Fn() -> bool) -> Result<Found, Failure> {
+fn find(view: &View, words: &[String], range: &Range, walk: &mut Walk) -> Result<Found, Failure> {
     let (meant, lanes) = view.with_labels(|labels, subjects| candidates(labels, subjects, words))?;
     let mut columns = vec![0; range.columns];
     let mut count = 0;
     let (mut first, mut last): (Option<Key>, Option<Key>) = (None, None);
-    let mut left = PIECES_MAX;
     let mut is_whole = true;
     for Candidate { lane, of, is_all } in lanes {
         let is_meant = |what: u32| {
             let place = what.checked_sub(1);
             place.and_then(|place| meant.get(place as usize)) == Some(&Some(of))
         };
-        let mut take = |piece: Piece| {
+        let take = |piece: Piece| {
             let key = (piece.begin_ns, lane.0);
             if (is_all || is_meant(piece.what)) && range.from <= key && key < range.until {
                 count += 1;
@@ -183,10 +177,8 @@ fn find(view: &View, words: &[String], range: &Range, goes_on: impl Fn() -> bool
                 first = Some(first.map_or(key, |first| first.min(key)));
                 last = last.max(Some(key));
             }
-            left -= 1;
-            left > 0 && goes_on()
         };
-        is_whole = view.each(lane, (range.from.0, range.until.0.saturating_add(1)), &mut take)?;
+        is_whole = walk.each(view, lane, (range.from.0, range.until.0.saturating_add(1)), take)?;
         if !is_whole {
             break;
         }
@@ -212,6 +204,7 @@ mod tests {
     use piste_timeline::{Class, Directory, Thread, Timeline, Writer};
 
     use super::*;
+    use crate::walk::Asker;
 
     /// A CPU with a thread of the name `eth0` and an interrupt of that name, the interrupt's lane, and system calls, one each 10 ns.
     fn view() -> View {
@@ -264,16 +257,21 @@ mod tests {
         View::Whole(Arc::new(Timeline::open(file).expect("a timeline")))
     }
 
-    fn found(text: &str, from: Key, until: Key, goes_on: impl Fn() -> bool) -> Found {
+    fn found(text: &str, from: Key, until: Key) -> Found {
+        let asker = Asker::default();
+        found_on(&mut asker.walk(), text, from, until)
+    }
+
+    fn found_on(walk: &mut Walk, text: &str, from: Key, until: Key) -> Found {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let columns = 4;
-        find(&view(), &words, &Range { from, until, columns }, goes_on).expect("an answer")
+        find(&view(), &words, &Range { from, until, columns }, walk).expect("an answer")
     }
 
     #[test]
     fn pieces_are_counted_where_they_begin() {
         let key = |place: Option<Place>| place.map(|place| (place.begin_ns, place.lane));
-        let calls = found("close", (0, 0), (10_000, 0), || true);
+        let calls = found("close", (0, 0), (10_000, 0));
         assert_eq!(
             (calls.count, &*calls.columns, calls.is_cut),
             (500, &[125; 4][..], false)
@@ -282,42 +280,34 @@ mod tests {
         assert_eq!(key(calls.last), Some(("9990".to_owned(), 3)));
         // From one match to the next one: in the same lane, or at the same time in a later one.
         assert_eq!(
-            key(found("close", (10, 4), (10_000, 0), || true).first),
+            key(found("close", (10, 4), (10_000, 0)).first),
             Some(("30".to_owned(), 3))
         );
         assert_eq!(
-            key(found("close", (10, 3), (10_000, 0), || true).first),
+            key(found("close", (10, 3), (10_000, 0)).first),
             Some(("10".to_owned(), 3))
         );
-        assert_eq!(
-            key(found("close", (0, 0), (30, 3), || true).last),
-            Some(("10".to_owned(), 3))
-        );
-        assert_eq!(found("close openat", (0, 0), (10_000, 0), || true).count, 0);
+        assert_eq!(key(found("close", (0, 0), (30, 3)).last), Some(("10".to_owned(), 3)));
+        assert_eq!(found("close openat", (0, 0), (10_000, 0)).count, 0);
     }
 
     #[test]
     fn an_interrupt_is_found_in_its_own_lane_only() {
         // The thread half of the time on the CPU, and the interrupt.
-        let all = found("eth0", (0, 0), (10_000, 0), || true);
+        let all = found("eth0", (0, 0), (10_000, 0));
         assert_eq!(all.count, 500 + 1000);
         // Only the thread has a number.
-        assert_eq!(found("eth0 (7)", (0, 0), (10_000, 0), || true).count, 500);
+        assert_eq!(found("eth0 (7)", (0, 0), (10_000, 0)).count, 500);
     }
 
     #[test]
     fn a_search_that_nobody_waits_for_ends() {
         let asker = Asker::default();
-        let is_gone = asker.is_gone();
-        let read = std::cell::Cell::new(0);
-        let goes_on = || {
-            read.set(read.get() + 1);
-            !is_gone.load(Ordering::Relaxed)
-        };
-        assert!(!found("close", (0, 0), (10_000, 0), goes_on).is_cut);
-        assert_eq!(read.replace(0), 1000);
+        let mut walk = asker.walk();
+        let all = found_on(&mut walk, "close", (0, 0), (10_000, 0));
+        assert_eq!((all.count, all.is_cut), (500, false));
         drop(asker);
-        assert!(found("close", (0, 0), (10_000, 0), goes_on).is_cut);
-        assert_eq!(read.get(), 1);
+        let cut = found_on(&mut walk, "close", (0, 0), (10_000, 0));
+        assert_eq!((cut.count, cut.is_cut), (0, true));
     }
 }

@@ -6,7 +6,6 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Path, Query, State};
 use piste_analysis::measure::Distribution;
@@ -14,11 +13,10 @@ use piste_analysis::report::Value;
 use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::pages::{Asked, Asker, Json, Refusal, ns};
+use crate::pages::{Asked, Json, Refusal, ns};
 use crate::recordings::View;
+use crate::walk::Walk;
 
-/// Looked at for one answer.
-const PIECES_MAX: u64 = 50_000_000;
 /// Names in one answer. Durations of one take some kilobytes while they are counted.
 const NAMES_MAX: usize = 1000;
 
@@ -87,26 +85,26 @@ pub(crate) async fn spans(
     Query(range): Query<Range>,
 ) -> Result<Json<Spans>, Refusal> {
     let range_ns = (ns(&range.begin)?, ns(&range.end)?);
-    let asker = Asker::default();
-    let is_gone = asker.is_gone();
     house
-        .ask(number, move |view| count(view, range_ns, &is_gone))
+        .walk(number, move |view, walk| count(view, range_ns, walk))
         .await
         .map(Json)
 }
 
-fn count(view: &View, (begin_ns, end_ns): (i64, i64), is_gone: &AtomicBool) -> Result<Spans, Failure> {
+fn count(view: &View, (begin_ns, end_ns): (i64, i64), walk: &mut Walk) -> Result<Spans, Failure> {
     let mut found = Spans::default();
     let mut counted: HashMap<u32, Counted> = HashMap::new();
     let mut threads = HashMap::new();
-    let mut left = PIECES_MAX;
-    for (lane, (subject, _)) in (0..).map(LaneId).zip(view.lanes()?) {
-        let Subject::Spans(thread, _) = subject else { continue };
-        let next = threads.len();
-        let thread = *threads.entry((thread.pid, thread.tid)).or_insert(next);
+    let mut lanes = Vec::new();
+    view.each_lane(&mut |lane, subject, _| {
+        if let Subject::Spans(thread, _) = subject {
+            let next = threads.len();
+            lanes.push((lane, *threads.entry((thread.pid, thread.tid)).or_insert(next)));
+        }
+    })?;
+    for (lane, thread) in lanes {
         // The last nanosecond of the range is in it.
-        let goes_on = view.each(lane, (begin_ns, end_ns.saturating_add(1)), &mut |piece| {
-            left -= 1;
+        let goes_on = walk.each(view, lane, (begin_ns, end_ns.saturating_add(1)), |piece| {
             if piece.what == 0 {
                 found.has_losses = true;
             } else {
@@ -120,7 +118,6 @@ fn count(view: &View, (begin_ns, end_ns): (i64, i64), is_gone: &AtomicBool) -> R
                     }
                 }
             }
-            left > 0 && !is_gone.load(Ordering::Relaxed)
         })?;
         if !goes_on {
             found.is_part = true;

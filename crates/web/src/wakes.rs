@@ -4,21 +4,19 @@
 //! The timeline says of each wait who ended it, not of each thread whom it woke. So the lanes of all threads are looked at in parts of time that become
 //! longer, from the selected time on. A thread wakes others only while it has a CPU: all other time is passed over.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use axum::extract::{Path, Query, State};
-use piste_timeline::{Class, Failure, LaneId, Piece, Subject, Summary};
+use piste_timeline::{Class, Failure, LaneId, Piece, Subject};
 use serde::Serialize;
 
-use crate::pages::{Asked, Asker, Json, Named, Place, Refusal, named, ns};
+use crate::pages::{Asked, Json, Named, Place, Refusal, named, ns};
 use crate::recordings::View;
+use crate::walk::Walk;
 
 /// The first part of time.
 const PART_NS: i64 = 1 << 14;
 /// The next one is longer by this factor.
 const LONGER: i64 = 4;
-/// What one answer may cost: pieces that are looked at, and lanes, which cost as much as so many pieces.
-const COST_MAX: u64 = 20_000_000;
+/// A lane costs as much as so many pieces.
 const LANE_COST: u64 = 300;
 
 /// What a thread woke.
@@ -44,10 +42,8 @@ pub(crate) async fn wakes(
     Query(place): Query<Place>,
 ) -> Result<Json<Wakes>, Refusal> {
     let (lane, at_ns) = (LaneId(place.lane), ns(&place.at)?);
-    let asker = Asker::default();
-    let is_gone = asker.is_gone();
-    let find = move |view: &View| {
-        let Found { wait, until_ns } = next_wait(view, lane, at_ns, &is_gone)?;
+    let find = move |view: &View, walk: &mut Walk| {
+        let Found { wait, until_ns } = next_wait(view, lane, at_ns, walk)?;
         let wait = match wait {
             None => None,
             Some((LaneId(lane), piece)) => named(view, Some(piece))?.map(|piece| Wait { lane, piece }),
@@ -55,7 +51,7 @@ pub(crate) async fn wakes(
         let until_ns = until_ns.map(|ns| ns.to_string());
         Ok(Wakes { wait, until_ns })
     };
-    house.ask(number, find).await.map(Json)
+    house.walk(number, find).await.map(Json)
 }
 
 /// The lane of the thread that waited, with the wait; or else where the search ended, if that is not the trace's end.
@@ -66,28 +62,22 @@ struct Found {
 }
 
 /// The first wait that ends at a time or later, and that this thread ended.
-fn next_wait(view: &View, lane: LaneId, at_ns: i64, is_gone: &AtomicBool) -> Result<Found, Failure> {
+fn next_wait(view: &View, lane: LaneId, at_ns: i64, walk: &mut Walk) -> Result<Found, Failure> {
     let Some(label) = view.label_of_thread(lane)? else {
         return Ok(Found::default());
     };
-    let can_wait = |(other, (subject, whole)): &(LaneId, (Subject, Summary))| {
+    let mut others: Vec<Other> = Vec::new();
+    view.each_lane(&mut |other, subject, whole| {
         let waited_ns = whole.of(Class::Blocked).saturating_add(whole.of(Class::Stopped));
-        *other != lane && matches!(subject, Subject::Thread(_)) && waited_ns > 0
-    };
-    let others = (0..).map(LaneId).zip(view.lanes()?).filter(can_wait);
-    let others: Vec<Other> = others
-        .filter_map(|(lane, (_, whole))| {
-            Some(Other {
-                lane,
-                span_ns: whole.span_ns?,
-            })
-        })
-        .collect();
+        let can_wait = other != lane && matches!(subject, Subject::Thread(_)) && waited_ns > 0;
+        let span_ns = whole.span_ns.filter(|_| can_wait);
+        others.extend(span_ns.map(|span_ns| Other { lane: other, span_ns }));
+    })?;
     let mut search = Search {
         view,
         label,
         others,
-        cost: 0,
+        walk,
     };
     let (mut begin_ns, mut part_ns) = (at_ns.saturating_sub(1), PART_NS);
     while let Some(runs_ns) = runs_from(view, lane, begin_ns)? {
@@ -95,7 +85,7 @@ fn next_wait(view: &View, lane: LaneId, at_ns: i64, is_gone: &AtomicBool) -> Res
         let end_ns = begin_ns.saturating_add(part_ns);
         let first = search.first((begin_ns, end_ns))?;
         // If the search ended early, another one may be the first.
-        if search.cost > COST_MAX || is_gone.load(Ordering::Relaxed) {
+        if !search.walk.goes_on() {
             return Ok(Found {
                 wait: None,
                 until_ns: Some(begin_ns),
@@ -123,32 +113,29 @@ struct Search<'v> {
     /// Of the thread that ended the wait.
     label: u32,
     others: Vec<Other>,
-    cost: u64,
+    walk: &'v mut Walk,
 }
 
 impl Search<'_> {
-    /// The first of the waits that end behind one time and not behind another. Ends when it has cost too much.
+    /// The first of the waits that end behind one time and not behind another. Ends with the walk.
     fn first(&mut self, (begin_ns, end_ns): (i64, i64)) -> Result<Option<(LaneId, Piece)>, Failure> {
-        let (label, mut cost) = (self.label, self.cost);
+        let label = self.label;
         let mut first: Option<(LaneId, Piece)> = None;
         for other in &self.others {
             if other.span_ns.0 >= end_ns || other.span_ns.1 <= begin_ns {
                 continue;
             }
-            cost += LANE_COST;
-            let goes_on = self.view.each(other.lane, (begin_ns, end_ns), &mut |piece| {
-                cost += 1;
+            self.walk.spend(LANE_COST);
+            let goes_on = self.walk.each(self.view, other.lane, (begin_ns, end_ns), |piece| {
                 let is_meant = piece.by == label && is_wait(&piece) && piece.end_ns <= end_ns;
                 if is_meant && first.is_none_or(|(_, first)| piece.end_ns < first.end_ns) {
                     first = Some((other.lane, piece));
                 }
-                cost <= COST_MAX
             })?;
             if !goes_on {
                 break;
             }
         }
-        self.cost = cost;
         Ok(first)
     }
 }

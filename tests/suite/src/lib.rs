@@ -15,6 +15,7 @@ pub mod counts;
 pub mod debian;
 pub mod disk;
 pub mod kernel;
+pub mod made_trace;
 pub mod process;
 pub mod recording;
 pub mod report;

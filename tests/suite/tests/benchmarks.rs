@@ -54,6 +54,39 @@ fn the_table_of_overheads_is_made() {
     );
 }
 
+#[test]
+fn the_benchmark_of_the_viewer_runs() {
+    let _alone = alone();
+    let place = Workplace::new();
+    let output = place.path("viewer.json");
+    let mut command = Command::new(repository().join("bench/run"));
+    command
+        .args(["--quick", "--viewer", "--output"])
+        .arg(&output)
+        .arg("--build")
+        .arg(build())
+        .env("PISTE_MAKE_TRACE", env!("CARGO_BIN_EXE_make-trace"));
+    process::run(&mut command).expect_success();
+    let text = fs::read_to_string(&output).expect("the benchmark writes its results");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
+    for left_out in results["left_out"].as_array().expect("a list") {
+        println!("skipped: {}: {}", left_out["what"], left_out["why"]);
+    }
+    let is_left_out = results["left_out"].to_string().contains("the viewer");
+    let names = results["comparisons"].to_string();
+    for name in [
+        "script and style",
+        "making the index / insights",
+        "size of the index",
+        "first lanes",
+        "main thread, for each frame, 95 %",
+        "size of a reply, 95 %",
+        "memory of the server",
+    ] {
+        assert!(is_left_out || names.contains(name), "{name}: {results}");
+    }
+}
+
 /// What `bench/test_bench.py` tests besides a run of the usual benchmarks: that the benchmarks under attack and in trouble run, that a frozen disk is
 /// thawed when its user is killed, and that verdicts are computed right.
 #[test]

@@ -14,6 +14,8 @@ mod live;
 mod notation;
 #[path = "viewer/processes.rs"]
 mod processes;
+#[path = "viewer/scale.rs"]
+mod scale;
 #[path = "viewer/truth.rs"]
 mod truth;
 

@@ -3,7 +3,11 @@
 //! decoding of the fields that are asked for.
 //!
 //! What a trace does not have (a class, a field) is absent here; nothing is made up for it.
+//!
+//! Reading fields and making facts of them are two steps, so that one thread can read events ahead of another one that models them: what was
+//! read waits in a batch (batch.rs). Only the second step knows the model's names.
 
+mod batch;
 mod classes;
 mod fact;
 mod programs;
@@ -13,14 +17,17 @@ use piste_ctf::read::packet::{Event, StreamReader};
 use piste_ctf::read::schema::Scope;
 use piste_ctf::read::walk::Visitor;
 
+pub use self::batch::{Batch, FactMaker};
+use self::batch::{Item, Spoken};
 use self::classes::Make;
 pub use self::fact::{
     Arguments, DeviceOperation, DumpedThread, Fact, FileOwner, Fork, Found, Futex, FutexOperation, Interrupt, Left,
     Packet, Peer, RequestFact, RequestStep, Switch, Woken,
 };
 pub use self::programs::ProgramFact;
-use self::values::{FieldNames, Order, Outermost, Take, Values};
-use crate::names::{Name, Names};
+use self::values::{FieldNames, Order, Outermost, Slots, Store, Take, Values};
+use crate::model::At;
+use crate::names::Names;
 
 /// An event as a reader of traces has it: the event, the reader that it came from, and the bytes that it is in.
 pub struct Incoming<'i, 't> {
@@ -56,13 +63,37 @@ impl Incoming<'_, '_> {
     }
 }
 
-/// Makes facts of events.
+/// Reads what events say.
 #[derive(Debug, Default)]
 pub struct FactReader {
     streams: Vec<Stream>,
-    values: Values,
-    /// Of its context.
-    context: Values,
+    /// How many names in those of classes there are so far.
+    names: u32,
+    /// Of contexts.
+    context: Scratch,
+    /// Of who called.
+    caller: Scratch,
+    /// For those who take one fact at a time.
+    one: Batch,
+    maker: FactMaker,
+}
+
+/// Values of a part of an event that nobody needs for long.
+#[derive(Debug, Default)]
+struct Scratch {
+    slots: Slots,
+    store: Store,
+}
+
+impl Scratch {
+    /// Looks at a part of an event, where it has what is asked for.
+    #[inline]
+    fn look(&mut self, incoming: &mut Incoming<'_, '_>, scope: Scope, order: &Order) -> Option<Values<'_>> {
+        self.slots = Slots::default();
+        self.store.clear();
+        incoming.visit(scope, &mut Take::new(order, &mut self.slots, &mut self.store))?;
+        Some(Values::new(&self.slots, &self.store))
+    }
 }
 
 /// What is known of a stream.
@@ -124,41 +155,82 @@ struct Class {
 #[derive(Clone, Copy, Debug)]
 struct Says {
     fact: Make,
-    name: Name,
+    /// The name in that of the class.
+    name: Spoken,
     is_switch: bool,
+    may_wait: bool,
 }
 
 impl FactReader {
-    /// What an event says; `None` when it is nothing that is looked at here.
+    /// What an event says; `None` when it is nothing that is looked at here. For those who do not read batches.
     #[inline]
     pub fn fact<'f>(&'f mut self, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> Option<Fact<'f>> {
-        let stream = stream(&mut self.streams, incoming.stream);
-        let number = stream.class(incoming, names);
-        let class = &stream.classes[number as usize];
+        let FactReader {
+            streams,
+            names: count,
+            one,
+            maker,
+            ..
+        } = self;
+        one.clear();
+        let class = stream(streams, incoming.stream).class(incoming, count, one);
+        maker.learn(one);
         let says = class.says?;
-        self.values.clear();
-        if !class.order.is_empty() {
-            incoming.visit(Scope::Payload, &mut Take::new(&class.order, &mut self.values))?;
-        }
-        (says.fact)(&self.values, says.name, names)
+        let slots = values(incoming, class, one)?;
+        one.items.push(Item {
+            at: At {
+                ns: incoming.ns,
+                cpu: None,
+                tid: None,
+            },
+            fact: says.fact,
+            name: says.name,
+            slots,
+            stack: (0, 0),
+        });
+        maker.fact(one, 0, names)
     }
 
-    /// What an event says, and on which thread it happened, see [`FactReader::tid`]: absent for a switch, whose fields say it. An event of
-    /// a class that is not used otherwise still yields its thread, as [`Fact::Other`].
+    /// Reads what the next event says, on which CPU it happened, and on which thread, see [`FactReader::tid`]: that is absent for a switch, whose
+    /// fields say it. An event of a class that is not used otherwise still yields its thread, as [`Fact::Other`]. `wants_stacks`: also where
+    /// its thread was in its program, if it may wait from then on.
     #[inline]
-    pub fn fact_on_thread<'f>(
-        &'f mut self,
-        incoming: &mut Incoming<'_, '_>,
-        names: &mut Names,
-    ) -> Option<(Fact<'f>, Option<i32>)> {
+    pub fn read(&mut self, incoming: &mut Incoming<'_, '_>, wants_stacks: bool, to: &mut Batch) {
         let stream = stream(&mut self.streams, incoming.stream);
-        let number = stream.class(incoming, names);
-        let tid = match stream.classes[number as usize].says {
-            None => return self.tid(incoming).map(|tid| (Fact::Other, Some(tid))),
-            Some(says) if says.is_switch => None,
-            Some(_) => self.tid(incoming),
+        let class = stream.class(incoming, &mut self.names, to);
+        let Some(says) = class.says else {
+            let tid = self.tid(incoming);
+            if tid.is_some() {
+                let at = self.at(incoming, tid);
+                to.items.push(Item::other(at));
+            }
+            return;
         };
-        Some((self.fact(incoming, names)?, tid))
+        let Some(slots) = values(incoming, class, to) else {
+            return;
+        };
+        let tid = if says.is_switch { None } else { self.tid(incoming) };
+        let at = self.at(incoming, tid);
+        let stack = match wants_stacks && says.may_wait {
+            true => to.add_stack(self.caller(incoming).map_or(&[][..], |caller| caller.user)),
+            false => (0, 0),
+        };
+        to.items.push(Item {
+            at,
+            fact: says.fact,
+            name: says.name,
+            slots,
+            stack,
+        });
+    }
+
+    #[inline]
+    fn at(&mut self, incoming: &mut Incoming<'_, '_>, tid: Option<i32>) -> At {
+        At {
+            ns: incoming.ns,
+            cpu: self.cpu(incoming),
+            tid,
+        }
     }
 
     /// Who called. Events of most traces do not say.
@@ -171,12 +243,11 @@ impl FactReader {
         if callers.order.is_empty() {
             return None;
         }
-        self.values.clear();
-        incoming.visit(callers.scope, &mut Take::new(&callers.order, &mut self.values))?;
+        let values = self.caller.look(incoming, callers.scope, &callers.order)?;
         Some(Caller {
-            address: self.values.number(0).map(i64::cast_unsigned),
-            kernel: self.values.elements(1),
-            user: self.values.elements(2),
+            address: values.number(0).map(i64::cast_unsigned),
+            kernel: values.elements(1),
+            user: values.elements(2),
         })
     }
 
@@ -200,9 +271,8 @@ impl FactReader {
         if place.order.is_empty() {
             return None;
         }
-        self.context.clear();
-        incoming.visit(place.scope, &mut Take::new(&place.order, &mut self.context))?;
-        self.context.number(0).and_then(|cpu| u64::try_from(cpu).ok())
+        let values = self.context.look(incoming, place.scope, &place.order)?;
+        values.number(0).and_then(|cpu| u64::try_from(cpu).ok())
     }
 
     /// On which thread the event happened, as its context says: `tid`. Not `vtid`, which is another thread's `tid` where there are containers.
@@ -213,10 +283,18 @@ impl FactReader {
             stream.context = Some(Order::new(&incoming.fields(Scope::EventContext)?, &["tid"]));
         }
         let order = stream.context.as_ref().filter(|order| !order.is_empty())?;
-        self.context.clear();
-        incoming.visit(Scope::EventContext, &mut Take::new(order, &mut self.context))?;
-        self.context.id(0)
+        self.context.look(incoming, Scope::EventContext, order)?.id(0)
     }
+}
+
+/// The values of an event's fields.
+#[inline]
+fn values(incoming: &mut Incoming<'_, '_>, class: &Class, to: &mut Batch) -> Option<Slots> {
+    let mut slots = Slots::default();
+    if !class.order.is_empty() {
+        incoming.visit(Scope::Payload, &mut Take::new(&class.order, &mut slots, &mut to.store))?;
+    }
+    Some(slots)
 }
 
 #[inline]
@@ -228,24 +306,27 @@ fn stream(streams: &mut Vec<Stream>, number: usize) -> &mut Stream {
 }
 
 impl Stream {
+    /// The class of an event. What a new one is called goes to `to`.
     #[inline]
-    fn class(&mut self, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
+    fn class(&mut self, incoming: &mut Incoming<'_, '_>, names: &mut u32, to: &mut Batch) -> &Class {
         let id = incoming.event.class.id;
         let known = match id < DENSE_IDS {
             true => self.dense.get(id as usize).copied().filter(|known| *known != u32::MAX),
             false => self.sparse.get(&id).copied(),
         };
-        known.unwrap_or_else(|| self.add(id, incoming, names))
+        let number = known.unwrap_or_else(|| self.add(id, incoming, names, to));
+        &self.classes[number as usize]
     }
 
-    fn add(&mut self, id: u64, incoming: &mut Incoming<'_, '_>, names: &mut Names) -> u32 {
-        let known = classes::of(&incoming.event.class.name, names);
+    fn add(&mut self, id: u64, incoming: &mut Incoming<'_, '_>, names: &mut u32, to: &mut Batch) -> u32 {
+        let known = classes::of(&incoming.event.class.name);
         let known = known.and_then(|(class, name)| Some((class, name, incoming.fields(Scope::Payload)?)));
         let class = known.map_or_else(Class::default, |(class, name, fields)| Class {
             says: Some(Says {
                 fact: class.fact,
-                name,
+                name: to.speak(name, names),
                 is_switch: classes::is_switch(class),
+                may_wait: classes::may_wait(class),
             }),
             order: Order::new(&fields, class.fields),
         });

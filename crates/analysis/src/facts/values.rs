@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of an event that somebody asked for, by number. Which field of a class has which number is found out once.
 
+use std::ops::Range;
+
 use piste_ctf::read::plan::IntegerNode;
 use piste_ctf::read::schema::Encoding;
 use piste_ctf::read::walk::Visitor;
@@ -10,36 +12,61 @@ pub(super) const FIELDS_MAX: usize = 10;
 /// A field that nobody asked for.
 const UNWANTED: u8 = u8::MAX;
 
-/// What was asked for, of one event.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    numbers: [i64; FIELDS_MAX],
-    /// Bits of the numbers that the event has.
+/// What was asked for, of one event: its numbers, and where its texts and arrays are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slots {
+    /// Numbers; of texts and arrays, where they begin and end in the store ([`place`]).
+    slots: [u64; FIELDS_MAX],
+    /// Bits of the fields that the event has.
     has_number: u16,
-    texts: Vec<u8>,
-    /// Where in `texts`; bits of those that the event has are in `has_text`.
-    places: [(u32, u32); FIELDS_MAX],
     has_text: u16,
-    /// The numbers of arrays.
-    elements: Vec<u64>,
-    /// Where in `elements`; bits of those that the event has are in `has_elements`.
-    ranges: [(u32, u32); FIELDS_MAX],
     has_elements: u16,
 }
 
-impl Values {
+/// Texts and arrays of events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Store {
+    texts: Vec<u8>,
+    /// The numbers of arrays.
+    elements: Vec<u64>,
+}
+
+impl Store {
     pub(super) fn clear(&mut self) {
-        self.has_number = 0;
-        self.has_text = 0;
         self.texts.clear();
-        self.has_elements = 0;
         self.elements.clear();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.texts.len() + size_of_val(&*self.elements)
+    }
+}
+
+/// A begin and an end as one number.
+fn place(begin: usize, end: usize) -> u64 {
+    (begin as u64) << 32 | end as u64
+}
+
+fn range(place: u64) -> Range<usize> {
+    (place >> 32) as usize..place as u32 as usize
+}
+
+/// What was asked for, of one event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Values<'f> {
+    slots: &'f Slots,
+    store: &'f Store,
+}
+
+impl<'f> Values<'f> {
+    pub(super) fn new(slots: &'f Slots, store: &'f Store) -> Values<'f> {
+        Values { slots, store }
     }
 
     /// A number; `None` when the class has no such field.
     #[inline]
     pub(super) fn number(&self, field: usize) -> Option<i64> {
-        (self.has_number & 1 << field != 0).then(|| self.numbers[field])
+        (self.slots.has_number & 1 << field != 0).then(|| self.slots.slots[field].cast_signed())
     }
 
     /// The same, of 32 bits.
@@ -50,21 +77,22 @@ impl Values {
 
     /// A text; empty when the class has no such field.
     #[inline]
-    pub(super) fn text(&self, field: usize) -> &[u8] {
-        if self.has_text & 1 << field == 0 {
+    pub(super) fn text(&self, field: usize) -> &'f [u8] {
+        if self.slots.has_text & 1 << field == 0 {
             return &[];
         }
-        let (begin, end) = self.places[field];
-        &self.texts[begin as usize..end as usize]
+        self.store.texts.get(range(self.slots.slots[field])).unwrap_or_default()
     }
 
     /// The numbers of an array; none when the class has no such field.
-    pub(super) fn elements(&self, field: usize) -> &[u64] {
-        if self.has_elements & 1 << field == 0 {
+    pub(super) fn elements(&self, field: usize) -> &'f [u64] {
+        if self.slots.has_elements & 1 << field == 0 {
             return &[];
         }
-        let (begin, end) = self.ranges[field];
-        &self.elements[begin as usize..end as usize]
+        self.store
+            .elements
+            .get(range(self.slots.slots[field]))
+            .unwrap_or_default()
     }
 }
 
@@ -164,16 +192,19 @@ impl<T: Fields> Visitor for Outermost<T> {
 /// Takes what was asked for.
 pub(super) struct Take<'v> {
     order: &'v [u8],
-    values: &'v mut Values,
+    slots: &'v mut Slots,
+    store: &'v mut Store,
     /// How many fields were announced.
     count: usize,
 }
 
 impl<'v> Take<'v> {
-    pub(super) fn new(order: &'v Order, values: &'v mut Values) -> Outermost<Take<'v>> {
+    /// Into empty slots.
+    pub(super) fn new(order: &'v Order, slots: &'v mut Slots, store: &'v mut Store) -> Outermost<Take<'v>> {
         Outermost::of(Take {
             order: &order.0,
-            values,
+            slots,
+            store,
             count: 0,
         })
     }
@@ -194,31 +225,31 @@ impl Fields for Take<'_> {
     #[inline]
     fn integer(&mut self, value: u64) {
         if let Some(number) = self.asked() {
-            self.values.numbers[number] = value.cast_signed();
-            self.values.has_number |= 1 << number;
+            self.slots.slots[number] = value;
+            self.slots.has_number |= 1 << number;
         }
     }
 
     #[inline]
     fn text(&mut self, bytes: &[u8]) {
         if let Some(number) = self.asked() {
-            let begin = self.values.texts.len() as u32;
-            self.values.texts.extend_from_slice(bytes);
-            self.values.places[number] = (begin, self.values.texts.len() as u32);
-            self.values.has_text |= 1 << number;
+            let begin = self.store.texts.len();
+            self.store.texts.extend_from_slice(bytes);
+            self.slots.slots[number] = place(begin, self.store.texts.len());
+            self.slots.has_text |= 1 << number;
         }
     }
 
     #[inline]
     fn element(&mut self, value: u64) {
         if let Some(number) = self.asked() {
-            let values = &mut *self.values;
-            if values.has_elements & 1 << number == 0 {
-                values.has_elements |= 1 << number;
-                values.ranges[number].0 = values.elements.len() as u32;
-            }
-            values.elements.push(value);
-            values.ranges[number].1 = values.elements.len() as u32;
+            let begin = match self.slots.has_elements & 1 << number {
+                0 => self.store.elements.len(),
+                _ => range(self.slots.slots[number]).start,
+            };
+            self.slots.has_elements |= 1 << number;
+            self.store.elements.push(value);
+            self.slots.slots[number] = place(begin, self.store.elements.len());
         }
     }
 }

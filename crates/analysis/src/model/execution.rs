@@ -25,7 +25,10 @@ impl System {
         self.go_on(id, before, cpu, at, to);
         // A gap in what came before is no reason to doubt what begins now.
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
-        self.threads[id.index()].asked = self.asked(call, arguments);
+        self.threads[id.index()].asked = match to.wants_files() {
+            true => self.asked(call, arguments),
+            false => None,
+        };
         self.threads[id.index()].futex = arguments.futex;
         self.set_mode(id, cpu);
     }

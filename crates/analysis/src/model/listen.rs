@@ -19,6 +19,10 @@ pub trait Listen {
     fn wants_user_stacks(&self) -> bool {
         false
     }
+    /// Which files calls are about matters, too.
+    fn wants_files(&self) -> bool {
+        true
+    }
     /// An event happened, on a thread if that is known, before it changes anything.
     fn fact(&mut self, system: &System, fact: &Fact<'_>, cpu: Option<u32>, ns: i64) {}
     /// A thread did one thing for a time. A thread's slices come in their order.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls. The name of the call is in that of the class.
 
+use std::ptr;
+
 use super::{Class, class};
 use crate::facts::fact::{Arguments, Fact, Found, Futex, Peer};
 use crate::facts::values::Values;
@@ -118,7 +120,7 @@ static ACCEPT_EXIT: Class = class!(
 );
 
 /// The class of a call's entries or exits.
-pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name)> {
+pub(super) fn of(class: &str) -> Option<(&'static Class, String)> {
     let (compat, native) = match class.strip_prefix("compat_") {
         Some(native) => ("compat_", native),
         None => ("", class),
@@ -139,7 +141,13 @@ pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name
             }
         }
     };
-    Some((known, names.keep(format!("{compat}{call}").as_bytes())))
+    Some((known, format!("{compat}{call}")))
+}
+
+/// The class is one of entries.
+pub(super) fn is_entry(class: &Class) -> bool {
+    let entries = [&ENTRY, &CONNECT_ENTRY, &PLAIN_ENTRY, &FUTEX_ENTRY];
+    entries.into_iter().any(|entry| ptr::eq(entry, class))
 }
 
 /// System calls that are about one futex.
@@ -225,9 +233,18 @@ mod tests {
     #[test]
     fn calls_with_arguments_can_be_searched() {
         assert!(WITH_ARGUMENTS.is_sorted());
-        let fields = |class: &str| of(class, &mut Names::default()).map(|(class, _)| class.fields.len());
+        let fields = |class: &str| of(class).map(|(class, _)| class.fields.len());
         assert_eq!(fields("syscall_entry_openat"), Some(ENTRY.fields.len()));
         assert_eq!(fields("syscall_entry_getpid"), Some(0));
+        for (class, expected) in [
+            ("syscall_entry_openat", true),
+            ("syscall_entry_futex", true),
+            ("syscall_entry_connect", true),
+            ("sys_getpid", true),
+            ("syscall_exit_openat", false),
+        ] {
+            assert_eq!(of(class).map(|(class, _)| is_entry(class)), Some(expected), "{class}");
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ macro_rules! request {
 }
 
 /// Of a packet on a network.
-fn packet<'f>(values: &'f Values, interface: usize, bytes: usize) -> Option<Packet<'f>> {
+fn packet<'f>(values: &Values<'f>, interface: usize, bytes: usize) -> Option<Packet<'f>> {
     Some(Packet {
         interface: values.text(interface),
         bytes: values.number(bytes)? as u32,

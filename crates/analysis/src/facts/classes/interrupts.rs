@@ -47,7 +47,7 @@ static VECTOR_ENTRY: Class = class!("", [], |_values, name, _names| Fact::Begin(
 static VECTOR_EXIT: Class = class!("", [], |_values, name, _names| Fact::End(Interrupt::Vector(name)));
 
 /// The class of a vector's entries or exits.
-pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name)> {
+pub(super) fn of(class: &str) -> Option<(&'static Class, String)> {
     let vector = class
         .strip_prefix("x86_")
         .unwrap_or(class)
@@ -56,5 +56,5 @@ pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name
         Some(vector) => (&VECTOR_ENTRY, vector),
         None => (&VECTOR_EXIT, vector.strip_suffix("_exit")?),
     };
-    Some((known, names.keep(vector.as_bytes())))
+    Some((known, vector.to_owned()))
 }

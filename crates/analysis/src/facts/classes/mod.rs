@@ -25,7 +25,7 @@ pub(super) struct Class {
 
 /// Makes a fact of the values of an event's fields, by their order in [`Class::fields`], and of the name in that of its class (of the system
 /// call, or of what a CPU calls its own). `None` when a field is missing without which there is no fact.
-pub(super) type Make = for<'f> fn(&'f Values, Name, &mut Names) -> Option<Fact<'f>>;
+pub(super) type Make = for<'f> fn(&Values<'f>, Name, &mut Names) -> Option<Fact<'f>>;
 
 /// `class!("NAME|OTHER_NAME", [field: "spelling|other_spelling", ..], |values| FACT)`: in the fact, `values.number(field)` and the like are
 /// the fields' values. `|values, name, names|` takes what else a fact may be made of.
@@ -38,7 +38,7 @@ macro_rules! class {
         [$($field:ident: $asked:literal),* $(,)?],
         |$values:ident, $name:ident, $names:ident| $fact:expr
     ) => {{
-        fn fact<'f>($values: &'f Values, $name: Name, $names: &mut Names) -> Option<Fact<'f>> {
+        fn fact<'f>($values: &Values<'f>, $name: Name, $names: &mut Names) -> Option<Fact<'f>> {
             #[allow(dead_code, non_camel_case_types, reason = "they are names of fields, or there are none")]
             enum Index { $($field),* }
             $(let $field = Index::$field as usize;)*
@@ -64,12 +64,22 @@ static CLASSES: [&[Class]; 6] = [
 ];
 
 /// The class of events that are called so, and the name in theirs; `None` when they say nothing that is looked at.
-pub(super) fn of(class: &str, names: &mut Names) -> Option<(&'static Class, Name)> {
+pub(super) fn of(class: &str) -> Option<(&'static Class, String)> {
     let is_called = |known: &&Class| known.spellings.split('|').any(|spelling| spelling == class);
     if let Some(known) = CLASSES.iter().copied().flatten().find(is_called) {
-        return Some((known, Name::default()));
+        return Some((known, String::new()));
     }
-    interrupts::of(class, names).or_else(|| calls::of(class, names))
+    interrupts::of(class).or_else(|| calls::of(class))
+}
+
+/// Says nothing but on which thread its event happened.
+pub(super) fn other<'f>(_: &Values<'f>, _: Name, _: &mut Names) -> Option<Fact<'f>> {
+    Some(Fact::Other)
+}
+
+/// Those of which the thread may wait from then on: switches and entries of calls.
+pub(super) fn may_wait(class: &Class) -> bool {
+    is_switch(class) || calls::is_entry(class)
 }
 
 /// Those of [`threads`] that say of themselves on which thread they happened.
@@ -83,8 +93,7 @@ mod tests {
 
     /// Of a class: the fields that are asked for, and the name in its own.
     fn check(class: &str, expected: Option<(&str, &str)>) {
-        let mut names = Names::default();
-        let found = of(class, &mut names).map(|(class, name)| (class.fields.join(" "), names.text(name).to_owned()));
+        let found = of(class).map(|(class, name)| (class.fields.join(" "), name));
         let expected = expected.map(|(fields, name)| (fields.to_owned(), name.to_owned()));
         assert_eq!(found, expected, "{class}");
     }

@@ -90,6 +90,6 @@ pub(super) static CLASSES: [Class; 13] = [
     }),
 ];
 
-fn unsigned(values: &Values, field: usize) -> Option<u64> {
+fn unsigned(values: &Values<'_>, field: usize) -> Option<u64> {
     values.number(field).map(i64::cast_unsigned)
 }
