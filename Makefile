@@ -142,7 +142,7 @@ manual:
 	@tools/man-pages $(VERSION) $(BUILD)/share/man
 	@rm -rf $(BUILD)/share/doc/piste
 	@mkdir -p $(BUILD)/share/doc/piste
-	@cp -R README.md ARCHITECTURE.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs $(BUILD)/share/doc/piste/
+	@cp -R README.md ARCHITECTURE.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs examples $(BUILD)/share/doc/piste/
 
 # ---- Installing, and packages ----
 

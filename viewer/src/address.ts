@@ -17,6 +17,8 @@ export interface Own {
 	selected: { lane: number; at: number } | null;
 	/** The lane that was selected last, also when nothing is selected now. */
 	last: number | null;
+	/** The lane of the thread that the flame graph is of; absent: of all threads. */
+	flameOf: number | null;
 	pinned: number[];
 	open: number[];
 	/** Lanes and groups that are not shown, and groups of which only the heading is. */
@@ -34,9 +36,8 @@ export interface Shown extends Own {
 	range: Span | null;
 	/** Of the details: what they are about. */
 	tab: string;
-	/** Of the flame graph: what it sums up, and the lane of its thread, or all threads. */
+	/** Of the flame graph: what it sums up. */
 	flame: string;
-	flameOf: number | null;
 	filter: string;
 	/** Lanes as bars, or as lines between which control passes. */
 	view: (typeof VIEWS)[number];
@@ -69,6 +70,7 @@ export interface Shown extends Own {
 export const NONE_OWN: Own = {
 	selected: null,
 	last: null,
+	flameOf: null,
 	pinned: [],
 	open: [],
 	hidden: [],
@@ -85,7 +87,6 @@ export const START: Shown = {
 	range: null,
 	tab: "",
 	flame: "",
-	flameOf: null,
 	filter: "",
 	view: "states",
 	group: "process",
@@ -143,7 +144,6 @@ export function read(hash: string): Shown {
 		range: span(all.get("range")),
 		tab: all.get("tab") ?? "",
 		flame: all.get("flame") ?? "",
-		flameOf: numbers(all.get("flame-of"))[0] ?? null,
 		filter: all.get("filter") ?? "",
 		view: VIEWS.find((view) => view === all.get("view")) ?? START.view,
 		group: GROUPINGS.find((group) => group === all.get("group")) ?? START.group,
@@ -172,6 +172,7 @@ function readOwn(all: URLSearchParams, prefix: string): Own {
 	return {
 		selected: lane !== undefined && at !== undefined ? { lane, at } : null,
 		last: numbers(get("last"))[0] ?? lane ?? null,
+		flameOf: numbers(get("flame-of"))[0] ?? null,
 		pinned: numbers(get("pinned")),
 		open: numbers(get("open")),
 		hidden: numbers(get("hidden")),
@@ -193,7 +194,6 @@ export function write(shown: Shown): string {
 	add("range", joined(shown.range));
 	add("tab", shown.tab);
 	add("flame", shown.flame);
-	add("flame-of", shown.flameOf === null ? "" : String(shown.flameOf));
 	add("filter", shown.filter);
 	add("view", shown.view === START.view ? "" : shown.view);
 	add("group", shown.group === START.group ? "" : shown.group);
@@ -216,6 +216,7 @@ export function write(shown: Shown): string {
 function writeOwn(add: (name: string, value: string) => void, own: Own): void {
 	add("selected", own.selected ? `${own.selected.lane},${Math.round(own.selected.at)}` : "");
 	add("last", own.selected || own.last === null ? "" : String(own.last));
+	add("flame-of", own.flameOf === null ? "" : String(own.flameOf));
 	add("pinned", own.pinned.join(","));
 	add("open", own.open.join(","));
 	add("hidden", own.hidden.join(","));

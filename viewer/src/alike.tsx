@@ -55,7 +55,7 @@ export function AlikeView(props: Props & { piece: api.Named }) {
 	};
 	return (
 		<section class="alike" aria-label="Comparison" aria-busy={!alike && !problem}>
-			<div class="heading">
+			<div class="headed">
 				<h3>
 					{name}: <small>all durations</small>
 				</h3>

@@ -205,7 +205,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 	);
 	return (
 		<section class="details" aria-label="Selection" aria-live="polite">
-			<div class="heading">
+			<div class="headed">
 				<h2>
 					{title(lane, lanes)} <small>{note(lane)}</small>
 				</h2>

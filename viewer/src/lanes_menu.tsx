@@ -105,7 +105,7 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 	const busy = row.cpuNs === 0 ? "" : `${rounded} %`;
 	const about = `${row.title} ${row.note}: ${row.count} ${row.count === 1 ? "lane" : "lanes"}${busy && `, on CPUs for ${busy} of the recording`}`;
 	return (
-		<li ref={place} class="heading">
+		<li ref={place} data-level={row.level} class="heading">
 			<button type="button" class="title" aria-expanded={!row.isClosed} onClick={turn} title={about}>
 				<span class="opener" aria-hidden="true">
 					{row.isClosed ? "▸" : "▾"}

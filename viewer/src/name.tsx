@@ -21,11 +21,11 @@ export function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide
 	useLayoutEffect(() => {
 		// Not in the markup: the page's policy allows no style attributes.
 		place.current!.style.transform = `translateY(${top}px)`;
-		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 		place.current!.style.height = `${row.height}px`;
+		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
 	});
 	return (
-		<li ref={place} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
+		<li ref={place} data-level={row.level} class={`name ${row.isInner ? "inner" : ""} ${isSelected ? "selected" : ""}`}>
 			{isOpen === null ? (
 				<span class="opener" />
 			) : (

@@ -42,8 +42,8 @@ interface Item {
 
 /** How far to the right names begin, in CSS pixels: below one heading, and a little more below each further one, as long as there is room. */
 const INDENT = 12;
-const INDENT_FURTHER = 8;
-const LEVELS_MAX = 8;
+const INDENT_FURTHER = 6;
+const LEVELS_MAX = 16;
 const INDENT_INNER = 18;
 
 export function indentOf(row: Row): number {

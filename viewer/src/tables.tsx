@@ -103,6 +103,20 @@ export function measured(name: string, value: number): string {
 	return NAMING.test(name) ? String(value) : value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
+/** What a table of an analysis has in a cell. */
+export function said(name: string, value: unknown): string {
+	if (value === null || value === undefined) return "";
+	if (typeof value === "number") return measured(name, value);
+	if (Array.isArray(value) && value.every(isDuration)) {
+		return value.map(({ name, ns }) => `${name} ${duration(ns)}`).join(", ");
+	}
+	return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** One of several with its time, such as those behind whom a thread waited. */
+const isDuration = (one: { name?: unknown; ns?: unknown } | null): one is { name: string; ns: number } =>
+	typeof one?.name === "string" && typeof one.ns === "number";
+
 function bytes(value: number): string {
 	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 	let power = 0;
@@ -143,12 +157,7 @@ export function TableView({ table, most, openThread }: TableProps) {
 		const names = Object.keys(table.rows[0] ?? {});
 		return names.map((name): Column<Table["rows"][number]> => {
 			const isNumber = table.rows.every((row) => row[name] == null || typeof row[name] === "number");
-			const text = (row: Table["rows"][number]) => {
-				const value = row[name];
-				if (value === null || value === undefined) return "";
-				if (typeof value === "number") return measured(name, value);
-				return typeof value === "object" ? JSON.stringify(value) : String(value);
-			};
+			const text = (row: Table["rows"][number]) => said(name, row[name]);
 			const cell = (row: Table["rows"][number]) => {
 				const open = name === "tid" && typeof row.tid === "number" ? openThread?.(row.tid) : null;
 				if (row[name] === 0 && !NAMING.test(name)) return <span class="faint">0</span>;

@@ -187,6 +187,12 @@ export const causes = {
 		const rank = Number(/Longer than (\d+)/.exec(await comparison.textContent())[1]);
 		assert.equal(rank, Math.round((100 * shorter) / (count - 1)));
 		assert.equal(await comparison.locator(".bar.own").count(), 1);
+		// What they are about is said where they are.
+		const box = await details.boundingBox();
+		for (const heading of await details.locator("h2, h3").all()) {
+			const { y } = await heading.boundingBox();
+			assert.ok(y >= box.y, `${await heading.textContent()}: at ${y}, above ${box.y}`);
+		}
 		await shot(page, "alike");
 		// By keys, to the bar of the slowest, and to the slowest.
 		await comparison.getByRole("listbox").focus();

@@ -25,7 +25,7 @@ const { handovers } = await load("flow.ts");
 const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
-const { compare, measured, tablesOf } = await load("tables.tsx");
+const { compare, measured, said, tablesOf } = await load("tables.tsx");
 
 test("an address has all that is shown", () => {
 	const shown = {
@@ -463,6 +463,17 @@ test("numbers have the units of their names", () => {
 	assert.equal(measured("on_cpu_percent", 5.57), "5.6");
 	assert.equal(measured("tid", 23329), "23329");
 	assert.equal(measured("count", 767302), "767,302");
+});
+
+test("a list of times says whose they are", () => {
+	const behind = [
+		{ name: "gzip (7)", ns: 62_000_000 },
+		{ name: "its own threads", ns: 1500 },
+	];
+	assert.equal(said("behind", behind), "gzip (7) 62.00 ms, its own threads 1.500 µs");
+	assert.equal(said("behind", []), "");
+	assert.equal(said("behind", null), "");
+	assert.equal(said("found", [{ name: "gzip" }]), '[{"name":"gzip"}]');
 });
 
 test("tables are the lists of rows in an answer", () => {

@@ -2,12 +2,13 @@
 // A scenario of browser.mjs about the tree of processes. What it expects is what the command prints (tests/suite/tests/viewer/processes.rs).
 import assert from "node:assert/strict";
 
-/** The headings and lanes of threads, with how far to the right they begin. */
+/** The headings and lanes of threads, with how deep they lie. */
 const shown = (page) =>
 	page.locator(".names > li:not(.count)").evaluateAll((rows) =>
 		rows
 			.map((row) => ({
 				top: row.getBoundingClientRect().top,
+				level: Number(row.dataset.level),
 				left: Number.parseFloat(row.style.paddingLeft),
 				isHeading: row.classList.contains("heading"),
 				title: row.querySelector(".title").textContent.replace(/^[▾▸]/, "").trim(),
@@ -27,12 +28,14 @@ export const processes = {
 		const parents = new Map();
 		const headings = [];
 		for (const row of rows) {
-			while (headings.length > 0 && headings.at(-1).left >= row.left) headings.pop();
+			while (headings.length > 0 && headings.at(-1).level >= row.level) headings.pop();
 			const pid = pidOf(row);
 			const above = headings.findLast((heading) => pidOf(heading) !== pid);
 			if (!parents.has(pid)) parents.set(pid, above ? pidOf(above) : null);
 			if (row.isHeading) headings.push(row);
 		}
+		// It is seen, too, as long as there is room.
+		for (const { level, left } of rows) assert.equal(left, 4 + (level === 0 ? 0 : 12 + 6 * (Math.min(level, 16) - 1)));
 		for (const [pid, ppid] of expected.parents) assert.equal(parents.get(pid), ppid, `${pid}: ${JSON.stringify(rows)}`);
 		// A branch is collapsed with all that is in it, and the link shows the same.
 		const root = page.locator(".heading .title", { hasText: new RegExp(` ${expected.root}$`) });
@@ -56,7 +59,7 @@ export const processes = {
 		);
 		const left = await shown(page);
 		assert.equal(pidOf(left.at(-2)), expected.root);
-		assert.ok(left.at(-1).title.startsWith("waker ") && left.at(-1).left > left.at(-2).left, JSON.stringify(left));
+		assert.ok(left.at(-1).title.startsWith("waker ") && left.at(-1).level > left.at(-2).level, JSON.stringify(left));
 		await shot(page, "tree-filtered");
 	},
 };

@@ -14,11 +14,12 @@ use piste_suite::comments::{Notation, named_files};
 const MAY_BE_UNSAFE: [&str; 4] = ["abi", "bpf", "kernel", "ring"];
 
 /// The folders of the repository. Others beside them are made by builds.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     ".ci",
     "bench",
     "crates",
     "docs",
+    "examples",
     "include",
     "packaging",
     "runtime",
@@ -220,7 +221,7 @@ fn ctf_and_analysis_do_no_input_or_output() {
 #[test]
 fn source_files_open_with_their_licence() {
     let mut checked = 0;
-    for folder in ["include", "runtime", "crates", "tests"] {
+    for folder in ["include", "runtime", "crates", "examples", "tests"] {
         let licence = if ["include", "runtime"].contains(&folder) {
             "MIT"
         } else {

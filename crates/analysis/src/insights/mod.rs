@@ -26,7 +26,7 @@ mod uninterruptible;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::analyses::named;
-use crate::model::{Listen, ProcessId, System};
+use crate::model::{FileId, Listen, ProcessId, System};
 use crate::pass::Listeners;
 use crate::report::{Column, Value};
 
@@ -175,6 +175,15 @@ fn process_named(system: &System, process: ProcessId) -> String {
     system
         .leader(process)
         .map_or_else(|| format!("({process})"), |leader| named(system, leader))
+}
+
+/// What is said before a file's name, and the name; nothing if it has none.
+fn file_named(system: &System, file: Option<FileId>, before: &str) -> String {
+    let name = file.map_or("", |file| system.names.text(system.file(file).name));
+    match name {
+        "" => String::new(),
+        name => format!("{before}{name}"),
+    }
 }
 
 #[cfg(test)]

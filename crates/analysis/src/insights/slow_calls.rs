@@ -5,11 +5,11 @@
 use rustc_hash::FxHashMap;
 
 use super::occurrences::{LONGEST, Occurrences};
-use super::{Closer, Detector, Insight, Level};
+use super::{Closer, Detector, Insight, Level, file_named};
 use crate::analyses::named;
 use crate::analyses::totals::PerThread;
 use crate::measure::Distribution;
-use crate::model::{Call, Listen, Slice, State, System, ThreadId};
+use crate::model::{Call, FileCall, FileId, Listen, Slice, State, System, ThreadId};
 use crate::names::Name;
 use crate::report::{Unit, Value, column};
 
@@ -62,12 +62,15 @@ pub(super) struct SlowCalls {
     turns: FxHashMap<ThreadId, Vec<(i64, i64)>>,
     /// How long each thread was blocked in the call that it is in.
     blocked_ns: PerThread<i64>,
+    /// The file of the call that it is in.
+    files: PerThread<Option<FileId>>,
 }
 
 struct OfCall {
     all: Distribution,
     slow: Occurrences,
     slowest: ThreadId,
+    slowest_file: Option<FileId>,
     /// The slowest one waited for something most of its time.
     is_wait: bool,
 }
@@ -99,8 +102,15 @@ impl Listen for SlowCalls {
     }
 
     #[inline]
+    fn file_call(&mut self, _: &System, file_call: &FileCall) {
+        let opened = file_call.target.or(file_call.source);
+        *self.files.of(file_call.call.thread) = opened.map(|opened| opened.file);
+    }
+
+    #[inline]
     fn call(&mut self, system: &System, call: &Call) {
         let blocked_ns = std::mem::take(self.blocked_ns.of(call.thread));
+        let file = self.files.take(call.thread);
         if call.result < 0 {
             return;
         }
@@ -109,6 +119,7 @@ impl Listen for SlowCalls {
                 all: Distribution::default(),
                 slow: Occurrences::default(),
                 slowest: call.thread,
+                slowest_file: None,
                 is_wait: false,
             };
             (!is_to_wait(system.names.text(call.name))).then(fresh)
@@ -123,6 +134,7 @@ impl Listen for SlowCalls {
         own.all.add(ns);
         if ns >= SLOW_NS && own.slow.add((call.begin_ns, call.end_ns), ns) {
             own.slowest = call.thread;
+            own.slowest_file = file;
             own.is_wait = blocked_ns > ns / 2;
         }
     }
@@ -150,9 +162,10 @@ impl Detector for SlowCalls {
                 kind: "slow call",
                 level: Level::Notable,
                 what: format!(
-                    "{} took unusually long, the longest for {}",
+                    "{} took unusually long, the longest for {}{}",
                     system.names.text(*name),
-                    named(system, slowest)
+                    named(system, slowest),
+                    file_named(system, own.slowest_file, ", of ")
                 ),
                 span_ns: own.slow.span_ns,
                 longest_ns: Some(own.slow.longest_ns),

@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::occurrences::{LONGEST, Occurrences};
-use super::{Closer, Detector, Insight, Level, process_named};
+use super::{Closer, Detector, Insight, Level, file_named, process_named};
 use crate::analyses::totals::PerThread;
 use crate::measure::Times;
 use crate::model::{FileCall, FileId, FileOperation, Listen, ProcessId, Slice, State, System, ThreadId};
@@ -97,7 +97,7 @@ impl Detector for SlowFiles {
                         "{} waited unusually long to {}{}",
                         process_named(system, *process),
                         operation.text(),
-                        file_named(system, own.slowest_file)
+                        file_named(system, own.slowest_file, " ")
                     ),
                     span_ns: own.slow.span_ns,
                     longest_ns: Some(own.slow.longest_ns),
@@ -110,15 +110,5 @@ impl Detector for SlowFiles {
                 }
             })
             .collect()
-    }
-}
-
-/// ` /path/of/file`, if it has a name.
-fn file_named(system: &System, file: Option<FileId>) -> String {
-    let name = file.map_or("", |file| system.names.text(system.file(file).name));
-    if name.is_empty() {
-        String::new()
-    } else {
-        format!(" {name}")
     }
 }

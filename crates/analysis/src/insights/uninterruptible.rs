@@ -15,7 +15,8 @@ use crate::report::{Column, Unit, Value, column};
 
 /// People notice a tenth of a second; a disk that turns finds a place in a hundredth.
 const LONG_NS: i64 = 100_000_000;
-/// Many short ones matter as well when they are this part of the time,
+/// Many short ones matter as well when they are this part of the time, without that in which others had the CPUs: a busy machine does not hide a slow
+/// disk,
 const SHARE_PERCENT: i64 = 10;
 /// and not next to nothing.
 const LITTLE_NS: i64 = 20_000_000;
@@ -33,6 +34,8 @@ pub(super) struct Uninterruptible {
     by_process: FxHashMap<(ProcessId, Cause), Waits>,
     /// What the thread waited for last in the call that it is in, and how long it waited there.
     in_call: PerThread<Option<(Cause, i64)>>,
+    /// How long each thread waited for a CPU.
+    for_cpu_ns: PerThread<i64>,
 }
 
 #[derive(Default)]
@@ -48,6 +51,9 @@ struct Waits {
 
 impl Listen for Uninterruptible {
     fn slice(&mut self, system: &System, slice: &Slice) {
+        if let State::Runnable(_) = slice.state {
+            *self.for_cpu_ns.of(slice.thread) += slice.duration_ns();
+        }
         let State::Blocked(wait) = slice.state else { return };
         if !wait.is_sure || system.thread(slice.thread).nature == Nature::Kernel {
             return;
@@ -89,6 +95,18 @@ impl Listen for Uninterruptible {
     }
 }
 
+impl Uninterruptible {
+    /// For each process, how long that of its threads waited for a CPU that waited longest.
+    fn longest_for_cpu_ns(&self, system: &System) -> FxHashMap<ProcessId, i64> {
+        let mut longest: FxHashMap<ProcessId, i64> = FxHashMap::default();
+        for (id, thread) in system.threads() {
+            let of_process = longest.entry(thread.process()).or_default();
+            *of_process = self.for_cpu_ns.get(id).copied().unwrap_or(0).max(*of_process);
+        }
+        longest
+    }
+}
+
 fn is_clone(call: &str) -> bool {
     matches!(
         call.strip_prefix("compat_").unwrap_or(call),
@@ -99,9 +117,18 @@ fn is_clone(call: &str) -> bool {
 impl Detector for Uninterruptible {
     fn find(&mut self, system: &System) -> Vec<Insight> {
         let (begin_ns, end_ns) = system.told();
-        let share_ns = ((end_ns - begin_ns) / 100 * SHARE_PERCENT).max(LITTLE_NS);
-        let is_much = |waits: &Occurrences| waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns;
-        let found = self.by_process.iter().filter(|(_, waits)| is_much(&waits.all));
+        let for_cpu_ns = self.longest_for_cpu_ns(system);
+        let share_ns = |process: &ProcessId| {
+            let others_ns = for_cpu_ns.get(process).copied().unwrap_or(0);
+            ((end_ns - begin_ns - others_ns) / 100 * SHARE_PERCENT).max(LITTLE_NS)
+        };
+        let is_much = |process: &ProcessId, waits: &Occurrences| {
+            waits.times.max_ns >= LONG_NS || waits.times.total_ns >= share_ns(process)
+        };
+        let found = self
+            .by_process
+            .iter()
+            .filter(|((process, _), waits)| is_much(process, &waits.all));
         found
             .map(|((process, cause), waits)| {
                 let what = match cause {

@@ -78,9 +78,7 @@ impl Made {
     }
 
     /// What stands out, by kinds and evidence: `throttled 3 240000000 80000000`.
-    pub(super) fn found(mut self, end_ns: i64) -> Vec<String> {
-        self.system.finish(end_ns, &mut self.detectors);
-        let all = self.detectors.insights(&self.system);
+    pub(super) fn found(self, end_ns: i64) -> Vec<String> {
         let number = |value: &Value| match value {
             Value::Number(number) => number.to_string(),
             Value::Percent(percent) => format!("{percent:.0}%"),
@@ -97,7 +95,18 @@ impl Made {
             assert!(one.longest_ns.is_none_or(is_within), "{one:?}");
             format!("{} {}", one.kind, evidence.join(" "))
         };
-        all.iter().map(line).collect()
+        self.insights(end_ns).iter().map(line).collect()
+    }
+
+    /// The same in words: `throttled: b (7) ...`.
+    pub(super) fn said(self, end_ns: i64) -> Vec<String> {
+        let line = |one: &Insight| format!("{}: {}", one.kind, one.what);
+        self.insights(end_ns).iter().map(line).collect()
+    }
+
+    fn insights(mut self, end_ns: i64) -> Vec<Insight> {
+        self.system.finish(end_ns, &mut self.detectors);
+        self.detectors.insights(&self.system)
     }
 }
 

@@ -48,6 +48,36 @@ fn waits_that_no_signal_ends_stand_out_when_they_are_long() {
 }
 
 #[test]
+fn waits_for_a_disk_stand_out_although_others_have_the_cpus() {
+    // Each second it waits 40 ms for the disk, and so long for a CPU.
+    let made = |cpu_ns: i64| {
+        let mut made = Made::new();
+        let name = made.system.names.keep(b"fsync");
+        made.switch(0, 0, (0, Left::Runnable), 7);
+        for turn in 0..5 {
+            let begin_ns = turn * 1000 * MS;
+            made.event(begin_ns + MS, 0, &entry(name));
+            made.switch(begin_ns + 2 * MS, 0, (7, Left::WaitingForSure), 8);
+            made.wake(begin_ns + 42 * MS, 1, 7);
+            made.switch(begin_ns + 42 * MS + cpu_ns, 0, (8, Left::Waiting), 7);
+            made.answer(begin_ns + 43 * MS + cpu_ns, 0, "fsync");
+            made.switch(begin_ns + 44 * MS + cpu_ns, 0, (7, Left::Waiting), 0);
+            made.wake(begin_ns + 1000 * MS, 0, 7);
+            made.switch(begin_ns + 1000 * MS, 0, (0, Left::Runnable), 7);
+        }
+        let found = made.found(5000 * MS).into_iter();
+        found
+            .filter(|line| line.starts_with("uninterruptible wait"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(made(MS), [""; 0]);
+    assert_eq!(
+        made(700 * MS),
+        ["uninterruptible wait 5 5 200000000 5000000000 40000000 fsync 200000000"]
+    );
+}
+
+#[test]
 fn interrupts_stand_out_when_they_keep_a_cpu() {
     let made = |handler_ns: i64| {
         let mut made = Made::new();
@@ -414,6 +444,26 @@ fn a_call_that_is_mostly_quick_stands_out_when_it_is_not() {
     assert!(made("openat", 60)[0].starts_with("slow call 1 30000000 30000000 "));
     assert_eq!(made("openat", 10), [""; 0], "nobody knows what is usual");
     assert_eq!(made("epoll_wait", 60), [""; 0], "that waits by its purpose");
+}
+
+#[test]
+fn a_slow_call_says_of_which_file_it_was() {
+    let mut made = Made::new();
+    made.switch(0, 0, (0, Left::Runnable), 7);
+    for turn in 1..=60 {
+        let call = made.system.names.keep(b"openat");
+        let arguments = Arguments {
+            path: if turn == 60 { b"/srv/late" } else { b"/srv/early" },
+            ..Arguments::default()
+        };
+        made.event(turn * MS, 0, &Fact::CallEntry { call, arguments });
+        let took_ns = if turn == 60 { 30 * MS } else { 2_000 };
+        made.answer(turn * MS + took_ns, 0, "openat");
+    }
+    made.switch(100 * MS, 0, (7, Left::Waiting), 0);
+    let said = made.said(10_000 * MS);
+    let expected = "slow call: openat took unusually long, the longest for a (7), of /srv/late";
+    assert!(said.contains(&expected.to_owned()), "{said:?}");
 }
 
 #[test]
