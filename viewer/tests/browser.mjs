@@ -279,16 +279,19 @@ const scenarios = {
 	// Threads as lines, and where a CPU goes from one of them to another.
 	async flow(page) {
 		await page.goto(address);
-		// Somewhere in the middle, two of those that want the same CPU share it.
+		// Of those that want the same CPU, one gives it to another; somewhere in the middle.
 		const { lanes, at } = await page.evaluate(async () => {
-			const [{ begin_ns }] = await (await fetch("api/recordings")).json();
-			const busiest = ({ busy_ns: one }, { busy_ns: other }) => Number(BigInt(other) - BigInt(one));
 			for (;;) {
-				const { lanes } = await (await fetch("api/0/lanes")).json();
-				const threads = lanes.filter(({ kind }) => kind === "thread").sort(busiest);
-				if (threads.length >= 3) {
-					const last = threads.slice(0, 3).map(({ first_ns }) => Number(BigInt(first_ns) - BigInt(begin_ns)));
-					return { lanes: threads.slice(0, 3).map(({ id }) => id), at: Math.max(...last) + 200_000_000 };
+				const [{ state, begin_ns }] = await (await fetch("api/recordings")).json();
+				if (state === "whole") {
+					const { lanes } = await (await fetch("api/0/lanes")).json();
+					const threads = lanes.filter(({ kind, busy_ns }) => kind === "thread" && BigInt(busy_ns) > 50_000_000n);
+					const tids = threads.map(({ tid }) => tid).join();
+					const sql = `SELECT time_ns, prev_tid, next_tid FROM sched_switch WHERE prev_tid IN (${tids}) AND next_tid IN (${tids}) ORDER BY time_ns`;
+					const { rows } = await (await fetch("api/0/query?limit=1000", { method: "POST", body: sql })).json();
+					const [ns, ...meant] = rows[Math.floor(rows.length / 2)];
+					const ids = meant.map((tid) => threads.find((thread) => thread.tid === Number(tid)).id);
+					return { lanes: ids, at: Number(BigInt(ns) - BigInt(begin_ns)) };
 				}
 				await new Promise((resolve) => setTimeout(resolve, 200));
 			}
