@@ -111,10 +111,7 @@ fn follow(place: &Workplace) {
     // On a busy machine, an event may come so late that it counts as happening a little later. What became known later is unknown here. So of a
     // thread that began at the very end, there may be nothing.
     let long = whole.iter().filter(|(_, ns)| all_ns(ns) > 1e9);
-    let missing: Vec<&String> = long
-        .map(|(key, _)| key)
-        .filter(|key| !live.contains_key(*key))
-        .collect();
+    let missing: Vec<_> = long.filter(|(key, _)| !live.contains_key(*key)).collect();
     assert!(missing.is_empty(), "{missing:?}");
     for class in ["user", "kernel", "runnable", "blocked", "other"] {
         let (live, whole) = (total(&live, class), total(&whole, class));
