@@ -42,15 +42,6 @@ fn sums(server: &Server, range: (i64, i64)) -> BTreeMap<String, Value> {
     answers.map(|(lane, sum)| (key(lane), sum["ns"].clone())).collect()
 }
 
-/// Over all classes.
-fn all_ns(sums: &Value) -> f64 {
-    sums.as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(_, ns)| ns.as_f64())
-        .sum()
-}
-
 /// Over all lanes.
 fn total(sums: &BTreeMap<String, Value>, class: &str) -> f64 {
     sums.values().map(|ns| ns[class].as_f64().unwrap_or(0.0)).sum()
@@ -108,11 +99,10 @@ fn follow(place: &Workplace) {
     let finished = Server::start(place, &[text(&trace)]);
     let range = span(&finished.settle());
     let (live, whole) = (sums(&server, range), sums(&finished, range));
-    // On a busy machine, an event may come so late that it counts as happening a little later. What became known later is unknown here. So of a
-    // thread that began at the very end, there may be nothing.
-    let long = whole.iter().filter(|(_, ns)| all_ns(ns) > 1e9);
-    let missing: Vec<_> = long.filter(|(key, _)| !live.contains_key(*key)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    // On a busy machine, the events of a CPU may come so late that they count as happening later, all at once: a thread that was there only then has
+    // no time at all. What became known later is unknown here.
+    let missing: Vec<&String> = whole.keys().filter(|key| !live.contains_key(*key)).collect();
+    assert!(missing.iter().all(|key| key.contains("thread")), "{missing:?}");
     for class in ["user", "kernel", "runnable", "blocked", "other"] {
         let (live, whole) = (total(&live, class), total(&whole, class));
         let most = 0.02 * (live + whole) + 1e6;
