@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How the selected piece compares with the others of its name: a histogram of their durations, on a logarithmic scale.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import type { Class } from "./colours";
 import { CLASS_NAMES } from "./colours";
@@ -12,36 +13,19 @@ const WIDTH = 440;
 const HEIGHT = 96;
 /** Below the bars, for the axis. */
 const AXIS = 16;
-/** Not at every step from piece to piece. */
-const REST_MS = 250;
 
 export function AlikeView(props: Props & { piece: api.Named }) {
 	const { recording, origin, lanes, shown, piece } = props;
 	const selected = shown.selected!;
 	const [among, setAmong] = useState<"lane" | "kind">("lane");
-	const [answer, setAnswer] = useState<{ key: string; alike: api.Alike } | null>(null);
-	const [problem, setProblem] = useState<string | null>(null);
-	const key = `${recording} ${selected.lane} ${among} ${piece.begin_ns} ${piece.end_ns}`;
-	useEffect(() => {
-		const controller = new AbortController();
-		setProblem(null);
-		const timer = setTimeout(() => {
-			const at = origin + BigInt(Math.round(selected.at));
-			api.alike(recording, selected.lane, at, among, controller.signal).then(
-				(alike) => setAnswer({ key, alike }),
-				(error) => {
-					if (!controller.signal.aborted) setProblem(String(error.message));
-				},
-			);
-		}, REST_MS);
-		return () => {
-			clearTimeout(timer);
-			controller.abort();
-		};
-	}, [key]);
+	const of = [recording, selected.lane, among, piece.begin_ns, piece.end_ns];
+	const { answer: alike, problem } = useAnswer(
+		of,
+		(signal) => api.alike(recording, selected.lane, origin + BigInt(Math.round(selected.at)), among, signal),
+		{ restMs: REST_MS },
+	);
 	const lane = lanes.get(selected.lane);
 	if (!lane) return null;
-	const alike = answer?.key === key ? answer.alike : null;
 	const name = piece.what ? lanes.said(piece.what) : CLASS_NAMES[piece.class as Class];
 	const kinds = {
 		thread: "threads",
@@ -70,7 +54,7 @@ export function AlikeView(props: Props & { piece: api.Named }) {
 			</div>
 			{problem && <p role="alert">{problem}</p>}
 			{!alike && !problem && <p class="faint">Counting…</p>}
-			{alike && <Histogram key={key} {...props} alike={alike} />}
+			{alike && <Histogram key={of.join(" ")} {...props} alike={alike} />}
 		</section>
 	);
 }
@@ -158,7 +142,7 @@ function Histogram({
 					<path class="own-mark" d={`M${scale.x(own)} ${HEIGHT - AXIS}V6M${scale.x(own) - 4} 0h8l-4 6z`} />
 					<path class="axis" d={`M0 ${HEIGHT - AXIS + 0.5}H${WIDTH}`} />
 					{scale.marks.map((ns) => (
-						<text key={ns} x={scale.x(ns)} y={HEIGHT - 3}>
+						<text key={ns} x={scale.x(ns)} y={HEIGHT - 3} text-anchor={anchorOf(scale.x(ns))}>
 							{short(ns)}
 						</text>
 					))}
@@ -200,6 +184,9 @@ function scaleOf(bars: api.Bar[]): { x: (ns: number) => number; marks: number[] 
 	for (let power = Math.ceil(begin); power <= begin + room; power += step) marks.push(10 ** power);
 	return { x, marks };
 }
+
+/** Labels of the axis do not reach beyond the edges. */
+const anchorOf = (x: number): "start" | "middle" | "end" => (x < 24 ? "start" : x > WIDTH - 24 ? "end" : "middle");
 
 /** A power of ten: `100 µs` */
 const short = (ns: number): string => duration(ns).replace(/\.0+/, "");

@@ -10,7 +10,7 @@ import { DiffTable } from "./difftable";
 import { type Draft, type Note, NoteEditor, useNotes } from "./notes";
 import { aligned, exchanged, nsOf, ofSecond, otherOf, type Place, placed, reachOf, secondOf } from "./pair";
 import type { Segment } from "./path";
-import { type Opened, useRecording } from "./recording";
+import { nameOf, type Opened, useRecording } from "./recording";
 import { note, title } from "./rows";
 import { type Selected, useSelected } from "./selected";
 import { type Pair, Stage } from "./stage";
@@ -49,9 +49,6 @@ export function ComparePage(props: Props) {
 	if (other === null) return <Choose {...props} />;
 	return <Comparison key={`${props.recording} ${other}`} {...props} other={other} />;
 }
-
-/** The last part of a path. */
-const nameOf = (path: string): string => path.split("/").findLast(Boolean) ?? path;
 
 interface RecordingProps {
 	label: string;

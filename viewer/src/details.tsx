@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Below the timeline: the piece that is selected, or what `piste analyze` says about the range.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Shown } from "./address";
 import { AlikeView } from "./alike";
+import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import { CLASS_NAMES, type Class, css, type Theme } from "./colours";
 import { actOf } from "./commands";
@@ -14,7 +15,7 @@ import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
 import { SPANS_TAB, SpansTab } from "./spanstab";
-import { type Table, TableView, tablesOf } from "./tables";
+import { AnalysisView, analysisOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
 import type { Woken } from "./wakes";
@@ -54,22 +55,11 @@ const BY: Record<string, string> = {
 
 function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 	const { recording, origin, lanes, shown, selected, theme, show, wakes } = props;
-	const [answer, setAnswer] = useState<{ lane: number; found: api.Found } | null>(null);
-	// That of another lane is none of this one.
-	const found = answer?.lane === selected.lane ? answer.found : null;
-	const [problem, setProblem] = useState<string | null>(null);
-	useEffect(() => {
-		const controller = new AbortController();
-		setProblem(null);
-		const at = origin + BigInt(Math.round(selected.at));
-		api.piece(recording, selected.lane, at, controller.signal).then(
-			(found) => setAnswer({ lane: selected.lane, found }),
-			(error) => {
-				if (!controller.signal.aborted) setProblem(String(error.message));
-			},
-		);
-		return () => controller.abort();
-	}, [recording, origin, selected]);
+	const { answer: found, problem } = useAnswer(
+		[recording, origin, selected.lane],
+		(signal) => api.piece(recording, selected.lane, origin + BigInt(Math.round(selected.at)), signal),
+		{ again: selected },
+	);
 	const lane = lanes.get(selected.lane);
 	if (!lane) return null;
 	const ns = (text: string) => Number(BigInt(text) - origin);
@@ -259,17 +249,11 @@ function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; 
 /** Of a system call or a span: how much of its time its thread had a CPU. */
 function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
 	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
-	const [sum, setSum] = useState<{ of: api.Named; ns: Record<string, number> } | null>(null);
-	useEffect(() => {
-		if (!thread) return;
-		const controller = new AbortController();
-		api.sums(recording, [thread.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), controller.signal).then(
-			([sum]) => sum && setSum({ of: piece, ns: sum.ns }),
-			() => {},
-		);
-		return () => controller.abort();
-	}, [recording, thread, piece]);
-	if (!thread || sum?.of !== piece) return null;
+	const { answer } = useAnswer(thread ? [recording, thread, piece] : null, (signal) =>
+		api.sums(recording, [thread!.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), signal),
+	);
+	const sum = answer?.[0];
+	if (!sum) return null;
 	const of = (...names: string[]) => names.reduce((all, name) => all + (sum.ns[name] ?? 0), 0);
 	const length = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
 	const said = (ns: number) => `${duration(ns)} (${Math.round((ns / length) * 100)} %)`;
@@ -364,39 +348,17 @@ function Range(props: Props & { range: Span }) {
 	const { recording, origin, lanes, shown, range, show } = props;
 	const tabs = useMemo(() => tabsOf(lanes), [lanes]);
 	const [tab] = tabs.find(([name]) => name === shown.tab) ?? tabs[0]!;
-	const [tables, setTables] = useState<Table[] | null>(null);
-	const [notes, setNotes] = useState<string[]>([]);
-	const [problem, setProblem] = useState<string | null>(null);
-	useEffect(() => {
-		const controller = new AbortController();
-		setTables(null);
-		setProblem(null);
-		if (OWN_TABS.includes(tab)) return;
-		const [begin, end] = between(origin, range);
-		// Not at every step of a drag.
-		const timer = setTimeout(() => {
-			const answer =
-				tab === "states"
-					? states(recording, lanes, begin, end, controller.signal)
-					: tab === "numbers"
-						? numbers(recording, lanes, begin, end, controller.signal)
-						: api.analysis(recording, tab, begin, end, controller.signal, ROWS_MAX + 1);
-			answer.then(
-				(answer) => {
-					setTables(tablesOf(answer));
-					setNotes((answer as { notes?: string[] }).notes ?? []);
-				},
-				(error) => {
-					if (!controller.signal.aborted) setProblem(String(error.message));
-				},
-			);
-		}, 250);
-		return () => {
-			clearTimeout(timer);
-			controller.abort();
-		};
-	}, [recording, origin, lanes, range, tab]);
 	const isOwn = OWN_TABS.includes(tab);
+	const { answer, problem } = useAnswer(
+		isOwn ? null : [recording, origin, range, tab],
+		async (signal) => {
+			const [begin, end] = between(origin, range);
+			if (tab === "states") return analysisOf(await states(recording, lanes, begin, end, signal));
+			if (tab === "numbers") return analysisOf(await numbers(recording, lanes, begin, end, signal));
+			return analysisOf(await api.analysis(recording, tab, begin, end, signal, ROWS_MAX + 1));
+		},
+		{ restMs: REST_MS, again: lanes },
+	);
 	return (
 		<section class="details" aria-label="Range">
 			<h2>
@@ -434,17 +396,8 @@ function Range(props: Props & { range: Span }) {
 			{tab === SPANS_TAB && <SpansTab {...props} />}
 			{tab === FLAME_TAB && <FlameTab {...props} />}
 			{problem && <p role="alert">{problem}</p>}
-			{!tables && !problem && !isOwn && <p class="faint">Looking…</p>}
-			{tables?.length === 0 && <p>The tables are empty for this range.</p>}
-			{tables?.map((table) => (
-				<TableView key={`${tab} ${table.title}`} table={table} most={ROWS_MAX} />
-			))}
-			{tables &&
-				notes.map((note) => (
-					<p key={note} class="faint">
-						{note}
-					</p>
-				))}
+			{!answer && !problem && !isOwn && <p class="faint">Looking…</p>}
+			{answer && <AnalysisView key={tab} analysis={answer} of="range" most={ROWS_MAX} />}
 		</section>
 	);
 }

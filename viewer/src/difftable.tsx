@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What `piste diff` says of two recordings; a row leads to both timelines.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { useAnswer } from "./answers";
 import * as api from "./api";
 import { aboutOf, meantBy, measureName } from "./changes";
 import type { Lanes } from "./rows";
@@ -12,7 +13,7 @@ import { duration } from "./time";
 /** Of times, and as many of counts. */
 const CHANGES_MAX = 200;
 
-/** Answers about whole traces, kept because they do not change. */
+/** Answers about whole traces. */
 const known = new Map<string, api.Diff>();
 
 interface Props {
@@ -28,34 +29,15 @@ interface Props {
 export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, show, open }: Props) {
 	const { sums } = shown;
 	const [name] = ANALYSES.find(([name]) => name === shown.analysis) ?? [""];
-	const [found, setFound] = useState<{ key: string; diff: api.Diff } | null>(null);
-	const [problem, setProblem] = useState<string | null>(null);
 	const [opened, setOpened] = useState<api.Change | null>(null);
 	const [filter, setFilter] = useState("");
-	const key = `${before} ${after} ${name} ${sums}`;
-	const isKept = useRef(isFinal);
-	isKept.current = isFinal;
-	useEffect(() => {
-		const controller = new AbortController();
-		const kept = known.get(key);
-		setProblem(null);
-		setOpened(null);
-		if (kept) {
-			setFound({ key, diff: kept });
-			return;
-		}
-		api.diff(before, after, { name, limit: CHANGES_MAX, sums }, controller.signal).then(
-			(diff) => {
-				if (isKept.current) known.set(key, diff);
-				setFound({ key, diff });
-			},
-			(error) => {
-				if (!controller.signal.aborted) setProblem(String(error.message));
-			},
-		);
-		return () => controller.abort();
-	}, [before, after, name, sums, key]);
-	const diff = found?.key === key ? found.diff : null;
+	const of = [before, after, name, sums];
+	const { answer: diff, problem } = useAnswer(
+		of,
+		(signal) => api.diff(before, after, { name, limit: CHANGES_MAX, sums }, signal),
+		{ kept: isFinal ? known : undefined },
+	);
+	useEffect(() => setOpened(null), of);
 	const [first, second] = lanes;
 	const columns = useMemo((): Column<api.Change>[] => {
 		const isShown = (change: api.Change) =>

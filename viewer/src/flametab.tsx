@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The flame graph of a range in the details: where the time of functions went, where threads left their CPUs, or where events happened.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import type { Props } from "./details";
 import {
@@ -27,8 +28,6 @@ import { Tip } from "./tip";
 export const FLAME_TAB = "flame";
 /** CSS pixels. */
 const ROW_HEIGHT = 19;
-/** Not at every step of a drag. */
-const REST_MS = 250;
 
 /** A frame that is as wide as the graph, and which ones were before. */
 interface Zoom {
@@ -59,29 +58,18 @@ export function FlameTab(props: Props & { range: Span }) {
 	const thread = shown.flameOf === null ? undefined : threads.find(({ id }) => id === shown.flameOf);
 	const begin = origin + BigInt(Math.floor(range.begin));
 	const end = origin + BigInt(Math.ceil(range.end));
-	const key = `${recording} ${begin} ${end} ${thread?.tid ?? ""}`;
-	const [found, setFound] = useState<{ key: string; answer?: unknown; problem?: string } | null>(null);
-	useEffect(() => {
-		const controller = new AbortController();
-		const timer = setTimeout(() => {
-			api.analysis(recording, "flame", begin, end, controller.signal, FRAMES_MAX + 1, thread?.tid).then(
-				(answer) => setFound({ key, answer }),
-				(error) => {
-					if (!controller.signal.aborted) setFound({ key, problem: String(error.message) });
-				},
-			);
-		}, REST_MS);
-		return () => {
-			clearTimeout(timer);
-			controller.abort();
-		};
-	}, [key]);
-	const { answer, problem } = found?.key === key ? found : {};
+	const of = [recording, begin, end, thread?.tid];
+	const { answer, problem } = useAnswer(
+		of,
+		(signal) => api.analysis(recording, "flame", begin, end, signal, FRAMES_MAX + 1, thread?.tid),
+		{ restMs: REST_MS },
+	);
+	const isAnswered = answer !== undefined || problem !== undefined;
 	const kinds = useMemo(() => (answer === undefined ? [] : kindsOf(answer)), [answer]);
 	const kind = kinds.find((kind) => kind === shown.flame) ?? kinds[0];
 	const graph = useMemo(() => (kind ? graphOf(answer, kind, FRAMES_MAX) : null), [answer, kind]);
 	const notes = (answer as { notes?: string[] } | undefined)?.notes ?? [];
-	const id = graph && `${key} ${graph.kind}`;
+	const id = graph && [...of, graph.kind].join(" ");
 	const [zoom, setZoom] = useState<Zoom>(ALL);
 	const { enlarged, before } = zoom.of === id ? zoom : ALL;
 	const enlarge = (index: number) => {
@@ -93,7 +81,7 @@ export function FlameTab(props: Props & { range: Span }) {
 	const [text, setText] = useState("");
 	const matches = useMemo(() => graph && matchesOf(graph, text), [graph, text]);
 	return (
-		<div class={`flame ${problem === undefined ? "drawn" : ""}`} aria-busy={found?.key !== key}>
+		<div class={`flame ${problem === undefined ? "drawn" : ""}`} aria-busy={!isAnswered}>
 			<div class="buttons">
 				{kinds.length > 0 && (
 					<div role="tablist" class="tabs" aria-label="What is summed up">
@@ -140,7 +128,7 @@ export function FlameTab(props: Props & { range: Span }) {
 					{graph && matches && foundText(graph, matches)}
 				</span>
 			</div>
-			{found?.key !== key && <p class="faint">Reading the trace…</p>}
+			{!isAnswered && <p class="faint">Reading the trace…</p>}
 			{problem !== undefined && (
 				// Mostly, there is nothing to draw, and the sentence has the command that records it.
 				<p role="status">

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The first page: what stands out. Each card leads to its place in the timeline.
-import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
 import { duration, moment } from "./time";
@@ -28,20 +28,9 @@ function meant(insight: api.Insight, lanes: Lanes | null): number[] {
 }
 
 export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
-	const [answer, setAnswer] = useState<api.Insights | null>(null);
-	const [problem, setProblem] = useState<string | null>(null);
 	// Absent until the lanes are there.
 	const hasKernel = lanes?.hasKernel;
-	useEffect(() => {
-		const controller = new AbortController();
-		setAnswer(null);
-		setProblem(null);
-		if (!hasKernel) return;
-		api.insights(recording, controller.signal).then(setAnswer, (error) => {
-			if (!controller.signal.aborted) setProblem(String(error.message));
-		});
-		return () => controller.abort();
-	}, [recording, hasKernel]);
+	const { answer, problem } = useAnswer(hasKernel ? [recording] : null, (signal) => api.insights(recording, signal));
 
 	const open = (insight: api.Insight) => {
 		const begin = Number(BigInt(insight.begin_ns) - origin);

@@ -14,7 +14,7 @@ import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
 import { otherOf } from "./pair";
 import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
-import { useRecording } from "./recording";
+import { nameOf, useRecording } from "./recording";
 import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
@@ -181,7 +181,9 @@ function App() {
 						))}
 					</select>
 				) : (
-					<span class="path">{status!.path}</span>
+					<span class="path" title={status!.path}>
+						{nameOf(status!.path)}
+					</span>
 				)}
 				<nav>
 					{PAGES.filter((page) => page !== "compare" || statuses.length > 1).map((page) => (

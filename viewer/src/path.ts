@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The critical path of a thread, as `piste analyze critical-path` finds it: asked for while its tab is open, and drawn over the lanes.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type { Shown } from "./address";
+import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import { css, type Theme } from "./colours";
 import type { Lanes } from "./rows";
@@ -11,8 +12,6 @@ import type { Span } from "./timeline";
 export const PATH_TAB = "path";
 /** Of a longer path, so many segments are asked for. */
 export const SEGMENTS_MAX = 4000;
-/** Answers that are kept: who comes back to a thread need not wait again. */
-const KEPT_MAX = 12;
 
 /** What has a CPU, waits or is unknown. */
 interface Deed {
@@ -157,57 +156,38 @@ export function candidates(shown: Shown, lanes: Lanes): number[] {
 export function usePath(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): PathShown | null {
 	const isOpen = shown.page === "timeline" && shown.tab === PATH_TAB && lanes?.hasKernel === true;
 	const { selected, range } = shown;
-	const [piece, setPiece] = useState<{ of: typeof selected; span: Span } | null>(null);
-	useEffect(() => {
-		if (!isOpen || !selected) return;
-		const controller = new AbortController();
-		const at = origin + BigInt(Math.round(selected.at));
-		api.piece(recording, selected.lane, at, controller.signal).then(
-			({ piece }) => {
-				const ns = (text: string) => Number(BigInt(text) - origin);
-				if (piece) setPiece({ of: selected, span: { begin: ns(piece.begin_ns), end: ns(piece.end_ns) } });
-			},
-			() => {},
-		);
-		return () => controller.abort();
-	}, [isOpen, recording, origin, selected]);
-	const span = selected ? (piece?.of === selected ? piece.span : null) : range;
+	const { answer: piece } = useAnswer(
+		isOpen && selected ? [recording, origin, selected] : null,
+		async (signal): Promise<Span | null> => {
+			const at = origin + BigInt(Math.round(selected!.at));
+			const { piece } = await api.piece(recording, selected!.lane, at, signal);
+			const ns = (text: string) => Number(BigInt(text) - origin);
+			return piece && { begin: ns(piece.begin_ns), end: ns(piece.end_ns) };
+		},
+	);
+	const span = selected ? (piece ?? null) : range;
 	const asked = useMemo(() => {
 		if (!isOpen || !lanes || !span) return null;
 		const found = candidates(shown, lanes);
 		return found.length > 0 ? { thread: found[0]!, candidates: found, span } : null;
 	}, [isOpen, lanes, span, shown.selected, shown.last, shown.pinned]);
-	const key = asked ? `${recording} ${asked.thread} ${asked.span.begin} ${asked.span.end}` : null;
 	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
-	const [answers, setAnswers] = useState<ReadonlyMap<string, unknown>>(new Map());
-	const [problem, setProblem] = useState<{ key: string; why: string } | null>(null);
-	const isKnown = key !== null && answers.has(key);
-	useEffect(() => {
-		if (!asked || tid === null || key === null || isKnown) return;
-		const controller = new AbortController();
-		setProblem(null);
-		// Not at every step of a drag.
-		const timer = setTimeout(() => {
-			const begin = origin + BigInt(Math.floor(asked.span.begin));
-			const end = origin + BigInt(Math.ceil(asked.span.end));
-			api.analysis(recording, "critical-path", begin, end, controller.signal, SEGMENTS_MAX + 1, tid).then(
-				(answer) => setAnswers((known) => new Map([...[...known].slice(1 - KEPT_MAX), [key, answer]])),
-				(error) => {
-					if (!controller.signal.aborted) setProblem({ key, why: String(error.message) });
-				},
-			);
-		}, 250);
-		return () => {
-			clearTimeout(timer);
-			controller.abort();
-		};
-	}, [key, isKnown, tid]);
+	// Who comes back to a thread need not wait again.
+	const kept = useRef(new Map<string, unknown>());
+	const { answer, problem } = useAnswer(
+		asked && tid !== null ? [recording, tid, asked.span.begin, asked.span.end] : null,
+		(signal) => {
+			const begin = origin + BigInt(Math.floor(asked!.span.begin));
+			const end = origin + BigInt(Math.ceil(asked!.span.end));
+			return api.analysis(recording, "critical-path", begin, end, signal, SEGMENTS_MAX + 1, tid!);
+		},
+		{ restMs: REST_MS, kept: kept.current },
+	);
 	return useMemo(() => {
 		if (!isOpen || !lanes) return null;
-		const answer = key === null ? undefined : answers.get(key);
 		const path = answer === undefined ? null : pathOf(answer, lanes, origin, SEGMENTS_MAX);
-		return { asked, path, problem: problem?.key === key ? (problem?.why ?? null) : null };
-	}, [isOpen, lanes, origin, asked, key, answers, problem]);
+		return { asked, path, problem: problem ?? null };
+	}, [isOpen, lanes, origin, asked, answer, problem]);
 }
 
 /** Pixels (CSS) from one connector to the next, at least. */

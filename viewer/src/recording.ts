@@ -8,6 +8,9 @@ import type { Span } from "./timeline";
 /** While the trace is recorded, lanes are listed again whenever it is longer by so much: their order depends on what they did. */
 const LANES_NS = 5e9;
 
+/** The name of a trace: the last part of its path. */
+export const nameOf = (path: string): string => path.split("/").findLast(Boolean) ?? path;
+
 export interface Opened {
 	/** When it begins, in ns since 1970. */
 	origin: bigint;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The piece that is selected: where it begins and ends, and the lanes at the other ends of its arrows.
-import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
@@ -24,27 +24,21 @@ export function useSelected(
 	lanes: Lanes | null,
 	selected: Shown["selected"],
 ): Selected {
-	const [answer, setAnswer] = useState<{ of: typeof selected; found: Selected } | null>(null);
-	useEffect(() => {
-		if (!selected || !lanes) return;
-		const controller = new AbortController();
-		const at = origin + BigInt(Math.round(selected.at));
-		api.piece(recording, selected.lane, at, controller.signal).then(
-			({ piece }) => {
-				if (!piece) return;
-				const lane = lanes.get(selected.lane);
-				const found = {
-					piece,
-					span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
-					waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
-					creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,
-				};
-				setAnswer({ of: selected, found });
-			},
-			() => {},
-		);
-		return () => controller.abort();
-	}, [recording, origin, lanes, selected]);
-	// That of another one is none of this one.
-	return selected !== null && answer?.of === selected ? answer.found : NOTHING;
+	const { answer } = useAnswer(
+		selected && lanes ? [recording, origin, selected] : null,
+		async (signal): Promise<Selected> => {
+			const at = origin + BigInt(Math.round(selected!.at));
+			const { piece } = await api.piece(recording, selected!.lane, at, signal);
+			if (!piece) return NOTHING;
+			const lane = lanes!.get(selected!.lane);
+			return {
+				piece,
+				span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
+				waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
+				creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,
+			};
+		},
+		{ again: lanes },
+	);
+	return answer ?? NOTHING;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Beside the editor of queries: the tables with their columns, and the queries that were run.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
+import { useAnswer } from "./answers";
 import * as api from "./api";
 import { COMPUTED, quoted } from "./queries";
 
@@ -25,21 +26,11 @@ const COLUMNS_MAX = 100_000;
 /** The tables and their columns, or the queries that were run. */
 export function Side({ recording, history, insert, start, clear }: Props) {
 	const [tab, setTab] = useState<"tables" | "history">("tables");
-	const [tables, setTables] = useState<TableColumns[] | null>(null);
-	const [problem, setProblem] = useState<string | null>(null);
 	const [filter, setFilter] = useState("");
-	useEffect(() => {
-		const controller = new AbortController();
-		setTables(null);
-		setProblem(null);
-		api.query(recording, COLUMNS, COLUMNS_MAX, controller.signal).then(
-			({ rows }) => setTables(grouped(rows)),
-			(error) => {
-				if (!controller.signal.aborted) setProblem(String(error.message));
-			},
-		);
-		return () => controller.abort();
-	}, [recording]);
+	const { answer: tables, problem } = useAnswer([recording], async (signal) => {
+		const { rows } = await api.query(recording, COLUMNS, COLUMNS_MAX, signal);
+		return grouped(rows);
+	});
 	const word = filter.toLowerCase();
 	const found = tables?.filter(
 		({ name, columns }) =>

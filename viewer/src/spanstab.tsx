@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The spans of programs in a range, by name: how many there are, how long they took, and where the slowest is.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
+import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import type { Props } from "./details";
 import { around, revealed } from "./places";
@@ -10,8 +11,6 @@ import type { Span } from "./timeline";
 
 /** The tab of the details that shows them. */
 export const SPANS_TAB = "spans";
-/** Not at every step of a drag. */
-const REST_MS = 250;
 /** What is seen around a short span, in ns. */
 const AROUND = 2000;
 
@@ -19,23 +18,11 @@ export function SpansTab(props: Props & { range: Span }) {
 	const { recording, origin, whole, lanes, shown, range, show } = props;
 	const begin = origin + BigInt(Math.floor(range.begin));
 	const end = origin + BigInt(Math.ceil(range.end));
-	const key = `${recording} ${begin} ${end}`;
-	const [found, setFound] = useState<{ key: string; spans?: api.Spans; problem?: string } | null>(null);
-	useEffect(() => {
-		const controller = new AbortController();
-		const timer = setTimeout(() => {
-			api.spans(recording, begin, end, controller.signal).then(
-				(spans) => setFound({ key, spans }),
-				(error) => {
-					if (!controller.signal.aborted) setFound({ key, problem: String(error.message) });
-				},
-			);
-		}, REST_MS);
-		return () => {
-			clearTimeout(timer);
-			controller.abort();
-		};
-	}, [key]);
+	const { answer: spans, problem } = useAnswer(
+		[recording, begin, end],
+		(signal) => api.spans(recording, begin, end, signal),
+		{ restMs: REST_MS },
+	);
 	const columns = useMemo((): Column<api.SpanRow>[] => {
 		const open = ({ slowest_lane, slowest_begin_ns, max_ns }: api.SpanRow) => {
 			const at = Number(BigInt(slowest_begin_ns!) - origin);
@@ -71,7 +58,6 @@ export function SpansTab(props: Props & { range: Span }) {
 			number("incomplete", (row) => row.incomplete, counted),
 		];
 	}, [origin, whole, lanes, shown, show]);
-	const { spans, problem } = found?.key === key ? found : {};
 	if (problem !== undefined) return <p role="alert">{problem}</p>;
 	if (!spans) return <p class="faint">Counting…</p>;
 	if (spans.spans.length === 0) return <p>There is no span in this range.</p>;

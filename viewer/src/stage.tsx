@@ -155,8 +155,8 @@ export function Stage(props: Props) {
 		marks: shown.marks,
 		notes,
 	};
-	const latest = useRef({ scene, theme });
-	latest.current = { scene, theme };
+	const latest = useRef({ scene, theme, shown });
+	latest.current = { scene, theme, shown };
 
 	const tell = useRef(failed);
 	tell.current = failed;
@@ -353,7 +353,40 @@ export function Stage(props: Props) {
 	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
 	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
 	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
-	const seen = Picture.seen(scene, size.height - AXIS_HEIGHT);
+	const seen = useMemo(() => Picture.seen({ rows, scroll: top }, size.height - AXIS_HEIGHT), [rows, top, size.height]);
+	// Not again whenever time moves.
+	const names = useMemo(
+		() =>
+			seen.map(({ row, top }) =>
+				row.lane === null ? (
+					<GroupHeading
+						key={row.key}
+						row={row}
+						top={AXIS_HEIGHT + top}
+						length={whole.end - whole.begin}
+						turn={() => show({ closed: turn(shown.closed, row.key) })}
+						hide={() => show({ hiddenGroups: [...shown.hiddenGroups, row.key] })}
+					/>
+				) : (
+					<Name
+						key={row.lane.id}
+						row={row}
+						top={AXIS_HEIGHT + top}
+						isSelected={row.lane.id === selectedLane}
+						isPinned={shown.pinned.includes(row.lane.id)}
+						isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
+						select={() => {
+							const { scene, shown } = latest.current;
+							select(row.lane.id, shown.selected?.at ?? (scene.span.begin + scene.span.end) / 2);
+						}}
+						pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
+						hide={() => show({ hidden: [...shown.hidden, row.lane.id] })}
+						open={() => show({ open: turn(shown.open, row.lane.id) })}
+					/>
+				),
+			),
+		[seen, selectedLane, lanes, whole, show, select],
+	);
 	const seenLanes = seen.flatMap(({ row }) => row.lane?.id ?? []);
 	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
 	const pointed = pointer && span.begin + pointer.x * nsPerPixel;
@@ -391,31 +424,7 @@ export function Stage(props: Props) {
 						</span>
 						<LanesMenu shown={shown} show={show} keys={keysOfGroups} />
 					</li>
-					{seen.map(({ row, top }) =>
-						row.lane === null ? (
-							<GroupHeading
-								key={row.key}
-								row={row}
-								top={AXIS_HEIGHT + top}
-								length={whole.end - whole.begin}
-								turn={() => show({ closed: turn(shown.closed, row.key) })}
-								hide={() => show({ hiddenGroups: [...shown.hiddenGroups, row.key] })}
-							/>
-						) : (
-							<Name
-								key={row.lane.id}
-								row={row}
-								top={AXIS_HEIGHT + top}
-								isSelected={row.lane.id === selected?.lane}
-								isPinned={shown.pinned.includes(row.lane.id)}
-								isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
-								select={() => select(row.lane.id, selected?.at ?? (span.begin + span.end) / 2)}
-								pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
-								hide={() => show({ hidden: [...shown.hidden, row.lane.id] })}
-								open={() => show({ open: turn(shown.open, row.lane.id) })}
-							/>
-						),
-					)}
+					{names}
 				</ul>
 				<canvas
 					ref={canvas}

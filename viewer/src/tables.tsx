@@ -129,14 +129,25 @@ export interface Table {
 	rows: Record<string, unknown>[];
 }
 
-/** The tables of an analysis: the lists of rows in its answer. */
-export function tablesOf(answer: unknown): Table[] {
+/** The lists of rows in an answer. */
+function tablesOf(answer: unknown): Table[] {
 	const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
 	const lists = Object.entries(answer as object).filter(([name]) => name !== "findings");
 	return lists.flatMap(([name, rows]) =>
 		Array.isArray(rows) && rows.length > 0 && rows.every(isRow) ? [{ title: titled(name), rows }] : [],
 	);
 }
+
+/** What an analysis says. */
+export interface Analysis {
+	tables: Table[];
+	notes: string[];
+}
+
+export const analysisOf = (answer: unknown): Analysis => ({
+	tables: tablesOf(answer),
+	notes: (answer as { notes?: string[] }).notes ?? [],
+});
 
 /** `cpus` is `CPUs`, and `by_file` is `By file`. */
 function titled(name: string): string {
@@ -185,4 +196,26 @@ export function TableView({ table, most, openThread }: TableProps) {
 		</>
 	);
 	return <DataTable columns={columns} rows={table.rows.slice(0, most)} caption={caption} most={most} />;
+}
+
+interface AnalysisProps extends Omit<TableProps, "table"> {
+	analysis: Analysis;
+	/** What it is of. */
+	of: "range" | "trace";
+}
+
+export function AnalysisView({ analysis: { tables, notes }, of, ...others }: AnalysisProps) {
+	return (
+		<>
+			{tables.length === 0 && <p>The tables are empty for this {of}.</p>}
+			{tables.map((table) => (
+				<TableView key={table.title} table={table} {...others} />
+			))}
+			{notes.map((note) => (
+				<p key={note} class="faint">
+					{note}
+				</p>
+			))}
+		</>
+	);
 }

@@ -87,7 +87,7 @@ export class Picture {
 	}
 
 	/** The rows that are seen, with how far below the axis they begin (CSS pixels). */
-	static seen({ rows, scroll }: Scene, height: number): { row: Row; top: number }[] {
+	static seen({ rows, scroll }: Pick<Scene, "rows" | "scroll">, height: number): { row: Row; top: number }[] {
 		const seen = [];
 		let top = -scroll;
 		for (const row of rows) {
@@ -201,14 +201,18 @@ export class Picture {
 
 	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
 		const isHatched = hatched.includes(1);
+		// What is hatched is the same every 8 rows.
+		const own = Math.min(until, isHatched ? from + 8 : from + 1);
 		const back = pixel(theme.background);
-		for (let y = from; y < until; y++) {
+		for (let y = from; y < own; y++) {
 			this.pixels.set(line, y * width);
 			if (!isHatched) continue;
 			for (let x = 0; x < width; x++) {
 				if (hatched[x] === 1 && ((x + y) & 7) > 2) this.pixels[y * width + x] = back;
 			}
 		}
+		const period = own - from;
+		for (let y = own; y < until; y++) this.pixels.copyWithin(y * width, (y - period) * width, (y - period + 1) * width);
 	}
 
 	private columns(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Along the arrows of wake-ups, forwards: the next wait that the selected thread ended.
-import { useEffect, useState } from "preact/hooks";
 import type { Shown } from "./address";
+import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
 
@@ -24,26 +24,18 @@ export interface Woken {
 /** Of the selected piece of a thread, from the selected time on; null: it is not known yet, or no thread is selected. */
 export function useWakes(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): Woken | null {
 	const { selected } = shown;
-	const [answer, setAnswer] = useState<{ of: typeof selected; woken: Woken } | null>(null);
 	const isSeen = shown.page === "timeline" || shown.page === "compare";
 	const isThread = isSeen && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
-	useEffect(() => {
-		if (!isThread || !selected) return;
-		const controller = new AbortController();
-		const at = origin + BigInt(Math.round(selected.at));
+	const { answer } = useAnswer(isThread ? [recording, origin, selected] : null, async (signal): Promise<Woken> => {
+		const at = origin + BigInt(Math.round(selected!.at));
 		const ns = (text: string) => Number(BigInt(text) - origin);
-		api.wakes(recording, selected.lane, at, controller.signal).then(
-			({ wait, until_ns }) => {
-				const found = wait && {
-					lane: wait.lane,
-					at: ns(wait.end_ns),
-					length: Number(BigInt(wait.end_ns) - BigInt(wait.begin_ns)),
-				};
-				setAnswer({ of: selected, woken: { wait: found, searchedUntil: until_ns === null ? null : ns(until_ns) } });
-			},
-			() => {},
-		);
-		return () => controller.abort();
-	}, [recording, origin, selected, isThread]);
-	return isThread && answer?.of === selected ? answer.woken : null;
+		const { wait, until_ns } = await api.wakes(recording, selected!.lane, at, signal);
+		const found = wait && {
+			lane: wait.lane,
+			at: ns(wait.end_ns),
+			length: Number(BigInt(wait.end_ns) - BigInt(wait.begin_ns)),
+		};
+		return { wait: found, searchedUntil: until_ns === null ? null : ns(until_ns) };
+	});
+	return answer ?? null;
 }

@@ -25,7 +25,7 @@ const { handovers } = await load("flow.ts");
 const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { quoted } = await load("queries.ts");
-const { compare, measured, said, tablesOf } = await load("tables.tsx");
+const { analysisOf, compare, measured, said } = await load("tables.tsx");
 
 test("an address has all that is shown", () => {
 	const shown = {
@@ -486,7 +486,7 @@ test("tables are the lists of rows in an answer", () => {
 		none: [],
 	};
 	assert.deepEqual(
-		tablesOf(answer).map(({ title }) => title),
+		analysisOf(answer).tables.map(({ title }) => title),
 		["CPUs", "By file"],
 	);
 });

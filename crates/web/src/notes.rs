@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notes on times of a trace, in a file of the trace's folder (docs/reference/web.md describes it).
+//! Notes on times of a trace, in a file of the trace's folder (docs/reference/web-server.md describes it).
 //!
 //! A page replaces all notes at once, and names the version that it has seen. If the file has another one by then, because somebody else has
 //! written it, the request is refused and nothing is lost. The file is replaced, never changed, so it is whole at any time.
