@@ -138,9 +138,15 @@ async function ask(path: string, options: RequestInit = {}): Promise<Response> {
 	throw new Refused(body?.error?.message ?? `the server answered with status ${response.status}`);
 }
 
+/** Characters that turn the direction of text would make names and numbers look like others. */
+const plain = (text: string): string => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
+async function jsonOf<T>(response: Response): Promise<T> {
+	return JSON.parse(plain(await response.text())) as T;
+}
+
 async function json<T>(path: string, signal?: AbortSignal): Promise<T> {
-	const response = await ask(path, signal ? { signal } : {});
-	return (await response.json()) as T;
+	return jsonOf(await ask(path, signal ? { signal } : {}));
 }
 
 export const recordings = () => json<Status[]>("recordings");
@@ -172,7 +178,7 @@ export async function sums(
 ): Promise<Sum[]> {
 	const body = JSON.stringify({ begin_ns: String(begin), end_ns: String(end), lanes });
 	const response = await ask(`${recording}/sums`, { method: "POST", body, signal });
-	return (await response.json()) as Sum[];
+	return jsonOf(response);
 }
 
 /** Durations of pieces with the same name: crates/web/src/alike.rs. */
@@ -229,6 +235,16 @@ export interface Spans {
 
 export const spans = (recording: number, begin: bigint, end: bigint, signal: AbortSignal) =>
 	json<Spans>(`${recording}/spans?begin=${begin}&end=${end}`, signal);
+
+/** What a filter can name: crates/web/src/classes.rs. */
+export interface Classes {
+	/** Names of events, with their fields. */
+	events: Record<string, string[]>;
+	/** Fields of all events of a stream. */
+	contexts: string[];
+}
+
+export const classes = (recording: number, signal: AbortSignal) => json<Classes>(`${recording}/classes`, signal);
 
 /** The next wait that a thread ended. */
 export interface Wakes {
@@ -310,7 +326,7 @@ export interface Longest {
 
 export async function longest(recording: number, wanted: LongestWanted, signal: AbortSignal): Promise<Longest> {
 	const response = await ask(`${recording}/longest`, { method: "POST", body: JSON.stringify(wanted), signal });
-	return (await response.json()) as Longest;
+	return jsonOf(response);
 }
 
 /** An event, as `piste view --json` prints it. */
@@ -445,7 +461,7 @@ export interface Rows {
 
 export async function query(recording: number, sql: string, limit: number, signal: AbortSignal): Promise<Rows> {
 	const response = await ask(`${recording}/query?limit=${limit}`, { method: "POST", body: sql, signal });
-	return (await response.json()) as Rows;
+	return jsonOf(response);
 }
 
 /** What lanes show in a range. */
@@ -526,7 +542,7 @@ export function decode(buffer: ArrayBuffer): Part {
 		const number = u32();
 		const lane = u32();
 		const length = u16();
-		const name = text.decode(new Uint8Array(buffer, at, length));
+		const name = plain(text.decode(new Uint8Array(buffer, at, length)));
 		at += length;
 		part.labels.set(number, { text: name, lane: lane === 0 ? null : lane - 1 });
 	}

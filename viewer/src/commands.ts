@@ -94,10 +94,14 @@ export const keyName = (key: string): string =>
 
 /** Does the command of a key. */
 export function press(event: KeyboardEvent): void {
-	const { target } = event;
+	// Also in a shadow tree, as that of an editor.
+	const [target] = event.composedPath();
 	const key = keyOf(event);
 	const isTyping =
-		target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
+		target instanceof HTMLInputElement ||
+		target instanceof HTMLTextAreaElement ||
+		target instanceof HTMLSelectElement ||
+		(target instanceof HTMLElement && target.isContentEditable);
 	if ((isTyping && !key.startsWith("Ctrl+")) || document.querySelector("dialog[open]")) return;
 	// A button does what it does.
 	if (key === "Enter" && target instanceof HTMLElement && target.matches("button, a, summary")) return;

@@ -2,8 +2,10 @@
 // The events of a range, one per row, as `piste view` prints them.
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import { FilterField } from "./filterfield";
 import { opened, type PageProps } from "./places";
 import type { Lanes } from "./rows";
+import { shownText } from "./tables";
 import { duration, moment } from "./time";
 
 /** Events of a page. */
@@ -54,6 +56,7 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 	};
 	const open = (event: api.Event) =>
 		show({ ...opened({ at: ns(event.time_ns), tid: tidOf(event), cpu: event.cpu }, shown, whole, lanes), range });
+	const submit = (text: string) => show({ where: text.trim(), at: null });
 	const events = page?.events ?? [];
 	const [first, last] = [events[0], events.at(-1)];
 	return (
@@ -62,19 +65,17 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 				class="bar"
 				onSubmit={(event) => {
 					event.preventDefault();
-					show({ where: typed.trim(), at: null });
+					submit(typed);
 				}}
 			>
 				<h2>Events</h2>
-				<input
-					class="expression"
-					type="search"
-					spellcheck={false}
-					autocomplete="off"
-					aria-label="Filter events"
+				<FilterField
+					{...{ recording, lanes }}
+					label="Filter events"
 					placeholder={'Filter: name == "sched_switch" && $cpu == 0'}
-					value={typed}
-					onInput={(event) => type(event.currentTarget.value)}
+					text={where}
+					type={type}
+					submit={submit}
 				/>
 				<button type="submit">Filter</button>
 				<span class="chip">
@@ -171,7 +172,7 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 										<td class="fields">
 											{Object.entries(event.payload ?? {}).map(([name, value]) => (
 												<span key={name}>
-													<b>{name}</b>={said(value)}
+													<b>{name}</b>={shownText(said(value))}
 												</span>
 											))}
 										</td>

@@ -110,7 +110,7 @@ export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
 				<span class="opener" aria-hidden="true">
 					{row.isClosed ? "▸" : "▾"}
 				</span>
-				{row.title} <small>{row.note}</small>
+				<bdi>{row.title}</bdi> <small>{row.note}</small>
 			</button>
 			<small>{[row.isClosed && row.count, busy].filter(Boolean).join(" · ")}</small>
 			<button type="button" class="pin" aria-label={`Hide ${row.title}`} title="Hide this group" onClick={hide}>

@@ -34,7 +34,7 @@ export function Name({ row, top, isSelected, isPinned, isOpen, select, pin, hide
 				</button>
 			)}
 			<button type="button" class="title" onClick={select} title={`${row.title} ${row.note}`}>
-				{row.title} <small>{row.note}</small>
+				<bdi>{row.title}</bdi> <small>{row.note}</small>
 			</button>
 			<button type="button" class="pin" aria-label="Hide this lane" title="Hide this lane (H)" onClick={hide}>
 				×

@@ -5,7 +5,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Shown } from "./address";
 import * as api from "./api";
 import { useCommands } from "./commands";
+import type { Editor } from "./editor";
 import { tidOf } from "./events";
+import { FilterField } from "./filterfield";
 import { type PageProps, revealed } from "./places";
 
 /** The overview marks so many places at most. */
@@ -38,6 +40,7 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 	const [problem, setProblem] = useState<string | null>(null);
 	const [moved, setMoved] = useState("");
 	const input = useRef<HTMLInputElement>(null);
+	const editor = useRef<Editor>(null);
 	const moving = useRef<AbortController | null>(null);
 	const told = useRef(mark);
 	told.current = mark;
@@ -156,6 +159,10 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 		}
 	};
 
+	const submit = (text: string, isShift: boolean) => {
+		if (text.trim() !== find.trim()) show({ find: text });
+		else void move(isShift ? "previous" : "next");
+	};
 	const close = () => {
 		setOpen(false);
 		show({ find: "" });
@@ -163,7 +170,7 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 	const focus = () => {
 		setOpen(true);
 		// Once it is there.
-		requestAnimationFrame(() => input.current?.select());
+		requestAnimationFrame(() => (by === "names" ? input : editor).current?.select());
 	};
 	useCommands({
 		search: focus,
@@ -180,28 +187,38 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 				<option value="names">Names</option>
 				<option value="fields">Fields of events</option>
 			</select>
-			<input
-				ref={input}
-				type="search"
-				class={by === "fields" ? "expression" : ""}
-				spellcheck={false}
-				autocomplete="off"
-				aria-label="Search"
-				placeholder={by === "names" ? "System calls, spans, threads, interrupts" : 'ret < 0 && $comm == "python3"'}
-				value={typed}
-				onInput={(event) => type(event.currentTarget.value)}
-				onKeyDown={(event) => {
-					if (event.key === "Escape") {
-						event.preventDefault();
-						event.currentTarget.blur();
-						close();
-					} else if (event.key === "Enter") {
-						event.preventDefault();
-						if (typed.trim() !== find.trim()) show({ find: typed });
-						else void move(event.shiftKey ? "previous" : "next");
-					}
-				}}
-			/>
+			{by === "names" ? (
+				<input
+					ref={input}
+					type="search"
+					spellcheck={false}
+					autocomplete="off"
+					aria-label="Search"
+					placeholder="System calls, spans, threads, interrupts"
+					value={typed}
+					onInput={(event) => type(event.currentTarget.value)}
+					onKeyDown={(event) => {
+						if (event.key === "Escape") {
+							event.preventDefault();
+							event.currentTarget.blur();
+							close();
+						} else if (event.key === "Enter") {
+							event.preventDefault();
+							submit(typed, event.shiftKey);
+						}
+					}}
+				/>
+			) : (
+				<FilterField
+					{...{ recording, lanes, editor }}
+					label="Search"
+					placeholder={'ret < 0 && $comm == "python3"'}
+					text={find}
+					type={type}
+					submit={submit}
+					leave={close}
+				/>
+			)}
 			<button type="button" disabled={!answer} title="Previous match (Shift-N)" onClick={() => void move("previous")}>
 				◂ Previous
 			</button>

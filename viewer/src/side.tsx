@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Beside the editor of queries: the tables with their columns, and the queries that were run.
+import { SQLDialect, sql } from "@codemirror/lang-sql";
+import type { Extension } from "@codemirror/state";
 import { useState } from "preact/hooks";
-import { useAnswer } from "./answers";
+import { type Answered, useAnswer } from "./answers";
 import * as api from "./api";
 import { COMPUTED, quoted } from "./queries";
 
 interface Props {
-	recording: number;
+	/** Absent: they are not known yet. */
+	tables: TableColumns[] | undefined;
+	/** Why they are not known. */
+	problem: string | undefined;
 	history: string[];
 	insert: (text: string) => void;
 	start: (sql: string) => void;
 	clear: () => void;
 }
 
-interface TableColumns {
+export interface TableColumns {
 	name: string;
 	columns: { name: string; type: string }[];
 }
@@ -23,14 +28,39 @@ const COLUMNS = `SELECT table_name, column_name, data_type FROM information_sche
 /** Of all tables together. */
 const COLUMNS_MAX = 100_000;
 
-/** The tables and their columns, or the queries that were run. */
-export function Side({ recording, history, insert, start, clear }: Props) {
-	const [tab, setTab] = useState<"tables" | "history">("tables");
-	const [filter, setFilter] = useState("");
-	const { answer: tables, problem } = useAnswer([recording], async (signal) => {
+/** The tables that queries of a recording can name. */
+export const useTables = (recording: number): Answered<TableColumns[]> =>
+	useAnswer([recording], async (signal) => {
 		const { rows } = await api.query(recording, COLUMNS, COLUMNS_MAX, signal);
 		return grouped(rows);
 	});
+
+/** What queries that read are made of. Other words of SQL are names here, such as `name`. */
+const DIALECT = SQLDialect.define({
+	keywords: `all and any array as asc between by case cast cross current date day desc distinct else end escape except exclude exists explain
+		extract false filter first following for from full group grouping groups having hour ilike in inner intersect interval into is
+		join lag last lateral left like limit lower minute month natural not null nulls offset on or order outer over partition
+		preceding range recursive respect right row rows second select similar some table then time to true unbounded union unnest using
+		values when where window with within year analyze describe show`,
+	types: "bigint binary boolean date double float int integer interval smallint text timestamp varchar",
+	builtin: `abs approx_distinct approx_percentile_cont array_agg avg ceil coalesce concat corr count date_bin date_trunc dense_rank
+		first_value floor from_unixtime greatest lag last_value lead least length ln log10 lower max median min nth_value ntile nullif
+		percent_rank power rank regexp_like regexp_replace replace round row_number split_part sqrt starts_with stddev string_agg strpos
+		substr sum to_timestamp_nanos trim upper var`,
+	operatorChars: "+-*/<>=~!|",
+	spaceAfterDashes: false,
+});
+
+/** For an editor: SQL as piste-query understands it, with its tables and columns. */
+export function sqlLanguage(tables: TableColumns[] | undefined): Extension {
+	const schema = Object.fromEntries((tables ?? []).map(({ name, columns }) => [name, columns.map(({ name }) => name)]));
+	return sql({ dialect: DIALECT, schema, upperCaseKeywords: true });
+}
+
+/** The tables and their columns, or the queries that were run. */
+export function Side({ tables, problem, history, insert, start, clear }: Props) {
+	const [tab, setTab] = useState<"tables" | "history">("tables");
+	const [filter, setFilter] = useState("");
 	const word = filter.toLowerCase();
 	const found = tables?.filter(
 		({ name, columns }) =>

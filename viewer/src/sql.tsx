@@ -2,10 +2,11 @@
 // Queries over the trace: an editor, the list of tables, and the rows of the result.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import { type Editor, EditorField } from "./editor";
 import { opened, type PageProps, timeOf } from "./places";
 import { EXAMPLES, forget, keep, kept } from "./queries";
-import { Side } from "./side";
-import { type Column, DataTable, type Key, measured } from "./tables";
+import { Side, sqlLanguage, useTables } from "./side";
+import { type Column, DataTable, type Key, measured, shownText } from "./tables";
 import { duration } from "./time";
 
 const ROWS_MAX = 1000;
@@ -30,18 +31,21 @@ const begun = (sql: string) => (draft?.after === sql ? draft.text : sql);
 
 export function SqlPage(props: PageProps) {
 	const { recording, shown, show } = props;
-	const [typed, setTyped] = useState(() => begun(shown.sql));
+	const begin = useMemo(() => begun(shown.sql), [shown.sql]);
+	const [typed, setTyped] = useState(begin);
 	const [run, setRun] = useState<Run | null>(null);
 	const [history, setHistory] = useState(kept);
 	const [runs, again] = useState(0);
 	const running = useRef<AbortController | null>(null);
-	const editor = useRef<HTMLTextAreaElement>(null);
+	const editor = useRef<Editor>(null);
+	const { answer: tables, problem: unread } = useTables(recording);
+	const language = useMemo(() => sqlLanguage(tables), [tables]);
 
 	const type = (text: string) => {
 		draft = { after: shown.sql, text };
 		setTyped(text);
 	};
-	useEffect(() => setTyped(begun(shown.sql)), [shown.sql]);
+	useEffect(() => setTyped(begin), [begin]);
 	useEffect(() => editor.current?.focus(), []);
 	useEffect(() => {
 		const { sql } = shown;
@@ -80,38 +84,30 @@ export function SqlPage(props: PageProps) {
 		const meant = sql.trim();
 		if (!meant) return;
 		setHistory(keep(meant));
+		editor.current?.replace(meant);
 		last = null;
 		draft = null;
-		setTyped(meant);
 		if (meant === shown.sql) again((count) => count + 1);
 		else show({ sql: meant });
-	};
-	const insert = (text: string) => {
-		const area = editor.current;
-		if (!area) return;
-		area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
-		type(area.value);
-		area.focus();
 	};
 	const isRunning = run !== null && run.tookMs === undefined;
 	return (
 		<section class="sql" aria-label="SQL" aria-busy={isRunning}>
-			<Side recording={recording} history={history} insert={insert} start={start} clear={() => setHistory(forget())} />
+			<Side
+				{...{ tables, history, start }}
+				problem={unread}
+				insert={(text) => editor.current?.insert(text)}
+				clear={() => setHistory(forget())}
+			/>
 			<div class="sheet">
-				<textarea
-					ref={editor}
-					aria-label="SQL"
-					spellcheck={false}
-					autocomplete="off"
+				<EditorField
+					editor={editor}
+					label="SQL"
 					placeholder="SELECT name, count(*) FROM events GROUP BY name ORDER BY 2 DESC"
-					rows={6}
-					value={typed}
-					onInput={(event) => type(event.currentTarget.value)}
-					onKeyDown={(event) => {
-						if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-						event.preventDefault();
-						start(event.currentTarget.value);
-					}}
+					language={language}
+					text={begin}
+					type={type}
+					submit={start}
 				/>
 				<div class="bar">
 					{isRunning ? (
@@ -223,9 +219,9 @@ function Result({ answer, origin, whole, lanes, shown, show }: PageProps & { ans
 						</button>
 					);
 				}
-				return isNumber && /_ns\)*$/.test(name) && text ? measured(name, Number(text)) : text;
+				return isNumber && /_ns\)*$/.test(name) && text ? measured(name, Number(text)) : shownText(text);
 			};
-			return { heading: name, isNumber, key, cell, title: (row) => row[index] ?? "" };
+			return { heading: name, isNumber, key, cell, title: (row) => shownText(row[index] ?? "") };
 		});
 	}, [answer, origin, whole, lanes, shown, show]);
 	if (columns.length === 0) return <p class="faint">The statement has no rows.</p>;

@@ -436,7 +436,8 @@ export function Stage(props: Props) {
 			{pointer && hit && (
 				<Tip x={pointer.clientX} y={pointer.clientY}>
 					<strong>
-						{hit.row.lane.kind === "counter" ? title(hit.row.lane, lanes) : hit.row.title} <small>{hit.row.note}</small>
+						{hit.row.lane.kind === "counter" ? title(hit.row.lane, lanes) : <bdi>{hit.row.title}</bdi>}{" "}
+						<small>{hit.row.note}</small>
 					</strong>
 					{hit.lines.map((line) => (
 						<div key={line}>{line}</div>

@@ -4,6 +4,13 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { duration } from "./time";
 
+/** So many characters of a text are shown: browsers need seconds to lay out a page of longer ones. */
+const SHOWN_MAX = 400;
+
+/** A text as a cell shows it. */
+export const shownText = (text: string): string =>
+	text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}… (${text.length.toLocaleString("en-US")} characters)`;
+
 /** A value by which rows are sorted. */
 export type Key = string | number | bigint | null;
 
@@ -110,7 +117,7 @@ export function said(name: string, value: unknown): string {
 	if (Array.isArray(value) && value.every(isDuration)) {
 		return value.map(({ name, ns }) => `${name} ${duration(ns)}`).join(", ");
 	}
-	return typeof value === "object" ? JSON.stringify(value) : String(value);
+	return shownText(typeof value === "object" ? JSON.stringify(value) : String(value));
 }
 
 /** One of several with its time, such as those behind whom a thread waited. */

@@ -9,6 +9,7 @@ import type { Handover } from "./flow";
 
 export const TILE_COLUMNS = 512;
 const LEVEL_MAX = 52;
+const TIME_MAX = 2n ** 63n - 1n;
 /** Enough for a few screens: the oldest go. */
 const TILES_MAX = 400;
 const AT_ONCE = 4;
@@ -136,16 +137,19 @@ export class Tiles {
 	}
 
 	private async fetch({ level, index, lanes }: Wanted): Promise<void> {
-		const controller = new AbortController();
-		const asked: Asked = { level, index, lanes, controller };
-		this.asked.add(asked);
 		const columnNs = 2 ** level;
 		const begin = index * columnNs * TILE_COLUMNS;
 		const begins = this.origin + BigInt(begin);
-		const ends = begins + BigInt(columnNs) * BigInt(TILE_COLUMNS);
+		// Times have 64 bits: the last tile of a very long trace is not whole.
+		const columns = Math.min(TILE_COLUMNS, Number((TIME_MAX - begins) / BigInt(columnNs)));
+		if (columns < 1) return;
+		const ends = begins + BigInt(columnNs) * BigInt(columns);
+		const controller = new AbortController();
+		const asked: Asked = { level, index, lanes, controller };
+		this.asked.add(asked);
 		const { generation } = this;
 		try {
-			const answer = await part(this.recording, lanes, begins, ends, TILE_COLUMNS, controller.signal);
+			const answer = await part(this.recording, lanes, begins, ends, columns, controller.signal);
 			this.put({ level, index, begin, columnNs }, answer, generation, lanes);
 			this.failed(null);
 		} catch (error) {

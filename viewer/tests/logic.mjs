@@ -15,6 +15,7 @@ const { read, write, START, NONE_OWN } = await load("address.ts");
 const { meantBy, pinnedOf } = await load("changes.ts");
 const { colourOf } = await load("colours.ts");
 const { COMMANDS, keyOf } = await load("commands.ts");
+const { completions } = await load("filters.ts");
 const { flagAt } = await load("flags.ts");
 const { laneKey, laneOf } = await load("notes.tsx");
 const { aligned, exchanged, nsOf, ofSecond, otherOf, placed, secondOf } = await load("pair.ts");
@@ -745,4 +746,47 @@ test("colours of functions are told apart, and white text on them is legible", (
 	assert.equal(flameColour("main"), "rgb(31 84 148)");
 	const used = new Set(Array.from({ length: 200 }, (_, number) => flameColour(`function_${number}`)));
 	assert.equal(used.size, FLAMES.length);
+});
+
+test("what may come next in a filter is proposed", () => {
+	const names = {
+		events: new Map([
+			["sched_switch", ["prev_comm", "next_tid"]],
+			["syscall_exit_read", ["ret", "odd name"]],
+		]),
+		contexts: ["vtid"],
+		threads: ["redis-server", 'a"b'],
+	};
+	const next = (before) => {
+		const found = completions(before, names);
+		return found && { from: found.from, labels: found.options.map(({ label }) => label) };
+	};
+	const common = ["name", "$comm", "$tid", "$pid", "$cpu", "$time", "vtid"];
+	const all = [...common, "prev_comm", "next_tid", "ret", "odd name"];
+	for (const before of ["", "(", "!", "ret < 0 && ", "!(ret < 0 || "])
+		assert.deepEqual(next(before), { from: before.length, labels: all }, before);
+	assert.deepEqual(next("ret < 0 && pre"), { from: 11, labels: all });
+	assert.equal(next("$c").from, 0);
+	// Of the event that is named, first.
+	const named = 'name == "syscall_exit_read" && ';
+	assert.deepEqual(next(named).labels.slice(0, 3), ["ret", "odd name", "name"]);
+	assert.equal(completions(named, names).options.find(({ label }) => label === "odd name").apply, "`odd name`");
+	// What a name or a thread's name can be, with quotes unless one is there.
+	for (const field of ["name", "$name"]) {
+		assert.deepEqual(next(`${field} == "sch`), { from: field.length + 5, labels: [...names.events.keys()] });
+		assert.deepEqual(next(`${field} == "`).labels, [...names.events.keys()]);
+	}
+	const threads = completions("$comm == ", names);
+	assert.deepEqual(
+		threads.options.map(({ apply }) => apply),
+		['"redis-server"', '"a\\"b"'],
+	);
+	assert.deepEqual(next("ret < 0 && next_comm =~ 're").labels, names.threads);
+	// A comparison follows a value, and nothing is proposed where only numbers or words of a text can be.
+	assert.deepEqual(next("ret ").labels.slice(0, 2), ["==", "!="]);
+	assert.equal(next("ret <").from, 4);
+	assert.equal(next("ret == "), null);
+	assert.equal(next("ret == 4"), null);
+	assert.equal(next('filename == "/etc && pre'), null);
+	assert.equal(next("ret < 0 "), null);
 });

@@ -118,9 +118,17 @@ pub enum Label {
     Thread(LaneId),
 }
 
+/// Longer names are cut: nobody reads them, and viewers get those of many lanes at once. Paths of control groups fit.
+const TEXT_BYTES_MAX: usize = 1024;
+
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put(bytes, text.len() as u64);
-    bytes.extend_from_slice(text.as_bytes());
+    let mut ends = (0..=text.len().min(TEXT_BYTES_MAX)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    let kept = &text[..end.unwrap_or(0)];
+    let cut = if kept.len() < text.len() { "…" } else { "" };
+    put(bytes, (kept.len() + cut.len()) as u64);
+    bytes.extend_from_slice(kept.as_bytes());
+    bytes.extend_from_slice(cut.as_bytes());
 }
 
 fn text(reader: &mut Reader<'_>) -> Result<String, Damaged> {
@@ -273,5 +281,26 @@ impl Label {
             1 => Label::Thread(LaneId(reader.small()?)),
             _ => return Err(Damaged),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_nobody_reads_to_the_end_are_cut() {
+        for (name, kept) in [
+            ("é".repeat(512), "é".repeat(512)),
+            ("é".repeat(40_000), "é".repeat(512) + "…"),
+            (
+                "a".to_owned() + &"é".repeat(512),
+                "a".to_owned() + &"é".repeat(511) + "…",
+            ),
+        ] {
+            let mut bytes = Vec::new();
+            Label::Text(name).write(&mut bytes);
+            assert_eq!(Label::read(&mut Reader::new(&bytes)), Ok(Label::Text(kept)));
+        }
     }
 }

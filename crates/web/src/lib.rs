@@ -11,6 +11,7 @@
 
 mod alike;
 mod assets;
+mod classes;
 mod compare;
 mod csv;
 mod events;

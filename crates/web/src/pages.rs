@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{alike, compare, events, exports, longest, notes, queries, reply, search, spans, tools, wakes};
+use crate::{alike, classes, compare, events, exports, longest, notes, queries, reply, search, spans, tools, wakes};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -86,6 +86,7 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/diff/{other}"), get(compare::diff))
         .route(&at("api/{recording}/longest"), post(longest::longest))
         .route(&at("api/{recording}/events"), get(events::events))
+        .route(&at("api/{recording}/classes"), get(classes::classes))
         .route(&at("api/{recording}/query"), post(queries::query))
         .route(&at("api/{recording}/search"), get(search::search))
         .route(&at("api/{recording}/notes"), get(notes::read).post(notes::replace))

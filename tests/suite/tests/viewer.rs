@@ -7,6 +7,8 @@ mod causes;
 mod compare;
 #[path = "viewer/flame.rs"]
 mod flame;
+#[path = "viewer/hostile.rs"]
+mod hostile;
 #[path = "viewer/live.rs"]
 mod live;
 #[allow(dead_code, reason = "a part of another test")]
