@@ -61,7 +61,20 @@ const SHARED = {
 	runnable: [213, 94, 0],
 	other: [86, 180, 233],
 	value: [126, 98, 178],
+	stopped: [204, 121, 167],
 } as const;
+
+/** Of the series of a plot. */
+export const SERIES: readonly Rgb[] = [
+	SHARED.kernel,
+	SHARED.runnable,
+	SHARED.user,
+	SHARED.stopped,
+	SHARED.interrupted,
+	SHARED.value,
+	SHARED.running,
+	[128, 132, 138],
+];
 
 export const LIGHT: Theme = {
 	name: "light",
@@ -79,7 +92,6 @@ export const LIGHT: Theme = {
 		unknown: [176, 180, 186],
 		idle: [238, 240, 243],
 		blocked: [222, 226, 232],
-		stopped: [204, 121, 167],
 	},
 };
 
@@ -94,7 +106,7 @@ export const DARK: Theme = {
 	path: "#ff6fb5",
 	note: "#be95ff",
 	match: "#ff7eb6",
-	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },
+	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60] },
 };
 
 /** A pixel as ImageData has it on all machines that browsers run on. */
