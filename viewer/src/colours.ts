@@ -40,7 +40,7 @@ export interface Theme {
 	background: Rgb;
 	/** Every second lane. */
 	stripe: Rgb;
-	text: string;
+	text: Rgb;
 	faint: string;
 	line: string;
 	selection: string;
@@ -80,7 +80,7 @@ export const LIGHT: Theme = {
 	name: "light",
 	background: [255, 255, 255],
 	stripe: [249, 250, 251],
-	text: "#1c2024",
+	text: [28, 32, 36],
 	faint: "#60646c",
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
@@ -99,7 +99,7 @@ export const DARK: Theme = {
 	name: "dark",
 	background: [24, 25, 27],
 	stripe: [28, 30, 32],
-	text: "#edeef0",
+	text: [237, 238, 240],
 	faint: "#a0a4ab",
 	line: "#363a3f",
 	selection: "#ffffff",

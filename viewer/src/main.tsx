@@ -298,6 +298,7 @@ function App() {
 							shown={shown}
 							show={show}
 							isLive={state === "live"}
+							isWhole={state === "whole"}
 							grown={`${progress} ${whole.end}`}
 							failed={failed}
 							path={path?.path?.segments ?? NONE}

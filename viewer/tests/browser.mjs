@@ -384,6 +384,32 @@ const scenarios = {
 		assert.ok((await crossed()) < 200, "these are no lines");
 		assert.match(page.url(), /view=flow/);
 		await shot(page, "flow");
+		// Closer, an icon shows what the first thread does from then on, and so does a picture that is saved.
+		await timeline(page, `&view=flow&span=${at - 50_000},${at + 50_000}&pinned=${lanes}`);
+		const dark = () =>
+			canvas.evaluate((canvas) => {
+				const { data } = canvas.getContext("2d").getImageData(canvas.width / 2 + 2, 26, 12, 16);
+				let found = 0;
+				for (let at = 0; at < data.length; at += 4) if (data[at] + data[at + 1] + data[at + 2] < 120) found++;
+				return found;
+			});
+		await until("the icon is drawn", async () => (await dark()) > 10);
+		await shot(page, "flow-icons");
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const { icons, legend } = await page.evaluate(
+			(svg) => {
+				const found = new DOMParser().parseFromString(svg, "image/svg+xml");
+				const places = [...found.querySelectorAll("#icons path")].map((icon) => icon.getAttribute("transform"));
+				return { icons: places, legend: found.querySelector("#legend").textContent };
+			},
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const middle = Math.round((await canvas.boundingBox()).width / 2) + 2;
+		assert.ok(icons.includes(`translate(${middle} 29)`), `${icons}`);
+		assert.match(legend, /calls the kernel/);
+		await dialog.getByText("Close").click();
 		await page.keyboard.press("v");
 		await until("they are bars again", async () => !/view=/.test(page.url()));
 	},

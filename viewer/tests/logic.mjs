@@ -22,6 +22,7 @@ const { Pinch } = await load("pinch.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
 const { FLAMES, flameColour, graphOf, layoutOf, linesOf, matchesOf, stepTo } = await load("flame.ts");
 const { handovers } = await load("flow.ts");
+const { canEnd, ICONS, iconOf } = await load("icons.ts");
 const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
 const { chosenOf, colourPlaces, fieldsOf, pointsOf, stepsOf, tickTexts, valueText } = await load("plotted.ts");
@@ -189,6 +190,39 @@ test("control passes from thread to thread and to interrupts, not by way of nobo
 		{ ns: 26, from: 30, to: 10 },
 		{ ns: 26, from: 20, to: 10 },
 	]);
+});
+
+test("icons say what a thread begins to do", () => {
+	const [unknown, user, kernel, interrupted, runnable, blocked, stopped] = [0, 3, 4, 5, 6, 7, 8];
+	const pieces = [
+		[runnable, 0, "ready"],
+		// As a thread of the kernel, or on in the call that it waited in.
+		[kernel, 0, "run"],
+		[user, 0, "run"],
+		[kernel, 1, "call"],
+		[interrupted, 2, "interrupt"],
+		[kernel, 1, "run"],
+		[blocked, 1, "wait"],
+		[runnable, 0, "ready"],
+		[kernel, 1, "run"],
+		[user, 0, "run"],
+		[kernel, 1, "call"],
+		[stopped, 0, "stop"],
+		[unknown, 0, null],
+		[user, 0, "run"],
+	];
+	const classes = Uint8Array.from(pieces, ([number]) => number);
+	const begin = Float64Array.from(pieces, (_, index) => 10 * index);
+	const duration = Float64Array.from(pieces, () => 10);
+	const data = { kind: "pieces", begin, duration, classes, what: Uint32Array.from(pieces, ([, what]) => what) };
+	assert.deepEqual(
+		pieces.map((_, index) => iconOf(data, index)),
+		pieces.map(([, , icon]) => icon),
+	);
+	// What came before is not known.
+	assert.equal(iconOf({ ...data, duration: duration.fill(9) }, 3), "run");
+	assert.deepEqual([canEnd(data, 13), canEnd(data, 12), canEnd(data, 6)], [true, false, false]);
+	assert.equal(new Set(Object.values(ICONS).map(({ path }) => path)).size, 7);
 });
 
 test("lanes are grouped, ordered and hidden", () => {
