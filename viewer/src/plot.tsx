@@ -58,6 +58,7 @@ export function Plot({ answer, origin, whole, shown, show, theme, opener }: Prop
 	const [at, setAt] = useState<number | null>(null);
 	const { x, series, numbers } = chosen;
 	const colours = useMemo(() => colourPlaces(chosen).map((place) => css(SERIES[place]!)), [chosen]);
+	if (rows.length === 0) return <p class="faint">The result has no rows.</p>;
 	if (fields.every(({ kind }) => kind !== "number")) {
 		return <p class="faint">The result has no column of numbers, so there is nothing to plot.</p>;
 	}
@@ -77,8 +78,10 @@ export function Plot({ answer, origin, whole, shown, show, theme, opener }: Prop
 						value={x?.name ?? ROW_NUMBER}
 						onChange={({ currentTarget }) => show({ plotX: currentTarget.value, plotted: [] })}
 					>
-						{fields.map(({ name, index }) => (
-							<option key={index}>{name}</option>
+						{fields.map(({ name, index, kind }) => (
+							<option key={index} disabled={kind === "empty"}>
+								{name}
+							</option>
 						))}
 						<option value={ROW_NUMBER}>number of the row</option>
 					</select>
@@ -167,7 +170,7 @@ function Area({ chosen, points, colours, theme, at, setAt, open }: AreaProps) {
 				height: element.clientHeight,
 				cursor: {
 					y: false,
-					// It is the click that is decided here.
+					// A click after a very short drag is one, too; what it means is decided below.
 					drag: { dist: REACH / 2, click: () => {} },
 					points: {
 						...(points.texts && { show: false }),
@@ -180,7 +183,7 @@ function Area({ chosen, points, colours, theme, at, setAt, open }: AreaProps) {
 				},
 				hooks: {
 					setCursor: [(own) => setAt(keyed.current ?? own.cursor.idx ?? null)],
-					setScale: [(own, key) => key === "x" && setZoomed(isPart(own))],
+					setScale: [(own, key) => key === "x" && setZoomed(isZoomedIn(own))],
 				},
 			},
 			[points.x, ...points.values],
@@ -300,7 +303,7 @@ function endsOf(own: uPlot): [number, number] {
 	return [xs[0] ?? 0, xs[xs.length - 1] ?? 0];
 }
 
-function isPart(own: uPlot): boolean {
+function isZoomedIn(own: uPlot): boolean {
 	const [first, last] = endsOf(own);
 	const { min, max } = own.scales.x!;
 	return min !== undefined && max !== undefined && (min > first || max < last);
@@ -399,9 +402,9 @@ function optionsOf(
 /** All of the x axis, with room for the first and last point, or the part that was chosen. */
 function rangeOf({ x, texts }: Points, min: number, max: number): [number, number] {
 	const [first, last] = [x[0] ?? 0, x.at(-1) ?? 0];
-	if (min > first || max < last) return [min, max];
 	const room = texts ? 0.5 : (last - first) * 0.02 || Math.max(1, Math.abs(first) * 0.001);
-	return [first - room, last + room];
+	const isPart = min > first || max < last;
+	return [isPart ? Math.max(min, first - room) : first - room, isPart ? Math.min(max, last + room) : last + room];
 }
 
 const fromZero = (_: uPlot, min: number | null, max: number | null): [number, number] => [

@@ -16,7 +16,8 @@ export const ROW_NUMBER = "#";
 export interface Field {
 	name: string;
 	index: number;
-	kind: "time" | "number" | "text";
+	/** Empty: all of its cells are. */
+	kind: "time" | "number" | "text" | "empty";
 }
 
 export interface Chosen {
@@ -49,15 +50,16 @@ export function fieldsOf({ columns, rows }: Rows, origin: bigint, whole: Span): 
 	return columns.map((name, index) => {
 		const cells = rows.map((row) => row[index]!).filter(Boolean);
 		const isTime = (text: string, span: Span) => timeIn(name, text, origin, span) !== null;
-		const isAll = (is: (text: string) => boolean) => cells.length > 0 && cells.every(is);
-		const areTimes = cells.some((text) => isTime(text, whole)) && isAll((text) => isTime(text, around));
-		return { name, index, kind: areTimes ? "time" : isAll(isNumeric) ? "number" : "text" };
+		const areTimes = cells.some((text) => isTime(text, whole)) && cells.every((text) => isTime(text, around));
+		const kind = cells.length === 0 ? "empty" : areTimes ? "time" : cells.every(isNumeric) ? "number" : "text";
+		return { name, index, kind };
 	});
 }
 
 /** The columns of an address, as far as the result has them; else those that are probably meant. */
 export function chosenOf(fields: Field[], rows: string[][], x: string, series: string[]): Chosen {
-	const on = x === ROW_NUMBER ? null : (fields.find(({ name }) => name === x) ?? axisOf(fields, rows));
+	const on =
+		x === ROW_NUMBER ? null : (fields.find(({ name, kind }) => name === x && kind !== "empty") ?? axisOf(fields, rows));
 	const numbers = fields.filter((field) => field.kind === "number" && field !== on);
 	const named = series.map((name) => numbers.find((field) => field.name === name));
 	const isKnown = named.length > 0 && named.every((field) => field !== undefined);

@@ -865,7 +865,10 @@ test("a plot has times on its axis, else numbers that ascend, else texts, else n
 	const one = plotOf(["count(*)"], [["42"]]);
 	assert.deepEqual([one.chosen.x, one.points.x, one.points.values], [null, [1], [[42]]]);
 	assert.deepEqual(plotOf(["a", "b"], [["x", "y"]]).chosen.series, []);
-	assert.deepEqual(plotOf(["events"], []).points, { rows: [], x: [], values: [], texts: [], leftOut: 0 });
+	const empty = plotOf(["what", "events"], [["", "42"]]);
+	assert.deepEqual([empty.chosen.x, names(empty.chosen.series)], [null, ["events"]]);
+	assert.equal(plotOf(["what", "events"], [["", "42"]], "what").chosen.x, null);
+	assert.deepEqual(plotOf(["events"], []).points, { rows: [], x: [], values: [], texts: null, leftOut: 0 });
 });
 
 test("a plot shows the columns that are chosen, as far as the result has them, and at most 8", () => {
