@@ -6,7 +6,10 @@ import { build } from "esbuild";
 const watch = process.argv.includes("--readable");
 await mkdir("dist", { recursive: true });
 await build({
-	entryPoints: { viewer: "src/main.tsx" },
+	entryPoints: [
+		{ in: "src/main.tsx", out: "viewer" },
+		{ in: "src/viewer.css", out: "viewer" },
+	],
 	bundle: true,
 	minify: !watch,
 	format: "esm",
@@ -14,6 +17,5 @@ await build({
 	legalComments: "inline",
 	outdir: "dist",
 });
-await copyFile("src/viewer.css", "dist/viewer.css");
 await copyFile("src/index.html", "dist/index.html");
 await copyFile("src/icon.svg", "dist/icon.svg");

@@ -8,6 +8,7 @@ export const PAGES = ["insights", "timeline", "events", "statistics", "sql", "co
 export const GROUPINGS = ["process", "tree", "cgroup", "user", "none"] as const;
 export const ORDERS = ["busy", "name", "id", "first"] as const;
 export const VIEWS = ["states", "flow"] as const;
+export const RESULTS = ["table", "plot"] as const;
 export const SUMS = ["", "per-second", "as-is"] as const;
 export const HEIGHTS = ["compact", "normal", "tall"] as const;
 
@@ -57,6 +58,10 @@ export interface Shown extends Own {
 	analysis: string;
 	/** The query that was run last. */
 	sql: string;
+	/** How its result is shown; of a plot: the column on the x axis, and those drawn. Empty: as the page chooses. */
+	result: (typeof RESULTS)[number];
+	plotX: string;
+	plotted: string[];
 	/** The recording that this one is compared with, */
 	other: number | null;
 	/** how much later its times are shown, in ns, */
@@ -99,6 +104,9 @@ export const START: Shown = {
 	at: null,
 	analysis: "",
 	sql: "",
+	result: "table",
+	plotX: "",
+	plotted: [],
 	other: null,
 	offset: 0,
 	sums: "",
@@ -117,7 +125,7 @@ function span(text: string | null): Span | null {
 	return begin !== undefined && end !== undefined && begin < end ? { begin, end } : null;
 }
 
-/** Names of groups have any characters. */
+/** Names of groups and columns have any characters. */
 function texts(text: string | null): string[] {
 	const read = (part: string) => {
 		try {
@@ -156,6 +164,9 @@ export function read(hash: string): Shown {
 		at: numbers(all.get("at"))[0] ?? null,
 		analysis: all.get("analysis") ?? "",
 		sql: all.get("sql") ?? "",
+		result: RESULTS.find((result) => result === all.get("result")) ?? START.result,
+		plotX: all.get("plot-x") ?? "",
+		plotted: texts(all.get("plotted")),
 		other: all.has("with") ? Math.max(0, Math.trunc(numbers(all.get("with"))[0] ?? 0)) : null,
 		offset: numbers(all.get("offset"))[0] ?? 0,
 		sums: SUMS.find((sums) => sums === all.get("sums")) ?? START.sums,
@@ -206,6 +217,9 @@ export function write(shown: Shown): string {
 	add("at", shown.at === null ? "" : String(Math.round(shown.at)));
 	add("analysis", shown.analysis);
 	add("sql", shown.sql);
+	add("result", shown.result === START.result ? "" : shown.result);
+	add("plot-x", shown.plotX);
+	add("plotted", listed(shown.plotted));
 	add("with", shown.other === null ? "" : String(shown.other));
 	add("offset", shown.offset ? String(Math.round(shown.offset)) : "");
 	add("sums", shown.sums);

@@ -40,7 +40,7 @@ export interface Theme {
 	background: Rgb;
 	/** Every second lane. */
 	stripe: Rgb;
-	text: string;
+	text: Rgb;
 	faint: string;
 	line: string;
 	selection: string;
@@ -61,13 +61,26 @@ const SHARED = {
 	runnable: [213, 94, 0],
 	other: [86, 180, 233],
 	value: [126, 98, 178],
+	stopped: [204, 121, 167],
 } as const;
+
+/** Of the series of a plot. */
+export const SERIES: readonly Rgb[] = [
+	SHARED.kernel,
+	SHARED.runnable,
+	SHARED.user,
+	SHARED.stopped,
+	SHARED.interrupted,
+	SHARED.value,
+	SHARED.running,
+	[128, 132, 138],
+];
 
 export const LIGHT: Theme = {
 	name: "light",
 	background: [255, 255, 255],
 	stripe: [249, 250, 251],
-	text: "#1c2024",
+	text: [28, 32, 36],
 	faint: "#60646c",
 	line: "#e3e6ea",
 	selection: "#0b0d0e",
@@ -79,7 +92,6 @@ export const LIGHT: Theme = {
 		unknown: [176, 180, 186],
 		idle: [238, 240, 243],
 		blocked: [222, 226, 232],
-		stopped: [204, 121, 167],
 	},
 };
 
@@ -87,14 +99,14 @@ export const DARK: Theme = {
 	name: "dark",
 	background: [24, 25, 27],
 	stripe: [28, 30, 32],
-	text: "#edeef0",
+	text: [237, 238, 240],
 	faint: "#a0a4ab",
 	line: "#363a3f",
 	selection: "#ffffff",
 	path: "#ff6fb5",
 	note: "#be95ff",
 	match: "#ff7eb6",
-	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60], stopped: [204, 121, 167] },
+	classes: { ...SHARED, unknown: [84, 88, 95], idle: [34, 37, 40], blocked: [50, 54, 60] },
 };
 
 /** A pixel as ImageData has it on all machines that browsers run on. */

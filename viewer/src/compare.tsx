@@ -264,6 +264,7 @@ function Comparison(props: Props & { other: number }) {
 						shown={own}
 						show={isFirst ? show : showOther}
 						isLive={false}
+						isWhole={status.state === "whole"}
 						grown={`${opened.progress} ${opened.whole.end}`}
 						failed={failed}
 						path={NO_PATH}

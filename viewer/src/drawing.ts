@@ -3,6 +3,7 @@
 // axis, and what the colours mean.
 import type { Area } from "./areas";
 import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
+import { drawIcon, ICON_EDGE, ICON_NAMES, ICON_SIZE, ICONS, type IconName } from "./icons";
 import { indentOf, type Row } from "./rows";
 import { type Above, ARROW_WIDTH, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
 
@@ -79,8 +80,8 @@ const leftOf = (row: Row): number => 12 + indentOf(row);
 export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	const scale = window.devicePixelRatio;
 	const { clientWidth: width, clientHeight: height } = picture.canvas;
-	const { runs, texts, scales, lines } = runsOf(picture, scene, theme);
-	const [all, high] = [NAMES_WIDTH + width, height + legendHeight(width)];
+	const { runs, texts, scales, lines, icons } = runsOf(picture, scene, theme);
+	const [all, high] = [NAMES_WIDTH + width, height + legendHeight(width, scene)];
 	const background = css(theme.background);
 	const parts: string[] = [];
 	const rounded = (value: number) => Math.round((value / scale) * 100) / 100;
@@ -100,9 +101,21 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 			y: rounded(top),
 			width: 1,
 			height: rounded(bottom - top),
-			fill: theme.text,
+			fill: css(theme.text),
 		}),
 	);
+	const iconAt = (name: IconName, x: number, y: number) =>
+		element("path", {
+			d: ICONS[name].path,
+			transform: `translate(${x} ${y})`,
+			fill: css(theme.text),
+			"fill-rule": "evenodd",
+			stroke: background,
+			"stroke-width": 2 * ICON_EDGE,
+			"stroke-linejoin": "round",
+			"paint-order": "stroke",
+		});
+	const begins = icons.map(({ name, x, y }) => iconAt(name, rounded(x), rounded(y)));
 	const at = (ns: number) => ((ns - scene.span.begin) / (scene.span.end - scene.span.begin)) * width;
 	const seen = Picture.seen(scene, height - AXIS_HEIGHT);
 	const marks: string[] = [];
@@ -158,13 +171,15 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	);
 	const names = seen.map(({ row, top }) => {
 		const said = shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - leftOf(row));
-		return text(leftOf(row), AXIS_HEIGHT + top + row.height / 2, theme.text, said);
+		return text(leftOf(row), AXIS_HEIGHT + top + row.height / 2, css(theme.text), said);
 	});
-	const legend = legendPlaces(width).map(({ name, x, y }) => {
+	const legend = legendPlaces(width, scene).map(({ name, x, y }) => {
+		if (isIcon(name))
+			return iconAt(name, x + 1, y - ICON_SIZE / 2) + text(x + 18, y, css(theme.text), legendName(name));
 		const place = { x, y: y - 6, width: 12, height: 12 };
 		const shape = element("rect", { ...place, fill: css(theme.classes[name]) });
 		const hatch = name === "unknown" ? element("rect", { ...place, fill: "url(#hatched)" }) : "";
-		return shape + hatch + text(x + 18, y, theme.text, legendName(name));
+		return shape + hatch + text(x + 18, y, css(theme.text), legendName(name));
 	});
 	const line = element("path", { d: "M-2 10L10 -2", stroke: background, "stroke-width": 3 });
 	const pattern = element("pattern", { id: "hatched", width: 8, height: 8, patternUnits: "userSpaceOnUse" }, line);
@@ -191,6 +206,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 					{ id: "lanes-drawn", "clip-path": "url(#lanes)" },
 					[...lanes, ...labels, ...tops, ...handovers].join("\n"),
 				),
+				element("g", { id: "icons", "clip-path": "url(#lanes)" }, begins.join("\n")),
 				element("g", { id: "path", "clip-path": "url(#lanes)" }, path.join("\n")),
 				element("g", { id: "axis" }, axis.join("\n")),
 				element("g", { id: "marks" }, marks.join("\n") || " "),
@@ -203,33 +219,36 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 	return `${element("svg", { ...root, "font-family": FONT, "font-size": 11 }, `\n${parts.join("\n")}\n`)}\n`;
 }
 
-/** Where the colours are explained, below the lanes: in as many lines as they need. */
-function legendPlaces(width: number): { name: Class; x: number; y: number }[] {
+/** Where the colours and icons are explained, below the lanes: in as many lines as they need. */
+function legendPlaces(width: number, { isFlow }: Scene): { name: Class | IconName; x: number; y: number }[] {
 	const inLine = Math.max(1, Math.floor(width / LEGEND_STEP));
-	return LEGEND.map((name, index) => ({
+	return [...LEGEND, ...(isFlow ? ICON_NAMES : [])].map((name, index) => ({
 		name,
 		x: 8 + (index % inLine) * LEGEND_STEP,
 		y: LEGEND_HEIGHT / 2 + Math.floor(index / inLine) * 20,
 	}));
 }
 
-const legendName = (name: Class): string => `${CLASS_NAMES[name]}${name === "unknown" ? " (hatched)" : ""}`;
+const isIcon = (name: Class | IconName): name is IconName => name in ICONS;
 
-const legendHeight = (width: number): number => legendPlaces(width).at(-1)!.y + LEGEND_HEIGHT / 2;
+const legendName = (name: Class | IconName): string =>
+	isIcon(name) ? ICONS[name].what : `${CLASS_NAMES[name]}${name === "unknown" ? " (hatched)" : ""}`;
+
+const legendHeight = (width: number, scene: Scene): number => legendPlaces(width, scene).at(-1)!.y + LEGEND_HEIGHT / 2;
 
 export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blob | null> {
 	const scale = window.devicePixelRatio;
 	const { width, height, clientWidth } = picture.canvas;
 	const canvas = document.createElement("canvas");
 	canvas.width = Math.round(NAMES_WIDTH * scale) + width;
-	canvas.height = height + Math.round(legendHeight(clientWidth) * scale);
+	canvas.height = height + Math.round(legendHeight(clientWidth, scene) * scale);
 	const context = canvas.getContext("2d", { alpha: false })!;
 	context.fillStyle = css(theme.background);
 	context.fillRect(0, 0, canvas.width, canvas.height);
 	context.font = `${11 * scale}px ${FONT}`;
 	context.textBaseline = "middle";
 	const write = (said: string, x: number, y: number) => {
-		context.fillStyle = theme.text;
+		context.fillStyle = css(theme.text);
 		context.fillText(said, x * scale, y * scale);
 	};
 	for (const { row, top } of Picture.seen(scene, height / scale - AXIS_HEIGHT)) {
@@ -241,10 +260,14 @@ export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blo
 	context.fillRect(0, 0, canvas.width, AXIS_HEIGHT * scale);
 	context.fillRect(0, height, canvas.width, canvas.height - height);
 	context.drawImage(picture.canvas, Math.round(NAMES_WIDTH * scale), 0);
-	for (const { name, x, y } of legendPlaces(clientWidth)) {
+	for (const { name, x, y } of legendPlaces(clientWidth, scene)) {
 		const [left, middle] = [NAMES_WIDTH + x, height / scale + y];
-		context.fillStyle = css(theme.classes[name]);
-		context.fillRect(left * scale, (middle - 6) * scale, 12 * scale, 12 * scale);
+		if (isIcon(name)) {
+			drawIcon(context, { name, x: (left + 1) * scale, y: (middle - ICON_SIZE / 2) * scale }, theme, scale);
+		} else {
+			context.fillStyle = css(theme.classes[name]);
+			context.fillRect(left * scale, (middle - 6) * scale, 12 * scale, 12 * scale);
+		}
 		write(legendName(name), left + 18, middle);
 	}
 	return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));

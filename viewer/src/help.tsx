@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { CLASS_NAMES, CLASSES, css, type Theme } from "./colours";
 import { COMMANDS, keyName } from "./commands";
+import { ICON_NAMES, ICON_SIZE, ICONS } from "./icons";
 
 const GESTURES = [
 	["Shift and drag", "select a range"],
@@ -43,6 +44,18 @@ export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 						</svg>
 						{CLASS_NAMES[name]}
 						{name === "unknown" && " (hatched)"}
+					</li>
+				))}
+			</ul>
+			<h2>Icons</h2>
+			<p class="faint">Control flow (V) shows with icons what a thread begins to do, where there is room for them.</p>
+			<ul class="legend">
+				{ICON_NAMES.map((name) => (
+					<li key={name}>
+						<svg width="14" height="14" viewBox={`-2 -2 ${ICON_SIZE + 4} ${ICON_SIZE + 4}`} aria-hidden="true">
+							<path d={ICONS[name].path} fill={css(theme.text)} fill-rule="evenodd" />
+						</svg>
+						{ICONS[name].what}
 					</li>
 				))}
 			</ul>

@@ -278,7 +278,7 @@ function App() {
 			) : shown.page === "statistics" ? (
 				<StatisticsPage key={number} {...{ recording: number, origin, whole, lanes, shown, show }} />
 			) : shown.page === "sql" ? (
-				<SqlPage key={number} {...{ recording: number, origin, whole, lanes, shown, show }} />
+				<SqlPage key={number} {...{ recording: number, origin, whole, lanes, shown, show, theme }} />
 			) : (
 				lanes && (
 					<main>
@@ -298,6 +298,7 @@ function App() {
 							shown={shown}
 							show={show}
 							isLive={state === "live"}
+							isWhole={state === "whole"}
 							grown={`${progress} ${whole.end}`}
 							failed={failed}
 							path={path?.path?.segments ?? NONE}

@@ -2,6 +2,7 @@
 // From a row of another page to its place in the timeline.
 import type { Shown } from "./address";
 import { choiceOf, type Lanes } from "./rows";
+import { isNumeric } from "./tables";
 import type { Span } from "./timeline";
 
 /** What a page is given. */
@@ -72,6 +73,32 @@ export function around({ begin, end }: Span, whole: Span, least: number): Span {
 	const width = Math.min(whole.end - whole.begin, Math.max(least, (end - begin) * 2));
 	const first = Math.max(whole.begin, Math.min((begin + end) / 2 - width / 2, whole.end - width));
 	return { begin: first, end: first + width };
+}
+
+/** Columns of times in the tables of `piste query`. */
+const TIMES = new Set(["time_ns", "begin_ns", "end_ns", "queued_ns", "issued_ns", "completed_ns", "raised_ns"]);
+
+/** The time in a cell of a column, in ns from the begin of the recording. Null: it is none, or not in the span. */
+export function timeIn(column: string, text: string, origin: bigint, span: Span): number | null {
+	if (/^\d+$/.test(text) && !/_ns\)*$/.test(column)) return null;
+	const ns = timeOf(text);
+	// If the clock does not count from 1970, a duration can look like a time.
+	const isSure = origin > 10n ** 17n || TIMES.has(column);
+	if (ns === null || !isSure) return null;
+	const at = Number(ns - origin);
+	return at >= span.begin && at <= span.end ? at : null;
+}
+
+/** What a cell of a row is about, if it has a time in the recording. */
+export function placeIn(columns: string[], row: string[], index: number, origin: bigint, whole: Span): Place | null {
+	const at = timeIn(columns[index]!, row[index]!, origin, whole);
+	if (at === null) return null;
+	const number = (column: string) => {
+		const text = row[columns.indexOf(column)];
+		return text && isNumeric(text) ? Number(text) : undefined;
+	};
+	const isBegin = /^begin(_ns)?$/.test(columns[index]!);
+	return { at, duration: isBegin ? number("duration_ns") : undefined, tid: number("tid"), cpu: number("cpu") };
 }
 
 /** A time in a text, in ns: a time stamp, or a number of ns. */

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queries over the trace: an editor, the list of tables, and the rows of the result.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { RESULTS } from "./address";
 import * as api from "./api";
+import type { Theme } from "./colours";
 import { type Editor, EditorField } from "./editor";
-import { opened, type PageProps, timeOf } from "./places";
+import { opened, type PageProps, placeIn } from "./places";
+import { Plot } from "./plot";
 import { EXAMPLES, forget, keep, kept } from "./queries";
 import { Side, sqlLanguage, useTables } from "./side";
-import { type Column, DataTable, type Key, measured, shownText } from "./tables";
+import { type Column, DataTable, isNumeric, type Key, measured, shownText, unitOf } from "./tables";
 import { duration } from "./time";
 
 const ROWS_MAX = 1000;
+const RESULT_NAMES = { table: "Table", plot: "Plot" } as const;
 
 /** A query and its result. */
 interface Run {
@@ -29,7 +33,7 @@ let draft: { after: string; text: string } | null = null;
 
 const begun = (sql: string) => (draft?.after === sql ? draft.text : sql);
 
-export function SqlPage(props: PageProps) {
+export function SqlPage(props: PageProps & { theme: Theme }) {
 	const { recording, shown, show } = props;
 	const begin = useMemo(() => begun(shown.sql), [shown.sql]);
 	const [typed, setTyped] = useState(begin);
@@ -122,6 +126,21 @@ export function SqlPage(props: PageProps) {
 					<span class="faint" role="status">
 						{isRunning ? <Running key={run.sql} /> : run && <Outcome run={run} />}
 					</span>
+					{run?.answer && run.answer.columns.length > 0 && (
+						<div role="tablist" class="tabs" aria-label="Result as">
+							{RESULTS.map((one) => (
+								<button
+									key={one}
+									type="button"
+									role="tab"
+									aria-selected={shown.result === one}
+									onClick={() => show({ result: one })}
+								>
+									{RESULT_NAMES[one]}
+								</button>
+							))}
+						</div>
+					)}
 				</div>
 				<div class="scroll" key={run?.sql}>
 					{run?.problem && (
@@ -176,57 +195,41 @@ function Outcome({ run }: { run: Run }) {
 	return <>{`${count} ${rows.length === 1 ? "row" : "rows"} in ${took}`}</>;
 }
 
-const isNumeric = (text: string) => /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
-
-/** The rows of a result. A click on a time opens the timeline. */
-function Result({ answer, origin, whole, lanes, shown, show }: PageProps & { answer: api.Rows }) {
-	const columns = useMemo(() => {
-		const place = (name: string) => answer.columns.indexOf(name);
-		const number = (row: string[], column: number) =>
-			column >= 0 && isNumeric(row[column]!) ? Number(row[column]) : undefined;
-		const [tid, cpu, length] = [place("tid"), place("cpu"), place("duration_ns")];
-		const end = origin + BigInt(Math.ceil(whole.end));
-		/** A time within the recording. */
-		const timeIn = (name: string, text: string): number | null => {
-			if (/^\d+$/.test(text) && !/_ns\)*$/.test(name)) return null;
-			const ns = timeOf(text);
-			// If the clock does not count from 1970, a duration can look like a time.
-			const isSure = origin > 10n ** 17n || TIMES.has(name);
-			return ns !== null && isSure && ns >= origin && ns <= end ? Number(ns - origin) : null;
-		};
-		return answer.columns.map((name, index): Column<string[]> => {
-			const isNumber = answer.rows.every((row) => !row[index] || isNumeric(row[index]));
-			const key = (row: string[]): Key => {
-				const text = row[index]!;
-				if (!isNumber || !text) return text || null;
-				return /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
-			};
-			const cell = (row: string[]) => {
-				const text = row[index]!;
-				const at = timeIn(name, text);
-				if (at !== null) {
-					const isBegin = name === "begin_ns" || name === "begin";
-					const about = { tid: number(row, tid), cpu: number(row, cpu) };
-					const to = { at, duration: isBegin ? number(row, length) : undefined, ...about };
+/** The rows of a result, or a plot of them. A click on a time opens the timeline. */
+function Result({ answer, ...page }: PageProps & { answer: api.Rows; theme: Theme }) {
+	const { origin, whole, lanes, shown, show } = page;
+	/** Opens the timeline at the time in a cell, if there is one. */
+	const opener = useCallback(
+		(row: string[], index: number) => {
+			const to = placeIn(answer.columns, row, index, origin, whole);
+			return to && (() => show(opened(to, shown, whole, lanes)));
+		},
+		[answer, origin, whole, lanes, shown, show],
+	);
+	const columns = useMemo(
+		() =>
+			answer.columns.map((name, index): Column<string[]> => {
+				const isNumber = answer.rows.every((row) => !row[index] || isNumeric(row[index]));
+				const key = (row: string[]): Key => {
+					const text = row[index]!;
+					if (!isNumber || !text) return text || null;
+					return /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
+				};
+				const cell = (row: string[]) => {
+					const text = row[index]!;
+					const open = opener(row, index);
+					if (!open) return isNumber && unitOf(name) === "ns" && text ? measured(name, Number(text)) : shownText(text);
 					return (
-						<button
-							type="button"
-							class="link"
-							title="Show in the timeline"
-							onClick={() => show(opened(to, shown, whole, lanes))}
-						>
+						<button type="button" class="link" title="Show in the timeline" onClick={open}>
 							{text}
 						</button>
 					);
-				}
-				return isNumber && /_ns\)*$/.test(name) && text ? measured(name, Number(text)) : shownText(text);
-			};
-			return { heading: name, isNumber, key, cell, title: (row) => shownText(row[index] ?? "") };
-		});
-	}, [answer, origin, whole, lanes, shown, show]);
+				};
+				return { heading: name, isNumber, key, cell, title: (row) => shownText(row[index] ?? "") };
+			}),
+		[answer, opener],
+	);
 	if (columns.length === 0) return <p class="faint">The statement has no rows.</p>;
+	if (shown.result === "plot") return <Plot {...page} answer={answer} opener={opener} />;
 	return <DataTable columns={columns} rows={answer.rows} most={ROWS_MAX} />;
 }
-
-/** Columns of times in the tables of `piste query`. */
-const TIMES = new Set(["time_ns", "begin_ns", "end_ns", "queued_ns", "issued_ns", "completed_ns", "raised_ns"]);

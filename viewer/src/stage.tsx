@@ -55,6 +55,8 @@ interface Props {
 	show: (change: Partial<Shown>, kind?: "step" | "glide") => void;
 	/** It is being recorded. */
 	isLive: boolean;
+	/** All of it has been read. */
+	isWhole: boolean;
 	/** Another one whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
@@ -93,6 +95,7 @@ export function Stage(props: Props) {
 		shown,
 		show,
 		isLive,
+		isWhole,
 		grown,
 		failed,
 		path,
@@ -145,6 +148,7 @@ export function Stage(props: Props) {
 	const scene: Scene = {
 		span,
 		ends: pair ? whole : null,
+		end: isWhole ? whole.end : null,
 		cursor: pair?.cursor ?? null,
 		rows,
 		isFlow: shown.view === "flow",

@@ -102,12 +102,29 @@ export const heading = (name: string): string =>
 /** Columns of identifiers, which have no thousands separators. */
 const NAMING = /(^|_|\.)(tid|pid|ppid|uid|cpu|thread|stream|fd|number|id|ret|error|sector|priority|prio|depth)$/;
 
+export const isIdentifier = (name: string): boolean => NAMING.test(name);
+
+export const isNumeric = (text: string): boolean => /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+
+/** What the numbers of a column are of: its name says it, also inside a function of SQL. */
+export function unitOf(name: string): "ns" | "bytes" | "percent" | null {
+	if (/_ns\)*$/.test(name)) return "ns";
+	if (/(^|[_.(])bytes\)*$/.test(name)) return "bytes";
+	return /_percent\)*$/.test(name) ? "percent" : null;
+}
+
 /** A number with the unit that its name ends with. */
 export function measured(name: string, value: number): string {
-	if (/_ns\)*$/.test(name)) return duration(value);
-	if (/_bytes\)*$/.test(name)) return bytes(value);
-	if (name.endsWith("_percent")) return value.toFixed(1);
-	return NAMING.test(name) ? String(value) : value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+	switch (unitOf(name)) {
+		case "ns":
+			return duration(value);
+		case "bytes":
+			return bytes(value);
+		case "percent":
+			return value.toFixed(1);
+		default:
+			return isIdentifier(name) ? String(value) : value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+	}
 }
 
 /** What a table of an analysis has in a cell. */
@@ -124,11 +141,19 @@ export function said(name: string, value: unknown): string {
 const isDuration = (one: { name?: unknown; ns?: unknown } | null): one is { name: string; ns: number } =>
 	typeof one?.name === "string" && typeof one.ns === "number";
 
-function bytes(value: number): string {
-	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
+
+/** The largest unit that a number of bytes has at least one of, and how many bytes it is. */
+export function byteUnit(value: number): readonly [unit: string, size: number] {
 	let power = 0;
-	for (; Math.abs(value) >= 1024 && power < units.length - 1; power++) value /= 1024;
-	return `${power === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${units[power]}`;
+	while (Math.abs(value) >= 1024 ** (power + 1) && power < BYTE_UNITS.length - 1) power++;
+	return [BYTE_UNITS[power]!, 1024 ** power];
+}
+
+function bytes(value: number): string {
+	const [unit, size] = byteUnit(value);
+	const count = value / size;
+	return `${size === 1 ? value : count.toFixed(Math.abs(count) < 10 ? 2 : 1)} ${unit}`;
 }
 
 export interface Table {
@@ -178,7 +203,7 @@ export function TableView({ table, most, openThread }: TableProps) {
 			const text = (row: Table["rows"][number]) => said(name, row[name]);
 			const cell = (row: Table["rows"][number]) => {
 				const open = name === "tid" && typeof row.tid === "number" ? openThread?.(row.tid) : null;
-				if (row[name] === 0 && !NAMING.test(name)) return <span class="faint">0</span>;
+				if (row[name] === 0 && !isIdentifier(name)) return <span class="faint">0</span>;
 				if (!open) return text(row);
 				return (
 					<button type="button" class="link" title="Show the thread in the timeline" onClick={open}>

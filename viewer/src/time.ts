@@ -8,9 +8,13 @@ const UNITS = [
 	["ns", 1],
 ] as const;
 
+/** The largest unit that a duration has at least one of, and how many ns it is. */
+export const durationUnit = (ns: number): (typeof UNITS)[number] =>
+	UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
+
 /** `1.25 ms` */
 export function duration(ns: number): string {
-	const [unit, size] = UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
+	const [unit, size] = durationUnit(ns);
 	const value = ns / size;
 	const digits = unit === "ns" ? 0 : Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 10 ? 2 : 3;
 	return `${value.toFixed(digits)} ${unit}`;

@@ -8,6 +8,7 @@ import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from
 import { columnText, MEANINGS, valueText } from "./counters";
 import { drawFlags } from "./flags";
 import { CPUS_MAX, stripHandovers } from "./flow";
+import { canEnd, ICON_INSET, ICON_ROOM, ICON_SIZE, type Icon, type IconName, IconSheet, iconOf } from "./icons";
 import type { Note } from "./notes";
 
 import { type Line as PathLine, pathLines, type Segment } from "./path";
@@ -51,6 +52,8 @@ export interface Scene {
 	span: Span;
 	/** What is outside is hatched: it is not covered. Absent: that is plain. */
 	ends: Span | null;
+	/** The end of the recording: a thread that has nothing up to it has ended. Absent: there will be more. */
+	end: number | null;
 	/** A time that is pointed at elsewhere. */
 	cursor: number | null;
 	rows: Row[];
@@ -77,6 +80,7 @@ export class Picture {
 	private readonly context: CanvasRenderingContext2D;
 	private image: ImageData | null = null;
 	private pixels = new Uint32Array(0);
+	private sheet: IconSheet | null = null;
 
 	constructor(
 		readonly canvas: HTMLCanvasElement,
@@ -119,16 +123,17 @@ export class Picture {
 		}
 		this.pixels.fill(pixel(theme.background));
 		const axisBottom = Math.round(AXIS_HEIGHT * scale);
-		const { texts, scales, lines } = this.each(scene, theme, ({ line, hatched, area, top, bottom }) => {
+		const { texts, scales, lines, icons } = this.each(scene, theme, ({ line, hatched, area, top, bottom }) => {
 			const window: [number, number] = [Math.max(top, axisBottom), Math.min(bottom, height)];
 			if (area) area.draw(this.pixels, [top, bottom], window, theme);
 			else this.rows(line, hatched, window[0], window[1], width, theme);
 		});
+		for (const line of lines) this.line(line, pixel(theme.text), scale, width);
+		if (this.sheet?.theme !== theme || this.sheet.scale !== scale) this.sheet = new IconSheet(theme, scale);
+		for (const icon of icons) this.sheet.copy(icon, this.pixels, width);
 		context.putImageData(this.image, 0, 0);
 		this.text(texts, scale);
 		this.scales(scales, theme, scale);
-		context.fillStyle = theme.text;
-		for (const { x, top, bottom } of lines) context.fillRect(x, top, scale, bottom - top);
 		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
 		this.marks(scene, seen, theme, scale, (scene.span.end - scene.span.begin) / width, width, height);
 		this.axis(scene, theme, scale, width);
@@ -150,6 +155,7 @@ export class Picture {
 		this.tiles.want(level, first, last, [...new Set([...seen.flatMap(({ row }) => row.lane?.id ?? []), ...cpus])]);
 		const texts: Text[] = [];
 		const scales: { text: string; top: number }[] = [];
+		const icons: Icon[] = [];
 		const line = new Uint32Array(width);
 		const hatched = new Uint8Array(width);
 		for (const { row, top } of seen) {
@@ -175,7 +181,10 @@ export class Picture {
 				const part = { left, right, begin, nsPerPixel };
 				if (area) area.add(found, part);
 				else if (found.strip.data.kind === "columns") this.columns(band, found, part);
-				else this.pieces(band, found, part);
+				else {
+					this.pieces(band, found, part);
+					if (isLine && row.lane.kind === "thread") icons.push(...this.icons(band, found, part, scene.end));
+				}
 			}
 			if (area) scales.push({ text: area.scale, top: from });
 			if (scene.ends) {
@@ -196,7 +205,7 @@ export class Picture {
 		for (let index = first; index <= last; index++) {
 			for (const cpu of cpus) lines.push(...this.handovers(this.tiles.strip(level, index, cpu), seen, flow, scale));
 		}
-		return { texts, scales, lines };
+		return { texts, scales, lines, icons };
 	}
 
 	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
@@ -213,6 +222,14 @@ export class Picture {
 		}
 		const period = own - from;
 		for (let y = own; y < until; y++) this.pixels.copyWithin(y * width, (y - period) * width, (y - period + 1) * width);
+	}
+
+	private line({ x, top, bottom }: Line, colour: number, scale: number, width: number): void {
+		const right = Math.min(width, x + Math.max(1, Math.round(scale)));
+		const end = Math.min(Math.round(bottom), this.pixels.length / width);
+		for (let y = Math.max(0, Math.round(top)); y < end; y++) {
+			this.pixels.fill(colour, y * width + x, y * width + right);
+		}
 	}
 
 	private columns(
@@ -321,6 +338,35 @@ export class Picture {
 			context.fillStyle = colour;
 			context.fillText(short, x + 4 * scale, (top + bottom) / 2);
 		}
+	}
+
+	/** What a thread begins to do, where there is room to show it. */
+	private icons(
+		{ top, bottom }: Strips,
+		{ tile, strip }: Found,
+		{ left, right, begin, nsPerPixel }: Part,
+		endOfAll: number | null,
+	): Icon[] {
+		const data = strip.data as Pieces;
+		const scale = window.devicePixelRatio;
+		const y = Math.round((top + bottom - ICON_SIZE * scale) / 2);
+		const roomNs = ICON_ROOM * scale * nsPerPixel;
+		const icons: Icon[] = [];
+		const put = (name: IconName | null, from: number) => {
+			if (name) icons.push({ name, x: Math.round(from + ICON_INSET * scale), y });
+		};
+		const at = (ns: number) => (tile.begin + ns - begin) / nsPerPixel;
+		// One that goes on in the next tile has its icon where it begins.
+		const isHere = (from: number) => from >= left && from < right;
+		for (let index = 0; index < data.begin.length; index++) {
+			const from = at(data.begin[index]!);
+			if (data.duration[index]! >= roomNs && isHere(from)) put(iconOf(data, index), from);
+		}
+		const last = data.begin.length - 1;
+		if (endOfAll === null || last < 0 || !canEnd(data, last)) return icons;
+		const end = data.begin[last]! + data.duration[last]!;
+		if (tile.begin + end < endOfAll && isHere(at(end))) put("end", at(end));
+		return icons;
 	}
 
 	/** Where a CPU goes from one lane that is seen to another. */
@@ -586,6 +632,8 @@ export interface Above {
 	scales: { text: string; top: number }[];
 	/** From one lane to another. */
 	lines: Line[];
+	/** What threads begin to do. */
+	icons: Icon[];
 }
 
 interface Line {

@@ -63,6 +63,79 @@ const selection = (page) => {
 	return found ? { lane: Number(found[1]), at: Number(found[2]) } : null;
 };
 
+/** The result of the query that is shown, as a plot: system calls by time, with their durations. */
+async function plots(page) {
+	const cells = (column) => page.locator(`.scroll tbody td:nth-child(${column})`).allInnerTexts();
+	const durations = (await cells(2)).map((text) => text.trim());
+	await page.getByRole("tab", { name: "Plot" }).click();
+	const plot = page.getByRole("slider", { name: /^Plot of duration_ns over begin_ns, 7 points/ });
+	await plot.locator("canvas").waitFor();
+	assert.match(page.url(), /[#&]result=plot/);
+	const drawn = await plot.locator("canvas").evaluate((canvas) => {
+		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+		let found = 0;
+		for (let at = 0; at < data.length; at += 4) {
+			if (data[at] === 0 && data[at + 1] === 114 && data[at + 2] === 178) found++;
+		}
+		return found;
+	});
+	assert.ok(drawn > 100, `${drawn} pixels have the colour of the series`);
+	// By keyboard, from point to point: the legend says what is there.
+	const legend = page.locator(".plot-legend label:has(input)", { hasText: "duration_ns" }).locator("output");
+	await plot.focus();
+	for (const duration of durations.slice(0, 3)) {
+		await page.keyboard.press("ArrowRight");
+		await until("the legend has the value", async () => (await legend.textContent()) === duration);
+	}
+	const said = await plot.getAttribute("aria-valuetext");
+	assert.match(said, /^\+0\.\d{9} s, duration_ns \S+ \S+$/);
+	await shot(page, "sql-plot");
+	// The same link shows the same, also of another axis.
+	await page.getByLabel("x axis").selectOption("name");
+	await page.getByRole("slider", { name: /over name/ }).waitFor();
+	await page.getByRole("checkbox", { name: "tid" }).check();
+	await until("both are drawn", () => /[#&]plotted=duration_ns%2Ctid/.test(page.url()));
+	await shot(page, "sql-bars");
+	const other = await page.context().newPage();
+	await other.goto(page.url());
+	await other.getByRole("slider", { name: /^Plot of duration_ns, tid over name, 7 points/ }).waitFor();
+	await other.close();
+	await page.getByLabel("x axis").selectOption("begin_ns");
+	await plot.waitFor();
+	// A part of it, by dragging, and all of it again.
+	const over = plot.locator(".u-over");
+	const box = await over.boundingBox();
+	const drag = async (from, to) => {
+		await page.mouse.move(box.x + box.width * from, box.y + 20);
+		await page.mouse.down();
+		await page.mouse.move(box.x + box.width * to, box.y + 20, { steps: 4 });
+		await page.mouse.up();
+	};
+	const all = page.getByRole("button", { name: "Show all" });
+	await drag(0.01, 0.6);
+	await all.waitFor();
+	await page.mouse.dblclick(box.x + box.width / 2, box.y + 4);
+	await all.waitFor({ state: "detached" });
+	await drag(0.01, 0.6);
+	await all.click();
+	await all.waitFor({ state: "detached" });
+	await plot.focus();
+	await page.keyboard.press("+");
+	await all.waitFor();
+	await page.keyboard.press("Escape");
+	await all.waitFor({ state: "detached" });
+	// The point at the cursor, with a click: where its system call is in the timeline.
+	await page.keyboard.press("Home");
+	const point = plot.locator(".u-cursor-pt").first();
+	await until("the first point is marked", async () => (await legend.textContent()) === durations[0]);
+	const dot = await point.boundingBox();
+	await page.mouse.click(dot.x + dot.width / 2, dot.y + dot.height / 2);
+	await page.locator("section[aria-label=Selection] dl").waitFor();
+	assert.match(page.url(), /selected=/);
+	await page.goBack();
+	await plot.waitFor();
+}
+
 /** Questions that the server refuses, as a scenario wants: the browser complains about each. */
 let refusals = 0;
 
@@ -320,6 +393,32 @@ const scenarios = {
 		assert.ok((await crossed()) < 200, "these are no lines");
 		assert.match(page.url(), /view=flow/);
 		await shot(page, "flow");
+		// Closer, an icon shows what the first thread does from then on, and so does a picture that is saved.
+		await timeline(page, `&view=flow&span=${at - 50_000},${at + 50_000}&pinned=${lanes}`);
+		const dark = () =>
+			canvas.evaluate((canvas) => {
+				const { data } = canvas.getContext("2d").getImageData(canvas.width / 2 + 2, 26, 12, 16);
+				let found = 0;
+				for (let at = 0; at < data.length; at += 4) if (data[at] + data[at + 1] + data[at + 2] < 120) found++;
+				return found;
+			});
+		await until("the icon is drawn", async () => (await dark()) > 10);
+		await shot(page, "flow-icons");
+		await page.keyboard.press("x");
+		const dialog = page.getByRole("dialog", { name: "Export" });
+		const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByText("Save as SVG").click()]);
+		const { icons, legend } = await page.evaluate(
+			(svg) => {
+				const found = new DOMParser().parseFromString(svg, "image/svg+xml");
+				const places = [...found.querySelectorAll("#icons path")].map((icon) => icon.getAttribute("transform"));
+				return { icons: places, legend: found.querySelector("#legend").textContent };
+			},
+			readFileSync(await saved.path(), "utf8"),
+		);
+		const middle = Math.round((await canvas.boundingBox()).width / 2) + 2;
+		assert.ok(icons.includes(`translate(${middle} 29)`), `${icons}`);
+		assert.match(legend, /calls the kernel/);
+		await dialog.getByText("Close").click();
 		await page.keyboard.press("v");
 		await until("they are bars again", async () => !/view=/.test(page.url()));
 	},
@@ -491,6 +590,8 @@ const scenarios = {
 		await shot(page, "sql-opened");
 		await page.goBack();
 		await until("the rows are there again", async () => (await rows.count()) === 7);
+		await plots(page);
+		await page.getByRole("tab", { name: "Table", exact: true }).click();
 		// More rows than are shown.
 		await write(editor, "SELECT time_ns, name FROM events");
 		await page.getByRole("button", { name: "Run" }).click();

@@ -23,8 +23,10 @@ const { Pinch } = await load("pinch.ts");
 const { binsOf, heightsOf, measure, MEANINGS, scaleText, sumRow, topOf } = await load("counters.ts");
 const { FLAMES, flameColour, graphOf, layoutOf, linesOf, matchesOf, stepTo } = await load("flame.ts");
 const { handovers } = await load("flow.ts");
+const { canEnd, ICONS, iconOf } = await load("icons.ts");
 const { choiceOf, Lanes } = await load("rows.ts");
 const { opened, revealed, timeOf } = await load("places.ts");
+const { chosenOf, colourPlaces, fieldsOf, pointsOf, stepsOf, tickTexts, valueText } = await load("plotted.ts");
 const { quoted } = await load("queries.ts");
 const { analysisOf, compare, measured, said } = await load("tables.tsx");
 
@@ -46,6 +48,9 @@ test("an address has all that is shown", () => {
 		find: "open & close",
 		by: "fields",
 		sql: "SELECT '#&+%' FROM events\nLIMIT 1",
+		result: "plot",
+		plotX: "date_bin(a, b)",
+		plotted: ["count(*)", "a,b%"],
 		other: 0,
 		offset: -1_500_000,
 		sums: "per-second",
@@ -186,6 +191,39 @@ test("control passes from thread to thread and to interrupts, not by way of nobo
 		{ ns: 26, from: 30, to: 10 },
 		{ ns: 26, from: 20, to: 10 },
 	]);
+});
+
+test("icons say what a thread begins to do", () => {
+	const [unknown, user, kernel, interrupted, runnable, blocked, stopped] = [0, 3, 4, 5, 6, 7, 8];
+	const pieces = [
+		[runnable, 0, "ready"],
+		// As a thread of the kernel, or on in the call that it waited in.
+		[kernel, 0, "run"],
+		[user, 0, "run"],
+		[kernel, 1, "call"],
+		[interrupted, 2, "interrupt"],
+		[kernel, 1, "run"],
+		[blocked, 1, "wait"],
+		[runnable, 0, "ready"],
+		[kernel, 1, "run"],
+		[user, 0, "run"],
+		[kernel, 1, "call"],
+		[stopped, 0, "stop"],
+		[unknown, 0, null],
+		[user, 0, "run"],
+	];
+	const classes = Uint8Array.from(pieces, ([number]) => number);
+	const begin = Float64Array.from(pieces, (_, index) => 10 * index);
+	const duration = Float64Array.from(pieces, () => 10);
+	const data = { kind: "pieces", begin, duration, classes, what: Uint32Array.from(pieces, ([, what]) => what) };
+	assert.deepEqual(
+		pieces.map((_, index) => iconOf(data, index)),
+		pieces.map(([, , icon]) => icon),
+	);
+	// What came before is not known.
+	assert.equal(iconOf({ ...data, duration: duration.fill(9) }, 3), "run");
+	assert.deepEqual([canEnd(data, 13), canEnd(data, 12), canEnd(data, 6)], [true, false, false]);
+	assert.equal(new Set(Object.values(ICONS).map(({ path }) => path)).size, 7);
 });
 
 test("lanes are grouped, ordered and hidden", () => {
@@ -789,4 +827,124 @@ test("what may come next in a filter is proposed", () => {
 	assert.equal(next("ret == 4"), null);
 	assert.equal(next('filename == "/etc && pre'), null);
 	assert.equal(next("ret < 0 "), null);
+});
+
+const ORIGIN = 1_700_000_000_000_000_000n;
+
+/** What a plot shows of a result, by default or as chosen. */
+function plotOf(columns, rows, x = "", series = []) {
+	const fields = fieldsOf({ columns, rows }, ORIGIN, { begin: 0, end: 1e9 });
+	const chosen = chosenOf(fields, rows, x, series);
+	return { fields, chosen, points: pointsOf(rows, chosen, ORIGIN) };
+}
+
+const names = (fields) => fields.map(({ name }) => name);
+
+test("a plot has times on its axis, else numbers that ascend, else texts, else numbers of rows", () => {
+	const at = (ns) => String(ORIGIN + BigInt(ns));
+	const times = plotOf(
+		["name", "duration_ns", "begin_ns", "tid"],
+		[
+			["read", "5", at(300), "7"],
+			["write", "", at(100), "8"],
+			["close", "6", "", "9"],
+			["open", "4", at(200), "7"],
+		],
+	);
+	assert.deepEqual(
+		times.fields.map(({ kind }) => kind),
+		["text", "number", "time", "number"],
+	);
+	// Ids are numbers, but nobody means them.
+	assert.deepEqual([times.chosen.x.name, names(times.chosen.series)], ["begin_ns", ["duration_ns"]]);
+	assert.deepEqual(names(times.chosen.numbers), ["duration_ns", "tid"]);
+	assert.deepEqual(times.points, {
+		rows: [1, 3, 0],
+		x: [100, 200, 300],
+		values: [[null, 4, 5]],
+		texts: null,
+		leftOut: 1,
+	});
+	// Parts of the time: the first one begins before the recording. Hours that would be far outside are no times.
+	const parts = [
+		["2023-11-14T22:13:19.900", "1"],
+		["2023-11-14T22:13:20", "2"],
+	];
+	const binned = plotOf(["t", "count"], parts);
+	assert.deepEqual([binned.chosen.x.kind, binned.points.x], ["time", [-100_000_000, 0]]);
+	assert.equal(plotOf(["t", "count"], [...parts, ["1970-01-01T00:00:00", "3"]]).chosen.x.kind, "text");
+	const buckets = [
+		["1", "50", "a"],
+		["2", "40", "b"],
+		["4", "60", "c"],
+	];
+	assert.deepEqual(plotOf(["bucket", "events", "what"], buckets).points.x, [1, 2, 4]);
+	// What comes after a text is what is counted for it.
+	const counts = plotOf(
+		["what", "bucket", "events"],
+		buckets.map(([bucket, events, what]) => [what, bucket, events]),
+	);
+	assert.deepEqual(
+		[counts.points.texts, names(counts.chosen.series)],
+		[
+			["a", "b", "c"],
+			["bucket", "events"],
+		],
+	);
+	// A CPU has a number as its name.
+	const cpus = plotOf(
+		["cpu", "events"],
+		[
+			["0", "10"],
+			["1", "20"],
+		],
+	);
+	assert.deepEqual(
+		[cpus.points.x, cpus.points.texts],
+		[
+			[0, 1],
+			["0", "1"],
+		],
+	);
+	const one = plotOf(["count(*)"], [["42"]]);
+	assert.deepEqual([one.chosen.x, one.points.x, one.points.values], [null, [1], [[42]]]);
+	assert.deepEqual(plotOf(["a", "b"], [["x", "y"]]).chosen.series, []);
+	const empty = plotOf(["what", "events"], [["", "42"]]);
+	assert.deepEqual([empty.chosen.x, names(empty.chosen.series)], [null, ["events"]]);
+	assert.equal(plotOf(["what", "events"], [["", "42"]], "what").chosen.x, null);
+	assert.deepEqual(plotOf(["events"], []).points, { rows: [], x: [], values: [], texts: null, leftOut: 0 });
+});
+
+test("a plot shows the columns that are chosen, as far as the result has them, and at most 8", () => {
+	const columns = ["name", ..."abcdefghij"];
+	const rows = [["x", ..."0123456789"]];
+	const of = (x, series) => plotOf(columns, rows, x, series).chosen;
+	assert.deepEqual(names(of("", []).series), [..."abcdefgh"]);
+	assert.deepEqual(names(of("b", ["c", "a"]).series), ["a", "c"]);
+	assert.equal(of("b", []).x.name, "b");
+	assert.equal(of("#", []).x, null);
+	assert.equal(of("z", []).x.name, "name");
+	assert.equal(of("", ["a", "gone"]).series.length, 8);
+	// Each has a colour of its own, and keeps it while others come and go.
+	assert.deepEqual(colourPlaces(of("", ["b", "d"])), [1, 3]);
+	assert.deepEqual(colourPlaces(of("", ["d"])), [3]);
+	assert.deepEqual(colourPlaces(of("", ["a", "b", "i"])), [0, 1, 2]);
+});
+
+test("numbers at an axis have one unit and no more digits than they need", () => {
+	assert.deepEqual(tickTexts("sum(x.duration_ns)", [0, 500_000, 1_000_000, 1_500_000]), [
+		"0",
+		"0.5 ms",
+		"1 ms",
+		"1.5 ms",
+	]);
+	assert.deepEqual(tickTexts("bytes", [0, 512, 1024]), ["0", "0.5 KiB", "1 KiB"]);
+	assert.deepEqual(tickTexts("cpu_percent", [0, 50]), ["0", "50 %"]);
+	assert.deepEqual(tickTexts("events", [0, 0.30000000000000004, 20_000]), ["0", "0.3", "20,000"]);
+	assert.deepEqual(tickTexts("tid", [10_000]), ["10000"]);
+	assert.equal(valueText("busy_percent", 12.34), "12.3 %");
+	assert.equal(valueText("sum(io_requests.bytes)", 1536), "1.50 KiB");
+	assert.deepEqual(stepsOf("bytes", [1]).slice(0, 3), [1, 2, 4]);
+	assert.equal(stepsOf("events", [1, null])[0], 1);
+	assert.ok(stepsOf("mean", [0.5]).includes(0.2));
 });
