@@ -42,9 +42,23 @@ impl Client {
     /// # Errors
     /// [`Error::NoDaemon`] when none runs; [`Error::Denied`]; [`Error::RunFolder`].
     pub fn connect(places: &Places) -> Result<Client, Error> {
+        Client::connect_within(places, None)
+    }
+
+    /// The same, for those who go on without an answer: a call fails when pisted is silent for `answer`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(places: &Places, answer: Option<Duration>) -> Result<Client, Error> {
         places.check_run_folder()?;
         let socket = places.control_socket();
-        match UnixStream::connect(&socket).and_then(of_living).and_then(Client::over) {
+        let limited = |stream: UnixStream| {
+            stream.set_read_timeout(answer)?;
+            stream.set_write_timeout(answer)?;
+            Ok(stream)
+        };
+        let stream = UnixStream::connect(&socket).and_then(of_living);
+        match stream.and_then(limited).and_then(Client::over) {
             Ok(client) => Ok(client),
             Err(error) => Err(match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NoDaemon {

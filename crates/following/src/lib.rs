@@ -14,6 +14,9 @@ use piste_control::{Client, Places};
 use piste_trace::growth::{Growth, Round};
 use piste_trace::{Findings, OpenError, Trace, folders};
 
+/// pisted has so much time for an answer. If it hangs, following goes on without it, in steps of this length.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
 /// A trace that grows.
 #[derive(Debug)]
 pub struct Followed {
@@ -59,9 +62,7 @@ impl Followed {
     /// Has written what waits for more. Where that cannot be, events come when their packets are full.
     fn flush(&self) {
         let Some(own) = &self.session else { return };
-        let Ok(mut client) = Places::for_commands().and_then(|places| Client::connect(&places)) else {
-            return;
-        };
+        let Ok(mut client) = pisted() else { return };
         let Ok(reply) = client.calls().list_sessions().call() else {
             return;
         };
@@ -83,8 +84,11 @@ impl Followed {
 /// # Errors
 /// pisted cannot be reached.
 pub fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
-    let mut client = Client::connect(&Places::for_commands()?)?;
-    Ok(client.calls().list_sessions().call()?.sessions)
+    Ok(pisted()?.calls().list_sessions().call()?.sessions)
+}
+
+fn pisted() -> Result<Client, piste_control::Error> {
+    Client::connect_within(&Places::for_commands()?, Some(ANSWER_WITHIN))
 }
 
 /// Reads traces while they grow.

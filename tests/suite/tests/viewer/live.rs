@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::process::wait_until;
+use piste_suite::process::{self, wait_until};
 use piste_suite::{Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -91,6 +91,15 @@ fn follow(place: &Workplace) {
     };
     wait_until("the thread is seen sleeping", is_seen_sleeping);
     browse("live", &server);
+    // Recording goes on without an answer of pisted, and so does the timeline.
+    let pisted = place.pisted();
+    process::stop(pisted);
+    let (_, stopped_ns) = span(&server.status());
+    // Its own question may be on its way.
+    wait_until("the timeline grows on", || {
+        span(&server.status()).1 > stopped_ns + 4_000_000_000
+    });
+    process::send(pisted, Signal::CONT);
 
     sleeper.signal(Signal::KILL);
     sleeper.finish();
