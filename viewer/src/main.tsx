@@ -105,6 +105,8 @@ function App() {
 	}, []);
 
 	const state = status?.state;
+	// A session may have recorded much before somebody looks at it.
+	const isBehind = state === "growing" || (state === "live" && status!.share < 1);
 	const isComparing = shown.page === "compare";
 	const other = isComparing && statuses ? otherOf(shown, number, statuses.length) : null;
 	// Until the timelines are there.
@@ -192,13 +194,13 @@ function App() {
 						</button>
 					))}
 				</nav>
-				{state === "growing" && (
+				{isBehind && (
 					<span class="progress" role="status">
-						reading the trace: {progress} %
+						reading the trace: {Math.floor(status!.share * 100)} %
 						<progress value={status!.share} max={1} />
 					</span>
 				)}
-				{state === "live" && (
+				{state === "live" && !isBehind && (
 					<span class="progress" role="status">
 						● recording, {duration(whole.end)}
 					</span>

@@ -21,6 +21,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Between two packets of a slow CPU or program.
 const FLUSH_PAUSE: Duration = Duration::from_millis(300);
 
+/// Of so much that was recorded and not read yet, it is said how much is read, every so many events.
+const BEHIND_NS: i64 = 5_000_000_000;
+const TOLD_EVERY: u64 = 1 << 14;
+
 /// The session that is writing a trace.
 pub(crate) fn running(path: &Path) -> Option<Followed> {
     Followed::find(path).filter(|followed| {
@@ -37,6 +41,7 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
     let mut programs = ProgramReader::new(&listener);
     let mut live: Option<Live<Shared>> = None;
     let mut begin_ns: Option<i64> = None;
+    let mut events: u64 = 0;
     let mut follower = Follower::new(vec![followed], Growth::default(), FLUSH_PAUSE).holding_back(hold_back);
     while goes_on() {
         // While pisted cannot be reached, nobody knows. Recording goes on.
@@ -57,6 +62,14 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
                     none => none.insert(Live::begin(&of_kernel, |_| Shared(growing.clone()))?),
                 };
                 live.event(&mut merge, &merged);
+                events += 1;
+                if events.is_multiple_of(TOLD_EVERY) {
+                    let (begin_ns, now_ns) = live.parts().0.told();
+                    let (done_ns, left_ns) = (now_ns - begin_ns, round.until_ns - now_ns);
+                    if left_ns > BEHIND_NS {
+                        growing.catches_up(done_ns as f64 / (done_ns + left_ns) as f64);
+                    }
+                }
             }
             let known = StreamGaps::new(&of_programs).so_far();
             let merge = round.merge(&of_programs, Span::ALL)?;

@@ -81,6 +81,8 @@ pub(crate) struct Growing {
 struct Known {
     span: Span,
     has_kernel: bool,
+    /// How much of what was recorded by now it has.
+    share: f64,
     /// The trace does not grow any more.
     is_over: bool,
 }
@@ -313,6 +315,7 @@ impl Recording {
             known: Mutex::new(Known {
                 span: sources.span(),
                 has_kernel: sources.ground().is_some(),
+                share: 1.0,
                 is_over: false,
             }),
             bytes: Some((
@@ -457,6 +460,7 @@ impl Growing {
             known: Mutex::new(Known {
                 span: Span::ALL,
                 has_kernel: false,
+                share: 1.0,
                 is_over: false,
             }),
             bytes: None,
@@ -474,7 +478,12 @@ impl Growing {
     /// The trace has grown.
     pub(crate) fn reaches(&self, span: Span, has_kernel: bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        (known.span, known.has_kernel) = (span, has_kernel);
+        (known.span, known.has_kernel, known.share) = (span, has_kernel, 1.0);
+    }
+
+    /// There is much to read before it has what was recorded by now: how much of it is done.
+    pub(crate) fn catches_up(&self, share: f64) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).share = share;
     }
 
     /// The trace does not grow any more.
@@ -494,7 +503,7 @@ impl Growing {
                 ("growing", (done_bytes as f64 / total_bytes.max(1) as f64).min(1.0))
             }
             None if self.known().is_over => ("whole", 1.0),
-            None => ("live", 1.0),
+            None => ("live", self.known().share),
         }
     }
 }
