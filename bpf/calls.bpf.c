@@ -196,10 +196,19 @@ struct job {
 	u32 at;
 };
 
+/* How far a text was compared with a pattern, and the last star so far: PATTERN_COUNT before the first one. */
+struct match {
+	u32 at;
+	u32 element_at;
+	u32 star_at;
+	u32 star_from;
+};
+
 /* Where a record is put together. The verifier believes that the last copy may begin at the end of the record, so there is room behind it. */
 struct scratch {
 	struct job job;
 	struct answers answers;
+	struct match match;
 	struct stamp stamp;
 	u8 record[2 * RECORD_BYTES];
 };
@@ -457,7 +466,26 @@ static __always_inline u32 copy_text(struct scratch *scratch, u64 from, u32 room
 	return STATE_CUT;
 }
 
-/* The count, then the texts, each with its zero byte. A function of its own, for the verifier looks at it once. */
+/* The functions that are not inline are those that the verifier would otherwise look at many times: in each round of a loop, or on every path to
+ * a call. It looks at each of them once. */
+
+/* Copies the text whose address is at `pointer`: STATE_WHOLE, also where some of it had no room; STATE_ABSENT if there is no text, and STATE_CUT if
+ * there is no room left. */
+__noinline int copy_next_text(u32 cpu, u64 pointer, u32 end)
+{
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
+	u64 text = 0;
+
+	if (!scratch || !read_word(&scratch->job, &text, pointer))
+		return STATE_UNREADABLE;
+	if (!text)
+		return STATE_ABSENT;
+	if (scratch->job.at >= end)
+		return STATE_CUT;
+	return copy_text(scratch, text, end - scratch->job.at) == STATE_UNREADABLE ? STATE_UNREADABLE : STATE_WHOLE;
+}
+
+/* The count, then the texts, each with its zero byte. */
 __noinline int copy_texts(u32 cpu, u64 from, u32 room)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
@@ -470,29 +498,39 @@ __noinline int copy_texts(u32 cpu, u64 from, u32 room)
 	end = begin + room;
 	take(&scratch->job, sizeof(u32));
 	for (index = 0; index < TEXT_COUNT_MAX; index++) {
-		u64 text = 0;
+		int copied = copy_next_text(cpu, from + (u64)index * scratch->job.word_bytes, end);
 
-		if (!read_word(&scratch->job, &text, from + (u64)index * scratch->job.word_bytes)) {
-			state = STATE_UNREADABLE;
+		if (copied != STATE_WHOLE) {
+			state = copied == STATE_ABSENT ? STATE_WHOLE : copied;
 			break;
 		}
-		if (!text) {
-			state = STATE_WHOLE;
-			break;
-		}
-		if (scratch->job.at >= end)
-			break;
-		state = copy_text(scratch, text, end - scratch->job.at);
-		if (state == STATE_UNREADABLE)
-			break;
-		state = STATE_CUT;
 	}
 	BOUND(begin, MASK);
 	__builtin_memcpy(&scratch->record[begin], &index, sizeof(index));
 	return state;
 }
 
-/* A function of its own, for the verifier looks at it once. */
+/* Copies what an element of a vector points to, as far as there is room. */
+__noinline int copy_element(u32 cpu, u64 element, u32 end)
+{
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
+	u64 base = 0, length = 0;
+	u32 at, left, bytes;
+
+	if (!scratch || !read_word(&scratch->job, &base, element) ||
+	    !read_word(&scratch->job, &length, element + scratch->job.word_bytes))
+		return STATE_UNREADABLE;
+	at = scratch->job.at;
+	left = at < end ? end - at : 0;
+	bytes = length < left ? (u32)length : left;
+	BOUND(at, MASK);
+	BOUND(bytes, MASK);
+	if (bpf_probe_read_user(&scratch->record[at], bytes, (void *)base) != 0)
+		return STATE_UNREADABLE;
+	take(&scratch->job, bytes);
+	return bytes < length ? STATE_CUT : STATE_WHOLE;
+}
+
 __noinline int copy_elements(u32 cpu, u64 from, u32 count, u32 room)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
@@ -502,23 +540,13 @@ __noinline int copy_elements(u32 cpu, u64 from, u32 count, u32 room)
 		return STATE_UNREADABLE;
 	end = scratch->job.at + room;
 	for (index = 0; index < VECTOR_COUNT_MAX; index++) {
-		u64 base = 0, length = 0, word_bytes = scratch->job.word_bytes, element = from + 2 * word_bytes * index;
-		u32 at = scratch->job.at, left, bytes;
+		int copied;
 
 		if (index >= count)
 			return STATE_WHOLE;
-		if (!read_word(&scratch->job, &base, element) ||
-		    !read_word(&scratch->job, &length, element + word_bytes))
-			return STATE_UNREADABLE;
-		left = at < end ? end - at : 0;
-		bytes = length < left ? (u32)length : left;
-		BOUND(at, MASK);
-		BOUND(bytes, MASK);
-		if (bpf_probe_read_user(&scratch->record[at], bytes, (void *)base) != 0)
-			return STATE_UNREADABLE;
-		take(&scratch->job, bytes);
-		if (bytes < length)
-			return STATE_CUT;
+		copied = copy_element(cpu, from + 2ULL * index * scratch->job.word_bytes, end);
+		if (copied != STATE_WHOLE)
+			return copied;
 	}
 	return index < count ? STATE_CUT : STATE_WHOLE;
 }
@@ -556,7 +584,7 @@ static __always_inline u32 copy_bytes(struct scratch *scratch, const struct copy
 	return length < wanted ? STATE_CUT : STATE_WHOLE;
 }
 
-/* Copies one thing behind the record of a CPU, and says what became of it. A function of its own, for the verifier looks at it once. */
+/* Copies one thing behind the record of a CPU, and says what became of it. */
 __noinline int copy_one(u32 cpu, u32 call_index, u32 index)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
@@ -595,7 +623,8 @@ enum answer {
 };
 
 /* As much as is compared of a text: a pattern that takes longer is not decided. */
-#define STEPS_MAX 1024
+#define STEPS_MAX     1024
+#define STEPS_AT_ONCE 32
 /* Where the name of the thread is put when a filter asks for it: no record is so long. */
 #define COMM_BYTES 16
 #define COMM_AT    (RECORD_BYTES - COMM_BYTES)
@@ -627,13 +656,13 @@ static __always_inline u32 selected(u32 mask, u32 one, u32 other)
 	return other ^ difference;
 }
 
-/* Whether a text is like a pattern from its element `element_at` on. A star takes as little as it can; when that turns out to be too little, it takes
- * a byte more, from where the last star began. A function of its own, for the verifier looks at it once. */
-__noinline int is_like(u32 cpu, u32 filter_index, u32 test_index, u32 place, u32 element_at)
+/* Compares some more of a text with a pattern: ANSWER_UNKNOWN if that does not decide it. A star takes as little as it can; when that turns out to be
+ * too little, it takes a byte more, from where the last star began. */
+__noinline int match_more(u32 cpu, u32 filter_index, u32 test_index, u32 place)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
 	struct filter *filter = bpf_map_lookup_elem(&filters, &filter_index);
-	u32 at = 0, star_at = PATTERN_COUNT, star_from = 0, length = place >> 16, from = place & MASK, count;
+	u32 at, element_at, star_at, star_from, length = place >> 16, from = place & MASK, count;
 	const struct test *test;
 
 	asm volatile("" : "+r"(test_index));
@@ -641,7 +670,11 @@ __noinline int is_like(u32 cpu, u32 filter_index, u32 test_index, u32 place, u32
 		return ANSWER_UNKNOWN;
 	test = &filter->tests[test_index];
 	count = test->pattern_count;
-	for (u32 step = 0; step < STEPS_MAX; step++) {
+	at = scratch->match.at;
+	element_at = scratch->match.element_at;
+	star_at = scratch->match.star_at;
+	star_from = scratch->match.star_from;
+	for (u32 step = 0; step < STEPS_AT_ONCE; step++) {
 		u32 element = test->pattern[element_at & (PATTERN_COUNT - 1)], position = (from + at) & MASK;
 		u32 byte = scratch->record[position] & -is_less(at, length);
 		u32 is_in_pattern = is_less(element_at, count),
@@ -664,7 +697,28 @@ __noinline int is_like(u32 cpu, u32 filter_index, u32 test_index, u32 place, u32
 		star_at = selected(star, element_at, star_at);
 		element_at = selected(back, star_at, element_at) + 1;
 	}
+	scratch->match.at = at;
+	scratch->match.element_at = element_at;
+	scratch->match.star_at = star_at;
+	scratch->match.star_from = star_from;
 	return ANSWER_UNKNOWN;
+}
+
+/* Whether a text is like a pattern from its element `element_at` on. */
+__noinline int is_like(u32 cpu, u32 filter_index, u32 test_index, u32 place, u32 element_at)
+{
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
+	int answer = ANSWER_UNKNOWN;
+
+	if (!scratch)
+		return ANSWER_UNKNOWN;
+	scratch->match.at = 0;
+	scratch->match.element_at = element_at;
+	scratch->match.star_at = PATTERN_COUNT;
+	scratch->match.star_from = 0;
+	for (u32 step = 0; step < STEPS_MAX && answer == ANSWER_UNKNOWN; step += STEPS_AT_ONCE)
+		answer = match_more(cpu, filter_index, test_index, place);
+	return answer;
 }
 
 static __always_inline u32 place_of(const struct entry *entry, u32 index)
@@ -746,7 +800,7 @@ static __always_inline u16 family_of(const struct scratch *scratch, u32 place)
 	return place >> 16 >= sizeof family ? family : 0;
 }
 
-/* The answer of a test that is made at the entry. A function of its own, for the verifier looks at it once. */
+/* The answer of a test that is made at the entry. */
 __noinline int answer_of(u32 cpu, u32 filter_index, u32 test_index)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
@@ -811,7 +865,7 @@ __noinline int answer_of(u32 cpu, u32 filter_index, u32 test_index)
 	}
 }
 
-/* The answer of a test that is made at the exit. A function of its own, for the verifier looks at it once. */
+/* The answer of a test that is made at the exit. */
 __noinline int answer_of_result(u32 filter_index, u32 test_index, u64 result)
 {
 	struct filter *filter = bpf_map_lookup_elem(&filters, &filter_index);
@@ -822,7 +876,7 @@ __noinline int answer_of_result(u32 filter_index, u32 test_index, u64 result)
 	return (int)compare(&filter->tests[test_index], result);
 }
 
-/* Whether the answers mean that an entry, or an exit, is recorded. A function of its own, for the verifier looks at it once. */
+/* Whether the answers mean that an entry, or an exit, is recorded. */
 __noinline int decide(u32 filter_index, u32 is_exit, u32 yes)
 {
 	struct filter *filter = bpf_map_lookup_elem(&filters, &filter_index);
@@ -852,7 +906,7 @@ static __always_inline void count_lost(u32 cpu)
 		count->lost++;
 }
 
-/* Whether the entry in the record is recorded. If so, its exit finds it. A function of its own, for the verifier looks at it once. */
+/* Whether the entry in the record is recorded. If so, its exit finds it. */
 __noinline int passes_entry(u32 cpu, u32 filter_index)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);

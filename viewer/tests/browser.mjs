@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Drives the viewer in chromium: `node browser.mjs SCENARIO ADDRESS`. The suite starts the server (tests/suite/tests/viewer.rs). Fails with the reason.
+// Drives the viewer in chromium, which starts once for many scenarios. Each line of standard input is one to run,
+// `{"scenario": "moves", "address": "http://..."}`, and a line of standard output says how it ended: `null`, or why it failed. The suite starts
+// the servers (tests/suite/tests/viewer.rs); `expected` is what a scenario needs of it.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { createInterface } from "node:readline";
 import { causes } from "./causes.mjs";
+import { launch } from "./chromium.mjs";
 import { compare } from "./compare.mjs";
 import { flames } from "./flame.mjs";
 import { hostile } from "./hostile.mjs";
 import { many } from "./many.mjs";
 import { processes } from "./processes.mjs";
 
-const [scenario, address, expected = "null"] = process.argv.slice(2);
 const SHOTS = process.env.PISTE_SCREENSHOTS;
+
+/** Of the server that the scenario is about. */
+let address;
 
 /** The colours on the canvas of the timeline, with how many pixels have each. */
 const colours = (page) =>
 	page.locator(".stage canvas").evaluate((canvas) => {
 		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-		const found = {};
-		for (let at = 0; at < data.length; at += 4) {
-			const colour = `${data[at]} ${data[at + 1]} ${data[at + 2]}`;
-			found[colour] = (found[colour] ?? 0) + 1;
+		const counts = new Map();
+		// Red is the lowest byte, and how opaque a pixel is the highest.
+		for (const pixel of new Uint32Array(data.buffer)) {
+			const colour = pixel & 0xffffff;
+			counts.set(colour, (counts.get(colour) ?? 0) + 1);
 		}
-		return found;
+		const named = ([colour, count]) => [`${colour & 255} ${(colour >> 8) & 255} ${colour >> 16}`, count];
+		return Object.fromEntries([...counts].map(named));
 	});
 
 /** Waits until something is so. */
@@ -1160,37 +1167,52 @@ const scenarios = {
 	},
 };
 
-assert.ok(scenario in scenarios, `there is no scenario ${scenario}`);
-const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-	args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
-});
-try {
+/** Runs a scenario in a page of its own, which shares nothing with those before it. */
+async function run(browser, { scenario, expected = null }) {
+	assert.ok(scenario in scenarios, `there is no scenario ${scenario}`);
+	refusals = 0;
 	const [width, height] = (process.env.PISTE_WINDOW ?? "1280x800").split("x").map(Number);
 	const context = await browser.newContext({ viewport: { width, height } });
-	const page = await context.newPage();
-	const complaints = [];
-	page.on("pageerror", (error) => complaints.push(String(error)));
-	page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-	page.on("request", (request) => {
-		if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
-	});
 	try {
-		const refuse = (count) => {
-			refusals = count;
-		};
-		const tools = { address, expected: JSON.parse(expected), colours, until, timeline, shot, refuse };
-		await scenarios[scenario](page, tools);
-	} catch (error) {
-		await shot(page, `failed-${scenario}`);
-		throw error;
+		const page = await context.newPage();
+		const complaints = [];
+		page.on("pageerror", (error) => complaints.push(String(error)));
+		page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+		page.on("request", (request) => {
+			if (!request.url().startsWith(new URL(address).origin)) complaints.push(`asked for ${request.url()}`);
+		});
+		try {
+			const refuse = (count) => {
+				refusals = count;
+			};
+			const tools = { address, expected, colours, until, timeline, shot, refuse };
+			await scenarios[scenario](page, tools);
+		} catch (error) {
+			await shot(page, `failed-${scenario}`);
+			throw error;
+		}
+		const refused = complaints.filter((complaint) => /status of 4\d\d/.test(complaint));
+		assert.ok(refused.length <= refusals, `${refused}`);
+		assert.deepEqual(
+			complaints.filter((complaint) => !refused.includes(complaint)),
+			[],
+		);
+	} finally {
+		await context.close();
 	}
-	const refused = complaints.filter((complaint) => /status of 4\d\d/.test(complaint));
-	assert.ok(refused.length <= refusals, `${refused}`);
-	assert.deepEqual(
-		complaints.filter((complaint) => !refused.includes(complaint)),
-		[],
-	);
+}
+
+const browser = await launch();
+try {
+	for await (const line of createInterface({ input: process.stdin })) {
+		const asked = JSON.parse(line);
+		address = asked.address;
+		const failed = await run(browser, asked).then(
+			() => null,
+			(error) => error.stack,
+		);
+		console.log(JSON.stringify(failed));
+	}
 } finally {
 	await browser.close();
 }

@@ -128,7 +128,7 @@ export const causes = {
 		assert.match(page.url(), /range=/);
 		await shot(page, "path-segment");
 		// The path of a piece.
-		await page.keyboard.press("f");
+		await page.goto(page.url().replace(/span=[^&]*/, `span=${begin}%2C${end}`));
 		await page.locator(".name .title", { hasText: "sleeper" }).first().click();
 		const selection = page.locator("section[aria-label=Selection]");
 		await selection.locator("table").first().waitFor();
@@ -146,8 +146,8 @@ export const causes = {
 	},
 
 	// Along an arrow and back.
-	async wakes(page, { timeline, until, shot }) {
-		await timeline(page, "&filter=wake");
+	async wakes(page, { expected, timeline, until, shot }) {
+		await timeline(page, `&filter=wake&span=${expected.begin},${expected.end}`);
 		await page
 			.locator(".name .title", { hasText: /^waker/ })
 			.first()

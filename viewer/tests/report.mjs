@@ -3,14 +3,11 @@
 // drawn for the documentation (tools/pictures).
 import { strict as assert } from "node:assert";
 import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 
 const [file, picture] = process.argv.slice(2);
 const page = pathToFileURL(file).href;
-const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-	args: ["--no-sandbox", "--disable-gpu"],
-});
+const browser = await launch();
 try {
 	for (const [colorScheme, background] of [
 		["light", "rgb(255, 255, 255)"],

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste web`: the viewer in a real browser, on a real trace, and what the server refuses.
 
+#[path = "viewer/browser.rs"]
+mod browser;
 #[path = "viewer/causes.rs"]
 mod causes;
 #[path = "viewer/compare.rs"]
@@ -16,6 +18,8 @@ mod live;
 mod notation;
 #[path = "viewer/processes.rs"]
 mod processes;
+#[path = "viewer/recorded.rs"]
+mod recorded;
 #[path = "viewer/scale.rs"]
 mod scale;
 #[path = "viewer/truth.rs"]
@@ -33,10 +37,13 @@ use std::time::Duration;
 
 use piste_suite::Workplace;
 use piste_suite::build_tree::repository;
-use piste_suite::kernel::{self, KernelWorkplace};
+use piste_suite::kernel;
 use piste_suite::process::{Running, run, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use self::browser::{browse, browse_with};
+use self::recorded::recorded;
 
 /// Three processes that want the same CPU, and one that sleeps: something stands out. One has markup as its name. Another one wakes one, now and
 /// then.
@@ -74,19 +81,6 @@ fn has_viewer() -> bool {
         println!("skipped: the viewer, which needs Node.js, was not built");
     }
     is_there
-}
-
-/// A place with a recording of the kernel. `None`: the kernel cannot be recorded here, or there is no viewer.
-fn recorded() -> Option<(KernelWorkplace, PathBuf)> {
-    if !has_viewer() {
-        return None;
-    }
-    let place = kernel::workplace()?;
-    let recording = place.record_with_kernel(&["--no-user"], "python3", &["-c", PROGRAM]);
-    recording.finished.expect_success();
-    place.let_others_record();
-    let trace = recording.trace().path().to_owned();
-    Some((place, trace))
 }
 
 /// `piste web`, which runs until it is dropped.
@@ -300,19 +294,6 @@ struct Numbers {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
-}
-
-/// Drives the viewer in a browser.
-fn browse(scenario: &str, server: &Server) {
-    browse_with(scenario, server, &Value::Null);
-}
-
-/// The same, with what the scenario is to find.
-fn browse_with(scenario: &str, server: &Server, expected: &Value) {
-    let mut command = Command::new("node");
-    command.arg(repository().join("viewer/tests/browser.mjs"));
-    let seen = run(command.args([scenario, &server.address, &expected.to_string()]));
-    assert!(seen.success(), "{scenario}: {seen}");
 }
 
 #[test]

@@ -112,7 +112,12 @@ fn what_a_thread_woke_is_what_queries_answer() {
         }
     }
     assert!(found > 20, "{found}");
-    browse("wakes", &server);
+    // While the waker wakes; a busy machine records for a while after its end.
+    let waker = whole_number(&thread(&threads, "waker")["tid"]);
+    let waking = woken[&waker].keys();
+    let ends = [waking.clone().next(), waking.clone().next_back()];
+    let [begin, end] = ends.map(|ns| ns.expect("it wakes") - begin_ns);
+    browse_with("wakes", &server, &json!({ "begin": begin, "end": end }));
     server.end();
 }
 
