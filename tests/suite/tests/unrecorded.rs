@@ -28,22 +28,6 @@ fn expect_told(recording: &Recording, count: u64, why: &str) {
     );
 }
 
-#[test]
-fn a_ninth_session_of_a_program() {
-    let place = Workplace::new();
-    for number in 1..=8 {
-        let (name, output) = (format!("s{number}"), place.path(&format!("t{number}")));
-        place.piste_succeeds(&["create", &name, "-o", output.to_str().expect("UTF-8")]);
-        place.piste_succeeds(&["enable-event", "-u", "*"]);
-        place.piste_succeeds(&["start"]);
-    }
-    let recording = place.record(&["--fail-on-loss", "-u", "*"], place.program("count.c"), &["1", "1000"]);
-    expect_told(&recording, 1, "it already has 8 attached channels");
-    for _ in 1..=8 {
-        place.piste_succeeds(&["destroy"]);
-    }
-}
-
 /// Compiles against the headers of a release with another contract.
 fn of_another_release(place: &Workplace, source: &str) -> Compilation {
     let base = build_tree::repository().join("include/piste/abi/base.h");
