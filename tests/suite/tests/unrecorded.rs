@@ -50,6 +50,42 @@ fn program_that_was_compiled_for_another_release() {
 }
 
 #[test]
+fn a_program_of_another_release_is_listed_while_it_runs() {
+    let place = Workplace::new();
+    let program = place.compile(&of_another_release(&place, "puppet.c"), "other");
+    place.start_pisted();
+    let mut command = place.command(&program);
+    let mut running = Running::start(command.stdin(Stdio::piped()));
+    let told = "built for ABI 99, but this pisted has ABI";
+    wait_until("it is listed", || place.piste_succeeds(&["list"]).contains(told));
+    let listed = place.piste_json(&["list", "--programs"]);
+    let listed = &listed["programs"][0];
+    assert_eq!(
+        (&listed["pid"], &listed["name"]),
+        (&running.pid().into(), &"other".into())
+    );
+    assert_eq!(listed["events"], serde_json::json!([]));
+    running.finish().expect_success();
+    assert!(!place.piste_succeeds(&["list"]).contains(told));
+}
+
+/// With this release's library, as after an upgrade.
+#[test]
+fn a_program_that_was_built_for_abi_3_runs_unrecorded_and_is_listed() {
+    let place = Workplace::new();
+    let program = place.program("built_for_abi_3.c");
+    place.piste_succeeds(&["create", "all", "-o", place.path("trace").to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "*"]);
+    place.piste_succeeds(&["start"]);
+    let mut running = Running::start(place.command(program).stdin(Stdio::piped()));
+    let told = "built for ABI 3, but this pisted has ABI";
+    wait_until("it is listed", || place.piste_succeeds(&["list"]).contains(told));
+    assert_eq!(running.finish().expect_success().stdout, "never enabled\n");
+    let status = place.piste_json(&["destroy"]);
+    assert_eq!(not_recorded(&status), 1, "{status:#}");
+}
+
+#[test]
 fn library_that_was_compiled_for_another_release_and_is_loaded_late() {
     let place = Workplace::new();
     let library = place.compile(&of_another_release(&place, "plugin.c").shared(), "libother.so");
