@@ -45,8 +45,8 @@ static struct piste_view *view_in(struct piste_channel *channel, uint32_t id, ui
 	                             (uint64_t)index * PISTE_VIEWS_STRIDE_BYTES);
 }
 
-/* Lets the fast path find the ring. Threads that do so at the same time store the same. The channel may be gone: then nothing
- * keeps what is stored, or the ring has no space. */
+/* Lets the fast path find the ring. Threads that do so at the same time store the same. If the channel went meanwhile, or the process
+ * forked, which wipes the channel's page with its views, the view is emptied again. */
 static void fill_view(struct piste_channel *channel, uint32_t id, uint32_t index, struct piste_ring_header *ring)
 {
 	struct piste_view *view = view_in(channel, id, index);
@@ -57,6 +57,8 @@ static void fill_view(struct piste_channel *channel, uint32_t id, uint32_t index
 	piste_store_relaxed(&view->lap_shift, channel->ring_units_log2);
 	piste_store_relaxed(&view->id, id);
 	piste_store_release(&view->ring_offset_bytes, (uint64_t)((uintptr_t)ring - (uintptr_t)view));
+	if (!piste_load_acquire(&channel->key))
+		piste_store_release(&view->ring_offset_bytes, 0);
 }
 
 /* Lets the fast path see at once that a ring is not for it: a position of no CPU, in the view itself. */
