@@ -3,8 +3,9 @@
 //! event is recorded by many.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 
-use piste_suite::{Trace, Workplace};
+use piste_suite::{Running, Trace, Workplace};
 
 /// Of gcc's code: other compilers' differs by a few.
 #[test]
@@ -26,6 +27,30 @@ fn an_event_of_fixed_size_takes_few_instructions() {
     assert!(counts["eight_bytes"] <= 55, "{counts:?}");
     // The general path would be several times as long.
     assert_eq!(recording.events(), 3 * 200, "{counts:?}");
+}
+
+/// The fast path looks at nothing but the windows of the rings.
+#[test]
+fn a_stopped_session_records_nothing_and_goes_on_when_it_is_started() {
+    let place = Workplace::new();
+    let trace = place.path("trace");
+    place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-channel", "-u", "any", "--no-default-contexts"]);
+    place.piste_succeeds(&["enable-event", "-u", "held_up:tick", "-c", "any"]);
+    let program = place.program("held_up.c");
+    let mut running = Running::start(place.command(program).stdin(Stdio::piped()));
+    for _ in 0..3 {
+        for command in ["start", "stop"] {
+            place.piste_succeeds(&[command]);
+            assert_eq!(running.ask("record 100"), "done");
+        }
+    }
+    running.finish().expect_success();
+    place.piste_succeeds(&["destroy"]);
+    let events = Trace::at(&trace).events();
+    let numbers: Vec<u64> = events.iter().map(|event| event.number("number")).collect();
+    let expected: Vec<u64> = [0, 200, 400].into_iter().flat_map(|first| first..first + 100).collect();
+    assert_eq!(numbers, expected);
 }
 
 #[test]
