@@ -16,7 +16,7 @@ NAME = "event-cost"
 @dataclass(frozen=True)
 class Row:
     name: str
-    program: str  # "floor", or a tracer.
+    program: str  # "floor", "prototype", or a tracer.
     variant: str
     expected_ns: float
     threads: int = 1
@@ -26,6 +26,10 @@ CLOCK = Row("clock read alone", "floor", "clock", 9)
 FLOOR = Row("floor: clock, 8-byte store", "floor", "floor", 9)
 FLOOR_WORDS = Row("floor: clock, 72-byte store", "floor", "floor_words", 10)
 SURVEY = Row("survey's lower bound: clock_gettime, copy", "floor", "survey", 20)
+PROTOTYPE = {
+    1: Row("prototype ring", "prototype", "plain", 12),
+    2: Row("prototype ring, 2 threads", "prototype", "plain", 12, 2),
+}
 FPRINTF = Row("fprintf to /dev/null", "floor", "fprintf", 40)
 
 # Of each tracer. Expected: ns of Piste, ns of LTTng-UST.
@@ -44,13 +48,15 @@ LTTNG: dict[tuple[str, int], Row] = {}
 for label, variant, threads, (piste_ns, lttng_ns) in EVENTS:
     PISTE[variant, threads] = Row(f"Piste: {label}", "Piste", variant, piste_ns, threads)
     LTTNG[variant, threads] = Row(f"LTTng-UST: {label}", "LTTng-UST", variant, lttng_ns, threads)
-ROWS = [CLOCK, FLOOR, FLOOR_WORDS, SURVEY, FPRINTF]
+ROWS = [CLOCK, FLOOR, FLOOR_WORDS, SURVEY, FPRINTF, *PROTOTYPE.values()]
 ROWS += [row for pair in zip(PISTE.values(), LTTNG.values(), strict=True) for row in pair]
 
 
 def run(results: Results, tracers: list[Tracer], built: Built, _folder: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         programs: dict[tuple[str, int], Program] = {("floor", 1): stack.enter_context(Program([built.floor]))}
+        for threads in PROTOTYPE:
+            programs["prototype", threads] = stack.enter_context(Program([built.prototype, str(threads)]))
         for tracer in tracers:
             stack.enter_context(tracer)
             tracer.record_in_memory()
@@ -85,12 +91,22 @@ def compare(results: Results, figures: dict[Row, Figure]) -> None:
     def ratio(name: str, above: Row, below: Row, bar: Bar | None = None) -> None:
         results.ratio(name, figures.get(above), figures.get(below), bar)
 
+    def quotient(above: Row, below: Row) -> float:
+        return figures[above].median / figures[below].median
+
     plain, plain_2, contexts, contexts_2 = ("plain", 1), ("plain", 2), ("contexts", 1), ("contexts", 2)
     ratio("Piste / LTTng-UST, disabled", PISTE["disabled", 1], LTTNG["disabled", 1], Bar(at_most=1))
-    ratio("Piste / floor", PISTE[plain], FLOOR, Bar(at_most=1.35))
+    ratio("Piste / prototype ring", PISTE[plain], PROTOTYPE[1], Bar(at_most=1.15))
+    ratio("Piste / prototype ring, 2 threads", PISTE[plain_2], PROTOTYPE[2], Bar(at_most=1.15))
+    # Where a second locked instruction costs much, no ring with several writers is near the floor.
+    near = quotient(PROTOTYPE[1], FLOOR) <= 1.1
+    ratio("prototype ring / floor", PROTOTYPE[1], FLOOR)
+    ratio("Piste / floor", PISTE[plain], FLOOR, Bar(at_most=1.2) if near else None)
     ratio("LTTng-UST / Piste", LTTNG[plain], PISTE[plain], Bar(at_least=6))
     ratio("LTTng-UST / floor", LTTNG[plain], FLOOR)
-    ratio("Piste, 2 threads / 1 thread", PISTE[plain_2], PISTE[plain], Bar(at_most=1.15))
+    ratio("prototype ring, 2 threads / 1 thread", PROTOTYPE[2], PROTOTYPE[1])
+    two_threads = Bar(at_most=quotient(PROTOTYPE[2], PROTOTYPE[1]) + 0.05)
+    ratio("Piste, 2 threads / 1 thread", PISTE[plain_2], PISTE[plain], two_threads)
     ratio("Piste / tracef, formatted event", PISTE["formatted", 1], LTTNG["formatted", 1], Bar(at_most=0.6))
     ratio("Piste / survey's lower bound", PISTE[plain], SURVEY)
     ratio("Piste with contexts / floor", PISTE[contexts], FLOOR)

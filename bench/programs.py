@@ -19,6 +19,7 @@ class Built:
     """Paths of the programs. `events` and `tiny` have one for each tracer, by its name; tiny["untraced"] has none."""
 
     floor: pathlib.Path
+    prototype: pathlib.Path
     start: pathlib.Path
     calls: pathlib.Path
     splice: pathlib.Path
@@ -40,6 +41,7 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
     folder.mkdir(exist_ok=True)
     return Built(
         floor=compile_program(folder / "floor", ["floor.c", "rounds.c"], ["-lpthread"]),
+        prototype=compile_program(folder / "prototype", ["prototype.c", "rounds.c"], ["-lpthread"]),
         start=compile_program(folder / "start", ["start.c"], []),
         calls=compile_program(folder / "calls", ["calls.c", "rounds.c"], ["-lpthread"]),
         splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),

@@ -2,9 +2,9 @@
 /*
  * Attaching and detaching the memory of channels.
  *
- * A channel lies in one range of addresses: a private page with struct piste_channel, then, at PISTE_CHANNEL_SPACE_BYTES, the mapping of
- * the memfd, then that of the board with its bell. Detaching maps private zero memory over the range and gives the range up for good: a thread that sleeps inside
- * a record finds harmless memory when it wakes, whenever that is.
+ * A channel lies in one range of addresses: private memory with struct piste_channel and the views of its events, then the mapping of the
+ * memfd, then that of the board with its bell. Detaching maps private zero memory over the range and gives the range up for good: a thread
+ * that sleeps inside a record finds harmless memory when it wakes, whenever that is.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define PISTE_CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define LARGEST_PAGE_BYTES  65536u
 
 static struct attached {
 	struct piste_channel *channel; /* NULL: the slot is free. */
@@ -23,8 +24,11 @@ static struct attached {
 	uint64_t mapped_bytes;
 } attached[PISTE_CHANNEL_COUNT_MAX];
 
+/* Slots that were ever used are before this one. */
+static uint32_t slot_count;
+
 /* Replaced channels, whose memory calls that have begun still use. */
-#define LEAVING_COUNT_MAX 8
+#define LEAVING_COUNT_MAX 64
 static struct attached leaving[LEAVING_COUNT_MAX];
 
 static uint32_t log2_of(uint64_t power)
@@ -35,11 +39,6 @@ static uint32_t log2_of(uint64_t power)
 static bool is_power_of_two(uint64_t value)
 {
 	return value != 0 && (value & (value - 1)) == 0;
-}
-
-static uint64_t page_up(uint64_t bytes)
-{
-	return (bytes + PISTE_RING_PAGE_BYTES - 1) / PISTE_RING_PAGE_BYTES * PISTE_RING_PAGE_BYTES;
 }
 
 static bool has_reserved_bits(const struct piste_channel_header *header)
@@ -56,14 +55,13 @@ static bool has_offsets_of_sizes(const struct piste_channel_header *header)
 {
 	uint64_t ring_bytes = (uint64_t)header->subbuf_bytes * header->subbuf_count;
 	uint64_t subbufs_bytes = (uint64_t)header->subbuf_count * sizeof(struct piste_subbuf);
-	uint64_t marks_offset_bytes = page_up(sizeof(struct piste_ring_header) + subbufs_bytes);
-	uint64_t data_offset_bytes = marks_offset_bytes + page_up(ring_bytes / PISTE_UNIT_BYTES);
+	uint64_t marks_offset_bytes = PISTE_RING_DATA_OFFSET_BYTES + ring_bytes + subbufs_bytes;
 	uint64_t stride_bytes = PISTE_RING_PAGE_BYTES;
 
-	while (stride_bytes < data_offset_bytes + ring_bytes)
+	while (stride_bytes < marks_offset_bytes + ring_bytes / PISTE_UNIT_BYTES)
 		stride_bytes *= 2;
-	return header->marks_offset_bytes == marks_offset_bytes && header->data_offset_bytes == data_offset_bytes &&
-	       header->ring_offset_bytes == sizeof(*header) && header->ring_stride_bytes == stride_bytes &&
+	return header->marks_offset_bytes == marks_offset_bytes && header->ring_offset_bytes == sizeof(*header) &&
+	       header->ring_stride_bytes == stride_bytes &&
 	       header->total_bytes == sizeof(*header) + header->ring_count * stride_bytes;
 }
 
@@ -107,7 +105,20 @@ static bool is_bell(const struct piste_channel_files *files)
 	                            files->bell_index < PISTE_BOARD_BYTES / sizeof(uint32_t));
 }
 
-static struct piste_channel describe_channel(const struct piste_channel_header *header, uint32_t bell_index)
+/* From struct piste_channel to the mapping of the memory, which any size of pages divides: room for the views of every ring index that a
+ * thread can have. */
+static uint64_t private_bytes(const struct piste_channel_header *header)
+{
+	uint64_t index_count = piste_thread_index_count();
+
+	if (index_count < header->ring_count)
+		index_count = header->ring_count;
+	return (PISTE_VIEWS_OFFSET_BYTES + index_count * PISTE_VIEWS_STRIDE_BYTES + LARGEST_PAGE_BYTES - 1) /
+	       LARGEST_PAGE_BYTES * LARGEST_PAGE_BYTES;
+}
+
+static struct piste_channel describe_channel(const struct piste_channel_header *header, uint64_t header_offset_bytes,
+                                             uint32_t bell_index)
 {
 	struct piste_channel channel = {0};
 
@@ -120,15 +131,15 @@ static struct piste_channel describe_channel(const struct piste_channel_header *
 	channel.subbuf_log2 = log2_of(channel.subbuf_units);
 	channel.subbuf_count = header->subbuf_count;
 	channel.ring_units_log2 = channel.subbuf_log2 + log2_of(header->subbuf_count);
-	channel.ring_stride_bytes = header->ring_stride_bytes;
 	channel.marks_offset_bytes = header->marks_offset_bytes;
-	channel.data_offset_bytes = header->data_offset_bytes;
-	channel.rings_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->ring_offset_bytes;
+	channel.header_offset_bytes = header_offset_bytes;
+	channel.ring_stride_bytes = header->ring_stride_bytes;
+	channel.bell_offset_bytes = header_offset_bytes + header->total_bytes + bell_index * sizeof(uint32_t);
 	channel.loss_mode = header->loss_mode;
 	channel.block_timeout_us = header->block_timeout_us;
+	channel.is_plain = header->contexts == 0 && header->clock == PISTE_CLOCK_TSC && piste_thread_has_area();
 	channel.key = header->key;
-	channel.bell_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes + bell_index * sizeof(uint32_t);
-	channel.mapped_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes + PISTE_BOARD_BYTES;
+	channel.mapped_bytes = header_offset_bytes + header->total_bytes + PISTE_BOARD_BYTES;
 	return channel;
 }
 
@@ -141,23 +152,25 @@ static bool map_over(uint8_t *place, uint64_t bytes, int memory)
 static struct piste_channel *map_channel(const struct piste_channel_header *header,
                                          const struct piste_channel_files *files)
 {
-	uint64_t board_offset_bytes = PISTE_CHANNEL_SPACE_BYTES + header->total_bytes;
+	uint64_t header_offset_bytes = private_bytes(header);
+	uint64_t board_offset_bytes = header_offset_bytes + header->total_bytes;
 	uint64_t bytes = board_offset_bytes + PISTE_BOARD_BYTES;
 	uint8_t *range = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (range == MAP_FAILED)
 		return NULL;
-	if (((uint64_t)(uintptr_t)range & ~PISTE_ENABLED_CHANNEL_MASK) != 0 ||
-	    !map_over(range + PISTE_CHANNEL_SPACE_BYTES, header->total_bytes, files->memory) ||
+	if (((uint64_t)(uintptr_t)range & ~PISTE_SLOT_CHANNEL_MASK) != 0 ||
+	    !map_over(range + header_offset_bytes, header->total_bytes, files->memory) ||
 	    (files->board >= 0 && !map_over(range + board_offset_bytes, PISTE_BOARD_BYTES, files->board))) {
 		munmap(range, bytes);
 		return NULL;
 	}
 	/* Where the kernel has no MADV_WIPEONFORK the handler of fork does it, and a child made behind its back is on its own. */
-	madvise(range, PISTE_CHANNEL_SPACE_BYTES, MADV_WIPEONFORK);
+	madvise(range, header_offset_bytes, MADV_WIPEONFORK);
 	/* Gigabytes on a large machine, of which a debugger needs none. */
-	madvise(range + PISTE_CHANNEL_SPACE_BYTES, bytes - PISTE_CHANNEL_SPACE_BYTES, MADV_DONTDUMP);
-	*(struct piste_channel *)range = describe_channel(header, files->board >= 0 ? files->bell_index : 0);
+	madvise(range + header_offset_bytes, bytes - header_offset_bytes, MADV_DONTDUMP);
+	*(struct piste_channel *)range =
+	        describe_channel(header, header_offset_bytes, files->board >= 0 ? files->bell_index : 0);
 	return (struct piste_channel *)range;
 }
 
@@ -197,7 +210,7 @@ uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, 
 		return 0;
 	slot = replaces ? piste_channel_slot(daemon, replaces) : PISTE_CHANNEL_COUNT_MAX;
 	if (slot == PISTE_CHANNEL_COUNT_MAX)
-		for (slot = 0; slot < PISTE_CHANNEL_COUNT_MAX && attached[slot].channel; slot++)
+		for (slot = 0; slot < slot_count && attached[slot].channel; slot++)
 			;
 	if (slot == PISTE_CHANNEL_COUNT_MAX)
 		return PISTE_REFUSED_TOO_MANY_CHANNELS;
@@ -214,6 +227,7 @@ uint32_t piste_channel_attach(uint32_t daemon, uint32_t key, uint32_t replaces, 
 		let_leave(&attached[slot]);
 	}
 	attached[slot] = new;
+	slot_count = slot < slot_count ? slot_count : slot + 1;
 	return 0;
 }
 
@@ -222,7 +236,7 @@ void piste_channel_detach(uint32_t daemon, uint32_t key)
 	uint32_t slot = piste_channel_slot(daemon, key);
 
 	if (slot < PISTE_CHANNEL_COUNT_MAX) {
-		piste_modules_disable(1u << slot);
+		piste_modules_disable(slot);
 		forget(&attached[slot]);
 	}
 	for (uint32_t place = 0; place < LEAVING_COUNT_MAX; place++)
@@ -232,8 +246,8 @@ void piste_channel_detach(uint32_t daemon, uint32_t key)
 
 void piste_channels_forget(void)
 {
-	piste_modules_disable(UINT32_MAX);
-	for (uint32_t slot = 0; slot < PISTE_CHANNEL_COUNT_MAX; slot++)
+	piste_modules_disable_all();
+	for (uint32_t slot = 0; slot < slot_count; slot++)
 		if (attached[slot].channel)
 			forget(&attached[slot]);
 	for (uint32_t place = 0; place < LEAVING_COUNT_MAX; place++)
@@ -243,12 +257,10 @@ void piste_channels_forget(void)
 
 uint32_t piste_channel_slot(uint32_t daemon, uint32_t key)
 {
-	uint32_t slot = 0;
-
-	while (slot < PISTE_CHANNEL_COUNT_MAX &&
-	       !(attached[slot].channel && attached[slot].daemon == daemon && attached[slot].key == key))
-		slot++;
-	return slot;
+	for (uint32_t slot = 0; slot < slot_count; slot++)
+		if (attached[slot].channel && attached[slot].daemon == daemon && attached[slot].key == key)
+			return slot;
+	return PISTE_CHANNEL_COUNT_MAX;
 }
 
 struct piste_channel *piste_channel_at(uint32_t slot)
@@ -260,7 +272,7 @@ uint32_t piste_channel_keys(uint32_t daemon, uint32_t keys[PISTE_CHANNEL_COUNT_M
 {
 	uint32_t count = 0;
 
-	for (uint32_t slot = 0; slot < PISTE_CHANNEL_COUNT_MAX; slot++)
+	for (uint32_t slot = 0; slot < slot_count; slot++)
 		if (attached[slot].channel && attached[slot].daemon == daemon)
 			keys[count++] = attached[slot].key;
 	return count;

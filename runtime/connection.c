@@ -78,7 +78,7 @@ static void read_record_id(uint8_t record_id[16])
 static bool say_hello(struct piste_connection *connection, uint64_t instance_id)
 {
 	struct piste_message_hello *hello = (struct piste_message_hello *)outgoing;
-	uint32_t keys[PISTE_CHANNEL_COUNT_MAX], key_count;
+	uint32_t *keys = (uint32_t *)(hello + 1), key_count;
 	size_t bytes = sizeof(*hello), name_bytes;
 	ssize_t path_bytes;
 	sigset_t before;
@@ -101,7 +101,6 @@ static bool say_hello(struct piste_connection *connection, uint64_t instance_id)
 	piste_unlock(&before);
 	hello->version_major = (uint16_t)connection->abi_major;
 	hello->attached_count = (uint16_t)key_count;
-	memcpy(outgoing + bytes, keys, key_count * sizeof(keys[0]));
 	bytes += key_count * sizeof(keys[0]);
 	path_bytes = readlink("/proc/self/exe", (char *)outgoing + bytes, PATH_MAX);
 	hello->path_bytes = path_bytes < 0 ? 0 : (uint32_t)path_bytes;
@@ -251,27 +250,29 @@ static bool attach(struct piste_connection *connection, int memory)
 	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }
 
-static void enable(struct piste_connection *connection, size_t bytes, bool on)
+static bool enable(struct piste_connection *connection, size_t bytes, bool on)
 {
 	const struct piste_message_enable *enable = (const struct piste_message_enable *)incoming;
 	const struct piste_enabled_event *events = (const struct piste_enabled_event *)(enable + 1);
+	struct piste_message_refused refused = {message_of(PISTE_MESSAGE_REFUSED, sizeof(refused)), enable->key, 0};
 	uint32_t slot;
 	sigset_t before;
 
 	if (enable->event_count > (bytes - sizeof(*enable)) / sizeof(*events))
-		return;
+		return true;
 	piste_lock(&before);
 	slot = piste_channel_slot(connection->daemon, enable->key);
 	for (uint32_t index = 0; slot < PISTE_CHANNEL_COUNT_MAX && index < enable->event_count; index++) {
 		struct piste_module *module = piste_module_find(events[index].module_id);
 		struct piste_event *event = module ? piste_module_event(module, events[index].event_index) : NULL;
 
-		if (event && on)
-			piste_event_enable(event, slot, piste_channel_at(slot), events[index].event_id);
-		else if (event)
+		if (event && !on)
 			piste_event_disable(event, slot);
+		else if (event && !piste_event_enable(event, slot, piste_channel_at(slot), events[index].event_id))
+			refused.reason = PISTE_REFUSED_MAPPING;
 	}
 	piste_unlock(&before);
+	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }
 
 static void statedump(struct piste_connection *connection)
@@ -318,9 +319,8 @@ static bool obey(struct piste_connection *connection, size_t bytes, int memory)
 		return true;
 	case PISTE_MESSAGE_ENABLE:
 	case PISTE_MESSAGE_DISABLE:
-		if (bytes >= sizeof(struct piste_message_enable))
-			enable(connection, bytes, message->type == PISTE_MESSAGE_ENABLE);
-		return true;
+		return bytes < sizeof(struct piste_message_enable) ||
+		       enable(connection, bytes, message->type == PISTE_MESSAGE_ENABLE);
 	case PISTE_MESSAGE_STATEDUMP:
 		if (bytes >= sizeof(struct piste_message_channel))
 			statedump(connection);

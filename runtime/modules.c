@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -152,45 +153,155 @@ struct piste_event *piste_module_event(struct piste_module *module, uint32_t eve
 	return event_index < piste_module_event_count(module) && event->magic == PISTE_EVENT_MAGIC ? event : NULL;
 }
 
-static void name_channel(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
-{
-	uint64_t enabled = (uint64_t)(uintptr_t)channel | (id & 0xfff) | (uint64_t)(id >> 12) << 48;
+/* ---- The state of an event: its slots, and what its fast path does ---- */
 
-	/* ORDER event.slot (release): the channel is described before it is named. */
-	piste_store_release(&event->slot[slot], enabled);
+/* Memory for slots behind the first ones. It is not given back: a thread may look through it, even while the program ends. */
+static struct piste_slots *more_slots(void)
+{
+	static struct piste_slots *free_slots;
+	static uint32_t free_count;
+	const size_t bytes = 65536;
+	void *chunk;
+
+	if (free_count == 0) {
+		chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (chunk == MAP_FAILED)
+			return NULL;
+		free_slots = chunk;
+		free_count = bytes / sizeof(*free_slots);
+	}
+	free_count--;
+	return free_slots++;
 }
 
-void piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+/* The word of a slot; NULL when the event has no such slot, and, if it is `wanted`, there is no memory for it. */
+static volatile uint64_t *slot_of(struct piste_event *event, uint32_t slot, bool wanted)
 {
-	name_channel(event, slot, channel, id);
-	/* ORDER event.slot (release): the slot is set before its bit. Pairs with piste/tracepoint.h. */
-	__atomic_fetch_or(&event->enabled, 1u << slot, __ATOMIC_RELEASE);
+	struct piste_slots *slots = &event->slots;
+
+	for (; slot >= PISTE_SLOTS_COUNT; slot -= PISTE_SLOTS_COUNT) {
+		if (!slots->next && !wanted)
+			return NULL;
+		if (!slots->next) {
+			struct piste_slots *more = more_slots();
+
+			if (!more)
+				return NULL;
+			/* ORDER event.slot (release): as in piste_event_enable(). */
+			piste_store_release(&slots->next, more);
+		}
+		slots = slots->next;
+	}
+	if (wanted && slots->used <= slot)
+		piste_store_release(&slots->used, slot + 1);
+	return slots->used > slot ? &slots->word[slot] : NULL;
+}
+
+/* Lets the fast path have the event if one channel records it and it can; otherwise the general path. One store switches it. */
+static void choose_path(struct piste_event *event)
+{
+	struct piste_channel *first = NULL;
+	struct piste_view *views = NULL;
+	uint64_t only = 0;
+
+	for (struct piste_slots *slots = &event->slots; slots; slots = slots->next)
+		for (uint32_t slot = 0; slot < slots->used; slot++) {
+			uint64_t word = piste_load_relaxed(&slots->word[slot]);
+			struct piste_channel *channel = piste_slot_channel(word);
+			bool is_plain = word && channel->is_plain && piste_slot_id(word) < PISTE_RECORD_ID_EXTENDED;
+
+			if (!word)
+				continue;
+			views = piste_channel_view(first ? first : channel,
+			                           is_plain && !first ? piste_slot_id(word) : PISTE_RECORD_ID_EXTENDED);
+			only = first ? 0 : word;
+			first = first ? first : channel;
+		}
+	/* ORDER event.slot (release): as in piste_event_enable(). */
+	piste_store_release(&event->only, only);
+	/* ORDER event.slot (release): the slots are set before. Pairs with record.c. */
+	piste_store_release(&event->enabled, (uint64_t)(uintptr_t)views);
+}
+
+bool piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+{
+	volatile uint64_t *word = slot_of(event, slot, true);
+
+	if (!word)
+		return false;
+	/* ORDER event.slot (release): the channel is described before it is named. Pairs with record.c. */
+	piste_store_release(word, piste_slot_word(channel, id));
+	choose_path(event);
+	return true;
 }
 
 void piste_event_disable(struct piste_event *event, uint32_t slot)
 {
-	__atomic_fetch_and(&event->enabled, ~(1u << slot), __ATOMIC_RELAXED);
+	volatile uint64_t *word = slot_of(event, slot, false);
+
+	if (!word || !piste_load_relaxed(word))
+		return;
+	piste_store_relaxed(word, 0);
+	choose_path(event);
 }
 
-void piste_modules_disable(uint32_t bits)
+struct piste_event piste_event_only(const struct piste_event *event, uint32_t slot)
 {
-	for (struct piste_module *module = first_module; module; module = module->next)
-		for (uint32_t index = 0; index < piste_module_event_count(module); index++) {
-			struct piste_event *event = piste_module_event(module, index);
+	volatile uint64_t *word = slot_of((struct piste_event *)(uintptr_t)event, slot, false);
+	struct piste_event only = {0, PISTE_EVENT_MAGIC, 0, event->info, 0, {0}, {1, 0, NULL, {0}}};
+
+	only.slots.word[0] = word ? piste_load_relaxed(word) : 0;
+	return only;
+}
+
+/* The event at `index` of all modules, in the order of their ids, and the module and the index of the next one. NULL: there is none. */
+static struct piste_event *next_event(struct piste_module **module, uint32_t *index)
+{
+	for (; *module; *module = (*module)->next, *index = 0)
+		while (*index < piste_module_event_count(*module)) {
+			struct piste_event *event = piste_module_event(*module, (*index)++);
 
 			if (event)
-				__atomic_fetch_and(&event->enabled, ~bits, __ATOMIC_RELAXED);
+				return event;
 		}
+	return NULL;
+}
+
+void piste_modules_disable(uint32_t slot)
+{
+	struct piste_module *module = first_module;
+	struct piste_event *event;
+	uint32_t index = 0;
+
+	while ((event = next_event(&module, &index)))
+		piste_event_disable(event, slot);
+}
+
+void piste_modules_disable_all(void)
+{
+	struct piste_module *module = first_module;
+	struct piste_event *event;
+	uint32_t index = 0;
+
+	while ((event = next_event(&module, &index))) {
+		for (struct piste_slots *slots = &event->slots; slots; slots = slots->next)
+			for (uint32_t slot = 0; slot < slots->used; slot++)
+				piste_store_relaxed(&slots->word[slot], 0);
+		choose_path(event);
+	}
 }
 
 void piste_modules_move(uint32_t slot, struct piste_channel *from, struct piste_channel *to)
 {
-	for (struct piste_module *module = first_module; module; module = module->next)
-		for (uint32_t index = 0; index < piste_module_event_count(module); index++) {
-			struct piste_event *event = piste_module_event(module, index);
-			uint64_t enabled = event ? piste_load_relaxed(&event->slot[slot]) : 0;
+	struct piste_module *module = first_module;
+	struct piste_event *event;
+	uint32_t index = 0;
 
-			if (enabled && piste_enabled_channel(enabled) == from)
-				name_channel(event, slot, to, piste_enabled_id(enabled));
-		}
+	while ((event = next_event(&module, &index))) {
+		volatile uint64_t *word = slot_of(event, slot, false);
+		uint64_t enabled = word ? piste_load_relaxed(word) : 0;
+
+		if (enabled && piste_slot_channel(enabled) == from)
+			piste_event_enable(event, slot, to, piste_slot_id(enabled));
+	}
 }

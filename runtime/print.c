@@ -10,11 +10,12 @@
 
 void piste_print(struct piste_event *event, const char *format, ...)
 {
-	/* ORDER event.slot (acquire): as in piste/tracepoint.h. */
-	uint32_t bits = piste_load_acquire(&event->enabled);
 	char text[PISTE_PRINT_STACK_BYTES];
+	struct piste_place place = {NULL, 0};
+	struct piste_record record;
 	int saved_errno = errno;
 	va_list arguments;
+	uint8_t *cursor;
 	int length;
 
 	va_start(arguments, format);
@@ -22,29 +23,30 @@ void piste_print(struct piste_event *event, const char *format, ...)
 	va_end(arguments);
 	if (length < 0)
 		length = snprintf(text, sizeof(text), "(the format '%.64s' cannot be printed)", format);
-	for (volatile uint64_t *slot = event->slot; bits; bits >>= 1, slot++) {
-		struct piste_record record;
-		size_t bytes = (size_t)length + 1;
+	if ((size_t)length < sizeof(text))
+		place = piste_record_only(event, (uint64_t)length + 1);
+	if (place.cursor) {
+		piste_put(place.cursor, text, (size_t)length + 1);
+		piste_place_commit(place);
+		errno = saved_errno;
+		return;
+	}
+	piste_record_begin(&record, event, (uint64_t)length + 1);
+	while ((cursor = piste_record_next(&record)) != NULL) {
+		size_t bytes = record.bytes;
 
-		if (!(bits & 1))
-			continue;
-		record = piste_reserve(&piste_this_module.offsets, slot, bytes);
-		if (!record.cursor)
-			continue;
 		if (bytes <= sizeof(text)) {
-			piste_put(record.cursor, text, bytes);
-		} else {
-			/* What an argument lost or gained meanwhile is padded or cut. */
-			memset(record.cursor, ' ', bytes);
-			va_start(arguments, format);
-			length = vsnprintf((char *)record.cursor, bytes, format, arguments);
-			va_end(arguments);
-			if (length >= 0 && (size_t)length < bytes - 1)
-				record.cursor[length] = ' ';
-			record.cursor[bytes - 1] = 0;
-			length = (int)bytes - 1;
+			piste_put(cursor, text, bytes);
+			continue;
 		}
-		piste_commit(record);
+		/* What an argument lost or gained meanwhile is padded or cut. */
+		memset(cursor, ' ', bytes);
+		va_start(arguments, format);
+		length = vsnprintf((char *)cursor, bytes, format, arguments);
+		va_end(arguments);
+		if (length >= 0 && (size_t)length < bytes - 1)
+			cursor[length] = ' ';
+		cursor[bytes - 1] = 0;
 	}
 	errno = saved_errno;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slow path: entering the next sub-buffer, and what happens when there is none. Once per sub-buffer; the memory and its invariants are
- * in piste/abi/ring.h, the fast path in piste/ring.h.
+ * in piste/abi/ring.h, the fast path in piste/ring.h, the general path in record.c.
  *
  * Operations that may run together, on one ring: any number of reserve and commit, make_room (one of several racers wins the
  * position's swap, the others look again), the reader's copy and release, the consumer's end of a sub-buffer.
@@ -31,13 +31,17 @@ static uint64_t consumed_sequence(struct piste_ring_header *ring)
 static uint8_t *marks_of(const struct piste_channel *channel, struct piste_ring_header *ring, uint64_t sequence)
 {
 	return (uint8_t *)ring + channel->marks_offset_bytes +
-	       (sequence & (channel->subbuf_count - 1)) * channel->subbuf_units;
+	       (sequence & (channel->subbuf_count - UINT64_C(1))) * channel->subbuf_units;
 }
 
 static struct piste_subbuf *subbuf_of(const struct piste_channel *channel, struct piste_ring_header *ring,
                                       uint64_t sequence)
 {
-	return (struct piste_subbuf *)(ring + 1) + (sequence & (channel->subbuf_count - 1));
+	uint64_t ring_bytes = (uint64_t)channel->subbuf_units * channel->subbuf_count * PISTE_UNIT_BYTES;
+	struct piste_subbuf *subbufs =
+	        (struct piste_subbuf *)((uint8_t *)ring + PISTE_RING_DATA_OFFSET_BYTES + ring_bytes);
+
+	return subbufs + (sequence & (channel->subbuf_count - 1));
 }
 
 static uint8_t tag_of(const struct piste_channel *channel, uint64_t sequence)
@@ -163,7 +167,7 @@ static void begin_subbuf(const struct piste_channel *channel, struct piste_ring_
 {
 	uint64_t index = sequence & (channel->subbuf_count - 1);
 	struct piste_packet_header *header =
-	        (struct piste_packet_header *)((uint8_t *)ring + channel->data_offset_bytes +
+	        (struct piste_packet_header *)((uint8_t *)ring + PISTE_RING_DATA_OFFSET_BYTES +
 	                                       index * channel->subbuf_units * PISTE_UNIT_BYTES);
 
 	header->timestamp_begin = time;
@@ -194,17 +198,17 @@ static bool copy_of_live(struct piste_channel *channel, struct piste_channel *co
 	return piste_load_relaxed(&channel->key) != 0;
 }
 
-enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, uint64_t units)
+enum piste_room piste_ring_make_room(struct piste_channel *attached, uint32_t index, uint64_t units)
 {
-	struct piste_channel_header *header = piste_channel_header(attached);
 	struct piste_channel copy, *channel = &copy;
 	uint64_t subbuf_units, deadline_ns = 0;
+	struct piste_channel_header *header;
 	struct piste_ring_header *ring;
 
 	if (!copy_of_live(attached, &copy))
 		return PISTE_ROOM_INACTIVE;
-	ring = (struct piste_ring_header *)((uint8_t *)attached + copy.rings_offset_bytes +
-	                                    index * copy.ring_stride_bytes);
+	header = (struct piste_channel_header *)((uint8_t *)attached + copy.header_offset_bytes);
+	ring = (struct piste_ring_header *)((uint8_t *)(header + 1) + index * copy.ring_stride_bytes);
 	subbuf_units = copy.subbuf_units;
 	for (;;) {
 		uint64_t position, unit, offset, sequence, time;
@@ -221,7 +225,7 @@ enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, 
 		}
 		/* ORDER ring.position (acquire): as in reserve. */
 		position = piste_load_acquire(&ring->position);
-		unit = position >> PISTE_POSITION_SHIFT;
+		unit = position & PISTE_POSITION_UNITS_MASK;
 		offset = unit & (subbuf_units - 1);
 		if (offset != 0 && offset + units <= subbuf_units)
 			return PISTE_ROOM_MADE;
@@ -242,11 +246,11 @@ enum piste_room piste_make_room(struct piste_channel *attached, uint32_t index, 
 			settle_full_subbuf(channel, ring, sequence - 1);
 		piste_tell_space_taken(ring);
 		time = piste_clock_ticks(channel->clock, 1);
-		cpu = piste_thread_cpu_slow();
+		cpu = piste_thread_cpu();
 		/* ORDER ring.position (acquire and release): who writes to the sub-buffer has seen that it may. */
 		if (!piste_swap_if(&ring->position, &position,
-		                   ((sequence << channel->subbuf_log2) + PISTE_HEADER_UNITS) << PISTE_POSITION_SHIFT |
-		                           (cpu & PISTE_POSITION_CPU_MASK)))
+		                   ((sequence << channel->subbuf_log2) + PISTE_HEADER_UNITS) |
+		                           (uint64_t)(cpu & PISTE_POSITION_CPU_MASK) << PISTE_POSITION_CPU_SHIFT))
 			continue;
 		if (offset != 0)
 			end_subbuf(channel, ring, sequence - 1, offset);

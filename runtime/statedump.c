@@ -20,12 +20,10 @@ PISTE_EVENT(lttng_ust_statedump, build_id, (void *, baddr), PISTE_SEQUENCE(uint8
 PISTE_EVENT(lttng_ust_statedump, end)
 
 /* Records an event in one channel only, whatever other channels have it too. */
-#define RECORD_IN(slot_index, event, ...)                                                                              \
+#define RECORD_IN(slot, event, ...)                                                                                    \
 	do {                                                                                                           \
-		struct piste_event only = PISTE_EVENT__lttng_ust_statedump__##event;                                   \
-		only.enabled &= 1u << (slot_index);                                                                    \
-		if (only.enabled)                                                                                      \
-			PISTE_RECORD__lttng_ust_statedump__##event(&only __VA_OPT__(, ) __VA_ARGS__);                  \
+		struct piste_event only = piste_event_only(&PISTE_EVENT__lttng_ust_statedump__##event, slot);          \
+		PISTE_RECORD_ANYWHERE__lttng_ust_statedump__##event(__VA_ARGS__ __VA_OPT__(, ) & only);                \
 	} while (0)
 
 static int dump_object(struct dl_phdr_info *info, size_t info_bytes, void *slot_pointer)

@@ -25,7 +25,8 @@
 
 /* A ring's writers reuse space after the consumer, which is another process, has released it, or after they have read its marks, many
  * at a time. ThreadSanitizer cannot see this order, so these macros declare it. It also reports plain stores that are read
- * concurrently on purpose, so with it, atomic stores replace them. */
+ * concurrently on purpose, so with it, atomic stores replace them. The same goes for a load that can be an operand of the instruction
+ * that uses the value, which compilers do not make of an atomic one. */
 #if defined(__SANITIZE_THREAD__)
 #define PISTE_THREAD_SANITIZER 1
 #elif defined(__has_feature)
@@ -42,10 +43,12 @@ void __tsan_release(void *place);
 #ifdef __cplusplus
 }
 #endif
+#define piste_load_operand(place)    piste_load_relaxed(place)
 #define piste_tell_space_given(ring) __tsan_release(ring)
 #define piste_tell_space_taken(ring) __tsan_acquire(ring)
 #define PISTE_PLAIN_STORES           0
 #else
+#define piste_load_operand(place)    (*(place))
 #define PISTE_PLAIN_STORES           1
 #define piste_tell_space_given(ring) ((void)0)
 #define piste_tell_space_taken(ring) ((void)0)

@@ -23,6 +23,7 @@ struct piste_field {
 	uint8_t kind;                     /* enum piste_field_kind */
 	uint8_t element;                  /* enum piste_element */
 	uint8_t base;
+	uint8_t reserved;
 };
 
 struct piste_event_info {
@@ -31,21 +32,36 @@ struct piste_event_info {
 	const struct piste_field *fields;
 	uint16_t field_count;
 	uint8_t level; /* enum piste_level */
+	uint8_t reserved[5];
+};
+
+/* Up to PISTE_SLOTS_COUNT channels that record an event: the word of slot i says which channel of the runtime that is, and the event's
+ * id in it. The runtime appends more of these where a program has more channels. */
+#define PISTE_SLOTS_COUNT 6
+struct piste_slots {
+	uint32_t used; /* Number of slots that were ever set. */
+	uint32_t reserved;
+	struct piste_slots *next;
+	volatile uint64_t word[PISTE_SLOTS_COUNT];
 };
 
 #define PISTE_EVENT_MAGIC 0x56455350u /* "PSEV" */
 #define PISTE_EVENT_BYTES 128
 
-/* A disabled event costs the load of `enabled` and a branch. The members are volatile because the runtime writes them through the
- * section, which the compiler does not see: it would treat a static object that is never written to as a constant. */
+/* A disabled event costs the load of `enabled` and a branch. Otherwise that is the address of the event's views (ring.h) in the one
+ * channel that records it on the fast path, or of views that stay empty. The members are volatile because the runtime writes them
+ * through the section, which the compiler does not see: it would treat a static object that is never written to as a constant. What
+ * follows `info` is the runtime's. */
 struct piste_event {
-	volatile uint32_t
-	        enabled; /* Bit i: slot[i] names a channel that records the event. The runtime sets the slot before the bit. */
+	volatile uint64_t enabled;
 	uint32_t magic;
+	uint32_t reserved_0;
 	const struct piste_event_info *info;
-	volatile uint64_t slot[PISTE_CHANNEL_COUNT_MAX]; /* Channel and event id; see piste_enabled_channel(). */
-	uint64_t reserved[6];
+	volatile uint64_t only; /* The word of the only slot that is set, if it is the only one. */
+	uint64_t reserved_1[4];
+	struct piste_slots slots;
 } __attribute__((aligned(PISTE_EVENT_BYTES)));
+PISTE_ABI_SIZE(struct piste_event, PISTE_EVENT_BYTES);
 
 /* One for each program and library. */
 struct piste_module {
@@ -65,6 +81,55 @@ extern "C" {
  * the events of the module, at the latest after $PISTE_REGISTER_TIMEOUT milliseconds (default 3000). */
 void piste_module_register(struct piste_module *module, uint32_t abi_major);
 void piste_module_unregister(struct piste_module *module);
+
+/* Where the fields of one record go; `cursor` is NULL if nothing was reserved. */
+struct piste_place {
+	uint8_t *cursor;
+	uint64_t marks;
+};
+
+/* `marks` is the address of the record's marks, and above it their number and the first one. */
+#define PISTE_PLACE_UNITS_SHIFT 48
+#define PISTE_PLACE_UNITS_MAX   16u
+#define PISTE_PLACE_FIRST_SHIFT 56
+
+/* Reserves a record in the only channel that records the event, if there is one and nothing is unusual. */
+struct piste_place piste_record_only(struct piste_event *event, uint64_t bytes);
+
+/* Commits it: as piste_mark(). */
+static inline __attribute__((always_inline)) void piste_place_commit(struct piste_place place)
+{
+	uint8_t *marks = (uint8_t *)(uintptr_t)(place.marks & ((UINT64_C(1) << PISTE_PLACE_UNITS_SHIFT) - 1));
+	uint8_t units = (uint8_t)(place.marks >> PISTE_PLACE_UNITS_SHIFT);
+	uint8_t first = (uint8_t)(place.marks >> PISTE_PLACE_FIRST_SHIFT);
+
+	for (uint8_t unit = 1; unit < units; unit++)
+		piste_store_relaxed(marks + unit, (uint8_t)(first & PISTE_MARK_TAG_MASK));
+	piste_store_release(marks, first);
+}
+
+/* An event on its way to the channels that record it. The first members are set by piste_record_begin(), the rest is the runtime's. */
+struct piste_record {
+	struct piste_event *event;
+	uint64_t bytes; /* Of the fields. */
+	uint64_t reserved;
+	struct piste_slots *slots;
+	uint64_t others[12];
+};
+
+/* Not of the whole record: what is stored delays the next locked instruction. */
+static inline __attribute__((always_inline)) void piste_record_begin(struct piste_record *record,
+                                                                     struct piste_event *event, uint64_t bytes)
+{
+	record->event = event;
+	record->bytes = bytes;
+	record->reserved = 0;
+	record->slots = NULL;
+}
+
+/* Commits what was written since the last call, and reserves space in the next channel that records the event. Returns where to write
+ * the fields; NULL at the end. Safe in signal handlers and in any thread. */
+uint8_t *piste_record_next(struct piste_record *record);
 
 /* Records a formatted string as the only field of `event`. `format` is that of printf. As safe in signal handlers as the vsnprintf of
  * the C library. */

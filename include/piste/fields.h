@@ -261,28 +261,37 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_DESCRIBE_scalar_(event, type, name) \
 	{#name, NULL, 0, (uint8_t)(PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? PISTE_FIELD_STRING : PISTE_FIELD_SCALAR), \
 	 PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), \
-	 PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_POINTER ? PISTE_BASE_HEX : PISTE_BASE_DECIMAL},
+	 PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_POINTER ? PISTE_BASE_HEX : PISTE_BASE_DECIMAL, 0},
 #define PISTE_DESCRIBE_piste_hex_(event, type, name) \
-	{#name, NULL, 0, PISTE_FIELD_SCALAR, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_HEX},
+	{#name, NULL, 0, PISTE_FIELD_SCALAR, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_HEX, 0},
 #define PISTE_DESCRIBE_piste_enum_(event, type, name, ...) \
-	{#name, piste_labels__##event##__##name, PISTE_COUNT(__VA_ARGS__), PISTE_FIELD_ENUM, PISTE_ELEMENT_INT32, PISTE_BASE_DECIMAL},
+	{#name, piste_labels__##event##__##name, PISTE_COUNT(__VA_ARGS__), PISTE_FIELD_ENUM, PISTE_ELEMENT_INT32, PISTE_BASE_DECIMAL, 0},
 #define PISTE_DESCRIBE_piste_array_(event, type, name, elements) \
-	{#name, NULL, (elements), PISTE_FIELD_ARRAY, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_DECIMAL},
+	{#name, NULL, (elements), PISTE_FIELD_ARRAY, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_DECIMAL, 0},
 #define PISTE_DESCRIBE_piste_sequence_(event, type, name) \
-	{#name, NULL, 0, PISTE_FIELD_SEQUENCE, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_DECIMAL},
+	{#name, NULL, 0, PISTE_FIELD_SEQUENCE, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_DECIMAL, 0},
 #define PISTE_DESCRIBE_piste_text_(event, type, name) \
-	{#name, NULL, 0, PISTE_FIELD_TEXT, PISTE_ELEMENT_NONE, PISTE_BASE_DECIMAL},
+	{#name, NULL, 0, PISTE_FIELD_TEXT, PISTE_ELEMENT_NONE, PISTE_BASE_DECIMAL, 0},
 
-/* ---- PARAMETER: the parameters of the function that records the event, after the first ---- */
+/* ---- PARAMETER, ARGUMENT: the parameters of the functions that record the event, each with a comma behind it ---- */
 
 #define PISTE_PARAMETER(event, field) PISTE_FIELD(PARAMETER, event, field)
 #define PISTE_PARAMETER_malformed_(event, field)
-#define PISTE_PARAMETER_scalar_(event, type, name) , __typeof__(type) name
-#define PISTE_PARAMETER_piste_hex_(event, type, name) , __typeof__(type) name
-#define PISTE_PARAMETER_piste_enum_(event, type, name, ...) , int32_t name
-#define PISTE_PARAMETER_piste_array_(event, type, name, elements) , const __typeof__(type) *name
-#define PISTE_PARAMETER_piste_sequence_(event, type, name) , const __typeof__(type) *name, size_t name##_count
-#define PISTE_PARAMETER_piste_text_(event, type, name) , const char *name, size_t name##_bytes
+#define PISTE_PARAMETER_scalar_(event, type, name) __typeof__(type) name,
+#define PISTE_PARAMETER_piste_hex_(event, type, name) __typeof__(type) name,
+#define PISTE_PARAMETER_piste_enum_(event, type, name, ...) int32_t name,
+#define PISTE_PARAMETER_piste_array_(event, type, name, elements) const __typeof__(type) *name,
+#define PISTE_PARAMETER_piste_sequence_(event, type, name) const __typeof__(type) *name, size_t name##_count,
+#define PISTE_PARAMETER_piste_text_(event, type, name) const char *name, size_t name##_bytes,
+
+#define PISTE_ARGUMENT(event, field) PISTE_FIELD(ARGUMENT, event, field)
+#define PISTE_ARGUMENT_malformed_(event, field)
+#define PISTE_ARGUMENT_scalar_(event, type, name) name,
+#define PISTE_ARGUMENT_piste_hex_(event, type, name) name,
+#define PISTE_ARGUMENT_piste_enum_(event, type, name, ...) name,
+#define PISTE_ARGUMENT_piste_array_(event, type, name, elements) name,
+#define PISTE_ARGUMENT_piste_sequence_(event, type, name) name, name##_count,
+#define PISTE_ARGUMENT_piste_text_(event, type, name) name, name##_bytes,
 
 /* ---- MEASURE: the bytes of the field, as a constant where possible ---- */
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast path: reserve space in a ring, and commit what was written there. It is header-only because it determines the cost of an
- * event; what happens once per sub-buffer is in the runtime (runtime/ring.c). For the memory and its invariants R1 to R7, see
- * abi/ring.h.
+ * The fast path: an event of fixed size, in a channel that is the only one to record it and that is plain (no contexts, the TSC as
+ * clock, an event id that fits into a compact header). Reserve space in a ring, write, commit. It is compiled into programs because
+ * it determines the cost of an event. It is straight: whenever anything is not as usual, it has written nothing and gives up, and the
+ * general path of the runtime records the event (runtime/record.c). For the memory and its invariants R1 to R7, see abi/ring.h.
  *
  * ORDER ring.position   writer: load acquire, swap acq_rel           | pairs with writers and crates/ring (end_current)
  * ORDER ring.mark       writer: store release                        | crates/ring: load acquire before the copy
- * ORDER ring.consumed   runtime/ring.c: load acquire before entering | crates/ring: store release after the copy
- * ORDER ring.active     writer: load relaxed, see below              | crates/ring: store
+ * ORDER ring.window     runtime/record.c: store release, after the   | here: load before the swap
+ *                       commit
  *
  * A signal handler that also records may interrupt every function at any instruction: the handler's record takes the space after the
  * interrupted one, and the interrupted swap fails or the interrupted record is committed later.
  *
- * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here
- * should spill to the stack: these functions take and return values, not pointers to structs.
+ * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here may
+ * spill to the stack: these functions take and return values, not pointers to structs, and what is used of a view is an operand of an
+ * instruction. tests/programs/stepped.c counts the instructions.
  */
 #ifndef PISTE_RING_H
 #define PISTE_RING_H
@@ -24,193 +26,117 @@
 #include "abi/protocol.h"
 #include "abi/ring.h"
 #include "atomic.h"
-#include "clock.h"
 #include "thread.h"
 
-/* A channel that this process has attached: a private page in front of the mapping of the channel's memory. It does not change
- * after it is published. When the channel goes, zero pages replace the page and the mapping, and fork wipes the page
- * (ARCHITECTURE.md: "Memory of a gone channel", "A channel does not survive fork"). Both can happen between any two loads of a call
- * that has begun, so on the fast path each value must be harmless as zero, and the slow path works on a copy. */
-struct piste_channel {
-	uint32_t ring_count;
-	uint32_t contexts;
-	uint32_t lead_bytes; /* Bytes of a record before its fields: compact header and contexts. */
-	uint32_t clock;
-	uint32_t subbuf_units;       /* Units of a sub-buffer, a power of two ... */
-	uint32_t subbuf_log2;        /* ... and its logarithm. */
-	uint32_t ring_units_log2;    /* Logarithm of the units of a ring. */
-	uint32_t marks_offset_bytes; /* From the start of a ring. */
-	uint32_t data_offset_bytes;  /* From the start of a ring. */
-	uint32_t subbuf_count;
-	uint64_t rings_offset_bytes; /* From this struct to ring 0. */
-	uint64_t ring_stride_bytes;
-	uint64_t bell_offset_bytes; /* From this struct; without a board, it leads to private memory. */
-	uint32_t loss_mode;
-	uint32_t block_timeout_us;
-	uint32_t key;
-	uint64_t mapped_bytes; /* Including this page. */
-};
-
-/* Distance from struct piste_channel to the channel header: the largest page size in use. Only the first page is touched. */
-#define PISTE_CHANNEL_SPACE_BYTES 65536u
-
-/* Where the ring index and the CPU of a thread are: offsets from the thread pointer, for piste_thread_word(). */
-struct piste_thread_offsets {
-	int64_t index;
-	int64_t cpu;
-};
-
-/* How one word of an event's state holds both the channel that records the event and the event's id in that channel: channels are at
- * multiples of 4096 below 2^48, so the id has the low 12 and the high 16 bits. */
-#define PISTE_ENABLED_CHANNEL_MASK 0x0000fffffffff000u
-
-static inline __attribute__((always_inline)) struct piste_channel *piste_enabled_channel(uint64_t enabled)
-{
-	return (struct piste_channel *)(uintptr_t)(enabled & PISTE_ENABLED_CHANNEL_MASK);
-}
-
-static inline __attribute__((always_inline)) uint32_t piste_enabled_id(uint64_t enabled)
-{
-	return (uint32_t)(enabled & 0xfff) | (uint32_t)(enabled >> 48 << 12);
-}
-
-#ifdef __cplusplus
-extern "C" {
+/* Elsewhere, reading the clock is a call, and every event takes the general path. */
+#if defined(__x86_64__) && defined(__LP64__)
+#define PISTE_FAST_PATH 1
+#else
+#define PISTE_FAST_PATH 0
 #endif
 
-enum piste_room {
-	PISTE_ROOM_MADE,     /* Try again. */
-	PISTE_ROOM_NONE,     /* The record is lost and counted. */
-	PISTE_ROOM_INACTIVE, /* The channel does not record. */
+/* One ring as one event of one channel sees it: everything that follows from the three, derived once. The views of an event are
+ * PISTE_VIEWS_STRIDE_BYTES apart, by ring index, in private memory of the process in front of the channel's. They are zero bytes
+ * until the general path has recorded the event in the ring, and do not change afterwards.
+ *
+ * When the channel goes, zero pages replace the views and the rings, and fork wipes the views (ARCHITECTURE.md: "The memory of a
+ * removed channel is replaced", "A channel does not survive fork"). Both can happen between any two loads of a call that has begun.
+ * So the view's own address is the only one that is absolute: what is added to it is zero, or within the channel's addresses. A view
+ * of zeros has no space, and its window is never open. */
+struct piste_view {
+	uint64_t ring_offset_bytes; /* From this view to the ring's header. Set last. */
+	uint64_t ring_units_mask;
+	uint64_t subbuf_units_mask;
+	uint64_t marks_offset_bytes; /* From the ring's header. */
+	uint32_t lap_shift;          /* Logarithm of the units of a ring. */
+	uint32_t id;                 /* In the low bits, as in a compact header. */
+	uint64_t reserved[3];
 };
 
-/* Makes room for a record of `units` units in the ring that the thread writes to: enters the next sub-buffer, or waits for space if
- * the channel blocks. Safe in signal handlers. */
-enum piste_room piste_make_room(struct piste_channel *channel, uint32_t index, uint64_t units);
+#define PISTE_VIEW_BYTES 64u
+#define PISTE_VIEWS_STRIDE_BYTES                                                                                       \
+	2048u /* One view for each id that a compact header can hold, and one that is never plain. */
 
-#ifdef __cplusplus
-}
-#endif
+PISTE_ABI_SIZE(struct piste_view, PISTE_VIEW_BYTES);
 
-static inline __attribute__((always_inline)) struct piste_channel_header *
-piste_channel_header(struct piste_channel *channel)
-{
-	return (struct piste_channel_header *)((uint8_t *)channel + PISTE_CHANNEL_SPACE_BYTES);
-}
-
-static inline __attribute__((always_inline)) struct piste_ring_header *piste_channel_ring(struct piste_channel *channel,
-                                                                                          uint32_t index)
-{
-	return (struct piste_ring_header *)((uint8_t *)channel + channel->rings_offset_bytes +
-	                                    index * channel->ring_stride_bytes);
-}
+/* Whether fields of `bytes` are for the fast path: their number is a constant of the compiler. */
+#define piste_is_fast(bytes) (PISTE_FAST_PATH && __builtin_constant_p(bytes))
 
 /* The space of one record, between reserve and commit. */
-struct piste_record {
+struct piste_space {
 	uint8_t *cursor; /* Where to write the fields; NULL if nothing was reserved. */
 	struct piste_ring_header *ring;
-	struct piste_channel *channel;
-	uint64_t unit; /* Position of the record. */
+	const struct piste_view *view;
+	uint64_t position; /* With the CPU's bits. */
+	uint64_t unit;     /* In the ring. */
 	uint64_t units;
-	uint64_t time;
 };
 
-/* Reserves a record for the event whose state contains `slot`, and writes its header and contexts. The cursor is NULL if the channel
- * is not recording, or if the record was lost and counted. Safe in signal handlers and in any thread. */
-static inline __attribute__((always_inline)) struct piste_record
-piste_reserve(const struct piste_thread_offsets *offsets, volatile uint64_t *slot, size_t payload_bytes)
+#if PISTE_FAST_PATH
+
+/* What the writer that moved a ring's position last knows by its CPU. */
+#define PISTE_POSITION_CPU(position) ((uint32_t)((position) >> PISTE_POSITION_CPU_SHIFT))
+
+/* Reserves a record, and writes its header. `views` is an event's `enabled`. Safe in signal handlers and in any thread. */
+static inline __attribute__((always_inline)) struct piste_space
+piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t bytes)
 {
-	struct piste_record record = {NULL, NULL, NULL, 0, 0, 0};
-	uint64_t enabled = piste_load_relaxed(slot), position, offset;
-	uint32_t id, index, cpu, contexts, subbuf_units;
-	size_t body_bytes, extension_bytes;
-	struct piste_channel *channel;
-	enum piste_room room;
+	struct piste_space space = {NULL, NULL, NULL, 0, 0, 0};
+	const struct piste_view *view =
+	        (const struct piste_view *)(uintptr_t)(views +
+	                                               piste_thread_word(offsets->index) * PISTE_VIEWS_STRIDE_BYTES);
+	const uint64_t units = (PISTE_RECORD_COMPACT_BYTES + bytes + PISTE_UNIT_BYTES - 1) / PISTE_UNIT_BYTES;
+	/* ORDER ring.view (acquire): the rest of the view was set before. Pairs with runtime/record.c. */
+	struct piste_ring_header *ring =
+	        (struct piste_ring_header *)((uintptr_t)view + piste_load_acquire(&view->ring_offset_bytes));
+	int64_t cpu_offset = offsets->cpu;
+	uint64_t position, expected, window;
+	uint32_t header, ticks;
 
-look:
-	channel = piste_enabled_channel(enabled);
-	id = piste_enabled_id(enabled);
-	index = piste_thread_word(offsets->index);
-	cpu = piste_thread_word(offsets->cpu);
-	/* ORDER ring.active (relaxed): nothing is read because of it. A writer that reads an old value stops where the consumer
-	 * ended the sub-buffer, because entering the next one checks again. A wiped or replaced page has no rings. */
-	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
-	                   index >= channel->ring_count))
-		goto inactive;
-	record.channel = channel;
-	contexts = channel->contexts;
-	body_bytes = channel->lead_bytes + payload_bytes;
-	subbuf_units = channel->subbuf_units;
-	record.ring = piste_channel_ring(channel, index);
-	for (;;) {
-		/* ORDER ring.position (acquire): our stores come after the reader's copy, which the writer that entered the
-		 * sub-buffer has seen. Pairs with runtime/ring.c. */
-		position = piste_load_acquire(&record.ring->position);
-		record.time = piste_clock_ticks(channel->clock, ((position ^ cpu) & PISTE_POSITION_CPU_MASK) != 0);
-		/* R1: the clock may be read before the position. It is then not behind that of the last writer if that writer was
-		 * on this CPU, so the CPU must be the same before and after. */
-		if (piste_unlikely(piste_thread_word(offsets->cpu) != cpu))
-			goto look;
-		extension_bytes = 0;
-		/* Relaxed: the time of any committed record will do (R3). */
-		if (piste_unlikely(id >= PISTE_RECORD_ID_EXTENDED ||
-		                   (record.time - piste_load_relaxed(&record.ring->last_time)) >>
-		                           PISTE_RECORD_TIME_BITS)) {
-			piste_keep_branch();
-			extension_bytes = PISTE_RECORD_EXTENDED_BYTES - PISTE_RECORD_COMPACT_BYTES;
-		}
-		record.units = (body_bytes + extension_bytes + PISTE_UNIT_BYTES - 1) / PISTE_UNIT_BYTES;
-		record.unit = position >> PISTE_POSITION_SHIFT;
-		offset = record.unit & (subbuf_units - 1);
-		if (piste_unlikely(offset == 0 || offset + record.units > subbuf_units)) {
-			piste_keep_branch();
-			room = piste_make_room(channel, index, record.units);
-			if (room == PISTE_ROOM_MADE)
-				continue;
-			if (room == PISTE_ROOM_INACTIVE)
-				goto inactive;
-			return record;
-		}
-		if (piste_likely(piste_swap_if(&record.ring->position, &position,
-		                               (record.unit + record.units) << PISTE_POSITION_SHIFT |
-		                                       (cpu & PISTE_POSITION_CPU_MASK))))
-			break;
-	}
-	record.cursor = (uint8_t *)record.ring + channel->data_offset_bytes +
-	                (record.unit & (((uint64_t)1 << channel->ring_units_log2) - 1)) * PISTE_UNIT_BYTES;
-	if (piste_likely(extension_bytes == 0)) {
-		uint32_t header = (uint32_t)(record.time << PISTE_RECORD_ID_BITS) | id;
-
-		__builtin_memcpy(record.cursor, &header, sizeof(header));
-		record.cursor += PISTE_RECORD_COMPACT_BYTES;
-	} else {
-		piste_keep_branch();
-		record.cursor[0] = PISTE_RECORD_ID_EXTENDED;
-		__builtin_memcpy(record.cursor + 1, &id, sizeof(id));
-		__builtin_memcpy(record.cursor + 5, &record.time, sizeof(record.time));
-		record.cursor += PISTE_RECORD_EXTENDED_BYTES;
-	}
-	if (contexts & PISTE_CONTEXT_VTID) {
-		int32_t thread_id = piste_thread_id_get();
-
-		__builtin_memcpy(record.cursor, &thread_id, sizeof(thread_id));
-		record.cursor += sizeof(thread_id);
-	}
-	if (contexts & PISTE_CONTEXT_CPU_ID) {
-		uint16_t cpu_id = (uint16_t)cpu;
-
-		__builtin_memcpy(record.cursor, &cpu_id, sizeof(cpu_id));
-		record.cursor += sizeof(cpu_id);
-	}
-	return record;
-
-inactive:
-	/* The channel is stopped, unless another channel has replaced it: then the slot names that one. */
-	if (piste_load_relaxed(slot) == enabled)
-		return record;
-	enabled = piste_load_acquire(slot);
-	goto look;
+	/* ORDER ring.position (acquire): our stores come after the reader's copy, which the writer that entered the sub-buffer has
+	 * seen. Pairs with runtime/ring.c. */
+	position = piste_load_acquire(&ring->position);
+	/* R1: the clock may be read before the position. It is then not behind that of the last writer if that writer was on this
+	 * CPU, so the CPU must be the same before and after. */
+	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
+		return space;
+	__asm__ volatile("rdtsc\n\tshldl $5, %%eax, %%edx" : "=a"(ticks), "=d"(window));
+	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
+		return space;
+	/* R3, and whether the session records. */
+	if (piste_unlikely(window != piste_load_operand(&ring->window)))
+		return space;
+	/* Where no sub-buffer is open, or too little of it is left, the sum lies in the first units of one. */
+	if (piste_unlikely(((position + units - 1) & piste_load_operand(&view->subbuf_units_mask)) < units))
+		return space;
+	expected = position;
+	if (piste_unlikely(!piste_swap_if(&ring->position, &expected, position + units)))
+		return space;
+	header = ticks << PISTE_RECORD_ID_BITS | piste_load_operand(&view->id);
+	space.ring = ring;
+	space.view = view;
+	space.position = position;
+	space.unit = expected & piste_load_operand(&view->ring_units_mask);
+	space.units = units;
+	space.cursor = (uint8_t *)ring + PISTE_RING_DATA_OFFSET_BYTES + space.unit * PISTE_UNIT_BYTES;
+	__builtin_memcpy(space.cursor, &header, sizeof(header));
+	space.cursor += sizeof(header);
+	return space;
 }
+
+#else
+
+static inline struct piste_space piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t bytes)
+{
+	const struct piste_space none = {NULL, NULL, NULL, 0, 0, 0};
+
+	(void)offsets;
+	(void)views;
+	(void)bytes;
+	return none;
+}
+
+#endif
 
 /* Commits `units` units: their marks get the tag of `first`; the first mark gets `first` itself, last. Short records use single stores
  * that do not overlap: a wider store that overlaps the first mark would delay the next locked instruction (by 4 ns where measured).
@@ -230,18 +156,15 @@ static inline __attribute__((always_inline)) void piste_mark(uint8_t *marks, uin
 	piste_store_release(marks, first);
 }
 
-static inline __attribute__((always_inline)) void piste_commit(struct piste_record record)
+static inline __attribute__((always_inline)) void piste_commit(struct piste_space space)
 {
-	struct piste_channel *channel = record.channel;
-	uint64_t lap = record.unit >> channel->ring_units_log2;
-	uint64_t unit = record.unit & (((uint64_t)1 << channel->ring_units_log2) - 1);
-	uint8_t *marks = (uint8_t *)record.ring + channel->marks_offset_bytes + unit;
-	uint8_t tag = (uint8_t)(PISTE_MARK_TAG_ALWAYS | (lap & PISTE_MARK_LAP_MASK));
+	uint8_t *marks = (uint8_t *)space.ring + piste_load_operand(&space.view->marks_offset_bytes) + space.unit;
 
-	piste_tell_space_given(record.ring);
-	piste_mark(marks, record.units, (uint8_t)(tag | PISTE_MARK_HEAD));
-	/* After the commit (R3). Relaxed: an older value only makes a later record use an extended header. */
-	piste_store_relaxed(&record.ring->last_time, record.time);
+	/* Of the lap's number, whatever is above it. */
+	space.position >>= piste_load_operand(&space.view->lap_shift);
+	space.position |= PISTE_MARK_TAG_ALWAYS | PISTE_MARK_HEAD;
+	piste_tell_space_given(space.ring);
+	piste_mark(marks, space.units, (uint8_t)space.position);
 }
 
 #endif

@@ -94,7 +94,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 #define PISTE_EVENT_one(...) PISTE_ASSERT(0, "piste: write PISTE_EVENT(provider, event, fields...)")
 #define PISTE_EVENT_two(level, provider, event)                                                                        \
 	PISTE_EVENT_OBJECTS(level, provider, event, 0, , )                                                             \
-	PISTE_EVENT_FUNCTION(provider, event, , , +0, (void)piste_cursor;)
+	PISTE_EVENT_FUNCTIONS(provider, event, , , , +0, (void)piste_cursor;)
 #define PISTE_EVENT_more(level, provider, event, ...)                                                                  \
 	PISTE_ASSERT(PISTE_COUNT(__VA_ARGS__) <= PISTE_FIELD_COUNT_MAX,                                                \
 	             "piste: event " #provider ":" #event " has more than 40 fields")                                  \
@@ -102,9 +102,10 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	PISTE_EVENT_OBJECTS(level, provider, event, PISTE_COUNT(__VA_ARGS__),                                          \
 	                    PISTE_FIELDS(PISTE_NAME_LABELS, provider##__##event, __VA_ARGS__),                         \
 	                    PISTE_FIELDS(PISTE_DESCRIBE, provider##__##event, __VA_ARGS__))                            \
-	PISTE_EVENT_FUNCTION(provider, event, PISTE_FIELDS(PISTE_PARAMETER, ~, __VA_ARGS__),                           \
-	                     PISTE_FIELDS(PISTE_MEASURE, ~, __VA_ARGS__), PISTE_FIELDS(PISTE_ADD, ~, __VA_ARGS__),     \
-	                     PISTE_FIELDS(PISTE_PUT, ~, __VA_ARGS__))
+	PISTE_EVENT_FUNCTIONS(provider, event, PISTE_FIELDS(PISTE_PARAMETER, ~, __VA_ARGS__),                          \
+	                      PISTE_FIELDS(PISTE_ARGUMENT, ~, __VA_ARGS__),                                            \
+	                      PISTE_FIELDS(PISTE_MEASURE, ~, __VA_ARGS__), PISTE_FIELDS(PISTE_ADD, ~, __VA_ARGS__),    \
+	                      PISTE_FIELDS(PISTE_PUT, ~, __VA_ARGS__))
 
 #define PISTE_EVENT_LEVEL_one(provider, event, level)       PISTE_EVENT_two(level, provider, event)
 #define PISTE_EVENT_LEVEL_two(provider, event, level, ...)  PISTE_EVENT_more(level, provider, event, __VA_ARGS__)
@@ -115,45 +116,68 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	PISTE_ASSERT(sizeof(#provider) - 1 <= PISTE_NAME_BYTES_MAX && sizeof(#event) - 1 <= PISTE_NAME_BYTES_MAX,      \
 	             "piste: the provider and the name of an event have at most 127 characters each")                  \
 	labels static const struct piste_field piste_fields__##provider##__##event[]                                   \
-	        __attribute__((unused)) = {fields{NULL, NULL, 0, 0, 0, 0}};                                            \
+	        __attribute__((unused)) = {fields{NULL, NULL, 0, 0, 0, 0, 0}};                                         \
 	static const struct piste_event_info piste_info__##provider##__##event __attribute__((unused)) = {             \
-	        #provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level};             \
+	        #provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level, {0}};        \
 	static struct piste_event PISTE_EVENT__##provider##__##event                                                   \
 	        __attribute__((section("piste_events"), unused)) = {                                                   \
-	                0, PISTE_EVENT_MAGIC, &piste_info__##provider##__##event, {0}, {0}};
+	                0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, {0}, {0, 0, NULL, {0}}};
 
-/* Not inlined, so that the code at each call stays small; the values of the fields are passed in registers. */
-#define PISTE_EVENT_FUNCTION(provider, event, parameters, measure, add, put)                                           \
-	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                             \
-	        struct piste_event *piste_event parameters)                                                            \
+/* The first function is the fast path. It is not inlined, so that the code at each call stays small; the values of the fields are passed
+ * in registers. The second one is the general path: it records the event in every channel, whatever the channels want. An event whose
+ * size is known only when it is recorded has nothing but the general path. */
+#define PISTE_EVENT_FUNCTIONS(provider, event, parameters, arguments, measure, add, put)                               \
+	static __attribute__((noinline, unused)) void PISTE_RECORD_ANYWHERE__##provider##__##event(                    \
+	        parameters struct piste_event *piste_event)                                                            \
 	{                                                                                                              \
-		/* ORDER event.slot (acquire): a slot is set before its bit. Pairs with runtime/modules.c. */          \
-		uint32_t piste_bits = piste_load_acquire(&piste_event->enabled);                                       \
-		volatile uint64_t *piste_slot = piste_event->slot;                                                     \
-		measure for (; piste_bits; piste_bits >>= 1, piste_slot++)                                             \
-		{                                                                                                      \
-			struct piste_record piste_record;                                                              \
-			uint8_t *piste_cursor;                                                                         \
-			if (!(piste_bits & 1))                                                                         \
-				continue;                                                                              \
-			piste_record = piste_reserve(&piste_this_module.offsets, piste_slot, (uint64_t)0 add);         \
-			piste_cursor = piste_record.cursor;                                                            \
-			if (!piste_cursor)                                                                             \
-				continue;                                                                              \
-			put piste_commit(piste_record);                                                                \
+		struct piste_record piste_record;                                                                      \
+		struct piste_place piste_place;                                                                        \
+		uint8_t *piste_cursor;                                                                                 \
+		measure piste_place = piste_record_only(piste_event, (uint64_t)0 add);                                 \
+		piste_cursor = piste_place.cursor;                                                                     \
+		if (piste_unlikely(!piste_cursor)) {                                                                   \
+			piste_record_begin(&piste_record, piste_event, (uint64_t)0 add);                               \
+			piste_cursor = piste_record_next(&piste_record);                                               \
 		}                                                                                                      \
+		while (piste_cursor) {                                                                                 \
+			put if (piste_likely(piste_place.cursor))                                                      \
+			{                                                                                              \
+				piste_place_commit(piste_place);                                                       \
+				return;                                                                                \
+			}                                                                                              \
+			piste_cursor = piste_record_next(&piste_record);                                               \
+		}                                                                                                      \
+	}                                                                                                              \
+	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                             \
+	        parameters uint64_t piste_views)                                                                       \
+	{                                                                                                              \
+		measure if (piste_is_fast((uint64_t)0 add))                                                            \
+		{                                                                                                      \
+			struct piste_space piste_space =                                                               \
+			        piste_reserve(&piste_this_module.offsets, piste_views, (uint64_t)0 add);               \
+			uint8_t *piste_cursor = piste_space.cursor;                                                    \
+			if (piste_likely(piste_cursor)) {                                                              \
+				put piste_commit(piste_space);                                                         \
+				return;                                                                                \
+			}                                                                                              \
+		}                                                                                                      \
+		PISTE_RECORD_ANYWHERE__##provider##__##event(arguments &PISTE_EVENT__##provider##__##event);           \
 	}
 
 #define PISTE_RECORD_one(...) PISTE_ASSERT(0, "piste: write piste(provider, event, arguments...)")
 #define PISTE_RECORD_two(provider, event)                                                                              \
 	do {                                                                                                           \
-		if (piste_enabled(provider, event))                                                                    \
-			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event);                      \
+		const uint64_t piste_views__##provider##__##event =                                                    \
+		        piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled);                               \
+		if (piste_unlikely(piste_views__##provider##__##event != 0))                                           \
+			PISTE_RECORD__##provider##__##event(piste_views__##provider##__##event);                       \
 	} while (0)
 #define PISTE_RECORD_more(provider, event, ...)                                                                        \
 	do {                                                                                                           \
-		if (piste_enabled(provider, event))                                                                    \
-			PISTE_RECORD__##provider##__##event(&PISTE_EVENT__##provider##__##event, __VA_ARGS__);         \
+		const uint64_t piste_views__##provider##__##event =                                                    \
+		        piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled);                               \
+		if (piste_unlikely(piste_views__##provider##__##event != 0))                                           \
+			PISTE_RECORD__##provider##__##event(__VA_ARGS__, piste_views__##provider##__##event);          \
 	} while (0)
 
 /* Formatted events have no recording function of their own: piste_print() records them. */

@@ -13,11 +13,6 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PAGE  4096u
 
-static inline uint64_t page_up(uint64_t bytes)
-{
-	return (bytes + PAGE - 1) / PAGE * PAGE;
-}
-
 static inline struct piste_channel_header good_header(uint32_t key, uint32_t subbuf_bytes, uint32_t subbuf_count)
 {
 	struct piste_channel_header header;
@@ -34,9 +29,8 @@ static inline struct piste_channel_header good_header(uint32_t key, uint32_t sub
 	header.subbuf_bytes = subbuf_bytes;
 	header.subbuf_count = subbuf_count;
 	header.marks_offset_bytes =
-	        (uint32_t)page_up(sizeof(struct piste_ring_header) + sizeof(struct piste_subbuf) * subbuf_count);
-	header.data_offset_bytes = header.marks_offset_bytes + (uint32_t)page_up(ring_bytes / PISTE_UNIT_BYTES);
-	while (stride < header.data_offset_bytes + ring_bytes)
+	        PISTE_RING_DATA_OFFSET_BYTES + ring_bytes + sizeof(struct piste_subbuf) * subbuf_count;
+	while (stride < header.marks_offset_bytes + ring_bytes / PISTE_UNIT_BYTES)
 		stride *= 2;
 	header.ring_offset_bytes = sizeof(header);
 	header.ring_stride_bytes = stride;

@@ -2,7 +2,8 @@
 /*
  * detached LOSS_MODE STRIDE: a thread whose channel goes while it records. Records an event again and again, each time with a new channel
  * that is detached STRIDE instructions later, as the runtime's thread may do at any moment: an event that stays in its sub-buffer, and
- * events that enter another one. Prints how often. A thread that comes to grief ends the process.
+ * events that enter another one; on the general path, and on the fast path. Prints how often, of each. A thread that comes to grief
+ * ends the process.
  */
 #define _GNU_SOURCE
 #include "channel_memory.h"
@@ -18,6 +19,7 @@
 #define TRAP_FLAG 0x100
 
 PISTE_EVENT(detached, tick, (uint64_t, number), (const char *, text))
+PISTE_EVENT(detached, tock, (uint64_t, number), (uint64_t, again), (uint64_t, and_again))
 
 static volatile uint64_t steps_left;
 static volatile bool ended;
@@ -45,7 +47,7 @@ static void step(int signal, siginfo_t *info, void *context)
 		detach();
 }
 
-static void attach(uint32_t loss_mode)
+static void attach(uint32_t loss_mode, bool fast)
 {
 	struct piste_channel_header header = good_header(KEY, PAGE, 2);
 	struct piste_module *module;
@@ -53,6 +55,7 @@ static void attach(uint32_t loss_mode)
 	int memory;
 
 	header.loss_mode = loss_mode;
+	header.contexts = fast ? 0 : PISTE_CONTEXT_ALL;
 	header.clock = PISTE_CLOCK_TSC;
 	memory = make_memory(&header, header.total_bytes, SEALS);
 	piste_lock(&before);
@@ -74,16 +77,24 @@ static void choose_ring(struct piste_thread_offsets *offsets, uint32_t index)
 	offsets->index = (int64_t)((uintptr_t)&ring_index - (uintptr_t)__builtin_thread_pointer());
 }
 
-/* False when the event had fewer steps. */
-static bool record_and_detach(uint32_t loss_mode, unsigned long events_before, unsigned long after_steps)
+static void record(bool fast, unsigned long number)
 {
-	attach(loss_mode);
-	for (unsigned long number = 0; number < events_before; number++)
+	if (fast)
+		piste(detached, tock, number, number, number);
+	else
 		piste(detached, tick, number, "a text");
+}
+
+/* False when the event had fewer steps. */
+static bool record_and_detach(uint32_t loss_mode, bool fast, unsigned long events_before, unsigned long after_steps)
+{
+	attach(loss_mode, fast);
+	for (unsigned long number = 0; number < events_before; number++)
+		record(fast, number);
 	ended = false;
 	steps_left = after_steps;
 	__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-	piste(detached, tick, events_before, "a text");
+	record(fast, events_before);
 	ended = true;
 	__asm__ volatile("nop; nop");
 	detach();
@@ -100,15 +111,20 @@ int main(int argc, char **argv)
 {
 	const struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
 	uint32_t loss_mode = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
-	unsigned long stride = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, times = 0;
+	unsigned long stride = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
 	/* The first event, one in the middle, those at the ends of both sub-buffers. */
 	const unsigned long before[] = {0, 10, events_of_subbuf(), 2 * events_of_subbuf(), 3 * events_of_subbuf()};
 
 	sigaction(SIGTRAP, &action, NULL);
 	choose_ring(&piste_this_module.offsets, 5);
-	for (size_t index = 0; index < sizeof(before) / sizeof(before[0]); index++)
-		for (unsigned long steps = 0; record_and_detach(loss_mode, before[index], steps); steps += stride)
-			times++;
-	printf("%lu\n", times);
+	for (int fast = 0; fast <= 1; fast++) {
+		unsigned long times = 0;
+
+		for (size_t index = 0; index < sizeof(before) / sizeof(before[0]); index++)
+			for (unsigned long steps = 0; record_and_detach(loss_mode, fast, before[index], steps);
+			     steps += fast ? 1 : stride)
+				times++;
+		printf("%lu\n", times);
+	}
 	return 0;
 }

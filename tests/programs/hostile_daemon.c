@@ -205,12 +205,11 @@ static struct wrong {
         WRONG(subbuf_count, 8192),
         WRONG(marks_offset_bytes, 0),
         WRONG(marks_offset_bytes, 512),
+        WRONG(marks_offset_bytes, 4096),
         WRONG(marks_offset_bytes, 1 << 30),
         WRONG(marks_offset_bytes, 0xfffff000),
-        WRONG(data_offset_bytes, 0),
-        WRONG(data_offset_bytes, 4096),
-        WRONG(data_offset_bytes, 8200),
-        WRONG(data_offset_bytes, 0xfffff000),
+        WRONG(marks_offset_bytes, (uint64_t)1 << 63),
+        WRONG(marks_offset_bytes, UINT64_MAX - 4095),
         WRONG(ring_offset_bytes, 0),
         WRONG(ring_offset_bytes, 4100),
         WRONG(ring_offset_bytes, UINT64_MAX - 4095),
@@ -439,7 +438,7 @@ static void scribble(void)
 			offset += random_below(sizeof(struct piste_ring_header));
 			break;
 		case 2:
-			offset += sizeof(struct piste_ring_header) +
+			offset += header->marks_offset_bytes - 1 -
 			          random_below((uint32_t)sizeof(struct piste_subbuf) * header->subbuf_count);
 			break;
 		case 3:

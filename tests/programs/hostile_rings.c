@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 PISTE_EVENT(hostile, tick, (uint64_t, number), (const char *, text))
+PISTE_EVENT(hostile, tock, (uint64_t, number), (uint64_t, again))
 
 static uint64_t state;
 
@@ -47,8 +48,10 @@ static uint8_t *find_memory(size_t *bytes)
 
 static void *record(void *unused)
 {
-	for (uint64_t number = 0;; number++)
+	for (uint64_t number = 0;; number++) {
 		piste(hostile, tick, number, "good or bad");
+		piste(hostile, tock, number, number);
+	}
 	return unused;
 }
 
@@ -65,13 +68,13 @@ static size_t offset_of_a_write(const struct piste_channel_header *good, size_t 
 		offset = ring + random_number() % 512;
 		break;
 	case 2:
-		offset = ring + 512 + random_number() % (128 * good->subbuf_count);
+		offset = ring + good->marks_offset_bytes - 1 - random_number() % (128 * good->subbuf_count);
 		break;
 	case 3:
 		offset = ring + good->marks_offset_bytes + random_number() % 4096;
 		break;
 	case 4:
-		offset = ring + good->data_offset_bytes + random_number() % 65536;
+		offset = ring + PISTE_RING_DATA_OFFSET_BYTES + random_number() % 65536;
 		break;
 	default:
 		offset = random_number() % memory_bytes;

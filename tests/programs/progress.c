@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * progress FILE THREADS EVENTS IDLE: records numbered events, and after each one says so in FILE, which holds a uint64 for each thread:
+ * progress FILE THREADS EVENTS IDLE [fixed]: records numbered events, and after each one says so in FILE, which holds a uint64 for each thread:
  * how many of its calls have returned. Whoever kills this program reads there what the trace must have. EVENTS 0 is endless; IDLE
- * turns of an empty loop between two events make room for the rest of the computer.
+ * turns of an empty loop between two events make room for the rest of the computer. With `fixed`, two of three events are of fixed size.
  */
 #include <fcntl.h>
 #include <piste/tracepoint.h>
@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 PISTE_EVENT(progress, tick, (uint32_t, thread), (uint64_t, number), (const char *, text))
+PISTE_EVENT(progress, tock, (uint32_t, thread), (uint64_t, number))
 
 static uint64_t *returned;
 static uint64_t events, idle_turns;
+static int fixed;
 
 static void *work(void *argument)
 {
@@ -23,7 +25,10 @@ static void *work(void *argument)
 	uint32_t thread = (uint32_t)(uintptr_t)argument;
 
 	for (uint64_t number = 0; events == 0 || number < events; number++) {
-		piste(progress, tick, thread, number, texts[number % 3]);
+		if (fixed && number % 3 != 0)
+			piste(progress, tock, thread, number);
+		else
+			piste(progress, tick, thread, number, texts[number % 3]);
 		__atomic_store_n(&returned[thread], number + 1, __ATOMIC_RELEASE);
 		for (volatile uint64_t turn = 0; turn < idle_turns; turn = turn + 1)
 			;
@@ -43,6 +48,7 @@ int main(int argc, char **argv)
 	}
 	events = strtoull(argv[3], NULL, 10);
 	idle_turns = strtoull(argv[4], NULL, 10);
+	fixed = argc > 5;
 	file = open(argv[1], O_RDWR | O_CREAT, 0600);
 	if (file < 0 || ftruncate(file, 64 * sizeof(*returned)) != 0)
 		return 1;

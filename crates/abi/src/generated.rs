@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Made from include/piste/abi/*.h by tests/generated.rs, which says how. Do not edit.
 
-pub const PISTE_ABI_MAJOR: u32 = 3;
+pub const PISTE_ABI_MAJOR: u32 = 4;
 pub const PISTE_ABI_MINOR: u32 = 0;
 pub const PISTE_CHANNEL_MAGIC: u32 = 1212371792;
 pub const PISTE_UNIT_BYTES: u32 = 8;
@@ -15,10 +15,13 @@ pub const PISTE_BOARD_BYTES: u32 = 16384;
 pub const PISTE_CONTEXT_VTID: u32 = 1;
 pub const PISTE_CONTEXT_CPU_ID: u32 = 2;
 pub const PISTE_CONTEXT_ALL: u32 = 3;
-pub const PISTE_POSITION_SHIFT: u32 = 12;
+pub const PISTE_POSITION_CPU_SHIFT: u32 = 52;
 pub const PISTE_POSITION_CPU_MASK: u32 = 4095;
+pub const PISTE_POSITION_UNITS_MASK: u64 = 4503599627370495;
+pub const PISTE_WINDOW_CLOSED: u64 = 4294967296;
 pub const PISTE_CONSUMED_CLAIMED: u32 = 1;
 pub const PISTE_CONSUMED_SHIFT: u32 = 1;
+pub const PISTE_RING_DATA_OFFSET_BYTES: u32 = 4096;
 pub const PISTE_MARK_TAG_ALWAYS: u32 = 64;
 pub const PISTE_MARK_LAP_MASK: u32 = 63;
 pub const PISTE_MARK_TAG_MASK: u32 = 127;
@@ -42,7 +45,7 @@ pub const PISTE_MESSAGE_MAGIC: u32 = 1397576528;
 pub const PISTE_MESSAGE_BYTES_MAX: u32 = 65536;
 pub const PISTE_RING_INDEX_CONCURRENCY_ID: u32 = 0;
 pub const PISTE_RING_INDEX_CPU: u32 = 1;
-pub const PISTE_CHANNEL_COUNT_MAX: u32 = 8;
+pub const PISTE_CHANNEL_COUNT_MAX: u32 = 4096;
 pub const PISTE_LOSS_DISCARD: piste_loss_mode = 0;
 pub const PISTE_LOSS_OVERWRITE: piste_loss_mode = 1;
 pub const PISTE_LOSS_BLOCK: piste_loss_mode = 2;
@@ -72,8 +75,7 @@ pub struct piste_channel_header {
     pub ring_count: u32,
     pub subbuf_bytes: u32,
     pub subbuf_count: u32,
-    pub marks_offset_bytes: u32,
-    pub data_offset_bytes: u32,
+    pub marks_offset_bytes: u64,
     pub ring_offset_bytes: u64,
     pub ring_stride_bytes: u64,
     pub total_bytes: u64,
@@ -129,9 +131,6 @@ const _: () = {
         "Offset of field: piste_channel_header::marks_offset_bytes",
     ][::core::mem::offset_of!(piste_channel_header, marks_offset_bytes) - 40usize];
     [
-        "Offset of field: piste_channel_header::data_offset_bytes",
-    ][::core::mem::offset_of!(piste_channel_header, data_offset_bytes) - 44usize];
-    [
         "Offset of field: piste_channel_header::ring_offset_bytes",
     ][::core::mem::offset_of!(piste_channel_header, ring_offset_bytes) - 48usize];
     [
@@ -171,7 +170,7 @@ const _: () = {
 )]
 pub struct piste_ring_header {
     pub position: u64,
-    pub last_time: u64,
+    pub window: u64,
     pub reserved_0: [u64; 14usize],
     pub consumed: u64,
     pub space_futex: u32,
@@ -196,8 +195,8 @@ const _: () = {
         "Offset of field: piste_ring_header::position",
     ][::core::mem::offset_of!(piste_ring_header, position) - 0usize];
     [
-        "Offset of field: piste_ring_header::last_time",
-    ][::core::mem::offset_of!(piste_ring_header, last_time) - 8usize];
+        "Offset of field: piste_ring_header::window",
+    ][::core::mem::offset_of!(piste_ring_header, window) - 8usize];
     [
         "Offset of field: piste_ring_header::reserved_0",
     ][::core::mem::offset_of!(piste_ring_header, reserved_0) - 16usize];

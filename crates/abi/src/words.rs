@@ -34,22 +34,22 @@ pub struct PositionWord(pub u64);
 
 impl PositionWord {
     /// The largest position, in units.
-    pub const UNITS_MAX: u64 = u64::MAX >> abi::PISTE_POSITION_SHIFT;
+    pub const UNITS_MAX: u64 = abi::PISTE_POSITION_UNITS_MASK;
 
     /// `units` must be at most [`Self::UNITS_MAX`]; of `cpu` the low 12 bits count.
     pub const fn new(units: u64, cpu: u32) -> Self {
         debug_assert!(units <= Self::UNITS_MAX);
-        Self(units << abi::PISTE_POSITION_SHIFT | (cpu & abi::PISTE_POSITION_CPU_MASK) as u64)
+        Self(units | ((cpu & abi::PISTE_POSITION_CPU_MASK) as u64) << abi::PISTE_POSITION_CPU_SHIFT)
     }
 
     /// Units reserved since the ring began.
     pub const fn units(self) -> u64 {
-        self.0 >> abi::PISTE_POSITION_SHIFT
+        self.0 & abi::PISTE_POSITION_UNITS_MASK
     }
 
     /// The low 12 bits of the CPU that moved the position last.
     pub const fn cpu(self) -> u32 {
-        self.0 as u32 & abi::PISTE_POSITION_CPU_MASK
+        (self.0 >> abi::PISTE_POSITION_CPU_SHIFT) as u32
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let word = PositionWord::new(PositionWord::UNITS_MAX, 0x1fff);
         assert_eq!((word.units(), word.cpu()), (PositionWord::UNITS_MAX, 0xfff));
         assert_eq!(PositionWord(u64::MAX).units(), PositionWord::UNITS_MAX);
-        assert_eq!(PositionWord::new(1, 0).0, 1 << 12);
+        assert_eq!(PositionWord::new(1, 0).0, 1);
     }
 
     #[test]

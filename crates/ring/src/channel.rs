@@ -16,6 +16,7 @@ use crate::atomic::{Acquire, Relaxed, Release};
 use crate::geometry::{ClockSource, Geometry, Key, LossMode};
 use crate::mapping::Mapping;
 use crate::reader::Reader;
+use crate::window;
 
 pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -35,8 +36,6 @@ pub fn create(name: &str, geometry: &Geometry, key: Key) -> io::Result<OwnedFd> 
 
 fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
     let shape = geometry.shape();
-    // Both lie below 2^32: a ring has at most 16 GiB, its marks an eighth of that.
-    let offset = |bytes: u64| u32::try_from(bytes).expect("offsets within a ring have 32 bits");
     abi::piste_channel_header {
         magic: abi::PISTE_CHANNEL_MAGIC,
         version_major: abi::PISTE_ABI_MAJOR as u16,
@@ -56,8 +55,7 @@ fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
         ring_count: shape.ring_count,
         subbuf_bytes: shape.subbuf_bytes,
         subbuf_count: shape.subbuf_count,
-        marks_offset_bytes: offset(geometry.marks_offset_bytes()),
-        data_offset_bytes: offset(geometry.data_offset_bytes()),
+        marks_offset_bytes: geometry.marks_offset_bytes(),
         ring_offset_bytes: geometry.ring_offset_bytes(),
         ring_stride_bytes: geometry.ring_stride_bytes(),
         total_bytes: geometry.total_bytes(),
@@ -116,15 +114,16 @@ impl ChannelMemory {
         self.mapping.geometry()
     }
 
-    /// Lets the program record, or stops it: one store, seen by every thread at its next event. A thread that saw the old value
-    /// may still write into the sub-buffer that is open; after [`Reader::end_current`] it cannot.
+    /// Lets the program record, or stops it, which every thread sees at its next event. A thread that has begun one may still write
+    /// into the sub-buffer that is open; after [`Reader::end_current`] it cannot.
     pub fn set_recording(&self, recording: bool) {
-        // ORDER ring.active (release): pairs with include/piste/ring.h, which looks again when it enters a sub-buffer. Not
-        // needed for any memory: a program that was stopped is stopped where `end_current` ended its sub-buffer.
-        self.mapping
-            .channel()
-            .active_key
-            .store(if recording { self.key.get() } else { 0 }, Release);
+        if recording {
+            // ORDER ring.active (release): pairs with runtime/record.c. Nothing is read because of it.
+            self.mapping.active_key().store(self.key.get(), Release);
+        } else {
+            let rings = self.touched().map(|ring_index| self.mapping.ring(ring_index));
+            window::stop(self.mapping.active_key(), rings);
+        }
     }
 
     /// The rings that the program ever wrote to. Reading any other one would give it memory.

@@ -75,10 +75,12 @@ impl Script<'_> {
     /// Stores something that the reader looks at, near to what a correct program writes.
     fn scribble_plausibly(&mut self, program: &Program, subbuf_count: u64) {
         const RING_BYTES: usize = size_of::<abi::piste_channel_header>();
-        const MARKS_BYTES: usize = RING_BYTES + abi::PISTE_RING_PAGE_BYTES as usize;
+        const DATA_BYTES: usize = RING_BYTES + abi::PISTE_RING_DATA_OFFSET_BYTES as usize;
         let sequence = u64::from(self.byte());
         let index = (sequence % subbuf_count) as usize;
-        let subbuf_bytes = RING_BYTES + size_of::<abi::piste_ring_header>() + index * size_of::<abi::piste_subbuf>();
+        let subbufs_bytes = DATA_BYTES + subbuf_count as usize * UNITS * abi::PISTE_UNIT_BYTES as usize;
+        let subbuf_bytes = subbufs_bytes + index * size_of::<abi::piste_subbuf>();
+        let marks_bytes = subbufs_bytes + subbuf_count as usize * size_of::<abi::piste_subbuf>();
         let (offset_bytes, value) = match self.byte() % 8 {
             0 => {
                 let units = sequence * UNITS as u64 + self.number(2) % UNITS as u64;
@@ -111,7 +113,7 @@ impl Script<'_> {
                 let tag = tag_of_lap(sequence / subbuf_count);
                 let marks = std::array::from_fn(|bit| tag | if heads >> bit & 1 == 1 { HEAD } else { 0 });
                 for group in first..(first + count).min(64) {
-                    let offset_bytes = MARKS_BYTES + index * UNITS + usize::from(group) * 8;
+                    let offset_bytes = marks_bytes + index * UNITS + usize::from(group) * 8;
                     program.scribble(offset_bytes / 8, u64::from_ne_bytes(marks));
                 }
                 return;

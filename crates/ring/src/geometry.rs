@@ -7,8 +7,6 @@ use std::num::NonZeroU32;
 
 use piste_abi as abi;
 
-const PAGE_BYTES: u64 = abi::PISTE_RING_PAGE_BYTES as u64;
-
 /// Names a channel's memory: unique for the life of the daemon's sessions, never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Key(pub NonZeroU32);
@@ -203,17 +201,16 @@ impl Geometry {
 
     /// From the start of a ring to that of the next; a power of two, so that a program finds a ring with a shift.
     pub(crate) fn ring_stride_bytes(&self) -> u64 {
-        (self.data_offset_bytes() + self.ring_bytes()).next_power_of_two()
+        (self.marks_offset_bytes() + self.ring_bytes() / u64::from(abi::PISTE_UNIT_BYTES)).next_power_of_two()
+    }
+
+    /// Where the description of a ring's first sub-buffer starts, from the start of the ring.
+    pub(crate) fn subbufs_offset_bytes(&self) -> u64 {
+        u64::from(abi::PISTE_RING_DATA_OFFSET_BYTES) + self.ring_bytes()
     }
 
     /// Where a ring's marks start, from the start of the ring.
     pub(crate) fn marks_offset_bytes(&self) -> u64 {
-        let subbufs_bytes = size_of::<abi::piste_subbuf>() as u64 * u64::from(self.shape.subbuf_count);
-        (size_of::<abi::piste_ring_header>() as u64 + subbufs_bytes).next_multiple_of(PAGE_BYTES)
-    }
-
-    /// Where a ring's data start, from the start of the ring.
-    pub(crate) fn data_offset_bytes(&self) -> u64 {
-        self.marks_offset_bytes() + (self.ring_bytes() / u64::from(abi::PISTE_UNIT_BYTES)).next_multiple_of(PAGE_BYTES)
+        self.subbufs_offset_bytes() + size_of::<abi::piste_subbuf>() as u64 * u64::from(self.shape.subbuf_count)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct ChannelWords {
 #[cfg_attr(loom, derive(Default))]
 pub(crate) struct RingHeader {
     pub(crate) position: AtomicU64,
-    pub(crate) last_time: AtomicU64,
+    pub(crate) window: AtomicU64,
     reserved_0: Reserved<14>,
     pub(crate) consumed: AtomicU64,
     pub(crate) space_futex: AtomicU32,
@@ -67,7 +67,7 @@ macro_rules! mirrors {
 }
 
 mirrors!(ChannelWords is piste_channel_header: active_key reserved_1 touched reserved_2);
-mirrors!(RingHeader is piste_ring_header: position last_time consumed space_futex waiters discarded_full
+mirrors!(RingHeader is piste_ring_header: position window consumed space_futex waiters discarded_full
     discarded_too_large overwritten_records overwritten_packets);
 mirrors!(Subbuf is piste_subbuf: ended discarded);
 

@@ -10,7 +10,7 @@
 //! (which cannot shrink: it is sealed) and at worst reports a [`Corruption`] of that ring.
 //!
 //! Reading order: `geometry.rs` (sizes and offsets), `layout.rs` (the shared words), `reader.rs` (the heart), then `consumed.rs`,
-//! `salvage.rs` and `snapshot.rs`. unsafe code is in `mapping.rs`, and in `board.rs` and `state_page.rs`, which are no part of the
+//! `salvage.rs`, `snapshot.rs` and `window.rs`. unsafe code is in `mapping.rs`, and in `board.rs` and `state_page.rs`, which are no part of the
 //! ring.
 
 #![deny(unsafe_code)]
@@ -39,6 +39,8 @@ mod salvage;
 mod snapshot;
 #[cfg(not(loom))]
 mod state_page;
+#[cfg_attr(all(loom, not(feature = "model")), allow(dead_code))]
+mod window;
 
 #[cfg(not(loom))]
 pub use board::{BELL_COUNT, Board, create_board};

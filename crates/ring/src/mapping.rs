@@ -10,6 +10,7 @@ use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
+use piste_abi::PISTE_RING_DATA_OFFSET_BYTES;
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -50,6 +51,10 @@ impl Mapping {
         &self.slice(0, 1)[0]
     }
 
+    pub(crate) fn active_key(&self) -> &AtomicU32 {
+        &self.channel().active_key
+    }
+
     /// # Panics
     /// When the channel has no ring `index`.
     pub(crate) fn ring(&self, index: u32) -> Ring<'_> {
@@ -63,9 +68,9 @@ impl Mapping {
         let units = geometry.ring_bytes() / UNIT_BYTES as u64;
         Ring {
             header: &self.slice::<RingHeader>(start, 1)[0],
-            subbufs: self.slice::<Subbuf>(start + size_of::<RingHeader>() as u64, geometry.subbuf_count().into()),
+            data: self.slice::<AtomicU64>(start + u64::from(PISTE_RING_DATA_OFFSET_BYTES), units),
+            subbufs: self.slice::<Subbuf>(start + geometry.subbufs_offset_bytes(), geometry.subbuf_count().into()),
             marks: self.slice::<AtomicU8>(start + geometry.marks_offset_bytes(), units),
-            data: self.slice::<AtomicU64>(start + geometry.data_offset_bytes(), units),
         }
     }
 

@@ -90,14 +90,14 @@ fn next_after(loss: LossMode, offset_bytes: usize, value: u64) -> String {
 
 #[test]
 fn nonsense_in_a_ring_is_named() {
-    let (position, consumed, ended_1) = (0, 128, 512 + 128);
+    let (position, consumed, ended_1) = (0, 128, 4096 + 16384 + 128);
     let says = |offset_bytes, value| next_after(LossMode::Discard, offset_bytes, value);
     assert_eq!(
         says(position, 5),
         "the write position is in sub-buffer 0, but sub-buffers before 1 were already taken"
     );
     assert_eq!(
-        says(position, (6 * 512) << 12),
+        says(position, 6 * 512),
         "the write position is in sub-buffer 6, further than a ring of 4 ahead of 1"
     );
     assert_eq!(says(consumed, 6), "the consumed word is 0x6 where 0x2 was left");
@@ -122,7 +122,7 @@ fn a_corrupt_ring_leaves_the_others_alone() {
     let channel = Channel::new(shape(LossMode::Discard));
     write_one(&channel.program.writer(0, 0), 0, 0);
     write_one(&channel.program.writer(1, 0), 1, 0);
-    channel.program.scribble(4096 / 8, 1 << 60);
+    channel.program.scribble(4096 / 8, 1 << 48);
     let mut readers = [0, 1].map(|ring_index| channel.memory.reader(ring_index, 0));
     for reader in &mut readers {
         reader.end_current();

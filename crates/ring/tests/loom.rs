@@ -206,6 +206,23 @@ fn a_late_record_is_whole_in_the_salvage_or_missing() {
 }
 
 #[test]
+fn a_stopped_program_finds_no_window() {
+    explore(3, || {
+        let ring = ring(LossMode::Discard);
+        let writers = [1, 2].map(|window| {
+            let writer = ring.writer();
+            thread::spawn(move || writer.open_window(window))
+        });
+        ring.stop();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        let writer = ring.writer();
+        assert!(!writer.finds_window(1) && !writer.finds_window(2));
+    });
+}
+
+#[test]
 fn a_snapshot_never_mixes_laps() {
     explore(3, || {
         let ring = ring(LossMode::Overwrite);

@@ -85,8 +85,8 @@ fn the_header_says_what_the_program_needs() {
         (header.block_timeout_us, header.contexts, header.ring_count),
         (250, 3, 2)
     );
-    // 512 + 4 * 128 bytes of words, 2048 marks, 16384 bytes of data, and each at a page.
-    assert_eq!((header.marks_offset_bytes, header.data_offset_bytes), (4096, 8192));
+    // A page with the words, 16384 bytes of data, 4 * 128 bytes of words, 2048 marks.
+    assert_eq!(header.marks_offset_bytes, 20992);
     assert_eq!((header.ring_offset_bytes, header.ring_stride_bytes), (4096, 32768));
     assert_eq!(header.total_bytes, 4096 + 2 * 32768);
     assert_eq!(file.metadata().unwrap().len(), header.total_bytes);
@@ -147,6 +147,21 @@ fn recording_is_the_key_in_the_header() {
     assert_eq!(channel.program.active_key(), 9);
     channel.memory.set_recording(false);
     assert_eq!(channel.program.active_key(), 0);
+}
+
+#[test]
+fn a_program_that_stops_finds_the_windows_of_its_rings_closed() {
+    let channel = Channel::new(shape(LossMode::Discard));
+    channel.memory.set_recording(true);
+    let writers = [0, 1].map(|ring_index| channel.program.writer(ring_index, 0));
+    write_one(&writers[1], 0, 0);
+    writers[1].open_window(5);
+    assert!(writers[1].finds_window(5));
+    channel.memory.set_recording(false);
+    assert!(!writers[1].finds_window(5));
+    writers[1].open_window(5);
+    assert!(!writers[1].finds_window(5), "it looks again");
+    assert!(writers[0].finds_window(0), "a ring that nobody wrote to is left alone");
 }
 
 #[test]

@@ -16,7 +16,7 @@
 
 /* One number for the three headers. A program and a daemon of different major versions refuse each other; a minor version
  * only appends, and each side reads no further than the size that the other one states. */
-#define PISTE_ABI_MAJOR 3
+#define PISTE_ABI_MAJOR 4
 #define PISTE_ABI_MINOR 0
 
 #ifdef __cplusplus

@@ -115,7 +115,8 @@ enum piste_refusal {
 	PISTE_REFUSED_LAYOUT = 3,            /* The channel header is not one this program knows. */
 };
 
-#define PISTE_CHANNEL_COUNT_MAX 8u
+/* No program needs as many: a bound for what a daemon may make a program keep. */
+#define PISTE_CHANNEL_COUNT_MAX 4096u
 
 /* CHANNEL carries the memfd; CHANNEL_GONE and STATEDUMP name the channel only. A CHANNEL that replaces another takes over its
  * events, with their ids; the other one's memory stays until CHANNEL_GONE, for calls that have begun. */

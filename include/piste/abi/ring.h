@@ -5,13 +5,14 @@
  *   offset                                size
  *   0                                     4096                  struct piste_channel_header
  *   ring_offset_bytes + i * ring_stride   ring_stride_bytes     ring i, for i < ring_count:
- *     + 0                                 512                   struct piste_ring_header
- *     + 512                               128 * subbuf_count    struct piste_subbuf, one for each sub-buffer
+ *     + 0                                 4096                  struct piste_ring_header, and nothing
+ *     + 4096                              ring_bytes            sub-buffers, each a CTF packet
+ *     + 4096 + ring_bytes                 128 * subbuf_count    struct piste_subbuf, one for each sub-buffer
  *     + marks_offset_bytes                ring_bytes / 8        marks, one byte for each unit of 8 data bytes
- *     + data_offset_bytes                 ring_bytes            sub-buffers, each a CTF packet
  *
- * where ring_bytes = subbuf_bytes * subbuf_count. The sizes decide the offsets: ring 0 follows the channel header, each part of a
- * ring starts at the next multiple of 4096 behind the part before, and the stride is the next power of two that holds a ring.
+ * where ring_bytes = subbuf_bytes * subbuf_count. The sizes decide the offsets: ring 0 follows the channel header, the parts of a
+ * ring follow each other without gaps, and the stride is the next power of two that holds a ring. The data start at the same
+ * place in every ring, so that the event path need not look it up.
  * Each side computes them and rejects a memfd whose header has other offsets, that is not sealed against shrinking, growing and
  * further seals, or in which anything is set that this version does not know.
  *
@@ -38,8 +39,9 @@
  *      records in a ring is the order of their time.
  *  R2  A sub-buffer is entered for lap L only when its lap L - 1 is complete, so nobody else can be writing to it: the reader
  *      moves `consumed` only over complete sub-buffers, and a program that overwrites looks at the marks itself.
- *  R3  A compact record's time is less than 2^27 ticks after the time of the last committed record before it, because
- *      last_time is stored after the commit. A reader needs no uncommitted record to know the time of a committed one.
+ *  R3  A compact record's time differs from that of a committed record before it in the low 27 bits only: a compact header is
+ *      written only in the ring's current window (the time without these bits), which is stored after the commit of a record
+ *      of that window. A reader needs no uncommitted record to know the time of a committed one.
  *  R4  In a ring that overwrites, `consumed` moves by compare-and-swap from either side: whoever moves it past a sub-buffer
  *      decides whether its records were delivered or overwritten. While it is claimed the program does not overwrite.
  *  R5  Every record that a call could not write is counted, once, in one of the discarded counters.
@@ -95,15 +97,15 @@ struct piste_channel_header {
 	uint32_t ring_count;
 	uint32_t subbuf_bytes; /* A power of two. */
 	uint32_t subbuf_count; /* A power of two. */
-	uint32_t marks_offset_bytes;
-	uint32_t data_offset_bytes;
+	uint64_t marks_offset_bytes;
 	uint64_t ring_offset_bytes;
 	uint64_t ring_stride_bytes; /* A power of two. */
 	uint64_t total_bytes;
 	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
 	uint32_t reserved_0[13];
 
-	/* `key` while the session records, else 0. The consumer stores; the program reads it for each record. */
+	/* `key` while the session records, else 0. The consumer stores; then it closes the windows of the rings. The program reads it
+	 * after it has opened a window, and for each record outside an open one. */
 	uint32_t active_key;
 	uint32_t reserved_1[31];
 
@@ -112,21 +114,29 @@ struct piste_channel_header {
 };
 PISTE_ABI_SIZE(struct piste_channel_header, 4096);
 
-/* `position` packs the write position with the CPU that moved it last: position << PISTE_POSITION_SHIFT | cpu & mask. A writer
- * on that CPU knows without a fence that its clock is not behind the record before (the clock may be read ahead of older
- * loads). 52 bits of units are 36 petabytes in one ring. */
-#define PISTE_POSITION_SHIFT    12
-#define PISTE_POSITION_CPU_MASK 0xfffu
+/* `position` packs the write position with the CPU that moved it last: position | (cpu & mask) << PISTE_POSITION_CPU_SHIFT. A
+ * writer on that CPU knows without a fence that its clock is not behind the record before (the clock may be read ahead of older
+ * loads), and moves the position by adding to it. 52 bits of units are 36 petabytes in one ring. */
+#define PISTE_POSITION_CPU_SHIFT  52
+#define PISTE_POSITION_CPU_MASK   0xfffu
+#define PISTE_POSITION_UNITS_MASK 0xfffffffffffffu
+
+/* `window` is the low 32 bits of time >> PISTE_RECORD_TIME_BITS, for a record that is committed, as good as the newest; 32 bits last
+ * for years. While it is the time's, and the time is on the CPU of the position, the event path asks nothing else. So the
+ * consumer closes the windows to stop a program: no time is in a closed one. */
+#define PISTE_WINDOW_CLOSED 0x100000000u
 
 /* `consumed` packs the sequence of the oldest sub-buffer not yet delivered or overwritten with the reader's claim on it. */
-#define PISTE_CONSUMED_CLAIMED 1u
-#define PISTE_CONSUMED_SHIFT   1
+#define PISTE_CONSUMED_CLAIMED       1u
+#define PISTE_CONSUMED_SHIFT         1
+
+#define PISTE_RING_DATA_OFFSET_BYTES 4096u
 
 struct piste_ring_header {
-	/* Units << PISTE_POSITION_SHIFT | CPU. Program and consumer move it by compare-and-swap. */
+	/* CPU << PISTE_POSITION_CPU_SHIFT | units. Program and consumer move it by compare-and-swap. */
 	uint64_t position;
-	/* Ticks: time of a committed record, as good as the newest. Program stores. */
-	uint64_t last_time;
+	/* In which compact records may be written. Program stores; consumer closes. */
+	uint64_t window;
 	uint64_t reserved_0[14];
 
 	/* Sequence << PISTE_CONSUMED_SHIFT | claim. Consumer moves; program too when overwriting. */

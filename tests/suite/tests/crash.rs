@@ -12,20 +12,15 @@ use piste_suite::{Running, Workplace};
 use rustix::process::Signal;
 
 /// A session that loses nothing; small rings, so that many instants lie between sub-buffers.
-fn start_session(place: &Workplace, pattern: &str) {
+fn start_session(place: &Workplace, pattern: &str, path: EventPath) {
     let output = place.path("trace");
     place.piste_succeeds(&["create", "crash", "-o", output.to_str().expect("UTF-8")]);
-    place.piste_succeeds(&[
-        "enable-channel",
-        "-u",
-        "small",
-        "--block",
-        "forever",
-        "--subbuf-size",
-        "16K",
-        "--num-subbuf",
-        "4",
-    ]);
+    let channel = "enable-channel -u small --block forever --subbuf-size 16K --num-subbuf 4";
+    let contexts: &[&str] = match path {
+        EventPath::Fast => &["--no-default-contexts"],
+        EventPath::General => &[],
+    };
+    place.piste_succeeds(&[&channel.split(' ').collect::<Vec<_>>()[..], contexts].concat());
     place.piste_succeeds(&["enable-event", "-u", pattern, "-c", "small"]);
     place.piste_succeeds(&["start"]);
 }
@@ -39,6 +34,13 @@ fn end_session(place: &Workplace) -> piste_suite::Trace {
     let trace = piste_suite::Trace::at(place.path("trace"));
     assert_eq!(channel["events"].as_u64(), Some(trace.event_count()), "{status:#}");
     trace
+}
+
+/// Which way the events of fixed size take through the program's code.
+#[derive(Clone, Copy)]
+enum EventPath {
+    Fast,
+    General,
 }
 
 /// The events of progress.c by process and thread: each one's numbers are 0, 1, 2, ... The counts are the result.
@@ -80,17 +82,26 @@ impl Instants {
 
 #[test]
 fn two_hundred_killed_programs_leave_every_event_whose_call_had_returned() {
+    kill_programs(EventPath::General);
+}
+
+#[test]
+fn two_hundred_programs_killed_on_the_fast_path_leave_every_event_whose_call_had_returned() {
+    kill_programs(EventPath::Fast);
+}
+
+fn kill_programs(path: EventPath) {
     const KILLS: u64 = 200;
     let place = Workplace::new();
     let program = place.program("progress.c");
-    start_session(&place, "progress:*");
+    start_session(&place, "progress:*", path);
     let mut instants = Instants(1);
     let mut expected = vec![];
     for kill in 0..KILLS {
         let file = place.path(&format!("calls-{kill}"));
         // Every fourth records as fast as it can.
         let (idle, longest_us) = if kill % 4 == 0 { ("0", 300) } else { ("3000", 4000) };
-        let mut running = place.start(&program, &[file.to_str().expect("UTF-8"), "2", "0", idle]);
+        let mut running = place.start(&program, &[file.to_str().expect("UTF-8"), "2", "0", idle, "fixed"]);
         wait_for_progress(&file);
         sleep(Duration::from_micros(instants.below(longest_us)));
         running.signal(Signal::KILL);
@@ -119,9 +130,10 @@ fn fifty_killed_consumers_lose_nothing_and_write_nothing_twice() {
     const KILLS: u64 = 50;
     let place = Workplace::new();
     let program = place.program("progress.c");
-    start_session(&place, "progress:*");
+    start_session(&place, "progress:*", EventPath::Fast);
     let file = place.path("calls");
-    let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "10000"]);
+    let arguments = [file.to_str().expect("UTF-8"), "2", "0", "10000", "fixed"];
+    let mut running = place.start(program, &arguments);
     wait_for_progress(&file);
     let mut instants = Instants(2);
     for _ in 0..KILLS {
@@ -145,7 +157,7 @@ fn fifty_killed_consumers_lose_nothing_and_write_nothing_twice() {
 fn recording_goes_on_while_pisted_is_dead_and_the_next_one_takes_over() {
     let place = Workplace::new();
     let program = place.program("puppet.c");
-    start_session(&place, "shop:*");
+    start_session(&place, "shop:*", EventPath::General);
     let mut puppet = place.start(&program, &[]);
     let mut recorded = 0;
     for kill in 0..5 {
@@ -186,7 +198,7 @@ fn a_recording_survives_the_kill_of_pisted() {
 fn pisted_is_killed_while_events_flow() {
     let place = Workplace::new();
     let program = place.program("progress.c");
-    start_session(&place, "progress:*");
+    start_session(&place, "progress:*", EventPath::General);
     let file = place.path("calls");
     let mut running = place.start(program, &[file.to_str().expect("UTF-8"), "2", "0", "20000"]);
     wait_for_progress(&file);

@@ -7,9 +7,19 @@ use piste_suite::Workplace;
 
 #[test]
 fn handlers_at_20_khz_over_a_recording_loop_lose_nothing_and_keep_the_order_of_time() {
+    check(&[]);
+}
+
+#[test]
+fn so_they_do_on_the_fast_path() {
+    check(&["--no-default-contexts"]);
+}
+
+fn check(contexts: &[&str]) {
     let place = Workplace::new();
     let program = place.program("signals.c");
-    let recording = place.record(&["-u", "signals:*", "--block", "forever"], program, &["10"]);
+    let options = [&["-u", "signals:*", "--block", "forever"], contexts].concat();
+    let recording = place.record(&options, program, &["5"]);
     recording.expect_whole();
     let printed: Vec<u64> = recording
         .finished

@@ -28,22 +28,6 @@ fn expect_told(recording: &Recording, count: u64, why: &str) {
     );
 }
 
-#[test]
-fn a_ninth_session_of_a_program() {
-    let place = Workplace::new();
-    for number in 1..=8 {
-        let (name, output) = (format!("s{number}"), place.path(&format!("t{number}")));
-        place.piste_succeeds(&["create", &name, "-o", output.to_str().expect("UTF-8")]);
-        place.piste_succeeds(&["enable-event", "-u", "*"]);
-        place.piste_succeeds(&["start"]);
-    }
-    let recording = place.record(&["--fail-on-loss", "-u", "*"], place.program("count.c"), &["1", "1000"]);
-    expect_told(&recording, 1, "it already has 8 attached channels");
-    for _ in 1..=8 {
-        place.piste_succeeds(&["destroy"]);
-    }
-}
-
 /// Compiles against the headers of a release with another contract.
 fn of_another_release(place: &Workplace, source: &str) -> Compilation {
     let base = build_tree::repository().join("include/piste/abi/base.h");
@@ -63,6 +47,42 @@ fn program_that_was_compiled_for_another_release() {
     let recording = place.record(&["--fail-on-loss", "-u", "*"], &program, &["1", "1000"]);
     expect_told(&recording, 1, "it was compiled for another release of Piste");
     assert_eq!(recording.events(), 0);
+}
+
+#[test]
+fn a_program_of_another_release_is_listed_while_it_runs() {
+    let place = Workplace::new();
+    let program = place.compile(&of_another_release(&place, "puppet.c"), "other");
+    place.start_pisted();
+    let mut command = place.command(&program);
+    let mut running = Running::start(command.stdin(Stdio::piped()));
+    let told = "built for ABI 99, but this pisted has ABI";
+    wait_until("it is listed", || place.piste_succeeds(&["list"]).contains(told));
+    let listed = place.piste_json(&["list", "--programs"]);
+    let listed = &listed["programs"][0];
+    assert_eq!(
+        (&listed["pid"], &listed["name"]),
+        (&running.pid().into(), &"other".into())
+    );
+    assert_eq!(listed["events"], serde_json::json!([]));
+    running.finish().expect_success();
+    assert!(!place.piste_succeeds(&["list"]).contains(told));
+}
+
+/// With this release's library, as after an upgrade.
+#[test]
+fn a_program_that_was_built_for_abi_3_runs_unrecorded_and_is_listed() {
+    let place = Workplace::new();
+    let program = place.program("built_for_abi_3.c");
+    place.piste_succeeds(&["create", "all", "-o", place.path("trace").to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "-u", "*"]);
+    place.piste_succeeds(&["start"]);
+    let mut running = Running::start(place.command(program).stdin(Stdio::piped()));
+    let told = "built for ABI 3, but this pisted has ABI";
+    wait_until("it is listed", || place.piste_succeeds(&["list"]).contains(told));
+    assert_eq!(running.finish().expect_success().stdout, "never enabled\n");
+    let status = place.piste_json(&["destroy"]);
+    assert_eq!(not_recorded(&status), 1, "{status:#}");
 }
 
 #[test]

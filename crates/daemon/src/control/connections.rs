@@ -17,6 +17,7 @@ use rustix::net::{self, SocketFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::complaints::Complaints;
+use super::foreign::ForeignPrograms;
 use super::host;
 use super::poll::{Poll, Watched};
 use super::sockets::BACKLOG;
@@ -73,6 +74,8 @@ pub struct Connections {
     /// Programs that were refused, and sessions are still to be told: why, and how many.
     refused: BTreeMap<String, u64>,
     complaints: Complaints,
+    /// Programs that cannot be understood.
+    pub foreign: ForeignPrograms,
 }
 
 #[derive(Debug)]
@@ -140,6 +143,7 @@ impl Connections {
             confirmed: Vec::new(),
             refused: BTreeMap::new(),
             complaints: Complaints::default(),
+            foreign: ForeignPrograms::default(),
         })
     }
 
@@ -306,6 +310,9 @@ impl Connections {
             (None, FromProgram::Foreign { version }) => {
                 self.refuse("it was compiled for another release of Piste; compile it again for this one".into());
                 let ours = piste_abi::PISTE_ABI_MAJOR;
+                if let Some(connection) = self.connections.get(&number) {
+                    self.foreign.add(connection.pid, connection.uid, version.clone());
+                }
                 let what = format!("it uses version {version} of the protocol, but this pisted uses {ours}.x");
                 return Err(End::Misbehaved(what));
             }

@@ -28,6 +28,7 @@ pub mod consumer;
 pub mod creator;
 pub mod daemon;
 pub mod files;
+pub mod foreign;
 pub mod host;
 pub mod inbox;
 pub mod journal;

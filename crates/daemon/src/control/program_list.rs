@@ -18,13 +18,14 @@ use crate::session::{Machine, ProgramId};
 
 /// What is known of one program.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "as in Program")]
 pub struct KnownProgram {
-    id: ProgramId,
-    uid: u32,
-    hello: Hello,
-    events: Vec<Arc<[EventDescription]>>,
-    channels: Vec<String>,
-    findings: Vec<Finding>,
+    pub id: ProgramId,
+    pub uid: u32,
+    pub hello: Hello,
+    pub events: Vec<Arc<[EventDescription]>>,
+    pub channels: Vec<String>,
+    pub findings: Vec<Finding>,
 }
 
 /// The connected programs, in the order of their process ids.

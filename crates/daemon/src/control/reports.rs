@@ -50,7 +50,10 @@ impl Daemon {
 
     /// Answers with what is known of the connected programs.
     pub fn list_programs(&mut self, answer: Answer<Vec<KnownProgram>>) {
-        self.reply(answer, Ok(known_programs(&self.machine)));
+        let mut programs = known_programs(&self.machine);
+        programs.extend(self.connections.foreign.list());
+        programs.sort_by_key(|program| program.id.pid);
+        self.reply(answer, Ok(programs));
     }
 
     pub(super) fn wait_for_consumer(

@@ -5,8 +5,6 @@
 
 use std::path::PathBuf;
 
-use piste_abi::PISTE_CHANNEL_COUNT_MAX;
-
 use super::catching_up::News;
 use super::channel::{Channel, ChannelSettings};
 use super::machine::{Machine, Pending};
@@ -21,6 +19,9 @@ use crate::shares::Holdings;
 
 /// The channel of events that were enabled without naming one.
 pub const DEFAULT_CHANNEL: &str = "default";
+
+/// Channels that a session can have of programs. Each is rings for every CPU, in every program.
+pub const CHANNEL_COUNT_MAX: usize = 32;
 
 /// Sessions that there can be.
 pub const SESSION_COUNT_MAX: usize = 256;
@@ -158,10 +159,10 @@ impl Machine {
             return Ok(existing.settings.clone());
         }
         check_name("channel name", &wanted.name)?;
-        if state.channels.len() >= PISTE_CHANNEL_COUNT_MAX as usize {
+        if state.channels.len() >= CHANNEL_COUNT_MAX {
             return Err(Refusal::TooManyChannels {
                 session: state.identity.name.clone(),
-                limit: PISTE_CHANNEL_COUNT_MAX as usize,
+                limit: CHANNEL_COUNT_MAX,
             });
         }
         let settings = settle(wanted, state.identity.snapshot, self.host)?;

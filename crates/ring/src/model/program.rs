@@ -32,7 +32,7 @@ impl Program {
 
     /// The channel's key while the session records, else 0.
     pub fn active_key(&self) -> u32 {
-        self.memory.channel().active_key.load(Relaxed)
+        self.memory.active_key().load(Relaxed)
     }
 
     /// What a program must not do: stores `value` in the 64-bit word at `word_index` (modulo the size) of the memory.

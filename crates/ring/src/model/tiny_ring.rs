@@ -8,6 +8,7 @@ use crate::geometry::{Geometry, LossMode};
 use crate::layout::{Ring, RingHeader, Subbuf};
 use crate::model::Writer;
 use crate::reader::Reader;
+use crate::window;
 
 /// One ring of `subbuf_count` sub-buffers with `subbuf_units` units each, of which the first is the packet header.
 pub struct TinyRing {
@@ -21,6 +22,7 @@ impl TinyRing {
         Self {
             memory: Arc::new(Mapping {
                 geometry: Geometry::of_model(loss),
+                active_key: AtomicU32::new(1),
                 header: RingHeader::default(),
                 subbufs: (0..subbuf_count).map(|_| Subbuf::default()).collect(),
                 marks: (0..units).map(|_| AtomicU8::new(0)).collect(),
@@ -34,6 +36,11 @@ impl TinyRing {
         Reader::new(self.memory.clone(), 0, 0)
     }
 
+    /// Stops the program, as the consumer does.
+    pub fn stop(&self) {
+        window::stop(self.memory.active_key(), std::iter::once(self.memory.ring(0)));
+    }
+
     /// A thread of the program.
     pub fn writer(&self) -> Writer {
         Writer::new(self.memory.clone(), 0, 0)
@@ -42,6 +49,7 @@ impl TinyRing {
 
 pub(crate) struct Mapping {
     geometry: Geometry,
+    active_key: AtomicU32,
     header: RingHeader,
     subbufs: Vec<Subbuf>,
     marks: Vec<AtomicU8>,
@@ -51,6 +59,10 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    pub(crate) fn active_key(&self) -> &AtomicU32 {
+        &self.active_key
     }
 
     pub(crate) fn ring(&self, _index: u32) -> Ring<'_> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The writing side of a ring as `include/piste/ring.h` and `runtime/ring.c` do it, step by step and with the same orderings.
 //!
-//! A record here is any units. `last_time` is left out: no reader of the ring looks at it. Reserve, write and commit are apart, so
-//! that a test can leave a record between them, as a thread does that dies.
+//! A record here is any units. Reserve, write and commit are apart, so that a test can leave a record between them, as a thread does
+//! that dies. The window is apart, too: no reader of the ring looks at it.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::atomic::{AcqRel, Acquire, Relaxed};
 use crate::geometry::LossMode;
 use crate::layout::{BEGIN_OFFSET_BYTES, HEADER_UNITS, Ring, UNIT_BYTES};
 use crate::mapping::Mapping;
+use crate::window;
 
 /// A thread of a program that writes to one ring. Any number of them may write at once.
 pub struct Writer {
@@ -117,6 +118,16 @@ impl Writer {
         place.mark(start..start + reservation.units as usize, place.tag | HEAD);
     }
 
+    /// Opens the window after a commit, as the general path of events does.
+    pub fn open_window(&self, window: u64) {
+        window::open(self.memory.active_key(), self.ring(), window);
+    }
+
+    /// Whether the fast path of events would write, in that window.
+    pub fn finds_window(&self, window: u64) -> bool {
+        self.ring().header.window.load(Relaxed) == window
+    }
+
     /// All of a commit but the last store, as of a thread that dies before it.
     pub fn commit_all_but_the_head(&self, reservation: &Reservation) {
         let ring = self.ring();
@@ -127,7 +138,7 @@ impl Writer {
         }
     }
 
-    /// Makes room for a record of `units`: `piste_make_room`. True when the caller should try again.
+    /// Makes room for a record of `units`: `piste_ring_make_room`. True when the caller should try again.
     fn make_room(&self, units: u64, clock: &dyn Fn() -> u64) -> bool {
         let ring = self.ring();
         if units > ring.subbuf_units() - HEADER_UNITS as u64 {

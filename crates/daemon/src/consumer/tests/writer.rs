@@ -41,8 +41,8 @@ impl<'a> Writer<'a> {
             memory,
             ring_index,
             ring_bytes,
-            marks_bytes: ring_bytes + word(offset_of!(piste_channel_header, marks_offset_bytes)),
-            data_bytes: ring_bytes + word(offset_of!(piste_channel_header, data_offset_bytes)),
+            marks_bytes: ring_bytes + long(offset_of!(piste_channel_header, marks_offset_bytes)),
+            data_bytes: ring_bytes + u64::from(abi::PISTE_RING_DATA_OFFSET_BYTES),
             subbuf_units: word(offset_of!(piste_channel_header, subbuf_bytes)) / 8,
             subbuf_count: word(offset_of!(piste_channel_header, subbuf_count)),
             overwrites: word(offset_of!(piste_channel_header, loss_mode)) == u64::from(abi::PISTE_LOSS_OVERWRITE),
@@ -58,8 +58,8 @@ impl<'a> Writer<'a> {
 
     /// Reserves the space of a record, and leaves it at that.
     pub(super) fn reserve(&self, ticks: u64, id: u32, fields: &[u8]) -> Option<Reserved> {
-        let last_time = self.get(self.ring_bytes + offset_of!(piste_ring_header, last_time) as u64);
-        let bytes = match ticks.wrapping_sub(last_time) < 1 << 27 && id < 31 {
+        let window = self.get(self.ring_bytes + offset_of!(piste_ring_header, window) as u64);
+        let bytes = match window_of(ticks) == window && id < 31 {
             true => [&(id | (ticks as u32) << 5).to_ne_bytes()[..], fields].concat(),
             false => [&[31][..], &id.to_ne_bytes(), &ticks.to_ne_bytes(), fields].concat(),
         };
@@ -84,17 +84,14 @@ impl<'a> Writer<'a> {
         self.mark(reserved.unit..reserved.unit + units, 0);
         self.mark(reserved.unit..reserved.unit + 1, abi::PISTE_MARK_HEAD as u8);
         self.set(
-            self.ring_bytes + offset_of!(piste_ring_header, last_time) as u64,
-            reserved.ticks,
+            self.ring_bytes + offset_of!(piste_ring_header, window) as u64,
+            window_of(reserved.ticks),
         );
     }
 
     /// Sets the write position, as only a program gone wild does.
     pub(super) fn set_position(&self, units: u64) {
-        self.set(
-            self.ring_bytes + offset_of!(piste_ring_header, position) as u64,
-            units << abi::PISTE_POSITION_SHIFT,
-        );
+        self.set(self.ring_bytes + offset_of!(piste_ring_header, position) as u64, units);
     }
 
     /// Gives back sub-buffers that nobody has taken, as only a program gone wild does.
@@ -158,7 +155,8 @@ impl<'a> Writer<'a> {
             .iter()
             .sum();
         let index = sequence % self.subbuf_count;
-        let subbuf = self.ring_bytes + size_of::<piste_ring_header>() as u64 + index * size_of::<piste_subbuf>() as u64;
+        let subbufs_bytes = self.data_bytes + self.subbuf_units * self.subbuf_count * 8;
+        let subbuf = subbufs_bytes + index * size_of::<piste_subbuf>() as u64;
         self.set(subbuf + offset_of!(piste_subbuf, discarded) as u64, discarded);
         let content_units = position % self.subbuf_units;
         let ended = ((sequence + 1) << abi::PISTE_ENDED_SEQUENCE_SHIFT) | content_units;
@@ -167,7 +165,7 @@ impl<'a> Writer<'a> {
     }
 
     fn position(&self) -> u64 {
-        self.get(self.ring_bytes + offset_of!(piste_ring_header, position) as u64) >> abi::PISTE_POSITION_SHIFT
+        self.get(self.ring_bytes + offset_of!(piste_ring_header, position) as u64)
     }
 
     fn write_data(&self, unit: u64, bytes: &[u8]) {
@@ -213,4 +211,8 @@ impl<'a> Writer<'a> {
     fn write(&self, offset: u64, bytes: &[u8]) {
         assert_eq!(pwrite(self.memory, bytes, offset), Ok(bytes.len()));
     }
+}
+
+fn window_of(ticks: u64) -> u64 {
+    (ticks >> abi::PISTE_RECORD_TIME_BITS) & u64::from(u32::MAX)
 }

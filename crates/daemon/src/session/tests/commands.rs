@@ -377,17 +377,17 @@ fn channels_have_settings_within_limits_that_do_not_change() {
             .block_timeout_us,
         u32::MAX
     );
-    for number in 3..=8 {
+    for number in 3..=32 {
         machine
             .enable_channel(session, &channel(&format!("c{number}")))
             .unwrap();
     }
-    let refusal = machine.enable_channel(session, &channel("ninth")).unwrap_err();
+    let refusal = machine.enable_channel(session, &channel("one more")).unwrap_err();
     assert_eq!(
         refusal,
         Refusal::TooManyChannels {
             session: "web".into(),
-            limit: 8
+            limit: 32
         }
     );
 }

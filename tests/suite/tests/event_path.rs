@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an event costs a program, in instructions, which no other work on the machine changes; and that nothing changes when the same
+//! event is recorded by many.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use piste_suite::{Running, Trace, Workplace};
+
+/// Of gcc's code: other compilers' differs by a few.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_event_of_fixed_size_takes_few_instructions() {
+    let place = Workplace::new();
+    let program = place.program("stepped.c");
+    let options = ["-u", "stepped:*_bytes,stepped:text", "--no-default-contexts"];
+    let recording = place.record(&options, program, &[]);
+    recording.expect_whole();
+    let lines = recording.finished.stdout.lines().map(|line| {
+        let (name, count) = line.split_once(' ').expect("a name and a count");
+        (name, count.parse().expect("a count"))
+    });
+    let counts: BTreeMap<&str, u32> = lines.collect();
+    println!("instructions: {counts:?}");
+    assert!(counts["disabled"] <= 4, "{counts:?}");
+    assert!(counts["four_bytes"] <= 45, "{counts:?}");
+    assert!(counts["eight_bytes"] <= 55, "{counts:?}");
+    // The general path would be several times as long.
+    assert_eq!(recording.events(), 3 * 200, "{counts:?}");
+}
+
+/// The fast path looks at nothing but the windows of the rings.
+#[test]
+fn a_stopped_session_records_nothing_and_goes_on_when_it_is_started() {
+    let place = Workplace::new();
+    let trace = place.path("trace");
+    place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-channel", "-u", "any", "--no-default-contexts"]);
+    place.piste_succeeds(&["enable-event", "-u", "held_up:tick", "-c", "any"]);
+    let program = place.program("held_up.c");
+    let mut running = Running::start(place.command(program).stdin(Stdio::piped()));
+    for _ in 0..3 {
+        for command in ["start", "stop"] {
+            place.piste_succeeds(&[command]);
+            assert_eq!(running.ask("record 100"), "done");
+        }
+    }
+    running.finish().expect_success();
+    place.piste_succeeds(&["destroy"]);
+    let events = Trace::at(&trace).events();
+    let numbers: Vec<u64> = events.iter().map(|event| event.number("number")).collect();
+    let expected: Vec<u64> = [0, 200, 400].into_iter().flat_map(|first| first..first + 100).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn each_of_many_sessions_gets_every_event_of_a_program() {
+    const SESSIONS: usize = 14;
+    let place = Workplace::new();
+    let program = place.program("count.c");
+    let traces: Vec<_> = (0..SESSIONS).map(|number| place.path(&format!("t{number}"))).collect();
+    for (number, trace) in traces.iter().enumerate() {
+        place.piste_succeeds(&["create", &format!("s{number}"), "-o", trace.to_str().expect("UTF-8")]);
+        let contexts: &[&str] = if number % 2 == 0 {
+            &["--no-default-contexts"]
+        } else {
+            &[]
+        };
+        place.piste_succeeds(&[&["enable-channel", "-u", "any", "--block", "forever"], contexts].concat());
+        place.piste_succeeds(&["enable-event", "-u", "count:*", "-c", "any"]);
+        place.piste_succeeds(&["start"]);
+    }
+    place.run(&program, &["2", "1000"]).expect_success();
+    for trace in &traces {
+        let status = place.piste_json(&["destroy"]);
+        assert_eq!(status["channels"][0]["events"], 2000, "{status:#}");
+        assert_eq!(status["programs_not_recorded"], 0, "{status:#}");
+        assert!(trace.exists());
+    }
+    for trace in traces {
+        assert_eq!(Trace::at(&trace).event_count(), 2000);
+    }
+}
