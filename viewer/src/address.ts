@@ -118,7 +118,7 @@ const numbers = (text: string | null): number[] =>
 		.split(",")
 		.filter(Boolean)
 		.map(Number)
-		.filter((number) => Math.abs(number) < 2 ** 53);
+		.filter((number) => Math.abs(number) < 2 ** 63);
 
 function span(text: string | null): Span | null {
 	const [begin, end] = numbers(text);
