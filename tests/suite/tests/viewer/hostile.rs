@@ -226,8 +226,8 @@ fn hostile_traces_hang_nothing() {
     let paths: Vec<&str> = traces.iter().map(|trace| text(trace)).collect();
     let server = Server::start(&place, &paths);
     let mut seen = 0;
-    for recording in 0..paths.len() {
-        println!("{}", paths[recording]);
+    for (recording, path) in paths.iter().enumerate() {
+        println!("{path}");
         seen += usize::from(question(&server, recording));
     }
     println!("{seen} of {} have timelines", paths.len());
