@@ -238,7 +238,8 @@ export function Stage(props: Props) {
 		const at = origin + BigInt(Math.round(selected.at));
 		const found = await api.piece(recording, selected.lane, at, new AbortController().signal).catch(() => null);
 		const piece = found?.[direction];
-		if (!piece) return;
+		// Something else may be selected by now.
+		if (!piece || latest.current.shown.selected !== selected) return;
 		const begin = Number(BigInt(piece.begin_ns) - origin);
 		select(selected.lane, begin);
 		const now = latest.current.scene.span;
