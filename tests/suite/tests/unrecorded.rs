@@ -213,10 +213,7 @@ fn a_program_whose_descriptions_pisted_does_not_take_in_time() {
     let place = Workplace::new();
     let (source, program) = (place.path("talkative.c"), place.path("talkative"));
     std::fs::write(&source, talkative()).expect("the folder can be written to");
-    // So many events take a compiler that optimizes them half a minute.
-    Compilation::of(&[source.to_str().expect("UTF-8")])
-        .with("-O0")
-        .link(&program);
+    Compilation::of(&[source.to_str().expect("UTF-8")]).link(&program);
     for timeout_ms in ["100", "60000"] {
         let trace = place.path(timeout_ms);
         place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
