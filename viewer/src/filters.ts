@@ -111,7 +111,6 @@ const WORDS = StreamLanguage.define({
 function filterLanguage(names: Names): Extension {
 	const source = (context: CompletionContext): CompletionResult | null => {
 		const found = completions(context.state.sliceDoc(0, context.pos), names);
-		// What was not begun is listed when somebody asks (Ctrl-Space), and where only few things can follow.
 		if (!found || found.options.length === 0) return null;
 		return { ...found, validFor: /^[\w.$]*$/ };
 	};
