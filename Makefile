@@ -199,7 +199,7 @@ tests: tests-workspace tests-query tests-loom
 tests-workspace tests-loom: CARGO := nice -n 10 $(CARGO)
 
 tests-workspace:
-	$(RUN_CARGO) test --locked --workspace --exclude piste-query --no-run
+	$(RUN_CARGO) test --locked --workspace --exclude piste-query --exclude piste-sql --no-run
 
 tests-query: query
 	$(RUN_CARGO) test --locked --profile query -p piste-query --no-run

@@ -42,6 +42,7 @@ EVENTS = [
     ("event of 64 bytes, array", "array", 1, (12, 110)),
     ("event of 64 bytes, 8 fields", "fields", 1, (13, 150)),
     ("formatted event", "formatted", 1, (50, 200)),
+    ("event of which a filter passes 1 %", "filtered", 1, (6, 30)),
 ]
 PISTE: dict[tuple[str, int], Row] = {}
 LTTNG: dict[tuple[str, int], Row] = {}
@@ -115,4 +116,6 @@ def compare(results: Results, figures: dict[Row, Figure]) -> None:
     ratio("Piste / floor, 64 bytes, array", PISTE["array", 1], FLOOR_WORDS)
     ratio("LTTng-UST / Piste, 64 bytes, array", LTTNG["array", 1], PISTE["array", 1])
     ratio("LTTng-UST / Piste, 64 bytes, 8 fields", LTTNG["fields", 1], PISTE["fields", 1])
+    ratio("Piste, 1 % passes a filter / event of 4 bytes", PISTE["filtered", 1], PISTE[plain], Bar(at_most=0.6))
+    ratio("LTTng-UST / Piste, 1 % passes a filter", LTTNG["filtered", 1], PISTE["filtered", 1])
     ratio("Piste formatted / fprintf", PISTE["formatted", 1], FPRINTF)

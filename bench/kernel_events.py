@@ -176,7 +176,7 @@ def recorded(piste: Piste, pid: int, *options: str) -> Iterator[Recorded]:
     piste.piste("create", "bench", "-o", piste.new_trace())
     piste.piste("enable-channel", "-k", *options, "bench")
     piste.piste("enable-event", "-k", "-c", "bench", "--syscall", "*")
-    piste.piste("track", "--pid", str(pid))
+    piste.piste("track", "-k", "--pid", str(pid))
     piste.piste("start")
     yield Recorded(piste)
     piste.piste("destroy")

@@ -4,6 +4,7 @@
 Which channel records an event of the measured programs goes by its name:
 
     bench:plain, bench:array, bench:fields, the formatted event     channel without contexts, in memory
+    bench:filtered                                                  the same channel, one event of 100
     bench:contexts                                                  channel with contexts, in memory
     bench:disk, bench:tiny                                          channel without contexts, on disk
     bench:disabled                                                  none
@@ -24,6 +25,8 @@ import processes
 
 SUBBUF_BYTES = 256 * 1024
 SUBBUF_COUNT = 4
+# Of bench:filtered: one event of 100 passes.
+FILTER = "v == 7"
 
 OnFull = Literal["discard", "wait"]
 
@@ -123,6 +126,7 @@ class Piste(Tracer):
         self.channel("plain", "--overwrite", "--no-default-contexts")
         self.channel("contexts", "--overwrite")
         self.piste("enable-event", "-u", "-c", "plain", "bench:plain", "bench:array", "bench:fields", "piste:printf")
+        self.piste("enable-event", "-u", "-c", "plain", "bench:filtered", "--filter", FILTER)
         self.piste("enable-event", "-u", "-c", "contexts", "bench:contexts")
         self.piste("start")
 
@@ -198,6 +202,7 @@ class Lttng(Tracer):
         self.channel("contexts", "--overwrite")
         self.lttng("add-context", "-u", "-c", "contexts", "-t", "vtid")
         self.event("plain", "bench:plain", "bench:array", "bench:fields", "lttng_ust_tracef:event")
+        self.lttng("enable-event", "-u", "-c", "plain", "bench:filtered", "--filter", FILTER)
         self.event("contexts", "bench:contexts")
         self.lttng("start")
 

@@ -5,8 +5,8 @@ The traces are made (tests/suite/src/made_trace.rs), so that they have as many t
 machine; one is really recorded. A browser without a screen draws in software, on the CPUs that the server has, too.
 viewer/tests/measure.mjs measures in the browser.
 
-Memory of the server is the most that was ever resident (VmHWM). The heap of the viewer is what its scripts hold, with
-the memory of arrays, as chromium says it each second; the most counts.
+Memory of the server is the most that was ever resident (VmHWM). The heap of the viewer is what its scripts hold, in the
+page and in the worker that draws, with the memory of arrays, as chromium says it each second; the most counts.
 """
 
 import gzip
@@ -92,7 +92,7 @@ def gigabytes(trace: pathlib.Path) -> float:
 
 
 def sizes(results: Results) -> None:
-    files = [ROOT / "viewer" / "dist" / name for name in ("viewer.js", "viewer.css")]
+    files = [ROOT / "viewer" / "dist" / name for name in ("viewer.js", "worker.js", "viewer.css")]
     kilobytes = sum(len(gzip.compress(file.read_bytes())) for file in files) / 1000
     results.hold(NAME, "script and style, compressed", "kB", kilobytes, Bar(at_most=300))
 
@@ -201,6 +201,7 @@ def moving(results: Results, piste: Piste, trace: pathlib.Path, kind: str) -> No
     frames, replies = found["work_ms"], found["replies"]
     work = results.add(NAME, f"{kind}: main thread, for each frame", "ms", frames)
     results.add(NAME, f"{kind}: CPU time of that", "ms", found["work_cpu_ms"])
+    results.add(NAME, f"{kind}: picture, in the worker", "ms", found["picture_ms"])
     apart = results.add(NAME, f"{kind}: from frame to frame", "ms", found["apart_ms"])
     times = results.add(NAME, f"{kind}: reply", "ms", [reply["ms"] for reply in replies])
     bytes_ = results.add(NAME, f"{kind}: size of a reply", "kB", [reply["bytes"] / 1000 for reply in replies])

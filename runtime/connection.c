@@ -35,6 +35,12 @@ static void forget_board(struct piste_connection *connection)
 	connection->board = -1;
 }
 
+static void forget_filter(struct piste_connection *connection)
+{
+	connection->filter = NULL;
+	connection->filter_refused = false;
+}
+
 static bool send_message(struct piste_connection *connection, const void *message, size_t bytes)
 {
 	ssize_t sent;
@@ -143,6 +149,7 @@ void piste_connection_close(struct piste_connection *connection)
 	connection->socket = -1;
 	connection->stuck = false;
 	forget_board(connection);
+	forget_filter(connection);
 }
 
 /* Fills `outgoing` with descriptions of the module's events from `*event_index` on, as many as fit. */
@@ -250,6 +257,19 @@ static bool attach(struct piste_connection *connection, int memory)
 	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }
 
+static void keep_filter(struct piste_connection *connection, size_t bytes)
+{
+	const struct piste_message_filter *filter = (const struct piste_message_filter *)incoming;
+	sigset_t before;
+
+	piste_lock(&before);
+	connection->filter = filter->filter_bytes <= bytes - sizeof(*filter)
+	                             ? piste_filter_keep(filter + 1, filter->filter_bytes)
+	                             : NULL;
+	piste_unlock(&before);
+	connection->filter_refused = !connection->filter;
+}
+
 static bool enable(struct piste_connection *connection, size_t bytes, bool on)
 {
 	const struct piste_message_enable *enable = (const struct piste_message_enable *)incoming;
@@ -260,18 +280,23 @@ static bool enable(struct piste_connection *connection, size_t bytes, bool on)
 
 	if (enable->event_count > (bytes - sizeof(*enable)) / sizeof(*events))
 		return true;
+	if (on && connection->filter_refused)
+		refused.reason = PISTE_REFUSED_FILTER;
 	piste_lock(&before);
 	slot = piste_channel_slot(connection->daemon, enable->key);
 	for (uint32_t index = 0; slot < PISTE_CHANNEL_COUNT_MAX && index < enable->event_count; index++) {
 		struct piste_module *module = piste_module_find(events[index].module_id);
 		struct piste_event *event = module ? piste_module_event(module, events[index].event_index) : NULL;
 
-		if (event && !on)
+		if (event && (!on || connection->filter_refused))
 			piste_event_disable(event, slot);
-		else if (event && !piste_event_enable(event, slot, piste_channel_at(slot), events[index].event_id))
+		else if (event && !piste_event_enable(event, slot, piste_channel_at(slot), events[index].event_id,
+		                                      connection->filter))
 			refused.reason = PISTE_REFUSED_MAPPING;
 	}
 	piste_unlock(&before);
+	if (on)
+		forget_filter(connection);
 	return refused.reason == 0 || send_message(connection, &refused, sizeof(refused));
 }
 
@@ -316,6 +341,10 @@ static bool obey(struct piste_connection *connection, size_t bytes, int memory)
 	case PISTE_MESSAGE_CHANNEL_GONE:
 		if (bytes >= sizeof(struct piste_message_channel))
 			detach(connection);
+		return true;
+	case PISTE_MESSAGE_FILTER:
+		if (bytes >= sizeof(struct piste_message_filter))
+			keep_filter(connection, bytes);
 		return true;
 	case PISTE_MESSAGE_ENABLE:
 	case PISTE_MESSAGE_DISABLE:

@@ -66,6 +66,7 @@ static void put_field(struct writer *writer, const struct piste_field *field)
 	description.kind = field->kind;
 	description.element = field->element;
 	description.base = field->base;
+	description.flags = field->flags;
 	description.name_bytes = name_bytes(field->name);
 	description.label_count = field->kind == PISTE_FIELD_ENUM ? (uint16_t)field->count : 0;
 	description.count = field->kind == PISTE_FIELD_ARRAY ? field->count : 0;

@@ -155,23 +155,32 @@ struct piste_event *piste_module_event(struct piste_module *module, uint32_t eve
 
 /* ---- The state of an event: its slots, and what its fast path does ---- */
 
-/* Memory for slots behind the first ones. It is not given back: a thread may look through it, even while the program ends. */
-static struct piste_slots *more_slots(void)
-{
-	static struct piste_slots *free_slots;
-	static uint32_t free_count;
-	const size_t bytes = 65536;
-	void *chunk;
+/* The filter of one channel for an event. */
+struct piste_slot_filter {
+	struct piste_slot_filter *next;
+	const struct piste_filter *filter; /* NULL: it has none any more. */
+	uint32_t slot;
+};
 
-	if (free_count == 0) {
-		chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (chunk == MAP_FAILED)
+void *piste_take_memory(size_t bytes)
+{
+	static uint8_t *chunk;
+	static size_t chunk_bytes;
+	const size_t chunk_bytes_wanted = 65536;
+	void *memory;
+
+	bytes = (bytes + 15) & ~(size_t)15;
+	if (bytes > chunk_bytes) {
+		memory = mmap(NULL, chunk_bytes_wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED || bytes > chunk_bytes_wanted)
 			return NULL;
-		free_slots = chunk;
-		free_count = bytes / sizeof(*free_slots);
+		chunk = memory;
+		chunk_bytes = chunk_bytes_wanted;
 	}
-	free_count--;
-	return free_slots++;
+	memory = chunk;
+	chunk += bytes;
+	chunk_bytes -= bytes;
+	return memory;
 }
 
 /* The word of a slot; NULL when the event has no such slot, and, if it is `wanted`, there is no memory for it. */
@@ -183,7 +192,7 @@ static volatile uint64_t *slot_of(struct piste_event *event, uint32_t slot, bool
 		if (!slots->next && !wanted)
 			return NULL;
 		if (!slots->next) {
-			struct piste_slots *more = more_slots();
+			struct piste_slots *more = piste_take_memory(sizeof(*more));
 
 			if (!more)
 				return NULL;
@@ -197,37 +206,82 @@ static volatile uint64_t *slot_of(struct piste_event *event, uint32_t slot, bool
 	return slots->used > slot ? &slots->word[slot] : NULL;
 }
 
+static struct piste_slot_filter *slot_filter_of(const struct piste_event *event, uint32_t slot)
+{
+	struct piste_slot_filter *filter = piste_load_acquire(&event->filters);
+
+	while (filter && filter->slot != slot)
+		filter = filter->next;
+	return filter;
+}
+
+const struct piste_filter *piste_event_filter(const struct piste_event *event, uint32_t slot)
+{
+	struct piste_slot_filter *filter = slot_filter_of(event, slot);
+
+	return filter ? piste_load_acquire(&filter->filter) : NULL;
+}
+
+/* What was made for a slot stays, since threads look through the list. */
+static bool set_filter(struct piste_event *event, uint32_t slot, const struct piste_filter *filter)
+{
+	struct piste_slot_filter *known = slot_filter_of(event, slot);
+
+	if (known) {
+		/* ORDER event.filter (release): the filter is complete. Pairs with the loads in piste_event_filter(). */
+		piste_store_release(&known->filter, filter);
+		return true;
+	}
+	if (!filter)
+		return true;
+	known = piste_take_memory(sizeof(*known));
+	if (!known)
+		return false;
+	*known = (struct piste_slot_filter){event->filters, filter, slot};
+	/* ORDER event.filter (release): as above. */
+	piste_store_release(&event->filters, known);
+	return true;
+}
+
 /* Lets the fast path have the event if one channel records it and it can; otherwise the general path. One store switches it. */
 static void choose_path(struct piste_event *event)
 {
 	struct piste_channel *first = NULL;
+	const struct piste_filter *filter = NULL;
 	struct piste_view *views = NULL;
+	uint32_t number = 0;
 	uint64_t only = 0;
 
 	for (struct piste_slots *slots = &event->slots; slots; slots = slots->next)
 		for (uint32_t slot = 0; slot < slots->used; slot++) {
 			uint64_t word = piste_load_relaxed(&slots->word[slot]);
 			struct piste_channel *channel = piste_slot_channel(word);
-			bool is_plain = word && channel->is_plain && piste_slot_id(word) < PISTE_RECORD_ID_EXTENDED;
+			const struct piste_filter *own = piste_event_filter(event, number++);
+			bool is_fast = word && channel->is_plain && piste_slot_id(word) < PISTE_RECORD_ID_EXTENDED &&
+			               !own && !first;
 
 			if (!word)
 				continue;
 			views = piste_channel_view(first ? first : channel,
-			                           is_plain && !first ? piste_slot_id(word) : PISTE_RECORD_ID_EXTENDED);
-			only = first ? 0 : word;
+			                           is_fast ? piste_slot_id(word) : PISTE_RECORD_ID_EXTENDED);
+			only = first || own ? 0 : word;
+			filter = first ? NULL : own;
 			first = first ? first : channel;
 		}
+	/* ORDER event.filter (release): as in set_filter(). */
+	piste_store_release(&event->filter, filter);
 	/* ORDER event.slot (release): as in piste_event_enable(). */
 	piste_store_release(&event->only, only);
 	/* ORDER event.slot (release): the slots are set before. Pairs with record.c. */
 	piste_store_release(&event->enabled, (uint64_t)(uintptr_t)views);
 }
 
-bool piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id)
+bool piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel, uint32_t id,
+                        const struct piste_filter *filter)
 {
 	volatile uint64_t *word = slot_of(event, slot, true);
 
-	if (!word)
+	if (!word || !set_filter(event, slot, filter))
 		return false;
 	/* ORDER event.slot (release): the channel is described before it is named. Pairs with record.c. */
 	piste_store_release(word, piste_slot_word(channel, id));
@@ -242,13 +296,14 @@ void piste_event_disable(struct piste_event *event, uint32_t slot)
 	if (!word || !piste_load_relaxed(word))
 		return;
 	piste_store_relaxed(word, 0);
+	set_filter(event, slot, NULL);
 	choose_path(event);
 }
 
 struct piste_event piste_event_only(const struct piste_event *event, uint32_t slot)
 {
 	volatile uint64_t *word = slot_of((struct piste_event *)(uintptr_t)event, slot, false);
-	struct piste_event only = {0, PISTE_EVENT_MAGIC, 0, event->info, 0, {0}, {1, 0, NULL, {0}}};
+	struct piste_event only = {0, PISTE_EVENT_MAGIC, 0, event->info, 0, NULL, NULL, {0}, {1, 0, NULL, {0}}};
 
 	only.slots.word[0] = word ? piste_load_relaxed(word) : 0;
 	return only;
@@ -287,6 +342,8 @@ void piste_modules_disable_all(void)
 		for (struct piste_slots *slots = &event->slots; slots; slots = slots->next)
 			for (uint32_t slot = 0; slot < slots->used; slot++)
 				piste_store_relaxed(&slots->word[slot], 0);
+		for (struct piste_slot_filter *filter = event->filters; filter; filter = filter->next)
+			piste_store_relaxed(&filter->filter, NULL);
 		choose_path(event);
 	}
 }
@@ -302,6 +359,6 @@ void piste_modules_move(uint32_t slot, struct piste_channel *from, struct piste_
 		uint64_t enabled = word ? piste_load_relaxed(word) : 0;
 
 		if (enabled && piste_slot_channel(enabled) == from)
-			piste_event_enable(event, slot, to, piste_slot_id(enabled));
+			piste_event_enable(event, slot, to, piste_slot_id(enabled), piste_event_filter(event, slot));
 	}
 }

@@ -11,11 +11,12 @@
 void piste_print(struct piste_event *event, const char *format, ...)
 {
 	char text[PISTE_PRINT_STACK_BYTES];
-	struct piste_place place = {NULL, 0};
+	struct piste_place place;
 	struct piste_record record;
 	int saved_errno = errno;
 	va_list arguments;
 	uint8_t *cursor;
+	size_t bytes;
 	int length;
 
 	va_start(arguments, format);
@@ -23,21 +24,15 @@ void piste_print(struct piste_event *event, const char *format, ...)
 	va_end(arguments);
 	if (length < 0)
 		length = snprintf(text, sizeof(text), "(the format '%.64s' cannot be printed)", format);
-	if ((size_t)length < sizeof(text))
-		place = piste_record_only(event, (uint64_t)length + 1);
-	if (place.cursor) {
-		piste_put(place.cursor, text, (size_t)length + 1);
-		piste_place_commit(place);
-		errno = saved_errno;
-		return;
-	}
-	piste_record_begin(&record, event, (uint64_t)length + 1);
-	while ((cursor = piste_record_next(&record)) != NULL) {
-		size_t bytes = record.bytes;
-
-		if (bytes <= sizeof(text)) {
+	bytes = (size_t)length + 1;
+	place = piste_record_begin(&record, event, bytes, 0);
+	for (cursor = place.cursor; cursor; cursor = piste_record_next(&record)) {
+		if (piste_likely(bytes <= sizeof(text))) {
 			piste_put(cursor, text, bytes);
-			continue;
+			if (piste_unlikely(!place.marks))
+				continue;
+			piste_place_commit(place);
+			break;
 		}
 		/* What an argument lost or gained meanwhile is padded or cut. */
 		memset(cursor, ' ', bytes);

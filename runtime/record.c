@@ -11,6 +11,7 @@
  * ORDER ring.window   here: store release after the commit | piste/ring.h: load before the swap
  * ORDER ring.view     here: store release                  | piste/ring.h: load acquire
  * ORDER event.slot    modules.c: store release             | here: load acquire
+ * ORDER event.filter  modules.c: store release             | here and piste_event_filter(): load acquire
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -21,18 +22,21 @@
 struct progress {
 	struct piste_event *event;
 	uint64_t bytes;
-	uint64_t reserved;
-	struct piste_slots *slots; /* NULL: nothing was looked at. */
-	uint32_t index;            /* The next slot of these. */
-	uint32_t units;
+	uint64_t filtered_bytes;
+	uint8_t *filtered;
+	struct piste_slots *slots;     /* NULL: nothing was looked at. */
+	bool passes;                   /* The only filter, so no other is asked. */
+	uint32_t index;                /* The next slot of these ... */
+	uint32_t number;               /* ... and its number among all. */
 	uint64_t straight_marks;       /* Of the record that was reserved the straight way; otherwise 0 ... */
-	struct piste_channel *channel; /* ... and what follows. */
+	struct piste_channel *channel; /* ... and what follows. NULL: nothing was reserved. */
+	uint32_t units;
 	struct piste_ring_header *ring;
 	uint64_t window; /* That the record lies in. */
 	uint8_t *marks;
 	uint8_t first_mark;
 };
-_Static_assert(sizeof(struct progress) <= sizeof(struct piste_record), "programs provide too little");
+_Static_assert(sizeof(struct progress) <= offsetof(struct piste_record, scratch), "programs provide too little");
 
 static uint64_t window_of(uint64_t ticks)
 {
@@ -118,7 +122,7 @@ static inline uint8_t *write_contexts(uint8_t *cursor, uint32_t contexts, int32_
 	return cursor;
 }
 
-static uint32_t current_cpu(void)
+uint32_t piste_thread_current_cpu(void)
 {
 	return piste_likely(piste_thread_has_area()) ? (uint32_t)piste_thread_word(piste_this_module.offsets.cpu)
 	                                             : piste_thread_cpu();
@@ -148,7 +152,7 @@ look:
 		return NULL;
 	id = piste_slot_id(word);
 	index = current_index();
-	cpu = current_cpu();
+	cpu = piste_thread_current_cpu();
 	/* Relaxed: nothing is read because of it. A writer that reads an old value stops where the consumer ended the sub-buffer, because
 	 * entering the next one checks again. A wiped or replaced page has no rings. */
 	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
@@ -163,7 +167,7 @@ look:
 		                                                  (cpu & PISTE_POSITION_CPU_MASK));
 		/* R1: the clock may be read before the position. It is then not behind that of the last writer if that writer was
 		 * on this CPU, so the CPU must be the same before and after. */
-		if (piste_unlikely(current_cpu() != cpu))
+		if (piste_unlikely(piste_thread_current_cpu() != cpu))
 			goto look;
 		/* R3. ORDER ring.window (acquire): the record of that window is committed before this one. */
 		is_extended = id >= PISTE_RECORD_ID_EXTENDED || piste_load_acquire(&ring->window) != window_of(ticks);
@@ -284,29 +288,83 @@ static uint8_t *reserve_next(struct progress *record, volatile uint64_t *slot)
 	return piste_likely(place.cursor) ? place.cursor : reserve(record, slot);
 }
 
-uint8_t *piste_record_next(struct piste_record *piste_record)
+/* The next of the slots at which `record` looks. NULL: there are no more. */
+static volatile uint64_t *next_slot(struct progress *record)
+{
+	/* ORDER event.slot (acquire): a slot is cleared or set before it is used. Pairs with modules.c. */
+	while (record->index >= piste_load_acquire(&record->slots->used)) {
+		if (piste_likely(!piste_load_acquire(&record->slots->next)))
+			return NULL;
+		record->number += PISTE_SLOTS_COUNT - record->index;
+		record->slots = piste_load_acquire(&record->slots->next);
+		record->index = 0;
+	}
+	record->number++;
+	return &record->slots->word[record->index++];
+}
+
+static void end_filters(struct piste_record *record)
+{
+	if (record->filtered != (uint8_t *)record->scratch)
+		piste_filter_scratch_done(record->filtered, record->filtered_bytes);
+}
+
+static bool passes(const struct progress *record, uint32_t slot)
+{
+	const struct piste_filter *filter = record->passes ? NULL : piste_event_filter(record->event, slot);
+
+	return !filter || piste_filter_passes(filter, record->filtered, record->filtered_bytes);
+}
+
+static __attribute__((noinline)) uint8_t *next(struct piste_record *piste_record)
 {
 	struct progress *record = (struct progress *)piste_record;
+	volatile uint64_t *slot;
 
 	if (!record->slots) {
 		record->slots = &record->event->slots;
 		record->index = 0;
+		record->number = 0;
+		record->straight_marks = 0;
+		record->channel = NULL;
+		/* An event whose fields find no memory for filters is recorded. */
+		if (piste_unlikely(!record->filtered && record->event->filters)) {
+			record->passes = false;
+			record->filtered = piste_filter_scratch(record->filtered_bytes);
+			if (record->filtered)
+				return record->filtered;
+		}
 	} else if (record->straight_marks) {
 		piste_place_commit((struct piste_place){NULL, record->straight_marks});
-	} else {
+	} else if (piste_likely(record->channel != NULL)) {
 		commit(record);
 	}
-	for (;;) {
-		/* ORDER event.slot (acquire): a slot is cleared or set before it is used. Pairs with modules.c. */
-		while (record->index < piste_load_acquire(&record->slots->used)) {
-			uint8_t *cursor = reserve_next(record, &record->slots->word[record->index++]);
+	while ((slot = next_slot(record)) != NULL) {
+		uint8_t *cursor;
 
-			if (cursor)
-				return cursor;
-		}
-		if (piste_likely(!piste_load_acquire(&record->slots->next)))
-			return NULL;
-		record->slots = piste_load_acquire(&record->slots->next);
-		record->index = 0;
+		if (piste_unlikely(record->filtered != NULL) && !passes(record, record->number - 1))
+			continue;
+		cursor = reserve_next(record, slot);
+		if (cursor)
+			return cursor;
 	}
+	if (piste_unlikely(record->filtered != NULL))
+		end_filters(piste_record);
+	return NULL;
+}
+
+uint8_t *piste_record_next(struct piste_record *piste_record)
+{
+	struct progress *record = (struct progress *)piste_record;
+
+	/* What most filters do with most events comes first. */
+	if (piste_unlikely(record->filtered && !record->slots)) {
+		/* ORDER event.filter (acquire): pairs with modules.c. */
+		const struct piste_filter *filter = piste_load_acquire(&record->event->filter);
+
+		record->passes = filter != NULL;
+		if (filter && !piste_filter_passes(filter, record->filtered, record->filtered_bytes))
+			return NULL;
+	}
+	return next(piste_record);
 }

@@ -9,6 +9,7 @@
  *   places.c         where a daemon's socket and state page are
  *   channels.c       attaching and detaching channel memory
  *   record.c         the general path of events
+ *   filter.c         filters of events
  *   ring.c           the slow path: entering a sub-buffer, full rings
  *   statedump.c      where the program and its libraries lie in memory
  *   print.c          formatted events
@@ -21,6 +22,7 @@
 #ifndef PISTE_RUNTIME_H
 #define PISTE_RUNTIME_H
 
+#include <piste/abi/filter.h>
 #include <piste/abi/protocol.h>
 #include <piste/event.h>
 #include <signal.h>
@@ -51,9 +53,9 @@ PISTE_PRIVATE uint32_t piste_modules_newest(void);
 PISTE_PRIVATE uint32_t piste_modules_abi_major(void);
 PISTE_PRIVATE struct piste_event *piste_module_event(struct piste_module *module, uint32_t event_index);
 PISTE_PRIVATE uint32_t piste_module_event_count(const struct piste_module *module);
-/* Sets the slot of the event to the channel. False: there is no memory for it. */
+/* Sets the slot of the event to the channel, with a filter or NULL. False: there is no memory for it. */
 PISTE_PRIVATE bool piste_event_enable(struct piste_event *event, uint32_t slot, struct piste_channel *channel,
-                                      uint32_t id);
+                                      uint32_t id, const struct piste_filter *filter);
 PISTE_PRIVATE void piste_event_disable(struct piste_event *event, uint32_t slot);
 /* The event as that slot alone has it. */
 PISTE_PRIVATE struct piste_event piste_event_only(const struct piste_event *event, uint32_t slot);
@@ -62,6 +64,21 @@ PISTE_PRIVATE void piste_modules_disable(uint32_t slot);
 PISTE_PRIVATE void piste_modules_disable_all(void);
 /* Every event whose slot names one channel then names the other, with the same id. */
 PISTE_PRIVATE void piste_modules_move(uint32_t slot, struct piste_channel *from, struct piste_channel *to);
+/* Memory of zeros that is not given back: a thread may look at what it holds, even while the program ends. NULL: there is none. */
+PISTE_PRIVATE void *piste_take_memory(size_t bytes);
+
+/* The filter of a channel for the event, NULL if it has none. Safe in any thread, without the lock. */
+PISTE_PRIVATE const struct piste_filter *piste_event_filter(const struct piste_event *event, uint32_t slot);
+
+/* ---- filter.c ---- */
+
+/* Keeps a filter that a daemon sent, for good. NULL: it is not valid, or there is no room for more. With the lock held. */
+PISTE_PRIVATE const struct piste_filter *piste_filter_keep(const void *bytes, size_t byte_count);
+/* Whether an event with these fields passes. Safe in signal handlers. */
+PISTE_PRIVATE bool piste_filter_passes(const struct piste_filter *filter, const uint8_t *fields, uint64_t bytes);
+/* Memory for the fields of one event, until it is given back. NULL: there is none. Safe in signal handlers. */
+PISTE_PRIVATE uint8_t *piste_filter_scratch(uint64_t bytes);
+PISTE_PRIVATE void piste_filter_scratch_done(uint8_t *memory, uint64_t bytes);
 
 /* ---- runtime_thread.c ---- */
 
@@ -81,6 +98,8 @@ struct piste_connection {
 	uint32_t synced_module; /* ... and that the daemon has answered for. */
 	int board;              /* Of the channel that comes next; -1: it has no bell. */
 	uint32_t bell_index;
+	const struct piste_filter *filter; /* Of the events that are enabled next. */
+	bool filter_refused;               /* They have one that cannot be used. */
 };
 
 /* Connects and says hello. False: nobody listens there, or does not take it; errno is EAGAIN when a daemon is too busy. */
@@ -234,6 +253,8 @@ PISTE_PRIVATE extern __thread int32_t piste_known_thread_id __attribute__((tls_m
 PISTE_PRIVATE int32_t piste_thread_id_ask(void);
 /* The CPU, without the area. */
 PISTE_PRIVATE uint32_t piste_thread_cpu(void);
+/* The CPU. */
+PISTE_PRIVATE uint32_t piste_thread_current_cpu(void);
 /* CLOCK_MONOTONIC, in nanoseconds. Not private, since programs of ABI 3 refer to it (abi_3.c). */
 uint64_t piste_clock_monotonic(void);
 PISTE_PRIVATE void piste_thread_forked(void);

@@ -8,6 +8,7 @@ await mkdir("dist", { recursive: true });
 await build({
 	entryPoints: [
 		{ in: "src/main.tsx", out: "viewer" },
+		{ in: "src/worker.ts", out: "worker" },
 		{ in: "src/viewer.css", out: "viewer" },
 	],
 	bundle: true,

@@ -17,6 +17,7 @@ LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, disabled, LTTNG_UST_TP
 LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, plain, LTTNG_UST_TP_ARGS(int32_t, v))
 LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, contexts, LTTNG_UST_TP_ARGS(int32_t, v))
 LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, disk, LTTNG_UST_TP_ARGS(int32_t, v))
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, filtered, LTTNG_UST_TP_ARGS(int32_t, v))
 
 LTTNG_UST_TRACEPOINT_EVENT(bench, array, LTTNG_UST_TP_ARGS(const uint64_t *, words),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_array(uint64_t, words, words, 8)))

@@ -16,13 +16,14 @@ VARIANT(record_disabled, lttng_ust_tracepoint(bench, disabled, (int32_t)event))
 VARIANT(record_plain, lttng_ust_tracepoint(bench, plain, (int32_t)event))
 VARIANT(record_contexts, lttng_ust_tracepoint(bench, contexts, (int32_t)event))
 VARIANT(record_disk, lttng_ust_tracepoint(bench, disk, (int32_t)event))
+VARIANT(record_filtered, lttng_ust_tracepoint(bench, filtered, (int32_t)(event % 100)))
 VARIANT(record_array, lttng_ust_tracepoint(bench, array, words))
 VARIANT(record_fields, lttng_ust_tracepoint(bench, fields, event, event, event, event, event, event, event, event))
 
 static const struct variant variants[] = {
-        {"disabled", record_disabled},   {"plain", record_plain}, {"contexts", record_contexts},
-        {"disk", record_disk},           {"array", record_array}, {"fields", record_fields},
-        {"formatted", record_formatted},
+        {"disabled", record_disabled},   {"plain", record_plain},       {"contexts", record_contexts},
+        {"disk", record_disk},           {"array", record_array},       {"fields", record_fields},
+        {"formatted", record_formatted}, {"filtered", record_filtered},
 };
 
 SERVE_ROUNDS(variants)

@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::{env, fs};
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("icon.svg", "image/svg+xml"),
     ("index.html", "text/html; charset=utf-8"),
     ("viewer.js", "text/javascript; charset=utf-8"),
     ("viewer.css", "text/css; charset=utf-8"),
+    ("worker.js", "text/javascript; charset=utf-8"),
 ];
 
 fn main() {

@@ -23,7 +23,7 @@ struct piste_field {
 	uint8_t kind;                     /* enum piste_field_kind */
 	uint8_t element;                  /* enum piste_element */
 	uint8_t base;
-	uint8_t reserved;
+	uint8_t flags; /* PISTE_FIELD_NOWRITE, or 0. */
 };
 
 struct piste_event_info {
@@ -57,8 +57,10 @@ struct piste_event {
 	uint32_t magic;
 	uint32_t reserved_0;
 	const struct piste_event_info *info;
-	volatile uint64_t only; /* The word of the only slot that is set, if it is the only one. */
-	uint64_t reserved_1[4];
+	volatile uint64_t only; /* The word of the only slot that is set, if it is the only one and has no filter. */
+	struct piste_slot_filter *volatile filters; /* One for each slot that ever had one. */
+	const struct piste_filter *volatile filter; /* Of the only slot that is set. */
+	uint64_t reserved_1[2];
 	struct piste_slots slots;
 } __attribute__((aligned(PISTE_EVENT_BYTES)));
 PISTE_ABI_SIZE(struct piste_event, PISTE_EVENT_BYTES);
@@ -111,25 +113,48 @@ static inline __attribute__((always_inline)) void piste_place_commit(struct pist
 /* An event on its way to the channels that record it. The first members are set by piste_record_begin(), the rest is the runtime's. */
 struct piste_record {
 	struct piste_event *event;
-	uint64_t bytes; /* Of the fields. */
-	uint64_t reserved;
+	uint64_t bytes;          /* Of the fields. */
+	uint64_t filtered_bytes; /* Of the fields as filters see them: with those that are not recorded ... */
+	uint8_t *
+	        filtered; /* ... and where they are. NULL: the event has no filter, or they do not fit into `scratch`. */
 	struct piste_slots *slots;
-	uint64_t others[12];
+	uint64_t others[11];
+	uint64_t scratch[33]; /* A word more than the fields take: loads may reach beyond them. */
 };
 
-/* Not of the whole record: what is stored delays the next locked instruction. */
-static inline __attribute__((always_inline)) void piste_record_begin(struct piste_record *record,
-                                                                     struct piste_event *event, uint64_t bytes)
-{
-	record->event = event;
-	record->bytes = bytes;
-	record->reserved = 0;
-	record->slots = NULL;
-}
+#define PISTE_SCRATCH_BYTES_MAX 256u
 
 /* Commits what was written since the last call, and reserves space in the next channel that records the event. Returns where to write
- * the fields; NULL at the end. Safe in signal handlers and in any thread. */
+ * the fields; NULL at the end. If the event has filters, the first place may be none in a channel: what is written there is what filters
+ * see. Safe in signal handlers and in any thread. */
 uint8_t *piste_record_next(struct piste_record *record);
+
+/* Begins with the first place for the fields, which are `bytes` and, for filters only, `nowrite_bytes` long. If its `marks` are not 0,
+ * it is in the only channel that records the event, and piste_place_commit() ends the record; otherwise piste_record_next() follows. Not
+ * all of the record is set: what is stored delays the next locked instruction. */
+static inline __attribute__((always_inline)) struct piste_place
+piste_record_begin(struct piste_record *record, struct piste_event *event, uint64_t bytes, uint64_t nowrite_bytes)
+{
+	struct piste_place place = {NULL, 0};
+
+	if (piste_likely(piste_load_relaxed(&event->only) != 0)) {
+		place = piste_record_only(event, bytes);
+		if (piste_likely(place.cursor))
+			return place;
+	}
+	record->event = event;
+	record->bytes = bytes;
+	record->filtered_bytes = bytes + nowrite_bytes;
+	record->filtered = NULL;
+	record->slots = NULL;
+	if (piste_unlikely(event->filters != NULL) && bytes + nowrite_bytes <= PISTE_SCRATCH_BYTES_MAX) {
+		record->filtered = (uint8_t *)record->scratch;
+		place.cursor = record->filtered;
+	} else {
+		place.cursor = piste_record_next(record);
+	}
+	return place;
+}
 
 /* Records a formatted string as the only field of `event`. `format` is that of printf. As safe in signal handlers as the vsnprintf of
  * the C library. */

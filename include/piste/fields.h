@@ -11,6 +11,7 @@
  *   PISTE_ARRAY(type, name, count)   piste_array_     const type *name
  *   PISTE_SEQUENCE(type, name)       piste_sequence_  const type *name, size_t name_count
  *   PISTE_TEXT(name)                 piste_text_      const char *name, size_t name_bytes
+ *   PISTE_NOWRITE(type, name)        piste_nowrite_   type name
  */
 #ifndef PISTE_FIELDS_H
 #define PISTE_FIELDS_H
@@ -28,6 +29,7 @@
 #define PISTE_ARRAY(type, name, count) (piste_array_, type, name, count)
 #define PISTE_SEQUENCE(type, name)     (piste_sequence_, type, name)
 #define PISTE_TEXT(name)               (piste_text_, char, name)
+#define PISTE_NOWRITE(type, name)      (piste_nowrite_, type, name)
 
 /* ---- Elements: how a C or C++ type is recorded ---- */
 
@@ -238,6 +240,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 	PISTE_ASSERT(PISTE_IS_NUMBER(PISTE_ELEMENT_OF(type)), \
 		     "piste: event " #event ": the elements of PISTE_SEQUENCE '" #name "' must be integers, float or double")
 #define PISTE_CHECK_piste_text_(event, type, name) PISTE_CHECK_NAME(event, name)
+#define PISTE_CHECK_piste_nowrite_(event, type, name) PISTE_CHECK_scalar_(event, type, name)
 
 /* ---- NAME_LABELS: the labels of enumerations, separate objects before those of the fields ---- */
 
@@ -253,15 +256,18 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_NAME_LABELS_piste_array_(event, type, name, elements)
 #define PISTE_NAME_LABELS_piste_sequence_(event, type, name)
 #define PISTE_NAME_LABELS_piste_text_(event, type, name)
+#define PISTE_NAME_LABELS_piste_nowrite_(event, type, name)
 
 /* ---- DESCRIBE: struct piste_field ---- */
 
 #define PISTE_DESCRIBE(event, field) PISTE_FIELD(DESCRIBE, event, field)
 #define PISTE_DESCRIBE_malformed_(event, field)
-#define PISTE_DESCRIBE_scalar_(event, type, name) \
+#define PISTE_DESCRIBE_SCALAR(type, name, flags) \
 	{#name, NULL, 0, (uint8_t)(PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? PISTE_FIELD_STRING : PISTE_FIELD_SCALAR), \
 	 PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), \
-	 PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_POINTER ? PISTE_BASE_HEX : PISTE_BASE_DECIMAL, 0},
+	 PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_POINTER ? PISTE_BASE_HEX : PISTE_BASE_DECIMAL, flags},
+#define PISTE_DESCRIBE_scalar_(event, type, name) PISTE_DESCRIBE_SCALAR(type, name, 0)
+#define PISTE_DESCRIBE_piste_nowrite_(event, type, name) PISTE_DESCRIBE_SCALAR(type, name, PISTE_FIELD_NOWRITE)
 #define PISTE_DESCRIBE_piste_hex_(event, type, name) \
 	{#name, NULL, 0, PISTE_FIELD_SCALAR, PISTE_ELEMENT_STORED(PISTE_ELEMENT_OF(type)), PISTE_BASE_HEX, 0},
 #define PISTE_DESCRIBE_piste_enum_(event, type, name, ...) \
@@ -283,6 +289,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_PARAMETER_piste_array_(event, type, name, elements) const __typeof__(type) *name,
 #define PISTE_PARAMETER_piste_sequence_(event, type, name) const __typeof__(type) *name, size_t name##_count,
 #define PISTE_PARAMETER_piste_text_(event, type, name) const char *name, size_t name##_bytes,
+#define PISTE_PARAMETER_piste_nowrite_(event, type, name) __typeof__(type) name,
 
 #define PISTE_ARGUMENT(event, field) PISTE_FIELD(ARGUMENT, event, field)
 #define PISTE_ARGUMENT_malformed_(event, field)
@@ -292,6 +299,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_ARGUMENT_piste_array_(event, type, name, elements) name,
 #define PISTE_ARGUMENT_piste_sequence_(event, type, name) name, name##_count,
 #define PISTE_ARGUMENT_piste_text_(event, type, name) name, name##_bytes,
+#define PISTE_ARGUMENT_piste_nowrite_(event, type, name) name,
 
 /* ---- MEASURE: the bytes of the field, as a constant where possible ---- */
 
@@ -307,6 +315,8 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 	const uint64_t piste_measured_##name = piste_sequence_bytes(name, name##_count, sizeof(*name));
 #define PISTE_MEASURE_piste_text_(event, type, name) \
 	const uint64_t piste_measured_##name = piste_sequence_bytes(name, name##_bytes, 1);
+#define PISTE_MEASURE_piste_nowrite_(event, type, name) \
+	PISTE_MEASURE_scalar_(event, type, name) piste_nowrite_bytes += piste_measured_##name;
 
 #define PISTE_ADD(event, field) PISTE_FIELD(ADD, event, field)
 #define PISTE_ADD_malformed_(event, field)
@@ -316,6 +326,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_ADD_piste_array_(event, type, name, elements) +piste_measured_##name
 #define PISTE_ADD_piste_sequence_(event, type, name) +piste_measured_##name
 #define PISTE_ADD_piste_text_(event, type, name) +piste_measured_##name
+#define PISTE_ADD_piste_nowrite_(event, type, name)
 
 /* ---- PUT: writes the field at piste_cursor ---- */
 
@@ -333,6 +344,8 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 	piste_cursor = piste_put_sequence(piste_cursor, name, name##_count, piste_measured_##name);
 #define PISTE_PUT_piste_text_(event, type, name) \
 	piste_cursor = piste_put_sequence(piste_cursor, name, name##_bytes, piste_measured_##name);
+#define PISTE_PUT_piste_nowrite_(event, type, name) \
+	if (piste_for_filters) { PISTE_PUT_scalar_(event, type, name) }
 /* clang-format on */
 
 #endif

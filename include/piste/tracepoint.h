@@ -119,9 +119,9 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	        __attribute__((unused)) = {fields{NULL, NULL, 0, 0, 0, 0, 0}};                                         \
 	static const struct piste_event_info piste_info__##provider##__##event __attribute__((unused)) = {             \
 	        #provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level, {0}};        \
-	static struct piste_event PISTE_EVENT__##provider##__##event                                                   \
-	        __attribute__((section("piste_events"), unused)) = {                                                   \
-	                0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, {0}, {0, 0, NULL, {0}}};
+	static struct piste_event PISTE_EVENT__##provider##__##event __attribute__((section("piste_events"),           \
+	                                                                            unused)) = {                       \
+	        0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, NULL, NULL, {0}, {0, 0, NULL, {0}}};
 
 /* The first function is the fast path. It is not inlined, so that the code at each call stays small; the values of the fields are passed
  * in registers. The second one is the general path: it records the event in every channel, whatever the channels want. An event whose
@@ -130,17 +130,18 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	static __attribute__((noinline, unused)) void PISTE_RECORD_ANYWHERE__##provider##__##event(                    \
 	        parameters struct piste_event *piste_event)                                                            \
 	{                                                                                                              \
+		uint64_t piste_nowrite_bytes = 0;                                                                      \
 		struct piste_record piste_record;                                                                      \
 		struct piste_place piste_place;                                                                        \
 		uint8_t *piste_cursor;                                                                                 \
-		measure piste_place = piste_record_only(piste_event, (uint64_t)0 add);                                 \
+		measure piste_place =                                                                                  \
+		        piste_record_begin(&piste_record, piste_event, (uint64_t)0 add, piste_nowrite_bytes);          \
 		piste_cursor = piste_place.cursor;                                                                     \
-		if (piste_unlikely(!piste_cursor)) {                                                                   \
-			piste_record_begin(&piste_record, piste_event, (uint64_t)0 add);                               \
-			piste_cursor = piste_record_next(&piste_record);                                               \
-		}                                                                                                      \
 		while (piste_cursor) {                                                                                 \
-			put if (piste_likely(piste_place.cursor))                                                      \
+			const bool piste_for_filters =                                                                 \
+			        piste_place.marks == 0 && piste_cursor == piste_record.filtered;                       \
+			(void)piste_for_filters;                                                                       \
+			put if (piste_likely(piste_place.marks != 0))                                                  \
 			{                                                                                              \
 				piste_place_commit(piste_place);                                                       \
 				return;                                                                                \
@@ -151,6 +152,9 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	static __attribute__((noinline, unused)) void PISTE_RECORD__##provider##__##event(                             \
 	        parameters uint64_t piste_views)                                                                       \
 	{                                                                                                              \
+		const bool piste_for_filters = false;                                                                  \
+		uint64_t piste_nowrite_bytes = 0;                                                                      \
+		(void)piste_for_filters, (void)piste_nowrite_bytes;                                                    \
 		measure if (piste_is_fast((uint64_t)0 add))                                                            \
 		{                                                                                                      \
 			struct piste_space piste_space =                                                               \

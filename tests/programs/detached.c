@@ -63,7 +63,7 @@ static void attach(uint32_t loss_mode, bool fast)
 		_exit(3);
 	for (module = piste_modules_after(0); module; module = piste_modules_after(module->id))
 		for (uint32_t index = 0; index < piste_module_event_count(module); index++)
-			piste_event_enable(piste_module_event(module, index), 0, piste_channel_at(0), index);
+			piste_event_enable(piste_module_event(module, index), 0, piste_channel_at(0), index, NULL);
 	piste_unlock(&before);
 	close(memory);
 }

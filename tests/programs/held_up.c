@@ -5,6 +5,8 @@
  *
  *   record N      records N events, numbered from 0 on
  *   hole          reserves a record and never commits it
+ *   begin         reserves the record of the next event
+ *   end           commits it
  *   hold          stops the runtime thread, as a debugger would
  *   release       lets it go on
  */
@@ -77,17 +79,33 @@ static void tell_holder(void)
 		exit(1);
 }
 
+static struct piste_record record;
+static struct piste_place place;
+static uint64_t recorded;
+
 static void leave_hole(void)
 {
-	struct piste_record record;
+	place = piste_record_begin(&record, &PISTE_EVENT__held_up__tick, sizeof(uint64_t), 0);
+}
 
-	piste_record_begin(&record, &PISTE_EVENT__held_up__tick, sizeof(uint64_t));
-	piste_record_next(&record);
+static void begin(void)
+{
+	leave_hole();
+	if (place.cursor)
+		memcpy(place.cursor, &recorded, sizeof(recorded));
+	recorded++;
+}
+
+static void end(void)
+{
+	if (place.marks != 0)
+		piste_place_commit(place);
+	else if (place.cursor)
+		piste_record_next(&record);
 }
 
 int main(void)
 {
-	uint64_t recorded = 0;
 	char line[256];
 
 	start_holder();
@@ -97,6 +115,10 @@ int main(void)
 				piste(held_up, tick, recorded++);
 		else if (strncmp(line, "hole", 4) == 0)
 			leave_hole();
+		else if (strncmp(line, "begin", 5) == 0)
+			begin();
+		else if (strncmp(line, "end", 3) == 0)
+			end();
 		else
 			tell_holder();
 		puts("done");

@@ -15,6 +15,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <piste/abi/event.h>
+#include <piste/abi/filter.h>
 #include <piste/abi/protocol.h>
 #include <piste/abi/ring.h>
 #include <poll.h>
@@ -507,7 +509,7 @@ static bool offer_bell(int socket)
 
 static bool send_senseless(int socket)
 {
-	static const uint32_t types[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 21, 32, 33, 34, 0xffffffff};
+	static const uint32_t types[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 21, 22, 32, 33, 34, 0xffffffff};
 	static uint8_t bytes[PISTE_MESSAGE_BYTES_MAX];
 	size_t count = sizeof(struct piste_message) + random_below(random_below(8) ? 96 : sizeof(bytes) - 16);
 	struct piste_message message = message_of(types[random_below(sizeof(types) / sizeof(types[0]))], count);
@@ -536,6 +538,90 @@ static bool send_enable_or_disable(int socket)
 	                   count);
 }
 
+/* `?`, `*` and bytes. */
+static const uint8_t pattern[] = {PISTE_PATTERN_STAR, PISTE_PATTERN_BYTE, 'a', PISTE_PATTERN_ANY,
+                                  PISTE_PATTERN_STAR, PISTE_PATTERN_BYTE, 'b'};
+static const uint8_t pattern_bytes[] = {0, 1, 3, 4, 5, 7};
+
+static struct piste_instruction random_value(uint32_t place_count)
+{
+	struct piste_instruction value = {0};
+
+	value.opcode = (uint8_t)(PISTE_FILTER_FIELD + random_below(8));
+	value.kind = (uint8_t)(1 + random_below(10));
+	value.place = (uint8_t)random_below(place_count);
+	value.offset = random_below(4) ? random_below(64) : (uint32_t)random_number();
+	value.operand = random_below(4) ? random_below(8) : random_number();
+	if (value.opcode == PISTE_FILTER_TEXT)
+		value.kind = (uint8_t)(PISTE_FILTER_STRING + random_below(2));
+	else if (value.opcode == PISTE_FILTER_CONTEXT)
+		value.kind = (uint8_t)(1 + random_below(3));
+	else if (value.opcode == PISTE_FILTER_CONSTANT)
+		value.operand = (uint64_t)random_below(sizeof(pattern) + 1) << 32;
+	return value;
+}
+
+/* Of so many values. */
+static struct piste_instruction random_test(uint32_t index, bool is_followed, uint32_t values)
+{
+	struct piste_instruction test = {0};
+
+	test.opcode = (uint8_t)(values == 0   ? PISTE_FILTER_COMPARE_FIELD
+	                        : values == 2 ? PISTE_FILTER_COMPARE
+	                                      : PISTE_FILTER_LIKE + random_below(3));
+	test.kind = (uint8_t)(1 + random_below(8));
+	test.comparison = (uint8_t)(1 + random_below(6));
+	test.offset = random_below(4) ? random_below(16) : (uint32_t)random_number();
+	test.end = test.offset + (1u << ((test.kind - 1) & 3));
+	test.operand = random_number() >> random_below(64);
+	if (test.opcode == PISTE_FILTER_LIKE || test.opcode == PISTE_FILTER_UNLIKE)
+		test.operand = (uint64_t)pattern_bytes[random_below(sizeof(pattern_bytes))] << 32;
+	test.if_true = is_followed && random_below(4) ? (uint16_t)(index + 1) : PISTE_FILTER_ACCEPT;
+	test.if_false = is_followed && random_below(4) ? (uint16_t)(index + 1) : PISTE_FILTER_REJECT;
+	return test;
+}
+
+/* Three of four are right. */
+static bool send_filter(int socket)
+{
+	struct {
+		struct piste_message_filter message;
+		struct piste_filter filter;
+		struct piste_instruction instructions[32];
+		uint8_t room_for_texts[sizeof(pattern)];
+	} filter;
+	uint32_t place_count = 1 + random_below(3), count = 0, tests = 1 + random_below(6), bytes;
+	uint8_t *byte = (uint8_t *)&filter;
+
+	for (uint32_t place = 1; place < place_count; place++) {
+		filter.instructions[count] = random_value(place);
+		filter.instructions[count].opcode = PISTE_FILTER_PLACE;
+		filter.instructions[count++].kind =
+		        (uint8_t)(random_below(2) ? PISTE_FILTER_STRING + random_below(2) : 1 + random_below(10));
+	}
+	for (; tests > 0; tests--) {
+		uint32_t values = random_below(3);
+
+		for (uint32_t value = 0; value < values; value++)
+			filter.instructions[count++] = random_value(place_count);
+		if (values == 2 && random_below(2)) {
+			filter.instructions[count] = (struct piste_instruction){0};
+			filter.instructions[count++].opcode = PISTE_FILTER_BITS;
+			values = 1;
+		}
+		filter.instructions[count] = random_test(count, tests > 1, values);
+		count++;
+	}
+	filter.filter = (struct piste_filter){count, sizeof(pattern)};
+	memcpy(&filter.instructions[count], pattern, sizeof(pattern));
+	bytes = (uint32_t)(sizeof(filter.filter) + count * sizeof(filter.instructions[0]) + sizeof(pattern));
+	filter.message = (struct piste_message_filter){message_of(PISTE_MESSAGE_FILTER, sizeof(filter.message) + bytes),
+	                                               bytes, 0};
+	if (random_below(4) == 0)
+		byte[sizeof(filter.message) + random_below(bytes)] = (uint8_t)random_number();
+	return send_files(socket, &filter, filter.message.message.total_bytes, -1, 0);
+}
+
 static bool send_something(int socket)
 {
 	struct piste_message_channel dump = {message_of(PISTE_MESSAGE_STATEDUMP, sizeof(dump)),
@@ -556,6 +642,9 @@ static bool send_something(int socket)
 		                 random_number() >> random_below(64));
 	case 6:
 		return send_senseless(socket);
+	case 7:
+	case 8:
+		return send_filter(socket) && send_enable_or_disable(socket);
 	default:
 		return send_enable_or_disable(socket);
 	}

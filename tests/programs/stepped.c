@@ -14,6 +14,7 @@
 
 PISTE_EVENT(stepped, disabled, (int32_t, number))
 PISTE_EVENT(stepped, four_bytes, (int32_t, number))
+PISTE_EVENT(stepped, rejected, (int32_t, number))
 PISTE_EVENT(stepped, eight_bytes, (int32_t, number), (int32_t, again))
 PISTE_EVENT(stepped, text, (const char *, text))
 
@@ -38,6 +39,11 @@ static __attribute__((noinline)) void disabled(int32_t number)
 static __attribute__((noinline)) void four_bytes(int32_t number)
 {
 	piste(stepped, four_bytes, number);
+}
+
+static __attribute__((noinline)) void rejected(int32_t number)
+{
+	piste(stepped, rejected, number);
 }
 
 static __attribute__((noinline)) void eight_bytes(int32_t number)
@@ -85,6 +91,7 @@ int main(void)
 	sigaction(SIGTRAP, &action, NULL);
 	count("disabled", disabled);
 	count("four_bytes", four_bytes);
+	count("rejected", rejected);
 	count("eight_bytes", eight_bytes);
 	count("text", text);
 	return 0;

@@ -2,10 +2,6 @@
 // What the server is asked. Times are nanoseconds; the server has them since 1970, which a number cannot hold, so everything here counts from the
 // begin of the recording.
 
-import { CLASSES } from "./colours";
-
-const VALUE = CLASSES.indexOf("value");
-
 /** A recording, as the server describes it. */
 export interface Status {
 	path: string;
@@ -91,9 +87,13 @@ export interface Label {
 	lane: number | null;
 }
 
+export interface Labels {
+	get(number: number): Label | undefined;
+}
+
 export interface Part {
 	lanes: Map<number, Columns | Pieces>;
-	labels: Map<number, Label>;
+	labels: Labels;
 }
 
 export interface Named {
@@ -131,7 +131,7 @@ export const NO_ANSWER = "The server is not responding. Is `piste web` still run
 /** The server says why there is no answer. */
 export class Refused extends Error {}
 
-async function ask(path: string, options: RequestInit = {}): Promise<Response> {
+export async function ask(path: string, options: RequestInit = {}): Promise<Response> {
 	const response = await fetch(`api/${path}`, options);
 	if (response.ok) return response;
 	const body = await response.json().catch(() => null);
@@ -139,7 +139,7 @@ async function ask(path: string, options: RequestInit = {}): Promise<Response> {
 }
 
 /** Characters that turn the direction of text would make names and numbers look like others. */
-const plain = (text: string): string => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+export const plain = (text: string): string => text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 async function jsonOf<T>(response: Response): Promise<T> {
 	return JSON.parse(plain(await response.text())) as T;
@@ -269,6 +269,16 @@ export const analysis = (
 	const whose = tid === undefined ? "" : `&tid=${tid}`;
 	return json<unknown>(`${recording}/analysis/${name}?begin=${begin}&end=${end}&limit=${limit}${whose}`, signal);
 };
+
+/** How far the command is that answers a question. */
+export interface Way {
+	what: string;
+	done_bytes: number;
+	total_bytes: number;
+}
+
+/** How far the answer to a path, such as `0/diff/1`, is; null while that is not known. */
+export const progress = (path: string, signal: AbortSignal) => json<Way | null>(`progress/${path}`, signal);
 
 /** What `piste diff` says of two recordings. */
 export interface Diff {
@@ -462,89 +472,4 @@ export interface Rows {
 export async function query(recording: number, sql: string, limit: number, signal: AbortSignal): Promise<Rows> {
 	const response = await ask(`${recording}/query?limit=${limit}`, { method: "POST", body: sql, signal });
 	return jsonOf(response);
-}
-
-/** What lanes show in a range. */
-export async function part(
-	recording: number,
-	lanes: number[],
-	begin: bigint,
-	end: bigint,
-	columns: number,
-	signal: AbortSignal,
-): Promise<Part> {
-	const body = JSON.stringify({ begin_ns: String(begin), end_ns: String(end), columns, lanes });
-	const response = await ask(`${recording}/view`, { method: "POST", body, signal });
-	return decode(await response.arrayBuffer());
-}
-
-/** The form is described in crates/web/src/reply.rs. */
-export function decode(buffer: ArrayBuffer): Part {
-	const view = new DataView(buffer);
-	let at = 0;
-	const u8 = () => view.getUint8(at++);
-	const u16 = () => {
-		at += 2;
-		return view.getUint16(at - 2, true);
-	};
-	const u32 = () => {
-		at += 4;
-		return view.getUint32(at - 4, true);
-	};
-	const f64 = () => {
-		at += 8;
-		return view.getFloat64(at - 8, true);
-	};
-	const part: Part = { lanes: new Map(), labels: new Map() };
-	for (let left = u32(); left > 0; left--) {
-		const id = u32();
-		const isPieces = u8() === 1;
-		const count = u32();
-		if (isPieces) {
-			const pieces: Pieces = {
-				kind: "pieces",
-				begin: new Float64Array(count),
-				duration: new Float64Array(count),
-				classes: new Uint8Array(count),
-				what: new Uint32Array(count),
-				by: new Uint32Array(count),
-				values: new Float64Array(count),
-			};
-			for (let index = 0; index < count; index++) {
-				pieces.begin[index] = f64();
-				pieces.duration[index] = f64();
-				pieces.classes[index] = u8();
-				pieces.what[index] = u32();
-				pieces.by[index] = u32();
-				if (pieces.classes[index] === VALUE) pieces.values[index] = f64();
-			}
-			part.lanes.set(id, pieces);
-			continue;
-		}
-		const masks = new Uint16Array(count);
-		const longest = new Uint32Array(count);
-		const longestClass = new Uint8Array(count);
-		const shares: number[] = [];
-		const numbers = new Map<number, Numbers>();
-		for (let index = 0; index < count; index++) {
-			const mask = u16();
-			masks[index] = mask;
-			for (let rest = mask; rest !== 0; rest &= rest - 1) shares.push(u8());
-			if (mask === 0) continue;
-			longestClass[index] = u8();
-			longest[index] = u32();
-			if ((mask >> VALUE) & 1) numbers.set(index, { amounts: u32(), least: f64(), most: f64(), total: f64() });
-		}
-		part.lanes.set(id, { kind: "columns", masks, shares: Uint8Array.from(shares), longestClass, longest, numbers });
-	}
-	const text = new TextDecoder();
-	for (let left = u32(); left > 0; left--) {
-		const number = u32();
-		const lane = u32();
-		const length = u16();
-		const name = plain(text.decode(new Uint8Array(buffer, at, length)));
-		at += length;
-		part.labels.set(number, { text: name, lane: lane === 0 ? null : lane - 1 });
-	}
-	return part;
 }

@@ -2,17 +2,10 @@
 // Draws lanes of numbers as areas: what a column has on average, and above that, paler, how far a level went.
 
 import type { Lane } from "./api";
+import type { Part } from "./bands";
 import { pixel, type Rgb, type Theme } from "./colours";
 import { type Bins, binsOf, heightsOf, MEANINGS, scaleText, topOf } from "./counters";
-import { type Strip, TILE_COLUMNS, type Tile } from "./tiles";
-
-/** A part of the picture that a tile covers, in pixels. */
-interface Part {
-	left: number;
-	right: number;
-	begin: number;
-	nsPerPixel: number;
-}
+import { type Found, type Strip, TILE_COLUMNS, type Tile } from "./tiles";
 
 /** The columns of a strip, computed when they are needed first. */
 export function stripBins(strip: Strip, tile: Tile): Bins {
@@ -40,11 +33,12 @@ export class Area {
 	}
 
 	/** Takes what a tile has. */
-	add({ tile, strip }: { tile: Tile; strip: Strip }, { left, right, begin, nsPerPixel }: Part): void {
+	add({ tile, strip }: Found, part: Part): void {
 		const bins = stripBins(strip, tile);
 		const { mean, high } = heightsOf(bins, this.meaning, tile.columnNs);
-		for (let x = left; x < right; x++) {
-			const column = Math.floor((begin + (x + 0.5) * nsPerPixel - tile.begin) / tile.columnNs);
+		const columns = part.columnsOf(tile);
+		for (let index = 0; index < columns.length; index++) {
+			const [x, column] = [part.left + index, columns[index]!];
 			if (column < 0 || column >= TILE_COLUMNS) continue;
 			this.mean[x] = mean[column]!;
 			this.high[x] = high[column]!;

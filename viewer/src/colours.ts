@@ -110,7 +110,10 @@ export const DARK: Theme = {
 };
 
 /** A pixel as ImageData has it on all machines that browsers run on. */
-export const pixel = ([red, green, blue]: Rgb): number => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+export const opaque = (red: number, green: number, blue: number): number =>
+	((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+
+export const pixel = ([red, green, blue]: Rgb): number => opaque(red, green, blue);
 
 export const css = ([red, green, blue]: Rgb): string => `rgb(${red} ${green} ${blue})`;
 

@@ -255,7 +255,7 @@ function Comparison(props: Props & { other: number }) {
 			>
 				{opened.lanes ? (
 					<Stage
-						key={`${status.path} ${opened.origin}`}
+						key={`${isFirst ? recording : other} ${opened.origin}`}
 						recording={isFirst ? recording : other}
 						origin={opened.origin}
 						whole={opened.whole}

@@ -18,6 +18,7 @@ import { SPANS_TAB, SpansTab } from "./spanstab";
 import { AnalysisView, analysisOf } from "./tables";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
+import { Waiting } from "./waiting";
 import type { Woken } from "./wakes";
 
 export interface Props {
@@ -396,7 +397,11 @@ function Range(props: Props & { range: Span }) {
 			{tab === SPANS_TAB && <SpansTab {...props} />}
 			{tab === FLAME_TAB && <FlameTab {...props} />}
 			{problem && <p role="alert">{problem}</p>}
-			{!answer && !problem && !isOwn && <p class="faint">Looking…</p>}
+			{!answer && !problem && !isOwn && (
+				<p>
+					<Waiting path={`${recording}/analysis/${tab}`}>Looking…</Waiting>
+				</p>
+			)}
 			{answer && <AnalysisView key={tab} analysis={answer} of="range" most={ROWS_MAX} />}
 		</section>
 	);

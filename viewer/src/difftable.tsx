@@ -9,6 +9,7 @@ import type { Lanes } from "./rows";
 import { ANALYSES } from "./statistics";
 import { type Column, DataTable, measured } from "./tables";
 import { duration } from "./time";
+import { Waiting } from "./waiting";
 
 /** Of times, and as many of counts. */
 const CHANGES_MAX = 200;
@@ -131,9 +132,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, 
 				<span class="faint" role="status">
 					{diff
 						? `${duration(diff.before_duration_ns)} before, ${duration(diff.after_duration_ns)} after; sums are`
-						: problem
-							? ""
-							: "Reading both traces…"}
+						: !problem && <Waiting path={`${before}/diff/${after}`}>Reading both traces…</Waiting>}
 				</span>
 				{(diff || sums) && (
 					<select

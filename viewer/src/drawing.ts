@@ -4,8 +4,8 @@
 import type { Area } from "./areas";
 import { CLASS_NAMES, CLASSES, type Class, css, pixel, type Theme } from "./colours";
 import { drawIcon, ICON_EDGE, ICON_NAMES, ICON_SIZE, ICONS, type IconName } from "./icons";
-import { indentOf, type Row } from "./rows";
-import { type Above, ARROW_WIDTH, AXIS_HEIGHT, Picture, type Scene, shortened, ticks } from "./timeline";
+import { indentOf, type Row, seenOf } from "./rows";
+import { type Above, ARROW_WIDTH, AXIS_HEIGHT, Picture, type Scene, type Size, shortened, ticks } from "./timeline";
 
 /** CSS pixels. */
 const NAMES_WIDTH = 260;
@@ -77,9 +77,7 @@ const text = (x: number, y: number, fill: string, said: string): string =>
 /** Where the name of a row begins. */
 const leftOf = (row: Row): number => 12 + indentOf(row);
 
-export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
-	const scale = window.devicePixelRatio;
-	const { clientWidth: width, clientHeight: height } = picture.canvas;
+export function svgOf(picture: Picture, scene: Scene, theme: Theme, { width, height, scale }: Size): string {
 	const { runs, texts, scales, lines, icons } = runsOf(picture, scene, theme);
 	const [all, high] = [NAMES_WIDTH + width, height + legendHeight(width, scene)];
 	const background = css(theme.background);
@@ -117,7 +115,7 @@ export function svgOf(picture: Picture, scene: Scene, theme: Theme): string {
 		});
 	const begins = icons.map(({ name, x, y }) => iconAt(name, rounded(x), rounded(y)));
 	const at = (ns: number) => ((ns - scene.span.begin) / (scene.span.end - scene.span.begin)) * width;
-	const seen = Picture.seen(scene, height - AXIS_HEIGHT);
+	const seen = seenOf(scene, height - AXIS_HEIGHT);
 	const marks: string[] = [];
 	if (scene.range) {
 		const [left, right] = [at(scene.range.begin), at(scene.range.end)].map((x) => Math.min(width, Math.max(0, x)));
@@ -236,12 +234,11 @@ const legendName = (name: Class | IconName): string =>
 
 const legendHeight = (width: number, scene: Scene): number => legendPlaces(width, scene).at(-1)!.y + LEGEND_HEIGHT / 2;
 
-export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blob | null> {
-	const scale = window.devicePixelRatio;
-	const { width, height, clientWidth } = picture.canvas;
-	const canvas = document.createElement("canvas");
-	canvas.width = Math.round(NAMES_WIDTH * scale) + width;
-	canvas.height = height + Math.round(legendHeight(clientWidth, scene) * scale);
+export function pngOf(picture: Picture, scene: Scene, theme: Theme, size: Size): Promise<Blob> {
+	const { scale } = size;
+	const { width, height } = picture.canvas;
+	const legend = Math.round(legendHeight(size.width, scene) * scale);
+	const canvas = new OffscreenCanvas(Math.round(NAMES_WIDTH * scale) + width, height + legend);
 	const context = canvas.getContext("2d", { alpha: false })!;
 	context.fillStyle = css(theme.background);
 	context.fillRect(0, 0, canvas.width, canvas.height);
@@ -251,7 +248,7 @@ export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blo
 		context.fillStyle = css(theme.text);
 		context.fillText(said, x * scale, y * scale);
 	};
-	for (const { row, top } of Picture.seen(scene, height / scale - AXIS_HEIGHT)) {
+	for (const { row, top } of seenOf(scene, height / scale - AXIS_HEIGHT)) {
 		const left = leftOf(row);
 		write(shortened(`${row.title} ${row.note}`.trim(), NAMES_WIDTH - left), left, AXIS_HEIGHT + top + row.height / 2);
 	}
@@ -260,7 +257,7 @@ export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blo
 	context.fillRect(0, 0, canvas.width, AXIS_HEIGHT * scale);
 	context.fillRect(0, height, canvas.width, canvas.height - height);
 	context.drawImage(picture.canvas, Math.round(NAMES_WIDTH * scale), 0);
-	for (const { name, x, y } of legendPlaces(clientWidth, scene)) {
+	for (const { name, x, y } of legendPlaces(size.width, scene)) {
 		const [left, middle] = [NAMES_WIDTH + x, height / scale + y];
 		if (isIcon(name)) {
 			drawIcon(context, { name, x: (left + 1) * scale, y: (middle - ICON_SIZE / 2) * scale }, theme, scale);
@@ -270,5 +267,5 @@ export function pngOf(picture: Picture, scene: Scene, theme: Theme): Promise<Blo
 		}
 		write(legendName(name), left + 18, middle);
 	}
-	return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+	return canvas.convertToBlob({ type: "image/png" });
 }

@@ -7,6 +7,7 @@ import { opened, type PageProps } from "./places";
 import type { Lanes } from "./rows";
 import { shownText } from "./tables";
 import { duration, moment } from "./time";
+import { Waiting } from "./waiting";
 
 /** Events of a page. */
 const PAGE = 500;
@@ -102,13 +103,15 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 					Later ▸
 				</button>
 				<span class="faint" role="status">
-					{isTurning
-						? "Looking for earlier events…"
-						: !page && !problem
-							? "Reading events…"
-							: first && last
-								? `${events.length.toLocaleString("en-US")} events, ${moment(ns(first.time_ns), 1)} to ${moment(ns(last.time_ns), 1)}${next === null ? "; the last of them" : ""}`
-								: ""}
+					{isTurning ? (
+						"Looking for earlier events…"
+					) : !page && !problem ? (
+						<Waiting path={`${recording}/events`}>Reading events…</Waiting>
+					) : first && last ? (
+						`${events.length.toLocaleString("en-US")} events, ${moment(ns(first.time_ns), 1)} to ${moment(ns(last.time_ns), 1)}${next === null ? "; the last of them" : ""}`
+					) : (
+						""
+					)}
 				</span>
 			</div>
 			<div class="scroll" key={`${begin} ${where}`}>

@@ -2,19 +2,17 @@
 // The dialog that makes files: of the view, of the range, and for Perfetto.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
-import type { Theme } from "./colours";
-import { pngOf, svgOf } from "./drawing";
+import type { Painter } from "./painter";
 import { handOver, openPerfetto, SITE } from "./perfetto";
 import { duration, moment } from "./time";
-import type { Picture, Scene, Span } from "./timeline";
+import type { Scene, Span } from "./timeline";
 
 interface Props {
 	recording: number;
 	origin: bigint;
 	whole: Span;
-	picture: Picture;
+	painter: Painter;
 	scene: Scene;
-	theme: Theme;
 	close: () => void;
 }
 
@@ -28,7 +26,7 @@ function keep(blob: Blob, name: string): void {
 	setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-export function Exports({ recording, origin, whole, picture, scene, theme, close }: Props) {
+export function Exports({ recording, origin, whole, painter, scene, close }: Props) {
 	const dialog = useRef<HTMLDialogElement>(null);
 	const controller = useRef(new AbortController());
 	const [isBusy, setBusy] = useState(false);
@@ -55,17 +53,12 @@ export function Exports({ recording, origin, whole, picture, scene, theme, close
 		}
 		setBusy(false);
 	};
-	const png = () =>
+	const save = (kind: "png" | "svg") =>
 		run("Drawing…", async () => {
-			const blob = await pngOf(picture, scene, theme);
+			const blob = await painter.file(kind);
 			if (!blob) throw new Error("the browser cannot make a picture of this size");
-			keep(blob, "timeline.png");
-			return "Saved timeline.png.";
-		});
-	const svg = () =>
-		run("Drawing…", async () => {
-			keep(new Blob([svgOf(picture, scene, theme)], { type: "image/svg+xml" }), "timeline.svg");
-			return "Saved timeline.svg.";
+			keep(blob, `timeline.${kind}`);
+			return `Saved timeline.${kind}.`;
 		});
 	const trim = () => run("Writing the trace…", async () => `Wrote ${await api.trim(recording, begin, end)}`);
 	const perfetto = () => {
@@ -92,10 +85,10 @@ export function Exports({ recording, origin, whole, picture, scene, theme, close
 			<h2>Export</h2>
 			<h3>This view as a picture</h3>
 			<p class="buttons">
-				<button type="button" disabled={isBusy} onClick={png}>
+				<button type="button" disabled={isBusy} onClick={() => save("png")}>
 					Save as PNG
 				</button>
-				<button type="button" disabled={isBusy} onClick={svg}>
+				<button type="button" disabled={isBusy} onClick={() => save("svg")}>
 					Save as SVG
 				</button>
 			</p>

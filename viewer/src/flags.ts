@@ -9,7 +9,7 @@ const FLAG_HEIGHT = 7;
 
 /** In a strip of a canvas, whose pixels are given. */
 export function drawFlags(
-	context: CanvasRenderingContext2D,
+	context: CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D,
 	notes: readonly Note[],
 	span: Span,
 	strip: { width: number; height: number; scale: number; colour: string },

@@ -23,6 +23,7 @@ import {
 import type { Lanes } from "./rows";
 import { type Span, shortened } from "./timeline";
 import { Tip } from "./tip";
+import { Waiting } from "./waiting";
 
 /** The tab of the details that shows it. */
 export const FLAME_TAB = "flame";
@@ -128,7 +129,11 @@ export function FlameTab(props: Props & { range: Span }) {
 					{graph && matches && foundText(graph, matches)}
 				</span>
 			</div>
-			{!isAnswered && <p class="faint">Reading the trace…</p>}
+			{!isAnswered && (
+				<p>
+					<Waiting path={`${recording}/analysis/flame`}>Reading the trace…</Waiting>
+				</p>
+			)}
 			{problem !== undefined && (
 				// Mostly, there is nothing to draw, and the sentence has the command that records it.
 				<p role="status">

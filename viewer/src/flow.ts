@@ -2,9 +2,9 @@
 // The control-flow view: threads are lines in the colours of their states, and a vertical line is where a CPU goes from one of them to another, or
 // to an interrupt and back. CPUs have what is needed for that; where their pieces are too many to be told apart, there are no such lines.
 
-import type { Label, Pieces } from "./api";
+import type { Labels, Pieces } from "./api";
 import { CLASSES } from "./colours";
-import type { Lanes } from "./rows";
+import type { Names } from "./rows";
 import type { Strip } from "./tiles";
 
 const RUNNING = CLASSES.indexOf("running");
@@ -31,7 +31,7 @@ interface Last {
 /** Those on a CPU, in a tile that is so long. A CPU that has nothing to do in between goes from nobody to somebody. */
 export function handovers(
 	data: Pieces,
-	labels: ReadonlyMap<number, Label>,
+	labels: Labels,
 	interrupts: ReadonlyMap<string, number>,
 	tileNs: number,
 ): Handover[] {
@@ -61,8 +61,8 @@ export function handovers(
 }
 
 /** The same, computed when it is needed first. */
-export function stripHandovers(strip: Strip, lanes: Lanes, tileNs: number): Handover[] {
+export function stripHandovers(strip: Strip, names: Names, tileNs: number): Handover[] {
 	if (strip.data.kind !== "pieces") return [];
-	strip.handovers ??= handovers(strip.data, strip.labels, lanes.interrupts, tileNs);
+	strip.handovers ??= handovers(strip.data, strip.labels, names.interrupts, tileNs);
 	return strip.handovers;
 }

@@ -31,7 +31,7 @@ interface Drag {
 }
 
 /** On the canvas, and in the window. */
-interface Pointer {
+export interface Pointer {
 	x: number;
 	y: number;
 	clientX: number;

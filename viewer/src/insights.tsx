@@ -6,6 +6,7 @@ import * as api from "./api";
 import type { Lanes } from "./rows";
 import { duration, moment } from "./time";
 import type { Span } from "./timeline";
+import { Waiting } from "./waiting";
 
 interface Props {
 	recording: number;
@@ -55,7 +56,11 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 				</p>
 			)}
 			{problem && <p role="alert">{problem}</p>}
-			{!answer && !problem && hasKernel !== false && <p class="faint">Looking through the whole trace…</p>}
+			{!answer && !problem && hasKernel !== false && (
+				<p>
+					<Waiting path={`${recording}/insights`}>Looking through the whole trace…</Waiting>
+				</p>
+			)}
 			{answer?.insights.length === 0 && <p>Nothing stands out.</p>}
 			<ol class="cards">
 				{answer?.insights.map((insight) => {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How lanes are grouped, ordered and hidden: the menu above their names, and the headings of groups.
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { GROUPINGS, HEIGHTS, ORDERS, type Shown, VIEWS } from "./address";
-import { type Heading, indentOf } from "./rows";
+import { useRowPlace } from "./rowplace";
+import type { Heading } from "./rows";
 
 const NAMES = {
 	group: { process: "Process", tree: "Process tree", cgroup: "Control group", user: "User", none: "None" },
@@ -84,38 +85,42 @@ function Choice<Of extends keyof typeof NAMES>({ title, of, all, shown, show }: 
 
 interface HeadingProps {
 	row: Heading;
+	/** Below the first row. */
 	top: number;
 	/** Of the recording, in ns. */
 	length: number;
-	turn: () => void;
-	hide: () => void;
+	act: (what: "turn" | "hide", key: string) => void;
 }
 
 /** Above the lanes of a group. */
-export function GroupHeading({ row, top, length, turn, hide }: HeadingProps) {
-	const place = useRef<HTMLLIElement>(null);
-	useLayoutEffect(() => {
-		// Not in the markup: the page's policy allows no style attributes.
-		place.current!.style.transform = `translateY(${top}px)`;
-		place.current!.style.height = `${row.height}px`;
-		place.current!.style.paddingLeft = `${4 + indentOf(row)}px`;
-	});
-	const share = (row.cpuNs / length) * 100;
-	const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);
-	const busy = row.cpuNs === 0 ? "" : `${rounded} %`;
-	const about = `${row.title} ${row.note}: ${row.count} ${row.count === 1 ? "lane" : "lanes"}${busy && `, on CPUs for ${busy} of the recording`}`;
-	return (
-		<li ref={place} data-level={row.level} class="heading">
-			<button type="button" class="title" aria-expanded={!row.isClosed} onClick={turn} title={about}>
-				<span class="opener" aria-hidden="true">
-					{row.isClosed ? "▸" : "▾"}
-				</span>
-				<bdi>{row.title}</bdi> <small>{row.note}</small>
-			</button>
-			<small>{[row.isClosed && row.count, busy].filter(Boolean).join(" · ")}</small>
-			<button type="button" class="pin" aria-label={`Hide ${row.title}`} title="Hide this group" onClick={hide}>
-				×
-			</button>
-		</li>
-	);
+export function GroupHeading({ row, top, length, act }: HeadingProps) {
+	const place = useRowPlace(row, top);
+	// Not again for each group while lanes are scrolled.
+	return useMemo(() => {
+		const { key, title, note, count, cpuNs, isClosed, level } = row;
+		const share = (cpuNs / length) * 100;
+		const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);
+		const busy = cpuNs === 0 ? "" : `${rounded} %`;
+		const about = `${title} ${note}: ${count} ${count === 1 ? "lane" : "lanes"}${busy && `, on CPUs for ${busy} of the recording`}`;
+		return (
+			<li ref={place} data-level={level} class="heading">
+				<button type="button" class="title" aria-expanded={!isClosed} onClick={() => act("turn", key)} title={about}>
+					<span class="opener" aria-hidden="true">
+						{isClosed ? "▸" : "▾"}
+					</span>
+					<bdi>{title}</bdi> <small>{note}</small>
+				</button>
+				<small>{[isClosed && count, busy].filter(Boolean).join(" · ")}</small>
+				<button
+					type="button"
+					class="pin"
+					aria-label={`Hide ${title}`}
+					title="Hide this group"
+					onClick={() => act("hide", key)}
+				>
+					×
+				</button>
+			</li>
+		);
+	}, [row, length, act]);
 }

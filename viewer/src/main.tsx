@@ -4,23 +4,22 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { PAGES, read, type Shown, START, write } from "./address";
 import * as api from "./api";
 import { DARK, LIGHT, type Theme } from "./colours";
-import { actOf, press, useCommands } from "./commands";
+import { press, useCommands } from "./commands";
 import { ComparePage } from "./compare";
 import { Details } from "./details";
 import { EventsPage } from "./events";
+import { followed, Header, type Show } from "./header";
 import { Help } from "./help";
 import { InsightsPage } from "./insights";
 import { type Draft, NoteEditor, NoteList, noted, useNotes } from "./notes";
 import { otherOf } from "./pair";
 import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
-import { nameOf, useRecording } from "./recording";
+import { useRecording } from "./recording";
 import { SearchBar } from "./search";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
-import { duration } from "./time";
-import type { Span } from "./timeline";
 import { useWakes } from "./wakes";
 
 const POLL_MS = 700;
@@ -28,16 +27,6 @@ const POLL_MS = 700;
 const FIRST_POLL_MS = 20;
 /** The same each time, so that nothing is drawn again for it. */
 const NONE: Segment[] = [];
-/** As long a part is seen when it begins to follow the end, unless one was chosen. */
-const FOLLOWED_NS = 5e9;
-const PAGE_NAMES = {
-	insights: "Insights",
-	timeline: "Timeline",
-	events: "Events",
-	statistics: "Statistics",
-	sql: "SQL",
-	compare: "Compare",
-} as const;
 
 function useTheme(): [Theme, () => void] {
 	const dark = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
@@ -56,10 +45,7 @@ function useTheme(): [Theme, () => void] {
 }
 
 /** What is shown, kept in the address. A step can be undone by "back"; a glide (zooming, panning) becomes one step when it ends. */
-function useShown(): [
-	Shown,
-	(change: Partial<Shown> | ((now: Shown) => Partial<Shown>), kind?: "step" | "glide") => void,
-] {
+function useShown(): [Shown, Show] {
 	const [shown, setShown] = useState<Shown>(() => ({ ...START, ...read(location.hash) }));
 	const current = useRef(shown);
 	const timer = useRef(0);
@@ -71,7 +57,7 @@ function useShown(): [
 		addEventListener("popstate", moved);
 		return () => removeEventListener("popstate", moved);
 	}, []);
-	const show = useCallback<ReturnType<typeof useShown>[1]>((to, kind = "step") => {
+	const show = useCallback<Show>((to, kind = "step") => {
 		const change = typeof to === "function" ? to(current.current) : to;
 		current.current = { ...current.current, ...change };
 		if (change.selected) current.current.last = change.selected.lane;
@@ -92,6 +78,8 @@ function App() {
 	const [shown, show] = useShown();
 	const [statuses, setStatuses] = useState<api.Status[] | null>(null);
 	const [problem, setProblem] = useState<string | null>(null);
+	/** Of the timeline, which says when it is over. */
+	const [fault, setFault] = useState<string | null>(null);
 	const number = Math.min(shown.recording, Math.max(0, (statuses?.length ?? 1) - 1));
 	const status = statuses?.[number];
 	const opened = useRecording(number, status, setProblem);
@@ -100,7 +88,7 @@ function App() {
 	// A timeline that was damaged is made again.
 	const [looks, look] = useState(0);
 	const failed = useCallback((why: string | null) => {
-		setProblem(why);
+		setFault(why);
 		if (why) look((count) => count + 1);
 	}, []);
 
@@ -153,7 +141,7 @@ function App() {
 		theme: turnTheme,
 		...(Object.fromEntries(PAGES.map((page) => [page, () => show({ page })])) as Record<Shown["page"], () => void>),
 		...(lanes && { notes: () => setDialog("notes") }),
-		...(isTimeline && state === "live" && { now: () => show(followed(shown, whole)) }),
+		...(isTimeline && state === "live" && { now: () => show((now) => followed(now, whole)) }),
 		...(isTimeline && { clear: () => show(shown.selected ? { selected: null } : { range: null }) }),
 	});
 
@@ -162,99 +150,32 @@ function App() {
 	const path = usePath(number, origin, lanes, shown);
 	const wakes = useWakes(number, origin, lanes, shown);
 
+	// Not again whenever time moves.
+	const hasLanes = shown.page === "timeline" || other !== null;
+	const header = useMemo(
+		() =>
+			status && (
+				<Header
+					{...{ statuses: statuses!, number, whole, lanes, shown, show, theme, turnTheme, isBehind, hasLanes }}
+					open={setDialog}
+				/>
+			),
+		[statuses, number, whole, lanes, shown.page, shown.filter, shown.follow, show, theme, isBehind, hasLanes],
+	);
+
 	if (!statuses) return <p class="message">{problem ?? "Loading…"}</p>;
 	if (statuses.length === 0) return <p class="message">There is no recording to show.</p>;
 	return (
 		<>
-			<header>
-				<h1>Piste</h1>
-				{isComparing ? null : statuses.length > 1 ? (
-					<select
-						aria-label="Recording"
-						value={number}
-						onChange={(event) => {
-							show({ ...START, recording: Number(event.currentTarget.value) });
-						}}
-					>
-						{statuses.map((one, index) => (
-							<option key={one.path} value={index}>
-								{one.path}
-							</option>
-						))}
-					</select>
-				) : (
-					<span class="path" title={status!.path}>
-						{nameOf(status!.path)}
-					</span>
-				)}
-				<nav>
-					{PAGES.filter((page) => page !== "compare" || statuses.length > 1).map((page) => (
-						<button key={page} type="button" aria-pressed={shown.page === page} onClick={() => show({ page })}>
-							{PAGE_NAMES[page]}
-						</button>
-					))}
-				</nav>
-				{isBehind && (
-					<span class="progress" role="status">
-						reading the trace: {Math.floor(status!.share * 100)} %
-						<progress value={status!.share} max={1} />
-					</span>
-				)}
-				{state === "live" && !isBehind && (
-					<span class="progress" role="status">
-						● recording, {duration(whole.end)}
-					</span>
-				)}
-				<span class="room" />
-				{state === "live" && shown.page === "timeline" && (
-					<button
-						type="button"
-						aria-pressed={shown.follow}
-						title="Keep the present at the right edge (L)"
-						onClick={() => show(followed(shown, whole))}
-					>
-						Now
-					</button>
-				)}
-				{(shown.page === "timeline" || other !== null) && (
-					<input
-						id="search"
-						type="search"
-						placeholder="Filter lanes ( / )"
-						aria-label="Filter lanes"
-						value={shown.filter}
-						onInput={(event) => show({ filter: event.currentTarget.value }, "glide")}
-						onKeyDown={(event) => {
-							if (event.key !== "Escape") return;
-							// The browser would empty the field, and the lanes would stay filtered.
-							event.preventDefault();
-							event.currentTarget.blur();
-						}}
-					/>
-				)}
-				<button type="button" onClick={turnTheme} title="Dark or light">
-					{theme.name === "dark" ? "Light" : "Dark"}
-				</button>
-				{lanes && (
-					<button type="button" onClick={() => setDialog("notes")} title="Notes (Shift-C)">
-						Notes
-					</button>
-				)}
-				{(isTimeline || other !== null) && (
-					<button type="button" onClick={() => actOf("export")?.()} title="Export the view or the range (X)">
-						Export
-					</button>
-				)}
-				<button type="button" onClick={() => setDialog("palette")} title="All commands (Ctrl-Shift-P)">
-					Commands
-				</button>
-				<button type="button" onClick={() => setDialog("help")} title="Keys and colours (?)">
-					Help
-				</button>
-			</header>
-			{problem && (
+			{header}
+			{(problem ?? fault) && (
 				<p class="problem" role="alert">
-					{problem}
+					{problem ?? fault}
+				</p>
+			)}
+			{state === "live" && status!.problem && (
+				<p class="problem" role="status">
+					{status!.problem}
 				</p>
 			)}
 			{isComparing ? (
@@ -339,12 +260,6 @@ function App() {
 			{draft && lanes && <NoteEditor draft={draft} book={book} lanes={lanes} close={() => setDraft(null)} />}
 		</>
 	);
-}
-
-/** Follows the end of a recording that goes on, or stays where it is. */
-function followed({ follow, span }: Shown, whole: Span): Partial<Shown> {
-	const length = span ? span.end - span.begin : Math.min(FOLLOWED_NS, whole.end);
-	return { follow: !follow, span: { begin: whole.end - length, end: whole.end } };
 }
 
 render(<App />, document.getElementById("viewer")!);

@@ -2,10 +2,11 @@
 // Above the timeline: the whole recording, with the part that is seen, and where a search has found something.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import * as api from "./api";
+import type * as api from "./api";
 import { CLASSES, css, type Theme } from "./colours";
 import { drawFlags } from "./flags";
 import type { Note } from "./notes";
+import { part } from "./reply";
 import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
 
@@ -44,8 +45,8 @@ export function Overview(props: Props) {
 		const controller = new AbortController();
 		const end = origin + BigInt(Math.ceil(whole.end));
 		const ids = meant.map(({ id }) => id);
-		api.part(recording, ids, origin, end, OVERVIEW_COLUMNS, controller.signal).then(
-			(part) => setBusy(busyShares(part, whole.end, lanes.hasKernel ? 0 : 1)),
+		part(recording, ids, origin, end, OVERVIEW_COLUMNS, controller.signal).then(
+			(answer) => setBusy(busyShares(answer, whole.end, lanes.hasKernel ? 0 : 1)),
 			() => {},
 		);
 		return () => controller.abort();

@@ -6,6 +6,7 @@ import { type Cause, type OnPath, type Path, SEGMENTS_MAX, type Segment } from "
 import { around } from "./places";
 import { type Column, DataTable } from "./tables";
 import { duration, moment } from "./time";
+import { Waiting } from "./waiting";
 
 /** Of the segments, so many are listed. */
 const ROWS_MAX = 200;
@@ -15,7 +16,7 @@ const PINNED_MAX = 20;
 const AROUND = 2000;
 
 export function PathTab(props: Props) {
-	const { lanes, shown, show, path: asked } = props;
+	const { recording, lanes, shown, show, path: asked } = props;
 	if (!asked?.asked) {
 		const isLoading = shown.selected !== null;
 		return (
@@ -53,7 +54,11 @@ export function PathTab(props: Props) {
 				</span>
 			</p>
 			{problem && <p role="alert">{problem}</p>}
-			{!path && !problem && <p class="faint">Reading the trace…</p>}
+			{!path && !problem && (
+				<p>
+					<Waiting path={`${recording}/analysis/critical-path`}>Reading the trace…</Waiting>
+				</p>
+			)}
 			{path && <Found {...props} path={path} />}
 		</>
 	);

@@ -52,6 +52,21 @@ export function indentOf(row: Row): number {
 	return outer + (row.lane !== null && row.isInner ? INDENT_INNER : 0);
 }
 
+/** The rows that are seen in so much height, with how far below its top they begin (CSS pixels). `scroll`: so much of them is above it. */
+export function seenOf(
+	{ rows, scroll }: { rows: readonly Row[]; scroll: number },
+	height: number,
+): { row: Row; top: number }[] {
+	const seen = [];
+	let top = -scroll;
+	for (const row of rows) {
+		if (top > height) break;
+		if (top + row.height > 0) seen.push({ row, top });
+		top += row.height;
+	}
+	return seen;
+}
+
 const LANE_HEIGHTS: Record<Lane["kind"], number> = {
 	cpu: 22,
 	thread: 18,
@@ -88,8 +103,27 @@ export const choiceOf = (shown: Shown): Choice => ({
 	closed: new Set(shown.closed),
 });
 
+/** What pictures need of lanes. */
+export interface Names {
+	/** Lanes of CPUs. */
+	readonly cpus: readonly number[];
+	/** Lanes of interrupts, by name. */
+	readonly interrupts: ReadonlyMap<string, number>;
+	/** What a number in a piece stands for. */
+	said(label: Label | undefined): string;
+}
+
+/** The same, as it is handed to another thread. */
+export type NamesData = Pick<Names, "cpus" | "interrupts"> & { titles: Map<number, string> };
+
+export const namesOf = ({ cpus, interrupts, titles }: NamesData): Names => ({
+	cpus,
+	interrupts,
+	said: (label) => (label ? ((label.lane === null ? undefined : titles.get(label.lane)) ?? label.text) : ""),
+});
+
 /** The lanes of a recording. */
-export class Lanes {
+export class Lanes implements Names {
 	private readonly byId = new Map<number, Lane>();
 	private readonly calls = new Map<number, Lane>();
 	/** What programs recorded of a thread: spans by their depth, then events. By the thread's lane, or else by the first of themselves. */
@@ -193,11 +227,16 @@ export class Lanes {
 		return lane ? title(lane, this) : "";
 	}
 
-	/** What a number in a piece stands for. */
 	said(label: Label | undefined): string {
 		if (!label) return "";
 		const lane = label.lane === null ? undefined : this.byId.get(label.lane);
 		return lane ? title(lane, this) : label.text;
+	}
+
+	/** For another thread. */
+	get names(): NamesData {
+		const titles = new Map(this.all.map(({ id }) => [id, this.places.get(id)!.name]));
+		return { cpus: this.cpus, interrupts: this.interrupts, titles };
 	}
 
 	/** Threads that are shown only if somebody looks for them. */

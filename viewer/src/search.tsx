@@ -13,6 +13,11 @@ import { type PageProps, revealed } from "./places";
 /** The overview marks so many places at most. */
 const COLUMNS = 1024;
 const EVENTS_MAX = 1000;
+/** A search over events has so many parts at most, since each takes a while to begin. */
+const PARTS_MAX = 16;
+/** As long a part should take; the next one is longer by this factor at most. */
+const PART_MS = 1000;
+const PART_GROWTH_MAX = 4;
 /** Nobody types that slowly in the middle of a word. */
 const PAUSE_MS = 250;
 
@@ -59,6 +64,31 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 		const timer = setTimeout(() => show({ find: typed.trim() ? typed : "" }), PAUSE_MS);
 		return () => clearTimeout(timer);
 	}, [typed, find, by, show]);
+	/** Part by part, since all events of a large trace take long. Parts become longer as long as they take less than a second. */
+	const searchEvents = async (signal: AbortSignal) => {
+		const times: number[] = [];
+		let length = (end - begin) / PARTS_MAX;
+		for (let at = begin; at <= end; ) {
+			const last = Math.min(end, Math.floor(at + length));
+			const began = performance.now();
+			const room = EVENTS_MAX - times.length;
+			const wanted = { begin: time(at), end: time(last), filter: find, limit: Math.max(1, room) };
+			const { events, next } = await api.events(recording, wanted, signal);
+			times.push(...events.slice(0, room).map((event) => ns(event.time_ns)));
+			told.current([...times]);
+			const number = count(times.length);
+			if (next !== null || events.length > room) {
+				const said = `more than ${number} found; the overview marks the first ${number}`;
+				setAnswer({ said, columns: [] });
+				return;
+			}
+			const all = times.length === 0 ? "Nothing found" : `${number} found`;
+			const share = Math.floor((100 * (last - begin)) / (end - begin));
+			setAnswer({ said: last < end ? `${all} in the first ${share} %, searching…` : all, columns: [] });
+			at = last + 1;
+			length *= Math.min(PART_GROWTH_MAX, Math.max(1, PART_MS / (performance.now() - began)));
+		}
+	};
 	useEffect(() => {
 		const controller = new AbortController();
 		moving.current?.abort();
@@ -80,13 +110,7 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 				setAnswer({ said, columns: found.columns });
 			}, failed);
 		} else {
-			const wanted = { begin: time(begin), end: time(end), filter: find, limit: EVENTS_MAX };
-			api.events(recording, wanted, controller.signal).then(({ events, next }) => {
-				told.current(events.map((event) => ns(event.time_ns)));
-				const more = `more than ${count(events.length)} found; the overview marks the first ${count(events.length)}`;
-				const all = events.length === 0 ? "Nothing found" : `${count(events.length)} found`;
-				setAnswer({ said: next === null ? all : more, columns: [] });
-			}, failed);
+			searchEvents(controller.signal).catch(failed);
 		}
 		return () => controller.abort();
 		// Again whenever there is more of it.

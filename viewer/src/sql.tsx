@@ -11,6 +11,7 @@ import { EXAMPLES, forget, keep, kept } from "./queries";
 import { Side, sqlLanguage, useTables } from "./side";
 import { type Column, DataTable, isNumeric, type Key, measured, shownText, unitOf } from "./tables";
 import { duration } from "./time";
+import { Waiting } from "./waiting";
 
 const ROWS_MAX = 1000;
 const RESULT_NAMES = { table: "Table", plot: "Plot" } as const;
@@ -124,7 +125,7 @@ export function SqlPage(props: PageProps & { theme: Theme }) {
 						</button>
 					)}
 					<span class="faint" role="status">
-						{isRunning ? <Running key={run.sql} /> : run && <Outcome run={run} />}
+						{isRunning ? <Running key={run.sql} recording={recording} /> : run && <Outcome run={run} />}
 					</span>
 					{run?.answer && run.answer.columns.length > 0 && (
 						<div role="tablist" class="tabs" aria-label="Result as">
@@ -176,13 +177,17 @@ export function SqlPage(props: PageProps & { theme: Theme }) {
 }
 
 /** `running for 3 s` */
-function Running() {
+function Running({ recording }: { recording: number }) {
 	const [seconds, setSeconds] = useState(0);
 	useEffect(() => {
 		const timer = setInterval(() => setSeconds((seconds) => seconds + 1), 1000);
 		return () => clearInterval(timer);
 	}, []);
-	return <>{seconds === 0 ? "running" : `running for ${seconds} s`}</>;
+	return (
+		<>
+			{seconds === 0 ? "running" : `running for ${seconds} s`} <Waiting path={`${recording}/query`}>{""}</Waiting>
+		</>
+	);
 }
 
 function Outcome({ run }: { run: Run }) {

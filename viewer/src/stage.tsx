@@ -10,15 +10,16 @@ import { Exports } from "./exports";
 import { flagAt } from "./flags";
 import { useHands } from "./hands";
 import { GroupHeading, LanesMenu } from "./lanes_menu";
+import { LaneTip } from "./lanetip";
 import { Name } from "./name";
 import { type Draft, laneKey, type Note } from "./notes";
 import { Overview } from "./overview";
+import { Painter } from "./painter";
 import type { Segment } from "./path";
-import { choiceOf, type LaneRow, type Lanes, type Row, title } from "./rows";
+import { choiceOf, type LaneRow, type Lanes, type Row, seenOf } from "./rows";
 import { useSelected } from "./selected";
-import { Tiles } from "./tiles";
 import { moment } from "./time";
-import { AXIS_HEIGHT, Picture, type Scene, type Span } from "./timeline";
+import { AXIS_HEIGHT, type Scene, type Size, type Span } from "./timeline";
 import { Tip } from "./tip";
 import type { Wait } from "./wakes";
 
@@ -85,6 +86,16 @@ function within(span: Span, reach: Span): Span {
 	return { begin, end: begin + length };
 }
 
+const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+
+/** What was there before, as long as all in it is the same. */
+function useSame<T extends object>(now: T): T {
+	const kept = useRef(now);
+	const isSame = (Object.keys(now) as (keyof T)[]).every((key) => now[key] === kept.current[key]);
+	if (!isSame) kept.current = now;
+	return kept.current;
+}
+
 export function Stage(props: Props) {
 	const {
 		recording,
@@ -109,9 +120,7 @@ export function Stage(props: Props) {
 	const reach = pair?.reach ?? whole;
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const [scroll, setScroll] = useState(0);
-	const [, setTick] = useState(0);
 	const [size, setSize] = useState({ width: 0, height: 0 });
-	const frame = useRef(0);
 	const [isExporting, setExporting] = useState(false);
 
 	const { selected } = shown;
@@ -139,60 +148,59 @@ export function Stage(props: Props) {
 		],
 	);
 	const laneCount = useMemo(() => rows.filter(({ lane }) => lane).length, [rows]);
-	const keysOfGroups = useMemo(() => rows.flatMap((row) => (row.lane ? [] : row.key)), [rows]);
+	// Not again whenever time moves.
+	const menu = useMemo(() => {
+		const keys = rows.flatMap((row) => (row.lane ? [] : row.key));
+		return <LanesMenu shown={shown} show={show} keys={keys} />;
+	}, [rows, shown.view, show]);
 	const unknown = useMemo(() => lanes.unknown, [lanes]);
 	const total = useMemo(() => rows.reduce((sum, row) => sum + row.height, 0), [rows]);
 	const scrollMax = Math.max(0, total - (size.height - AXIS_HEIGHT));
 	const top = Math.min(scroll, scrollMax);
 
-	const scene: Scene = {
+	const chosen = useMemo(
+		() => (selected ? { lane: selected.lane, span: selectedSpan, waker, creator, wakes } : null),
+		[selected, selectedSpan, waker, creator, wakes],
+	);
+	const seen = useMemo(() => seenOf({ rows, scroll: top }, size.height - AXIS_HEIGHT), [rows, top, size.height]);
+	const seenRows = useMemo(() => seen.map(({ row }) => row), [rows, seen[0]?.row, seen.length]);
+	const scene = useSame<Scene>({
 		span,
 		ends: pair ? whole : null,
 		end: isWhole ? whole.end : null,
 		cursor: pair?.cursor ?? null,
-		rows,
+		rows: seenRows,
 		isFlow: shown.view === "flow",
-		scroll: top,
-		selected: shown.selected ? { lane: shown.selected.lane, span: selectedSpan, waker, creator, wakes } : null,
+		scroll: -(seen[0]?.top ?? 0),
+		selected: chosen,
 		path,
 		range: shown.range,
 		marks: shown.marks,
 		notes,
-	};
+	});
 	const latest = useRef({ scene, theme, shown });
 	latest.current = { scene, theme, shown };
 
 	const tell = useRef(failed);
 	tell.current = failed;
-	const redraw = useRef(() => {});
-	const tiles = useMemo(() => {
-		// What is under the pointer is another thing, too.
-		const changed = () => setTick((tick) => tick + 1);
-		return new Tiles(recording, origin, changed, (why) => tell.current(why));
-	}, [recording, origin]);
-	useEffect(() => () => tiles.close(), [tiles]);
-	const picture = useRef<Picture | null>(null);
-
-	redraw.current = () => {
-		if (frame.current) return;
-		frame.current = requestAnimationFrame(() => {
-			frame.current = 0;
-			if (!canvas.current) return;
-			if (picture.current?.canvas !== canvas.current || picture.current.lanes !== lanes) {
-				picture.current = new Picture(canvas.current, tiles, lanes);
-			}
-			picture.current.draw(latest.current.scene, latest.current.theme);
-		});
-	};
-	useLayoutEffect(() => redraw.current());
-	useEffect(() => () => cancelAnimationFrame(frame.current), []);
-	useEffect(() => {
-		tiles.refresh();
-		redraw.current();
-	}, [tiles, grown]);
-	useEffect(() => {
+	const painter = useMemo(() => new Painter(recording, origin, (why) => tell.current(why)), [recording, origin]);
+	useEffect(
+		() => () => {
+			painter.close();
+			tell.current(null);
+		},
+		[painter],
+	);
+	const pixels = useSame<Size>({ ...size, scale: devicePixelRatio });
+	useLayoutEffect(() => {
+		if (pixels.width > 0) painter.show(canvas.current!, scene, theme, pixels, lanes);
+	}, [painter, scene, theme, pixels, lanes]);
+	useEffect(() => painter.refresh(), [painter, grown]);
+	useLayoutEffect(() => {
 		const element = canvas.current!;
-		const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+		const measure = () => setSize({ width: element.clientWidth, height: element.clientHeight });
+		measure();
+		const observer = new ResizeObserver(measure);
 		observer.observe(element);
 		return () => observer.disconnect();
 	}, []);
@@ -270,8 +278,6 @@ export function Stage(props: Props) {
 		const half = (now.end - now.begin) / 2;
 		move({ begin: at - half, end: at + half });
 	};
-	const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
-
 	const mark = () => {
 		const at = Math.round(pointer ? span.begin + pointer.x * nsPerPixel : (span.begin + span.end) / 2);
 		const isNear = (mark: number) => Math.abs(mark - at) < 4 * nsPerPixel;
@@ -343,55 +349,62 @@ export function Stage(props: Props) {
 		zoom,
 		pan,
 		range: (range) => show({ range, selected: null }, "glide"),
-		press: (x, y) => {
+		press: async (x, y) => {
 			const flag = y < AXIS_HEIGHT ? flagAt(notes, span, size.width, x) : -1;
 			if (flag >= 0) {
 				write({ ...notes[flag]!, index: flag });
 				return;
 			}
-			const found = picture.current?.hit(latest.current.scene, x, y);
-			if (found) select(found.row.lane.id, Math.round(found.at));
+			const found = await painter.hit(x, y);
+			if (found) select(found.lane, Math.round(found.at));
 			else show({ selected: null });
 		},
 	});
 
 	const nsPerPixel = (span.end - span.begin) / Math.max(1, size.width);
 	const flag = pointer && pointer.y < AXIS_HEIGHT ? flagAt(notes, span, size.width, pointer.x) : -1;
-	const hit = pointer ? picture.current?.hit(scene, pointer.x, pointer.y) : null;
-	const seen = useMemo(() => Picture.seen({ rows, scroll: top }, size.height - AXIS_HEIGHT), [rows, top, size.height]);
-	// Not again whenever time moves.
+	const act = useCallback(
+		(what: "select" | "pin" | "hide" | "open", lane: number) => {
+			const { scene, shown } = latest.current;
+			if (what === "select") select(lane, shown.selected?.at ?? (scene.span.begin + scene.span.end) / 2);
+			else if (what === "pin") show({ pinned: turn(shown.pinned, lane) });
+			else if (what === "hide") show({ hidden: [...shown.hidden, lane] });
+			else show({ open: turn(shown.open, lane) });
+		},
+		[show, select],
+	);
+	const actOnGroup = useCallback(
+		(what: "turn" | "hide", key: string) => {
+			const { shown } = latest.current;
+			if (what === "turn") show({ closed: turn(shown.closed, key) });
+			else show({ hiddenGroups: [...shown.hiddenGroups, key] });
+		},
+		[show],
+	);
+	// Not again whenever time moves, and the same ones as long as they are seen.
 	const names = useMemo(
 		() =>
-			seen.map(({ row, top }) =>
+			seen.map(({ row, top: below }) =>
 				row.lane === null ? (
-					<GroupHeading
-						key={row.key}
-						row={row}
-						top={AXIS_HEIGHT + top}
-						length={whole.end - whole.begin}
-						turn={() => show({ closed: turn(shown.closed, row.key) })}
-						hide={() => show({ hiddenGroups: [...shown.hiddenGroups, row.key] })}
-					/>
+					<GroupHeading key={row.key} row={row} top={below + top} length={whole.end - whole.begin} act={actOnGroup} />
 				) : (
 					<Name
 						key={row.lane.id}
 						row={row}
-						top={AXIS_HEIGHT + top}
+						top={below + top}
 						isSelected={row.lane.id === selectedLane}
 						isPinned={shown.pinned.includes(row.lane.id)}
 						isOpen={lanes.hasCalls(row.lane.id) ? shown.open.includes(row.lane.id) : null}
-						select={() => {
-							const { scene, shown } = latest.current;
-							select(row.lane.id, shown.selected?.at ?? (scene.span.begin + scene.span.end) / 2);
-						}}
-						pin={() => show({ pinned: turn(shown.pinned, row.lane.id) })}
-						hide={() => show({ hidden: [...shown.hidden, row.lane.id] })}
-						open={() => show({ open: turn(shown.open, row.lane.id) })}
+						act={act}
 					/>
 				),
 			),
-		[seen, selectedLane, lanes, whole, show, select],
+		[seenRows, selectedLane, lanes, whole, act, actOnGroup],
 	);
+	const list = useRef<HTMLUListElement>(null);
+	useLayoutEffect(() => {
+		list.current!.style.transform = `translateY(${AXIS_HEIGHT - top}px)`;
+	}, [top]);
 	const seenLanes = seen.flatMap(({ row }) => row.lane?.id ?? []);
 	useEffect(() => sees?.(seenLanes), [sees, seenLanes.join()]);
 	const pointed = pointer && span.begin + pointer.x * nsPerPixel;
@@ -416,8 +429,8 @@ export function Stage(props: Props) {
 				notes={notes}
 			/>
 			<div class="stage" ref={stage}>
-				<ul class="names" aria-label={pair ? `Lanes, ${pair.name}` : "Lanes"}>
-					<li class="count">
+				<div class="names">
+					<div class="count">
 						<span>
 							{laneCount} {laneCount === 1 ? "lane" : "lanes"}
 							{!shown.filter && unknown > 0 && (
@@ -427,10 +440,12 @@ export function Stage(props: Props) {
 							)}
 							{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
 						</span>
-						<LanesMenu shown={shown} show={show} keys={keysOfGroups} />
-					</li>
-					{names}
-				</ul>
+						{menu}
+					</div>
+					<ul ref={list} aria-label={pair ? `Lanes, ${pair.name}` : "Lanes"}>
+						{names}
+					</ul>
+				</div>
 				<canvas
 					ref={canvas}
 					aria-label={`${pair ? `${pair.name}: timeline` : "Timeline"} from ${moment(span.begin, 1e3)} to ${moment(span.end, 1e3)}`}
@@ -438,30 +453,13 @@ export function Stage(props: Props) {
 					{...on}
 				/>
 			</div>
-			{pointer && hit && (
-				<Tip x={pointer.clientX} y={pointer.clientY}>
-					<strong>
-						{hit.row.lane.kind === "counter" ? title(hit.row.lane, lanes) : <bdi>{hit.row.title}</bdi>}{" "}
-						<small>{hit.row.note}</small>
-					</strong>
-					{hit.lines.map((line) => (
-						<div key={line}>{line}</div>
-					))}
-					<small>{moment(hit.at, Math.max(1, nsPerPixel))}</small>
-				</Tip>
-			)}
+			{pointer && <LaneTip {...{ painter, pointer, scene, lanes, nsPerPixel }} />}
 			{pointer && flag >= 0 && (
 				<Tip x={pointer.clientX} y={pointer.clientY}>
 					{notes[flag]!.text}
 				</Tip>
 			)}
-			{isExporting && picture.current && (
-				<Exports
-					{...{ recording, origin, whole, scene, theme }}
-					picture={picture.current}
-					close={() => setExporting(false)}
-				/>
-			)}
+			{isExporting && <Exports {...{ recording, origin, whole, scene, painter }} close={() => setExporting(false)} />}
 		</>
 	);
 }

@@ -6,6 +6,7 @@ import * as api from "./api";
 import { opened, type PageProps } from "./places";
 import { type Analysis, AnalysisView, analysisOf } from "./tables";
 import { duration } from "./time";
+import { Waiting } from "./waiting";
 
 export const ANALYSES = [
 	["cputop", "Threads by CPU time"],
@@ -64,7 +65,11 @@ export function StatisticsPage({ recording, origin, whole, lanes, shown, show }:
 			</div>
 			<div class="scroll">
 				{problem && <p role="alert">{problem}</p>}
-				{!answer && !problem && <p class="faint">Reading the trace…</p>}
+				{!answer && !problem && (
+					<p>
+						<Waiting path={`${recording}/analysis/${name}`}>Reading the trace…</Waiting>
+					</p>
+				)}
 				{answer && <AnalysisView key={name} analysis={answer} of="trace" most={ROWS_MAX} openThread={openThread} />}
 			</div>
 		</section>

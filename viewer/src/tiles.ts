@@ -2,10 +2,10 @@
 // What lanes show, in tiles: level L has columns of 2^L ns, and a tile 512 of them. The server is asked for those that are seen, and no more for
 // those that were seen before an answer came.
 
-import { type Columns, type Label, NO_ANSWER, type Part, type Pieces, part, Refused } from "./api";
-
+import { type Columns, type Labels, NO_ANSWER, type Part, type Pieces, Refused } from "./api";
 import type { Bins } from "./counters";
 import type { Handover } from "./flow";
+import { part } from "./reply";
 
 export const TILE_COLUMNS = 512;
 const LEVEL_MAX = 52;
@@ -14,7 +14,7 @@ const TIME_MAX = 2n ** 63n - 1n;
 const TILES_MAX = 400;
 const AT_ONCE = 4;
 /** Of one answer: it is small, and the first lanes are seen before the last ones are there. */
-const LANES_MAX = 16;
+const LANES_MAX = 20;
 /** After a failure. */
 const REST_MS = 2000;
 /** A coarser tile stands for one that is not there yet. */
@@ -23,11 +23,13 @@ const COARSER_MAX = 8;
 /** What one lane shows in a tile. */
 export interface Strip {
 	data: Columns | Pieces;
-	labels: Map<number, Label>;
-	/** Of a lane of numbers: its columns. Colours of the columns. Both are made when it is drawn first. */
+	labels: Labels;
+	// Made when it is drawn first:
+	/** Of a lane of numbers: its columns. */
 	bins?: Bins;
 	/** Of a CPU: where it goes from one lane to another. */
 	handovers?: Handover[];
+	/** Of its columns or pieces, and which are hatched. */
 	colours?: { theme: string; pixels: Uint32Array; hatched: Uint8Array | null };
 }
 
@@ -40,6 +42,21 @@ export interface Tile {
 	strips: Map<number, Strip>;
 	/** Of a recording that grows: strips of an older generation are asked for again. */
 	generations: Map<number, number>;
+}
+
+/** What a lane shows, and in which tile. */
+export interface Found {
+	tile: Tile;
+	strip: Strip;
+}
+
+/** The strip of a lane in the first tile that has it. */
+export function stripOf(tiles: readonly Tile[], lane: number): Found | null {
+	for (const tile of tiles) {
+		const strip = tile.strips.get(lane);
+		if (strip) return { tile, strip };
+	}
+	return null;
 }
 
 /** What lanes show in a tile is wanted. */
@@ -85,14 +102,14 @@ export class Tiles {
 		this.asked.clear();
 	}
 
-	/** The strip of a lane in a tile, or in a coarser one that covers it. */
-	strip(level: number, index: number, lane: number): { tile: Tile; strip: Strip } | null {
+	/** A tile, if it is there, and then coarser ones that cover it. */
+	at(level: number, index: number): Tile[] {
+		const tiles = [];
 		for (let up = 0; up <= COARSER_MAX; up++) {
 			const tile = this.tiles.get(`${level + up}/${Math.floor(index / 2 ** up)}`);
-			const strip = tile?.strips.get(lane);
-			if (tile && strip) return { tile, strip };
+			if (tile) tiles.push(tile);
 		}
-		return null;
+		return tiles;
 	}
 
 	/** Asks for what is seen and not there; ends requests for what is seen no more. */
@@ -153,12 +170,12 @@ export class Tiles {
 			this.put({ level, index, begin, columnNs }, answer, generation, lanes);
 			this.failed(null);
 		} catch (error) {
-			if (!controller.signal.aborted) {
-				this.failed(error instanceof Refused ? error.message : NO_ANSWER);
-				// Not at once: whatever the reason is, it may be gone in a while.
-				this.restUntil = performance.now() + REST_MS;
-				setTimeout(this.changed, REST_MS);
-			}
+			// It was given up: something else is asked for instead.
+			if (controller.signal.aborted) return;
+			this.failed(error instanceof Refused ? error.message : NO_ANSWER);
+			// Not at once: whatever the reason is, it may be gone in a while.
+			this.restUntil = performance.now() + REST_MS;
+			setTimeout(this.changed, REST_MS);
 		} finally {
 			this.asked.delete(asked);
 		}

@@ -1,34 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The picture of the lanes, on a canvas. A lane is drawn as one row of pixels that is copied over its height: so a frame costs the same however much
-// happened.
+// The picture of the lanes, on a canvas; a worker draws it (worker.ts). A lane is one row of pixels (bands.ts) that is copied over its height
+// (raster.ts): so a frame costs the same however much happened.
 
 import type { Columns, Lane, Pieces } from "./api";
 import { Area, stripBins } from "./areas";
-import { CLASS_NAMES, CLASSES, colourOf, css, pixel, type Rgb, type Theme } from "./colours";
+import { type Band, drawColumns, drawPieces, type LaneBand, Part, type Text } from "./bands";
+import { CLASS_NAMES, CLASSES, css, pixel, type Theme } from "./colours";
 import { columnText, MEANINGS, valueText } from "./counters";
 import { drawFlags } from "./flags";
 import { CPUS_MAX, stripHandovers } from "./flow";
 import { canEnd, ICON_INSET, ICON_ROOM, ICON_SIZE, type Icon, type IconName, IconSheet, iconOf } from "./icons";
 import type { Note } from "./notes";
-
 import { type Line as PathLine, pathLines, type Segment } from "./path";
-import type { LaneRow, Lanes, Row } from "./rows";
-
-import { levelOf, type Strip, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
+import { type Line, Raster } from "./raster";
+import { type Names, type Row, seenOf } from "./rows";
+import { type Found, levelOf, stripOf, TILE_COLUMNS, type Tile, type Tiles } from "./tiles";
 import { duration, moment, niceStep } from "./time";
 
 export const AXIS_HEIGHT = 26;
 const GAP = 2;
-const LABEL_WIDTH_MIN = 34;
 /** Of a lane that is a line (CSS pixels). */
 const LINE_HEIGHT = 6;
 const UNKNOWN = CLASSES.indexOf("unknown");
-const IDLE = CLASSES.indexOf("idle");
-const BLOCKED = CLASSES.indexOf("blocked");
-/** Lanes whose pieces have the colours of their names. */
-const NAMED = ["calls", "spans", "events"];
-/** The width of an event, which takes no time (CSS pixels). */
-const EVENT_WIDTH = 2;
 /** The width of an arrow's line (CSS pixels). */
 export const ARROW_WIDTH = 1.5;
 /** A pointer that is so close to an event means it (CSS pixels). */
@@ -42,7 +35,7 @@ export interface Span {
 
 /** What is under the pointer. */
 export interface Hit {
-	row: LaneRow;
+	lane: number;
 	/** In ns from the beginning of the recording; of an event, which takes no time, its own. */
 	at: number;
 	lines: string[];
@@ -76,30 +69,25 @@ export interface Scene {
 	notes: readonly Note[];
 }
 
+/** How large a picture is, in CSS pixels, and how many pixels each of them has. */
+export interface Size {
+	width: number;
+	height: number;
+	scale: number;
+}
+
 export class Picture {
-	private readonly context: CanvasRenderingContext2D;
-	private image: ImageData | null = null;
-	private pixels = new Uint32Array(0);
+	private readonly context: OffscreenCanvasRenderingContext2D;
+	private size: Size = { width: 0, height: 0, scale: 1 };
+	private raster: Raster | null = null;
 	private sheet: IconSheet | null = null;
 
 	constructor(
-		readonly canvas: HTMLCanvasElement,
+		readonly canvas: OffscreenCanvas,
 		private readonly tiles: Tiles,
-		readonly lanes: Lanes,
+		public names: Names,
 	) {
 		this.context = canvas.getContext("2d", { alpha: false })!;
-	}
-
-	/** The rows that are seen, with how far below the axis they begin (CSS pixels). */
-	static seen({ rows, scroll }: Pick<Scene, "rows" | "scroll">, height: number): { row: Row; top: number }[] {
-		const seen = [];
-		let top = -scroll;
-		for (const row of rows) {
-			if (top > height) break;
-			if (top + row.height > 0) seen.push({ row, top });
-			top += row.height;
-		}
-		return seen;
 	}
 
 	/** The critical path, along the lower edges of the lanes that are seen. */
@@ -110,31 +98,30 @@ export class Picture {
 		return pathLines(scene.path, heights, { span: scene.span, width, scale, theme });
 	}
 
-	draw(scene: Scene, theme: Theme): void {
+	draw(scene: Scene, theme: Theme, size: Size): void {
 		const { canvas, context } = this;
-		const scale = window.devicePixelRatio;
-		const width = Math.max(1, Math.round(canvas.clientWidth * scale));
-		const height = Math.max(1, Math.round(canvas.clientHeight * scale));
-		if (canvas.width !== width || canvas.height !== height || !this.image) {
+		this.size = size;
+		const { scale } = size;
+		const width = Math.max(1, Math.round(size.width * scale));
+		const height = Math.max(1, Math.round(size.height * scale));
+		if (canvas.width !== width || canvas.height !== height || !this.raster) {
 			canvas.width = width;
 			canvas.height = height;
-			this.image = context.createImageData(width, height);
-			this.pixels = new Uint32Array(this.image.data.buffer);
+			this.raster = new Raster(context.createImageData(width, height));
 		}
-		this.pixels.fill(pixel(theme.background));
+		const { raster } = this;
 		const axisBottom = Math.round(AXIS_HEIGHT * scale);
-		const { texts, scales, lines, icons } = this.each(scene, theme, ({ line, hatched, area, top, bottom }) => {
-			const window: [number, number] = [Math.max(top, axisBottom), Math.min(bottom, height)];
-			if (area) area.draw(this.pixels, [top, bottom], window, theme);
-			else this.rows(line, hatched, window[0], window[1], width, theme);
-		});
-		for (const line of lines) this.line(line, pixel(theme.text), scale, width);
+		raster.begin(theme);
+		const { texts, scales, lines, icons } = this.each(scene, theme, (band) => raster.band(band, axisBottom));
+		raster.end();
+		const thickness = Math.max(1, Math.round(scale));
+		for (const line of lines) raster.line(line, thickness, pixel(theme.text));
 		if (this.sheet?.theme !== theme || this.sheet.scale !== scale) this.sheet = new IconSheet(theme, scale);
-		for (const icon of icons) this.sheet.copy(icon, this.pixels, width);
-		context.putImageData(this.image, 0, 0);
+		for (const icon of icons) this.sheet.copy(icon, raster.pixels, width);
+		raster.show(context);
 		this.text(texts, scale);
 		this.scales(scales, theme, scale);
-		const seen = Picture.seen(scene, canvas.clientHeight - AXIS_HEIGHT);
+		const seen = seenOf(scene, size.height - AXIS_HEIGHT);
 		this.marks(scene, seen, theme, scale, (scene.span.end - scene.span.begin) / width, width, height);
 		this.axis(scene, theme, scale, width);
 		const strip = { width, height: axisBottom, scale, colour: theme.note };
@@ -143,16 +130,23 @@ export class Picture {
 
 	/** Hands out what is drawn of each row that is seen, in pixels of the canvas; it is valid until the next one. Returns what lies on them. */
 	each(scene: Scene, theme: Theme, to: (band: Band) => void): Above {
-		const { width, clientHeight } = this.canvas;
-		const scale = window.devicePixelRatio;
+		const { width } = this.canvas;
+		const { scale } = this.size;
+		const style = { names: this.names, theme, scale };
 		const { begin, end } = scene.span;
 		const nsPerPixel = (end - begin) / width;
 		const level = levelOf(nsPerPixel);
 		const tileNs = 2 ** level * TILE_COLUMNS;
 		const [first, last] = [Math.floor(begin / tileNs), Math.floor(end / tileNs)];
-		const seen = Picture.seen(scene, clientHeight - AXIS_HEIGHT);
-		const cpus = scene.isFlow ? this.lanes.cpus.slice(0, CPUS_MAX) : [];
+		const seen = seenOf(scene, this.size.height - AXIS_HEIGHT);
+		const cpus = scene.isFlow ? this.names.cpus.slice(0, CPUS_MAX) : [];
 		this.tiles.want(level, first, last, [...new Set([...seen.flatMap(({ row }) => row.lane?.id ?? []), ...cpus])]);
+		const places: { tiles: Tile[]; part: Part }[] = [];
+		for (let index = first; index <= last; index++) {
+			const left = Math.max(0, Math.round((index * tileNs - begin) / nsPerPixel));
+			const right = Math.min(width, Math.round(((index + 1) * tileNs - begin) / nsPerPixel));
+			places.push({ tiles: this.tiles.at(level, index), part: new Part(left, right, begin, nsPerPixel) });
+		}
 		const texts: Text[] = [];
 		const scales: { text: string; top: number }[] = [];
 		const icons: Icon[] = [];
@@ -163,168 +157,47 @@ export class Picture {
 			const margin = isLine ? (row.height - GAP - LINE_HEIGHT) / 2 : 0;
 			const from = Math.round((AXIS_HEIGHT + top + margin) * scale);
 			const until = Math.round((AXIS_HEIGHT + top + row.height - GAP - margin) * scale);
+			const empty = { line, hatched, isHatched: false, area: null, top: from, bottom: until };
+			hatched.fill(0);
 			if (!row.lane) {
 				line.fill(pixel(theme.stripe));
-				hatched.fill(0);
-				to({ line, hatched, area: null, top: from, bottom: until });
+				to(empty);
 				continue;
 			}
 			line.fill(pixel(theme.background));
-			hatched.fill(0);
 			const area = row.lane.kind === "counter" ? new Area(row.lane, width) : null;
-			const band: Strips = { row, theme, line, hatched, area, top: from, bottom: until, texts: isLine ? [] : texts };
-			for (let index = first; index <= last; index++) {
-				const found = this.tiles.strip(level, index, row.lane.id);
+			const band: LaneBand = { ...empty, row, area, texts: isLine ? [] : texts };
+			for (const { tiles, part } of places) {
+				const found = stripOf(tiles, row.lane.id);
 				if (!found) continue;
-				const left = Math.max(0, Math.round((index * tileNs - begin) / nsPerPixel));
-				const right = Math.min(width, Math.round(((index + 1) * tileNs - begin) / nsPerPixel));
-				const part = { left, right, begin, nsPerPixel };
 				if (area) area.add(found, part);
-				else if (found.strip.data.kind === "columns") this.columns(band, found, part);
+				else if (found.strip.data.kind === "columns") drawColumns(band, found, part, style);
 				else {
-					this.pieces(band, found, part);
+					drawPieces(band, found, part, style);
 					if (isLine && row.lane.kind === "thread") icons.push(...this.icons(band, found, part, scene.end));
 				}
 			}
 			if (area) scales.push({ text: area.scale, top: from });
 			if (scene.ends) {
-				const left = Math.round((scene.ends.begin - begin) / nsPerPixel);
-				const right = Math.round((scene.ends.end - begin) / nsPerPixel);
+				const left = Math.max(0, Math.round((scene.ends.begin - begin) / nsPerPixel));
+				const right = Math.max(0, Math.round((scene.ends.end - begin) / nsPerPixel));
 				for (const [from, until] of [
-					[0, Math.max(0, left)],
-					[Math.max(0, right), width],
+					[0, left],
+					[right, width],
 				] as const) {
 					line.fill(pixel(theme.classes.unknown), from, until);
 					hatched.fill(1, from, until);
 				}
+				band.isHatched ||= left > 0 || right < width;
 			}
 			to(band);
 		}
 		const flow = { begin, nsPerPixel, width };
 		const lines: Line[] = [];
-		for (let index = first; index <= last; index++) {
-			for (const cpu of cpus) lines.push(...this.handovers(this.tiles.strip(level, index, cpu), seen, flow, scale));
+		for (const { tiles } of places) {
+			for (const cpu of cpus) lines.push(...this.handovers(stripOf(tiles, cpu), seen, flow, scale));
 		}
 		return { texts, scales, lines, icons };
-	}
-
-	private rows(line: Uint32Array, hatched: Uint8Array, from: number, until: number, width: number, theme: Theme): void {
-		const isHatched = hatched.includes(1);
-		// What is hatched is the same every 8 rows.
-		const own = Math.min(until, isHatched ? from + 8 : from + 1);
-		const back = pixel(theme.background);
-		for (let y = from; y < own; y++) {
-			this.pixels.set(line, y * width);
-			if (!isHatched) continue;
-			for (let x = 0; x < width; x++) {
-				if (hatched[x] === 1 && ((x + y) & 7) > 2) this.pixels[y * width + x] = back;
-			}
-		}
-		const period = own - from;
-		for (let y = own; y < until; y++) this.pixels.copyWithin(y * width, (y - period) * width, (y - period + 1) * width);
-	}
-
-	private line({ x, top, bottom }: Line, colour: number, scale: number, width: number): void {
-		const right = Math.min(width, x + Math.max(1, Math.round(scale)));
-		const end = Math.min(Math.round(bottom), this.pixels.length / width);
-		for (let y = Math.max(0, Math.round(top)); y < end; y++) {
-			this.pixels.fill(colour, y * width + x, y * width + right);
-		}
-	}
-
-	private columns(
-		{ row, theme, line, hatched }: Strips,
-		{ tile, strip }: Found,
-		{ left, right, begin, nsPerPixel }: Part,
-	): void {
-		const data = strip.data as Columns;
-		if (strip.colours?.theme !== theme.name) strip.colours = this.colours(row, data, strip, theme);
-		const { pixels, hatched: unknown } = strip.colours;
-		for (let x = left; x < right; x++) {
-			const column = Math.floor((begin + (x + 0.5) * nsPerPixel - tile.begin) / tile.columnNs);
-			if (column < 0 || column >= pixels.length) continue;
-			line[x] = pixels[column]!;
-			if (unknown) hatched[x] = unknown[column]!;
-		}
-	}
-
-	/** The colours of columns: each class has as much of it as it has of the time. */
-	private colours(row: LaneRow, data: Columns, strip: Strip, theme: Theme): NonNullable<Strip["colours"]> {
-		const pixels = new Uint32Array(data.masks.length);
-		const isEvents = row.lane.kind === "events";
-		let hatched: Uint8Array | null = null;
-		let next = 0;
-		for (let column = 0; column < pixels.length; column++) {
-			const mask = data.masks[column]!;
-			let [red, green, blue, sum] = [0, 0, 0, 0];
-			for (let number = 0; mask >> number !== 0; number++) {
-				if (((mask >> number) & 1) === 0) continue;
-				const share = data.shares[next++]!;
-				const what = data.longestClass[column] === number ? data.longest[column]! : 0;
-				const colour = this.colour(row, number, what, strip, theme);
-				// Events take no time, and would not be seen beside anything.
-				if (isEvents && number === UNKNOWN && mask !== 1 << UNKNOWN) continue;
-				if (number === UNKNOWN && share > 127) {
-					hatched ??= new Uint8Array(pixels.length);
-					hatched[column] = 1;
-				}
-				red += colour[0] * share;
-				green += colour[1] * share;
-				blue += colour[2] * share;
-				sum += share;
-			}
-			const rest = isEvents && sum > 0 ? 0 : Math.max(0, 255 - sum);
-			const all = sum + rest;
-			const back = theme.background;
-			pixels[column] = pixel([
-				Math.round((red + back[0] * rest) / all),
-				Math.round((green + back[1] * rest) / all),
-				Math.round((blue + back[2] * rest) / all),
-			]);
-		}
-		return { theme: theme.name, pixels, hatched };
-	}
-
-	private colour(row: LaneRow, number: number, what: number, strip: Strip, theme: Theme): Rgb {
-		const kind = row.lane.kind;
-		const isNamed = kind === "cpu" ? number !== IDLE && number !== UNKNOWN : NAMED.includes(kind) && number !== UNKNOWN;
-		const label = isNamed ? strip.labels.get(what) : undefined;
-		const name = CLASSES[number]!;
-		return label && name !== "interrupted" ? colourOf(this.lanes.said(label)) : theme.classes[name];
-	}
-
-	private pieces(
-		{ row, theme, line, hatched, top, bottom, texts }: Strips,
-		{ tile, strip }: Found,
-		{ left, right, begin, nsPerPixel }: Part,
-	): void {
-		const data = strip.data as Pieces;
-		const scale = window.devicePixelRatio;
-		const narrow = row.lane.kind === "events" ? Math.round(EVENT_WIDTH * scale) : 1;
-		// What is unknown hides nothing, and nothing hides pieces that are narrower than a pixel.
-		for (let layer = 0; layer < 3; layer++) {
-			for (let index = 0; index < data.begin.length; index++) {
-				const number = data.classes[index]!;
-				const from = (tile.begin + data.begin[index]! - begin) / nsPerPixel;
-				const until = from + data.duration[index]! / nsPerPixel;
-				const isNarrow = until - from < 1;
-				if ((isNarrow ? 2 : number === UNKNOWN ? 0 : 1) !== layer) continue;
-				const x0 = Math.max(left, isNarrow ? Math.floor(from) : Math.round(from));
-				const x1 = Math.min(right, isNarrow ? Math.floor(from) + narrow : Math.round(until));
-				if (x1 <= x0) continue;
-				line.fill(pixel(this.colour(row, number, data.what[index]!, strip, theme)), x0, x1);
-				hatched.fill(number === UNKNOWN && !isNarrow ? 1 : 0, x0, x1);
-				// One that goes on in the next tile is named where it begins.
-				const isBegin = x0 === Math.max(0, Math.round(from));
-				const room = Math.min(until, line.length) - x0;
-				const hasText = number !== IDLE && (number !== UNKNOWN || row.lane.kind === "spans");
-				if (isBegin && hasText && room > LABEL_WIDTH_MIN * scale) {
-					const text = this.lanes.said(strip.labels.get(data.what[index]!));
-					const colour = number === BLOCKED || number === UNKNOWN ? theme.faint : "#ffffff";
-					if (text) texts.push({ text, x: x0, top, bottom, width: room, colour });
-				}
-			}
-		}
 	}
 
 	private text(texts: Text[], scale: number): void {
@@ -342,13 +215,13 @@ export class Picture {
 
 	/** What a thread begins to do, where there is room to show it. */
 	private icons(
-		{ top, bottom }: Strips,
+		{ top, bottom }: LaneBand,
 		{ tile, strip }: Found,
 		{ left, right, begin, nsPerPixel }: Part,
 		endOfAll: number | null,
 	): Icon[] {
 		const data = strip.data as Pieces;
-		const scale = window.devicePixelRatio;
+		const { scale } = this.size;
 		const y = Math.round((top + bottom - ICON_SIZE * scale) / 2);
 		const roomNs = ICON_ROOM * scale * nsPerPixel;
 		const icons: Icon[] = [];
@@ -381,7 +254,7 @@ export class Picture {
 		const middles = new Map(
 			seen.map(({ row, top }) => [row.lane?.id, (AXIS_HEIGHT + top + (row.height - GAP) / 2) * scale]),
 		);
-		for (const { ns, from, to } of stripHandovers(found.strip, this.lanes, found.tile.columnNs * TILE_COLUMNS)) {
+		for (const { ns, from, to } of stripHandovers(found.strip, this.names, found.tile.columnNs * TILE_COLUMNS)) {
 			const [one, other] = [middles.get(from), middles.get(to)];
 			const x = Math.round((found.tile.begin + ns - begin) / nsPerPixel);
 			if (one === undefined || other === undefined || x < 0 || x >= width) continue;
@@ -511,30 +384,31 @@ export class Picture {
 
 	/** What is at a place of the canvas (CSS pixels). */
 	hit(scene: Scene, x: number, y: number): Hit | null {
-		const seen = Picture.seen(scene, this.canvas.clientHeight - AXIS_HEIGHT);
+		const { width, height, scale } = this.size;
+		const seen = seenOf(scene, height - AXIS_HEIGHT);
 		const place = seen.find(({ row, top }) => y - AXIS_HEIGHT >= top && y - AXIS_HEIGHT < top + row.height);
 		if (y < AXIS_HEIGHT || !place?.row.lane) return null;
-		const { row } = place;
+		const { lane } = place.row;
 		const { span } = scene;
-		const nsPerPixel = (span.end - span.begin) / (this.canvas.clientWidth * window.devicePixelRatio);
-		const at = span.begin + ((span.end - span.begin) * x) / this.canvas.clientWidth;
+		const nsPerPixel = (span.end - span.begin) / (width * scale);
+		const at = span.begin + ((span.end - span.begin) * x) / width;
 		const level = levelOf(nsPerPixel);
-		const found = this.tiles.strip(level, Math.floor(at / (2 ** level * TILE_COLUMNS)), row.lane.id);
-		if (!found) return { row, at, lines: [] };
+		const found = stripOf(this.tiles.at(level, Math.floor(at / (2 ** level * TILE_COLUMNS))), lane.id);
+		if (!found) return { lane: lane.id, at, lines: [] };
 		const { data } = found.strip;
-		if (data.kind === "columns") return { row, at, lines: this.columnLines(row.lane, found, data, at) };
-		const index = pieceAt(data, at - found.tile.begin, nsPerPixel * window.devicePixelRatio);
-		if (index < 0) return { row, at, lines: [] };
+		if (data.kind === "columns") return { lane: lane.id, at, lines: this.columnLines(lane, found, data, at) };
+		const index = pieceAt(data, at - found.tile.begin, nsPerPixel * scale);
+		if (index < 0) return { lane: lane.id, at, lines: [] };
 		const isEvent = data.duration[index] === 0;
 		return {
-			row,
+			lane: lane.id,
 			at: isEvent ? found.tile.begin + data.begin[index]! : at,
-			lines: this.pieceLines(row.lane, found, data, index),
+			lines: this.pieceLines(lane, found, data, index),
 		};
 	}
 
 	private pieceLines(lane: Lane, { strip }: Found, data: Pieces, index: number): string[] {
-		const what = this.lanes.said(strip.labels.get(data.what[index]!));
+		const what = this.names.said(strip.labels.get(data.what[index]!));
 		const by = strip.labels.get(data.by[index]!)?.text;
 		const state = CLASS_NAMES[CLASSES[data.classes[index]!]!];
 		const length = data.duration[index] === 0 ? "" : `, ${duration(data.duration[index]!)}`;
@@ -562,7 +436,7 @@ export class Picture {
 			const share = data.shares[next++]! / 255;
 			lines.push({ share, text: `${Math.max(1, Math.round(share * 100))} % ${CLASS_NAMES[CLASSES[number]!]}` });
 		}
-		const what = this.lanes.said(strip.labels.get(data.longest[column] ?? 0));
+		const what = this.names.said(strip.labels.get(data.longest[column] ?? 0));
 		const texts = lines.sort((one, other) => other.share - one.share).map(({ text }) => text);
 		return what ? [...texts, `longest: ${what}`] : texts;
 	}
@@ -608,23 +482,6 @@ export interface Arrow {
 	dot: { x: number; y: number; radius: number };
 }
 
-/** Where a lane is drawn: a row of pixels, which are hatched, and between which heights. */
-export interface Band {
-	line: Uint32Array;
-	hatched: Uint8Array;
-	/** Of a lane of numbers: it is drawn instead. */
-	area: Area | null;
-	top: number;
-	bottom: number;
-}
-
-/** The band of a lane, while it is made. */
-interface Strips extends Band {
-	row: LaneRow;
-	theme: Theme;
-	texts: Text[];
-}
-
 /** What lies on the bands, in pixels. */
 export interface Above {
 	texts: Text[];
@@ -634,31 +491,4 @@ export interface Above {
 	lines: Line[];
 	/** What threads begin to do. */
 	icons: Icon[];
-}
-
-interface Line {
-	x: number;
-	top: number;
-	bottom: number;
-}
-
-interface Found {
-	tile: Tile;
-	strip: Strip;
-}
-
-interface Part {
-	left: number;
-	right: number;
-	begin: number;
-	nsPerPixel: number;
-}
-
-export interface Text {
-	text: string;
-	x: number;
-	top: number;
-	bottom: number;
-	width: number;
-	colour: string;
 }

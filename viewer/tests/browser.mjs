@@ -18,10 +18,19 @@ const SHOTS = process.env.PISTE_SCREENSHOTS;
 /** Of the server that the scenario is about. */
 let address;
 
+/** In the page: pixels of the canvas of the timeline, which a worker draws. */
+function readers() {
+	window.pixelsOf = (canvas, ...place) => {
+		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+		copy.drawImage(canvas, 0, 0);
+		return copy.getImageData(...place);
+	};
+}
+
 /** The colours on the canvas of the timeline, with how many pixels have each. */
 const colours = (page) =>
 	page.locator(".stage canvas").evaluate((canvas) => {
-		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+		const { data } = pixelsOf(canvas, 0, 0, canvas.width, canvas.height);
 		const counts = new Map();
 		// Red is the lowest byte, and how opaque a pixel is the highest.
 		for (const pixel of new Uint32Array(data.buffer)) {
@@ -280,7 +289,7 @@ const scenarios = {
 		const isDark = (y) =>
 			page.locator(".stage canvas").evaluate(
 				(canvas, [x, y]) => {
-					const { data } = canvas.getContext("2d").getImageData(x, y, 1, 1);
+					const { data } = pixelsOf(canvas, x, y, 1, 1);
 					return data[0] + data[1] + data[2] < 60;
 				},
 				[Math.round(box.width / 2), Math.round(y)],
@@ -390,7 +399,7 @@ const scenarios = {
 		/** Columns of pixels in which the gap between the lines of the first two lanes is crossed by something dark. */
 		const crossed = () =>
 			canvas.evaluate((canvas) => {
-				const { data, width } = canvas.getContext("2d").getImageData(0, 26 + 14, canvas.width, 1);
+				const { data, width } = pixelsOf(canvas, 0, 26 + 14, canvas.width, 1);
 				let found = 0;
 				for (let x = 0; x < width; x++) if (data[4 * x] + data[4 * x + 1] + data[4 * x + 2] < 120) found++;
 				return found;
@@ -404,7 +413,7 @@ const scenarios = {
 		await timeline(page, `&view=flow&span=${at - 50_000},${at + 50_000}&pinned=${lanes}`);
 		const dark = () =>
 			canvas.evaluate((canvas) => {
-				const { data } = canvas.getContext("2d").getImageData(canvas.width / 2 + 2, 26, 12, 16);
+				const { data } = pixelsOf(canvas, canvas.width / 2 + 2, 26, 12, 16);
 				let found = 0;
 				for (let at = 0; at < data.length; at += 4) if (data[at] + data[at + 1] + data[at + 2] < 120) found++;
 				return found;
@@ -442,7 +451,7 @@ const scenarios = {
 			const [box, own] = [await canvas.boundingBox(), await row(name).boundingBox()];
 			return canvas.evaluate(
 				(canvas, { top, height, colour }) => {
-					const { data, width } = canvas.getContext("2d").getImageData(0, top, canvas.width, height);
+					const { data, width } = pixelsOf(canvas, 0, top, canvas.width, height);
 					const found = new Array(width).fill(0);
 					for (let at = 0; at < width * height; at++) {
 						const isOwn = colour.every((part, index) => data[4 * at + index] === part);
@@ -531,7 +540,7 @@ const scenarios = {
 			const box = await name.boundingBox();
 			const y = Math.round(box.y - canvas.y + box.height / 2 - 2);
 			const seen = await page.locator(".stage canvas").evaluate((canvas, y) => {
-				const { data } = canvas.getContext("2d").getImageData(0, y, canvas.width, 1);
+				const { data } = pixelsOf(canvas, 0, y, canvas.width, 1);
 				return new Set(new Uint32Array(data.buffer)).size;
 			}, y);
 			assert.ok(seen > 1, `nothing is drawn for ${await name.textContent()}`);
@@ -618,6 +627,9 @@ const scenarios = {
 		// A query that takes long can be given up.
 		await write(editor, "SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = 7");
 		await editor.press("Control+Enter");
+		await page.getByText(/^running for \d+ s reading: \d+ %$/).waitFor();
+		await page.getByRole("progressbar", { name: "reading" }).waitFor();
+		await shot(page, "sql-running");
 		await page.getByRole("button", { name: "Cancel" }).click();
 		await page.getByText("cancelled after").waitFor();
 		// What was typed stays while another page is shown.
@@ -844,6 +856,16 @@ const scenarios = {
 		await box.press("Enter");
 		await until("an event is selected", () => JSON.stringify(selection(page)) !== before);
 		await shot(page, "search-fields");
+		// Part by part: what was found so far, and how far that is.
+		await page.route(/\/events\?/, async (route) => {
+			await new Promise((resolve) => setTimeout(resolve, 400));
+			await route.continue();
+		});
+		await write(box, "$cpu > 1000000");
+		await box.press("Enter");
+		await bar.getByText(/^Nothing found in the first \d+ %, searching…$/).waitFor();
+		await bar.getByText("Nothing found", { exact: true }).waitFor();
+		await page.unroute(/\/events\?/);
 		await write(box, "$cpu >= 0");
 		await box.press("Enter");
 		await bar.getByText(/^more than [\d,]+ found/).waitFor();
@@ -1154,6 +1176,20 @@ const scenarios = {
 		await shot(page, "keyboard-note");
 	},
 
+	/** A browser that is too old says so. */
+	async old(page) {
+		await page.addInitScript(() => {
+			delete HTMLCanvasElement.prototype.transferControlToOffscreen;
+		});
+		await page.goto(`${address}#page=timeline`);
+		const said = page.getByRole("alert").filter({ hasText: "This browser cannot draw timelines" });
+		await said.waitFor();
+		// Also while the page asks the server for other things, and only for what needs the timeline.
+		await page.getByRole("button", { name: "Statistics" }).click();
+		await page.locator("tbody tr").first().waitFor();
+		assert.equal(await said.count(), 0);
+	},
+
 	async dark(page) {
 		await page.emulateMedia({ colorScheme: "dark" });
 		await timeline(page);
@@ -1174,6 +1210,7 @@ async function run(browser, { scenario, expected = null }) {
 	const [width, height] = (process.env.PISTE_WINDOW ?? "1280x800").split("x").map(Number);
 	const context = await browser.newContext({ viewport: { width, height } });
 	try {
+		await context.addInitScript(readers);
 		const page = await context.newPage();
 		const complaints = [];
 		page.on("pageerror", (error) => complaints.push(String(error)));

@@ -14,7 +14,7 @@ async function shareOfLane(page, name) {
 		(canvas, { top, height, colour }) => {
 			const scale = devicePixelRatio;
 			const { width } = canvas;
-			const { data } = canvas.getContext("2d").getImageData(0, top * scale, width, height * scale);
+			const { data } = pixelsOf(canvas, 0, top * scale, width, height * scale);
 			let columns = 0;
 			for (let x = 0; x < width; x++) {
 				for (let at = x * 4; at < data.length; at += width * 4) {

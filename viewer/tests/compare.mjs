@@ -177,13 +177,14 @@ export const compare = {
 		const end = async (one) => {
 			const canvas = one.locator(".stage canvas");
 			return canvas.evaluate((canvas) => {
-				const { data } = canvas.getContext("2d").getImageData(canvas.width - 12, 30, 8, 12);
+				const { data } = pixelsOf(canvas, canvas.width - 12, 30, 8, 12);
 				const found = new Set();
 				for (let at = 0; at < data.length; at += 4) found.add(`${data[at]} ${data[at + 1]} ${data[at + 2]}`);
 				return [...found].sort();
 			});
 		};
 		await page.getByRole("button", { name: "Align begins" }).click();
+		await until("the begins are aligned", () => numbers(page, "offset").length === 0);
 		await page.keyboard.press("f");
 		await until("the shorter one ends", async () => (await end(before)).join() === "176 180 186,255 255 255");
 

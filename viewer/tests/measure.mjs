@@ -12,23 +12,55 @@ const STEP_MS = 16;
 const PATIENCE_MS = 120_000;
 
 /**
- * In the page, before its scripts: notes when the first picture of lanes with data was on the screen. A canvas of lanes without data has two
- * colours: its background and that of headings.
+ * In the page, before its scripts: notes when the first picture of lanes with data was on the screen. Below its axis, a canvas of lanes without data
+ * has two colours: its background and that of headings.
  */
 function watch() {
-	const draw = CanvasRenderingContext2D.prototype.putImageData;
-	CanvasRenderingContext2D.prototype.putImageData = function (image, ...rest) {
-		draw.call(this, image, ...rest);
-		if (window.painting !== undefined) return;
-		const pixels = new Uint32Array(image.data.buffer);
-		const colours = new Set();
-		for (let at = 0; at < pixels.length && colours.size < 4; at += 7) colours.add(pixels[at]);
-		if (colours.size < 4) return;
-		window.painting = performance.now();
-		// The next frame begins when this one was handed over.
-		requestAnimationFrame(() => {
-			window.painted = performance.now();
+	const AXIS = 26;
+	const hasData = (canvas) => {
+		const [columns, height] = [64, canvas.height - AXIS];
+		if (height < 1) return false;
+		const copy = new OffscreenCanvas(columns, height).getContext("2d", { willReadFrequently: true });
+		copy.imageSmoothingEnabled = false;
+		copy.drawImage(canvas, 0, AXIS, canvas.width, height, 0, 0, columns, height);
+		const { data } = copy.getImageData(0, 0, columns, height);
+		return new Set(new Uint32Array(data.buffer)).size >= 4;
+	};
+	const look = () => {
+		const canvas = document.querySelector(".stage canvas");
+		if (canvas && hasData(canvas)) window.painted = performance.now();
+		else requestAnimationFrame(look);
+	};
+	requestAnimationFrame(look);
+}
+
+/** Measures the memory of the page and of the worker that draws. */
+async function scales(context, page) {
+	const session = await context.newCDPSession(page);
+	const waiting = new Map();
+	const attached = new Promise((resolve) => {
+		session.on(
+			"Target.attachedToTarget",
+			({ sessionId, targetInfo }) => targetInfo.type === "worker" && resolve(sessionId),
+		);
+	});
+	session.on("Target.receivedMessageFromTarget", ({ message }) => {
+		const { id, result } = JSON.parse(message);
+		waiting.get(id)?.(result);
+	});
+	await session.send("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: false, flatten: false });
+	const sessionId = await attached;
+	let asked = 0;
+	const ofWorker = (method) =>
+		new Promise((resolve) => {
+			const id = ++asked;
+			waiting.set(id, resolve);
+			void session.send("Target.sendMessageToTarget", { sessionId, message: JSON.stringify({ id, method }) });
 		});
+	return async () => {
+		const both = await Promise.all([session.send("Runtime.getHeapUsage"), ofWorker("Runtime.getHeapUsage")]);
+		const bytes = both.map((one) => one.usedSize + one.embedderHeapUsedSize + one.backingStorageSize);
+		return bytes[0] + bytes[1];
 	};
 }
 
@@ -76,19 +108,18 @@ async function frames(browser) {
 	const context = await browser.newContext({ viewport: WINDOW });
 	const page = await context.newPage();
 	await page.addInitScript(watch);
-	await page.addInitScript(() => performance.setResourceTimingBufferSize(100_000));
 	await page.goto(`${address}#page=timeline&group=none`);
 	await page.waitForFunction(() => window.painted !== undefined, null, { timeout: PATIENCE_MS });
-	const session = await context.newCDPSession(page);
+	const weigh = await scales(context, page);
 	const heap = [];
-	const weigh = async () => {
-		const { usedSize, embedderHeapUsedSize, backingStorageSize } = await session.send("Runtime.getHeapUsage");
-		heap.push(usedSize + embedderHeapUsedSize + backingStorageSize);
-	};
+	const [worker] = page.workers();
 	const lanes = await page.locator(".stage .name").count();
 	const box = await page.locator(".stage canvas").boundingBox();
 	await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
-	await page.evaluate(() => performance.clearResourceTimings());
+	await worker.evaluate(() => {
+		performance.clearResourceTimings();
+		performance.setResourceTimingBufferSize(100_000);
+	});
 	await browser.startTracing(page, {
 		categories: [
 			"disabled-by-default-devtools.timeline",
@@ -104,13 +135,13 @@ async function frames(browser) {
 		await move(page);
 		if (next - weighed > 1000) {
 			weighed = next;
-			await weigh();
+			heap.push(await weigh());
 		}
 		await new Promise((resolve) => setTimeout(resolve, next - performance.now()));
 	}
 	const { traceEvents } = JSON.parse(String(await browser.stopTracing()));
 	// Those that were given up because the view went on have no size.
-	const replies = await page.evaluate(() =>
+	const replies = await worker.evaluate(() =>
 		performance
 			.getEntriesByType("resource")
 			.filter(({ name, responseStatus }) => /\/api\/\d+\/view$/.test(name) && responseStatus === 200)
@@ -120,7 +151,17 @@ async function frames(browser) {
 			})),
 	);
 	await context.close();
-	return { lanes, heap_bytes: Math.max(...heap), replies, ...workOf(traceEvents) };
+	const picture_ms = picturesOf(traceEvents);
+	return { lanes, heap_bytes: Math.max(...heap), replies, picture_ms, ...workOf(traceEvents) };
+}
+
+/** How long the worker takes for each picture, in ms: it draws when a timer says so. */
+function picturesOf(events) {
+	const isWorker = ({ name, args }) => name === "thread_name" && args.name === "DedicatedWorker thread";
+	const threads = new Set(events.filter(isWorker).map(({ pid, tid }) => `${pid} ${tid}`));
+	return events
+		.filter(({ name, ph, pid, tid }) => name === "TimerFire" && ph === "X" && threads.has(`${pid} ${tid}`))
+		.map(({ dur = 0 }) => dur / 1000);
 }
 
 /** Of the renderer's main thread, frame by frame, in ms. */

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 /** The headings and lanes of threads, with how deep they lie. */
 const shown = (page) =>
-	page.locator(".names > li:not(.count)").evaluateAll((rows) =>
+	page.locator(".names li").evaluateAll((rows) =>
 		rows
 			.map((row) => ({
 				top: row.getBoundingClientRect().top,

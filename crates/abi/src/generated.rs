@@ -41,6 +41,14 @@ pub const PISTE_ARRAY_COUNT_MAX: u32 = 4096;
 pub const PISTE_DESCRIPTION_BYTES_MAX: u32 = 49152;
 pub const PISTE_BASE_DECIMAL: u32 = 10;
 pub const PISTE_BASE_HEX: u32 = 16;
+pub const PISTE_FIELD_NOWRITE: u32 = 1;
+pub const PISTE_FILTER_INSTRUCTION_COUNT_MAX: u32 = 2048;
+pub const PISTE_FILTER_DEPTH_MAX: u32 = 8;
+pub const PISTE_FILTER_PLACE_COUNT_MAX: u32 = 41;
+pub const PISTE_FILTER_TEXT_BYTES_MAX: u32 = 15000;
+pub const PISTE_FILTER_BYTES_MAX: u32 = 65000;
+pub const PISTE_FILTER_ACCEPT: u32 = 65535;
+pub const PISTE_FILTER_REJECT: u32 = 65534;
 pub const PISTE_MESSAGE_MAGIC: u32 = 1397576528;
 pub const PISTE_MESSAGE_BYTES_MAX: u32 = 65536;
 pub const PISTE_RING_INDEX_CONCURRENCY_ID: u32 = 0;
@@ -436,7 +444,7 @@ pub struct piste_field_description {
     pub kind: u8,
     pub element: u8,
     pub base: u8,
-    pub reserved: u8,
+    pub flags: u8,
     pub name_bytes: u16,
     pub label_count: u16,
     pub count: u32,
@@ -462,8 +470,8 @@ const _: () = {
         "Offset of field: piste_field_description::base",
     ][::core::mem::offset_of!(piste_field_description, base) - 6usize];
     [
-        "Offset of field: piste_field_description::reserved",
-    ][::core::mem::offset_of!(piste_field_description, reserved) - 7usize];
+        "Offset of field: piste_field_description::flags",
+    ][::core::mem::offset_of!(piste_field_description, flags) - 7usize];
     [
         "Offset of field: piste_field_description::name_bytes",
     ][::core::mem::offset_of!(piste_field_description, name_bytes) - 8usize];
@@ -511,6 +519,123 @@ const _: () = {
         "Offset of field: piste_label_description::value",
     ][::core::mem::offset_of!(piste_label_description, value) - 8usize];
 };
+#[repr(C)]
+#[derive(
+    Debug,
+    Copy,
+    Clone,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout
+)]
+pub struct piste_filter {
+    pub instruction_count: u32,
+    pub text_bytes: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of piste_filter"][::core::mem::size_of::<piste_filter>() - 8usize];
+    ["Alignment of piste_filter"][::core::mem::align_of::<piste_filter>() - 4usize];
+    [
+        "Offset of field: piste_filter::instruction_count",
+    ][::core::mem::offset_of!(piste_filter, instruction_count) - 0usize];
+    [
+        "Offset of field: piste_filter::text_bytes",
+    ][::core::mem::offset_of!(piste_filter, text_bytes) - 4usize];
+};
+pub const PISTE_FILTER_PLACE: piste_opcode = 1;
+pub const PISTE_FILTER_FIELD: piste_opcode = 2;
+pub const PISTE_FILTER_ELEMENT: piste_opcode = 3;
+pub const PISTE_FILTER_TEXT: piste_opcode = 4;
+pub const PISTE_FILTER_CONTEXT: piste_opcode = 5;
+pub const PISTE_FILTER_SIGNED: piste_opcode = 6;
+pub const PISTE_FILTER_UNSIGNED: piste_opcode = 7;
+pub const PISTE_FILTER_FLOAT: piste_opcode = 8;
+pub const PISTE_FILTER_CONSTANT: piste_opcode = 9;
+pub const PISTE_FILTER_BITS: piste_opcode = 10;
+pub const PISTE_FILTER_COMPARE: piste_opcode = 16;
+pub const PISTE_FILTER_COMPARE_FIELD: piste_opcode = 17;
+pub const PISTE_FILTER_LIKE: piste_opcode = 18;
+pub const PISTE_FILTER_UNLIKE: piste_opcode = 19;
+pub const PISTE_FILTER_EXISTS: piste_opcode = 20;
+pub type piste_opcode = ::core::ffi::c_uint;
+pub const PISTE_FILTER_STRING: piste_filter_text = 16;
+pub const PISTE_FILTER_COUNTED: piste_filter_text = 17;
+pub type piste_filter_text = ::core::ffi::c_uint;
+pub const PISTE_FILTER_VTID: piste_filter_context = 1;
+pub const PISTE_FILTER_CPU_ID: piste_filter_context = 2;
+pub const PISTE_FILTER_COMM: piste_filter_context = 3;
+pub type piste_filter_context = ::core::ffi::c_uint;
+pub const PISTE_COMPARE_LESS: piste_comparison = 1;
+pub const PISTE_COMPARE_EQUAL: piste_comparison = 2;
+pub const PISTE_COMPARE_GREATER: piste_comparison = 4;
+pub const PISTE_COMPARE_LESS_OR_EQUAL: piste_comparison = 3;
+pub const PISTE_COMPARE_NOT_EQUAL: piste_comparison = 5;
+pub const PISTE_COMPARE_GREATER_OR_EQUAL: piste_comparison = 6;
+pub const PISTE_COMPARE_BITS: piste_comparison = 8;
+pub type piste_comparison = ::core::ffi::c_uint;
+pub const PISTE_PATTERN_BYTE: piste_pattern = 1;
+pub const PISTE_PATTERN_ANY: piste_pattern = 2;
+pub const PISTE_PATTERN_IN: piste_pattern = 3;
+pub const PISTE_PATTERN_NOT_IN: piste_pattern = 4;
+pub const PISTE_PATTERN_STAR: piste_pattern = 5;
+pub type piste_pattern = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(
+    Debug,
+    Copy,
+    Clone,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout
+)]
+pub struct piste_instruction {
+    pub opcode: u8,
+    pub kind: u8,
+    pub comparison: u8,
+    pub place: u8,
+    pub if_true: u16,
+    pub if_false: u16,
+    pub offset: u32,
+    pub end: u32,
+    pub operand: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of piste_instruction"][::core::mem::size_of::<piste_instruction>() - 24usize];
+    [
+        "Alignment of piste_instruction",
+    ][::core::mem::align_of::<piste_instruction>() - 8usize];
+    [
+        "Offset of field: piste_instruction::opcode",
+    ][::core::mem::offset_of!(piste_instruction, opcode) - 0usize];
+    [
+        "Offset of field: piste_instruction::kind",
+    ][::core::mem::offset_of!(piste_instruction, kind) - 1usize];
+    [
+        "Offset of field: piste_instruction::comparison",
+    ][::core::mem::offset_of!(piste_instruction, comparison) - 2usize];
+    [
+        "Offset of field: piste_instruction::place",
+    ][::core::mem::offset_of!(piste_instruction, place) - 3usize];
+    [
+        "Offset of field: piste_instruction::if_true",
+    ][::core::mem::offset_of!(piste_instruction, if_true) - 4usize];
+    [
+        "Offset of field: piste_instruction::if_false",
+    ][::core::mem::offset_of!(piste_instruction, if_false) - 6usize];
+    [
+        "Offset of field: piste_instruction::offset",
+    ][::core::mem::offset_of!(piste_instruction, offset) - 8usize];
+    [
+        "Offset of field: piste_instruction::end",
+    ][::core::mem::offset_of!(piste_instruction, end) - 12usize];
+    [
+        "Offset of field: piste_instruction::operand",
+    ][::core::mem::offset_of!(piste_instruction, operand) - 16usize];
+};
 pub const PISTE_MESSAGE_HELLO: piste_message_type = 1;
 pub const PISTE_MESSAGE_EVENTS: piste_message_type = 2;
 pub const PISTE_MESSAGE_MODULE_GONE: piste_message_type = 3;
@@ -522,6 +647,7 @@ pub const PISTE_MESSAGE_ENABLE: piste_message_type = 18;
 pub const PISTE_MESSAGE_DISABLE: piste_message_type = 19;
 pub const PISTE_MESSAGE_STATEDUMP: piste_message_type = 20;
 pub const PISTE_MESSAGE_BELL: piste_message_type = 21;
+pub const PISTE_MESSAGE_FILTER: piste_message_type = 22;
 pub const PISTE_MESSAGE_SYNC: piste_message_type = 32;
 pub const PISTE_MESSAGE_SYNCED: piste_message_type = 33;
 pub type piste_message_type = ::core::ffi::c_uint;
@@ -733,6 +859,7 @@ const _: () = {
 pub const PISTE_REFUSED_TOO_MANY_CHANNELS: piste_refusal = 1;
 pub const PISTE_REFUSED_MAPPING: piste_refusal = 2;
 pub const PISTE_REFUSED_LAYOUT: piste_refusal = 3;
+pub const PISTE_REFUSED_FILTER: piste_refusal = 4;
 pub type piste_refusal = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(
@@ -799,6 +926,39 @@ const _: () = {
     [
         "Offset of field: piste_message_bell::reserved",
     ][::core::mem::offset_of!(piste_message_bell, reserved) - 20usize];
+};
+#[repr(C)]
+#[derive(
+    Debug,
+    Copy,
+    Clone,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout
+)]
+pub struct piste_message_filter {
+    pub message: piste_message,
+    pub filter_bytes: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of piste_message_filter",
+    ][::core::mem::size_of::<piste_message_filter>() - 24usize];
+    [
+        "Alignment of piste_message_filter",
+    ][::core::mem::align_of::<piste_message_filter>() - 4usize];
+    [
+        "Offset of field: piste_message_filter::message",
+    ][::core::mem::offset_of!(piste_message_filter, message) - 0usize];
+    [
+        "Offset of field: piste_message_filter::filter_bytes",
+    ][::core::mem::offset_of!(piste_message_filter, filter_bytes) - 16usize];
+    [
+        "Offset of field: piste_message_filter::reserved",
+    ][::core::mem::offset_of!(piste_message_filter, reserved) - 20usize];
 };
 #[repr(C)]
 #[derive(

@@ -25,7 +25,7 @@ impl bindgen::callbacks::ParseCallbacks for PlainData {
 }
 
 fn generate(headers: &Path) -> String {
-    let builder = ["ring.h", "event.h", "protocol.h"]
+    let builder = ["ring.h", "event.h", "filter.h", "protocol.h"]
         .iter()
         .fold(bindgen::builder(), |builder, name| {
             builder.header(headers.join(name).to_str().unwrap())

@@ -6,7 +6,7 @@
 //! are left out.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::analysis::{Description, Options};
 use crate::model::{Circumstances, System};
@@ -91,34 +91,44 @@ impl Change {
 }
 
 fn of_table(changes: &mut Vec<Change>, before: (&Table, f64), after: (&Table, f64)) {
-    let after_table = after.0;
-    let is_about = |column: &&Column| role(column) == Role::About;
-    let about_keys: Vec<&'static str> = after_table
-        .columns
-        .iter()
-        .filter(is_about)
-        .map(|column| column.key)
-        .collect();
+    let table_name = after.0.name;
+    let about_keys: Vec<&'static str> = about(&after.0.columns).map(|(_, column)| column.key).collect();
+    // What rows are about is put together once: tables may have millions of rows.
+    let mut all: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut numbers = |table: &Table| -> Vec<usize> {
+        let about: Vec<(usize, &Column)> = about(&table.columns).collect();
+        let mut number = |row: &Vec<Value>| {
+            let next = all.len();
+            let about = about.iter().map(|(place, column)| named(column, &row[*place]));
+            *all.entry(about.collect()).or_insert(next)
+        };
+        table.rows.iter().map(&mut number).collect()
+    };
+    let (numbers_before, numbers_after) = (numbers(before.0), numbers(after.0));
     for column in &after.0.columns {
         let Role::Measure(join) = role(column) else { continue };
         let is_sum = join == Join::Sum;
-        let (values_before, values_after) = (values(before.0, column, join), values(after.0, column, join));
-        let about: BTreeSet<&Vec<String>> = values_before.keys().chain(values_after.keys()).collect();
+        let values_before = values(before.0, &numbers_before, column, join, all.len());
+        let values_after = values(after.0, &numbers_after, column, join, all.len());
         let first = changes.len();
         let mut whole = 0.0;
-        for about in about {
-            let side =
-                |values: &BTreeMap<Vec<String>, Option<f64>>, scale: f64| match values.get(about).copied().flatten() {
-                    Some(value) if is_sum => Some(value * scale),
-                    // What did not happen took no time.
-                    None if is_sum => Some(0.0),
-                    value => value,
-                };
-            let (before, after) = (side(&values_before, before.1), side(&values_after, after.1));
+        for (about, number) in &all {
+            let side = |value: Joined, scale: f64| match value {
+                Joined::One(value) if is_sum => Some(value * scale),
+                // What did not happen took no time.
+                Joined::None if is_sum => Some(0.0),
+                Joined::One(value) => Some(value),
+                Joined::None | Joined::Several => None,
+            };
+            let (value_before, value_after) = (values_before[*number], values_after[*number]);
+            if matches!((value_before, value_after), (Joined::None, Joined::None)) {
+                continue;
+            }
+            let (before, after) = (side(value_before, before.1), side(value_after, after.1));
             whole += before.unwrap_or(0.0).max(after.unwrap_or(0.0));
             if before != after {
                 changes.push(Change {
-                    table: after_table.name,
+                    table: table_name,
                     about: about.clone(),
                     about_keys: about_keys.clone(),
                     measure: *column,
@@ -138,6 +148,12 @@ fn of_table(changes: &mut Vec<Change>, before: (&Table, f64), after: (&Table, f6
             };
         }
     }
+}
+
+/// The columns that say what a row is about, with their places.
+fn about(columns: &[Column]) -> impl Iterator<Item = (usize, &Column)> {
+    let columns = columns.iter().enumerate();
+    columns.filter(|(_, column)| role(column) == Role::About)
 }
 
 /// What a column is, in a comparison: its key and its unit tell.
@@ -184,31 +200,31 @@ fn is_summary(table: &Table) -> bool {
     !table.columns.iter().any(|column| role(column) == Role::Moment)
 }
 
-/// The values of a column, by what they are about.
-fn values(table: &Table, column: &Column, join: Join) -> BTreeMap<Vec<String>, Option<f64>> {
-    let mut values: BTreeMap<Vec<String>, Option<f64>> = BTreeMap::new();
+/// What the rows that are about the same have in a column.
+#[derive(Clone, Copy)]
+enum Joined {
+    None,
+    One(f64),
+    /// Which cannot become one.
+    Several,
+}
+
+/// The values of a column, by the number of what they are about; `numbers` has that of each row.
+fn values(table: &Table, numbers: &[usize], column: &Column, join: Join, count: usize) -> Vec<Joined> {
+    let mut values = vec![Joined::None; count];
     let Some(place) = table.columns.iter().position(|known| known.key == column.key) else {
         return values;
     };
-    for row in &table.rows {
-        let Value::Number(number) = row[place] else { continue };
-        let number = number as f64;
-        let about = table
-            .columns
-            .iter()
-            .zip(row)
-            .filter(|(column, _)| role(column) == Role::About);
-        let about: Vec<String> = about.map(|(column, value)| named(column, value)).collect();
-        let joined = match (values.get(&about).copied(), join) {
-            (None, _) => Some(number),
-            (Some(_), Join::Single) => None,
-            (Some(known), _) => known.map(|known| match join {
-                Join::Least => known.min(number),
-                Join::Most => known.max(number),
-                _ => known + number,
-            }),
+    for (row, number) in table.rows.iter().zip(numbers) {
+        let Value::Number(value) = row[place] else { continue };
+        let (value, joined) = (value as f64, &mut values[*number]);
+        *joined = match (*joined, join) {
+            (Joined::None, _) => Joined::One(value),
+            (Joined::Several, _) | (Joined::One(_), Join::Single) => Joined::Several,
+            (Joined::One(known), Join::Least) => Joined::One(known.min(value)),
+            (Joined::One(known), Join::Most) => Joined::One(known.max(value)),
+            (Joined::One(known), Join::Sum) => Joined::One(known + value),
         };
-        values.insert(about, joined);
     }
     values
 }

@@ -9,6 +9,7 @@
 //! - [`web`]: those of `web`
 //! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
+//! - [`tracking`]: those of `track` and `untrack`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
 //! - [`symbols`]: names for addresses, for all commands that show events
@@ -28,6 +29,7 @@ mod selection;
 mod strace;
 mod symbols;
 mod top;
+mod tracking;
 mod view;
 mod web;
 mod writing;
@@ -47,15 +49,14 @@ pub(crate) use self::report::Report;
 pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::strace::{SortBy, Strace};
 pub(crate) use self::top::{Sort, Top};
+pub(crate) use self::tracking::{Track, TrackedValues, Untrack};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::web::Web;
 pub(crate) use self::writing::{Export, Format, Import, Trim};
 use crate::channel_options::ChannelOptions;
 use crate::completion;
 use crate::gate::GateArguments;
-use crate::ids::parse_id;
 use crate::screen::{BAD, STRONG};
-use crate::tracked::TrackedOptions;
 
 /// Record what programs and the Linux kernel do, in one trace with a common clock
 #[derive(Parser)]
@@ -104,6 +105,7 @@ pub(crate) enum Command {
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
     Track(Track),
+    Untrack(Untrack),
     /// Start or resume recording
     Start(OneSession),
     /// Stop recording; keep the session and its channels
@@ -215,31 +217,6 @@ pub(crate) enum Snapshot {
         #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         output: Option<PathBuf>,
     },
-}
-
-/// Choose the threads and CPUs whose kernel events are recorded
-///
-/// Replaces the previous choice. With several options, a thread is recorded only if it matches all of them.
-#[derive(Args)]
-pub(crate) struct Track {
-    #[command(flatten)]
-    pub(crate) session: SessionOption,
-    /// Record only these processes, with all their threads
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>)]
-    pub(crate) pids: Vec<u32>,
-    /// Also record what the processes of --pid start from now on
-    #[arg(long, requires = "pids")]
-    pub(crate) follow: bool,
-    #[command(flatten)]
-    pub(crate) options: TrackedOptions,
-    /// Record the whole system
-    #[arg(
-        short,
-        long,
-        conflicts_with_all = ["pids", "follow", "uids", "gids", "process_groups", "process_sessions", "cpus"],
-        required_unless_present_any = ["pids", "uids", "gids", "process_groups", "process_sessions", "cpus"]
-    )]
-    pub(crate) all: bool,
 }
 
 /// Record the system's state again in the kernel trace
@@ -364,7 +341,7 @@ mod tests {
             let Command::Record(record) = parse(&format!("piste record {line}")) else {
                 panic!()
             };
-            assert_eq!(record.patterns, ["a:*"], "{line}");
+            assert_eq!(record.user_patterns(), ["a:*"], "{line}");
             assert_eq!(record.command, ["ls", "-u", "--json"], "{line}");
         }
     }
@@ -394,6 +371,14 @@ mod tests {
             "piste record -a -p 1",
             "piste track",
             "piste track -a --uid 1",
+            "piste track -a --follow",
+            "piste track -u -k --pid 1",
+            "piste track -u --cpu 1",
+            "piste track -k --exec a",
+            "piste track --exec a --cpu 1",
+            "piste untrack",
+            "piste untrack -k",
+            "piste untrack -a",
         ] {
             assert!(refused(line), "{line}");
         }
@@ -402,6 +387,11 @@ mod tests {
             "piste record -p 1,2",
             "piste track --pid 1 --follow",
             "piste track -a",
+            "piste track --follow",
+            "piste track -u --exec a --cgroup /a",
+            "piste track --cpu 0",
+            "piste untrack -k --cpu 0",
+            "piste untrack --follow",
         ] {
             assert!(!refused(line), "{line}");
         }

@@ -88,7 +88,7 @@ fn values(command: &str, argument: &Arg) -> Option<Values> {
         ("analyze" | "diff", "table") => tables,
         ("record", "preload") => |_| HELPERS.map(str::to_owned).to_vec(),
         ("record", "kernel") => kernel_events,
-        ("record", "patterns") => |_| program_events(),
+        ("record", "userspace") => |_| program_events(),
         ("enable-event", "patterns") | ("list", "pattern") => events,
         (_, "syscall" | "syscalls") => |_| syscalls(),
         // A new one.

@@ -65,12 +65,15 @@ struct Row {
 /// `piste diff`
 pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
     let subject = arguments.name.as_deref().map(Subject::find).transpose()?;
-    let both = [&arguments.before, &arguments.after];
+    let both = [
+        (&arguments.before, "analyzing the first trace"),
+        (&arguments.after, "analyzing the second trace"),
+    ];
     let [before, after] = match subject {
         None => {
             let is_of_system = |analysis: &&Description| is_comparable(analysis) && analysis.name != "health";
             let chosen: Vec<_> = ALL.into_iter().filter(is_of_system).collect();
-            both.map(|path| answers(path, &chosen, arguments))
+            both.map(|(path, what)| answers(path, what, &chosen, arguments))
         }
         Some(Subject::Kernel(analysis)) if !is_comparable(analysis) => {
             let name = analysis.name;
@@ -78,8 +81,8 @@ pub(crate) fn diff(arguments: &Diff, json: bool) -> Result<(), Failure> {
                 format!("{name} lists single occurrences, which cannot be compared; choose another analysis");
             return Err(Failure::with_status(sentence, USAGE));
         }
-        Some(Subject::Kernel(analysis)) => both.map(|path| answers(path, &[analysis], arguments)),
-        Some(subject) => both.map(|path| answer_of_any(path, subject, arguments)),
+        Some(Subject::Kernel(analysis)) => both.map(|(path, what)| answers(path, what, &[analysis], arguments)),
+        Some(subject) => both.map(|(path, _)| answer_of_any(path, subject, arguments)),
     };
     let (before, after) = (before?, after?);
     let are_of_commands = before.is_partial && after.is_partial;
@@ -157,7 +160,12 @@ fn options(arguments: &Diff) -> Options {
 }
 
 /// Reads a trace once, for all analyses that it has the events for.
-fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Result<Answered, Failure> {
+fn answers(
+    path: &Path,
+    what: &'static str,
+    chosen: &[&'static Description],
+    arguments: &Diff,
+) -> Result<Answered, Failure> {
     let mut findings = Findings::default();
     let traces = kernel_part(
         open(&[path.to_owned()], arguments.progress.wanted, &mut findings)?,
@@ -179,7 +187,7 @@ fn answers(path: &Path, chosen: &[&'static Description], arguments: &Diff) -> Re
         }
     }
     let options = options(arguments);
-    let progress = Progress::of("analyzing", &traces, Span::ALL, arguments.progress.wanted);
+    let progress = Progress::of(what, &traces, Span::ALL, arguments.progress.wanted);
     let ground = Ground::new(&traces, Span::ALL)?;
     let begun = possible.iter().map(|analysis| (analysis.begin)(&options)).collect();
     let (system, mut analyses) = ground.run(Listeners(begun), &mut findings)?;

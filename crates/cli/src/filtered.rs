@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `-k PATTERN... --syscall PATTERN... --filter EXPR`: a filter belongs to the patterns before it, back to the filter before; one that comes first
-//! belongs to all tracepoints and probes that have no filter of their own.
+//! `-u PATTERN... -k PATTERN... --syscall PATTERN... --filter EXPR`: a filter belongs to the patterns before it, back to the filter before; one
+//! that comes first belongs to all tracepoints and probes that have no filter of their own.
 
+use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Patterns of tracepoints and system calls with their filters.
+/// Patterns of events and system calls with their filters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FilteredPatterns {
+    /// Of programs.
+    pub(crate) userspace: Vec<FilteredPattern>,
     /// Of tracepoints.
     pub(crate) patterns: Vec<FilteredPattern>,
     pub(crate) syscalls: Vec<FilteredPattern>,
@@ -15,7 +18,7 @@ pub(crate) struct FilteredPatterns {
 }
 
 /// A pattern, and the filter that was given for it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilteredPattern {
     pub(crate) pattern: String,
     pub(crate) filter: Option<String>,
@@ -24,15 +27,18 @@ pub(crate) struct FilteredPattern {
 /// The options as clap knows them: without their order.
 #[derive(Args)]
 struct Given {
+    /// Record matching events of programs; `*` matches any text [default: all]
+    #[arg(short, long, value_name = "PATTERN", value_delimiter = ',', help_heading = Resettable::Reset, display_order = 1)]
+    userspace: Vec<String>,
     /// Record matching tracepoints of the kernel: sched_switch,block:*
     #[arg(short, long, value_name = "PATTERN", value_delimiter = ',')]
     kernel: Vec<String>,
     /// Record system calls with matching names: open*,read
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     syscall: Vec<String>,
-    /// Record the events of the -k and --syscall patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm =~
-    /// "k*"' (see piste-filter(7)). A --filter before the first -k or --syscall applies to all tracepoints and probes without a filter of their
-    /// own, but not to system calls
+    /// Record the events of the -u, -k and --syscall patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm
+    /// =~ "k*"' (see piste-filter(7)). A --filter before the first of these applies to all tracepoints and probes without a filter of their
+    /// own, but not to system calls and events of programs
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }
@@ -44,11 +50,13 @@ impl FilteredPatterns {
 
     /// Patterns and filters in the order of the command line, as (index, text) each.
     fn ordered(
+        userspace: Vec<(usize, String)>,
         patterns: Vec<(usize, String)>,
         syscalls: Vec<(usize, String)>,
         filters: Vec<(usize, String)>,
     ) -> FilteredPatterns {
-        let first = [&patterns, &syscalls].into_iter().filter_map(|list| list.first());
+        let all = [&userspace, &patterns, &syscalls];
+        let first = all.into_iter().filter_map(|list| list.first());
         let first = first.map(|(index, _)| *index).min().unwrap_or(usize::MAX);
         let (before, after): (Vec<_>, Vec<_>) = filters.into_iter().partition(|(index, _)| *index < first);
         let filter_of = |index: usize| after.iter().find(|(position, _)| *position > index);
@@ -57,6 +65,7 @@ impl FilteredPatterns {
             filter: filter_of(index).map(|(_, filter)| filter.clone()),
         };
         FilteredPatterns {
+            userspace: userspace.into_iter().map(filtered).collect(),
             patterns: patterns.into_iter().map(filtered).collect(),
             syscalls: syscalls.into_iter().map(filtered).collect(),
             filter: before.into_iter().next_back().map(|(_, filter)| filter),
@@ -69,6 +78,7 @@ impl FromArgMatches for FilteredPatterns {
         let given = Given::from_arg_matches(matches)?;
         let indices = |name: &str| matches.indices_of(name).into_iter().flatten();
         Ok(FilteredPatterns::ordered(
+            indices("userspace").zip(given.userspace).collect(),
             indices("kernel").zip(given.kernel).collect(),
             indices("syscall").zip(given.syscall).collect(),
             indices("filter").zip(given.filter).collect(),
@@ -110,6 +120,7 @@ mod tests {
             .patterns
             .iter()
             .chain(&seen.syscalls)
+            .chain(&seen.userspace)
             .map(|one| (one.pattern.as_str(), one.filter.as_deref()))
             .collect();
         assert_eq!(patterns, expected, "{line}");
@@ -140,6 +151,11 @@ mod tests {
                 ("b", Some("x<1")),
                 ("c", Some("y>2")),
             ],
+            None,
+        );
+        check(
+            "-u a --filter x<1 -k b -u c",
+            &[("b", None), ("a", Some("x<1")), ("c", None)],
             None,
         );
     }

@@ -123,11 +123,11 @@ pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<Wanted>, Fa
     named.extend(calls.map(|pattern| rule(KernelEventKind::syscall, pattern)));
     named.extend(options.probes.rules(options.name.as_deref())?);
     for rule in &mut named {
-        rule.filter.clone_from(&options.filter);
+        rule.filter.clone_from(&arguments.filter);
     }
     let mut wanted: Vec<Wanted> = vec![];
     for preset in &options.presets {
-        for rule in of_preset(preset, options.filter.as_ref()) {
+        for rule in of_preset(preset, arguments.filter.as_ref()) {
             // What is named replaces it, and so does what another preset has of it.
             let is_same = |other: &KernelRule| other.kind == rule.kind && means(&other.pattern, &rule.pattern);
             if !named

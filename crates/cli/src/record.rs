@@ -82,7 +82,7 @@ fn record_and_tell(arguments: &Record, json: bool) -> Result<u8, Failure> {
         screen::tell(&format!("{}\n", summary.json()));
     } else {
         let wanted = Wanted {
-            patterns: &arguments.patterns,
+            patterns: &arguments.user_patterns(),
             preloaded: !arguments.preload.is_empty(),
         };
         let verbose = arguments.verbose.then_some(&kernel);
@@ -108,6 +108,11 @@ fn run(arguments: &Record) -> Result<Ended, Failure> {
     let guard = Guard::new(at_signal.then(|| orders.clone()))
         .map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     // All that can be refused without a session is refused before there is one.
+    if arguments.kernel.no_kernel && arguments.kernel.tracepoints.filter.is_some() {
+        return Err(Failure::new(
+            "the filter is for nothing that is recorded: write --filter after the -u PATTERN whose events it selects",
+        ));
+    }
     let preloaded = preload::setting(&arguments.preload)?;
     let folder = match &arguments.output {
         Some(path) => TraceFolder::chosen(path)?,
@@ -157,7 +162,7 @@ fn in_a_session(
         output,
         record_id: id.clone(),
         // Processes that run already know nothing of the recording: their own events are recorded where they are named.
-        records_programs: !arguments.no_user && (arguments.pids.is_empty() || !arguments.patterns.is_empty()),
+        records_programs: !arguments.no_user && (arguments.pids.is_empty() || !arguments.user_patterns().is_empty()),
         takes_everyone: arguments.all_system || !arguments.pids.is_empty(),
     };
     let session = format!("record-{}", &id[..8]);

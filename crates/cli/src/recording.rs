@@ -9,6 +9,7 @@ use piste_control::{Client, Error, Places};
 
 use crate::arguments::Record;
 use crate::failure::Failure;
+use crate::filtered::FilteredPattern;
 use crate::kernel_rules::{self, Wanted};
 use crate::screen::tell_sentence;
 use crate::tracked;
@@ -90,17 +91,14 @@ impl Recording {
         if subject.records_programs {
             let request = arguments.channel.request(Domain::user, USER_CHANNEL.into());
             calls.enable_channel(self.session(), request).call()?;
-            let excluded = arguments.excluded.clone();
-            calls
-                .enable_event(
-                    self.session(),
-                    Some(USER_CHANNEL.into()),
-                    patterns(arguments),
-                    excluded,
-                    None,
-                    false,
-                )
-                .call()?;
+            for group in patterns(arguments).chunk_by(|one, other| one.filter == other.filter) {
+                let patterns = group.iter().map(|one| one.pattern.clone()).collect();
+                let (channel, excluded) = (Some(USER_CHANNEL.into()), arguments.excluded.clone());
+                let filter = group[0].filter.clone();
+                calls
+                    .enable_event(self.session(), channel, patterns, excluded, None, filter)
+                    .call()?;
+            }
         }
         if arguments.kernel.no_kernel {
             return Ok(());
@@ -111,7 +109,7 @@ impl Recording {
             Err(Error::Refused(kind))
                 if subject.records_programs
                     && is_out_of_reach(&kind)
-                    && !(arguments.all_system && arguments.patterns.is_empty()) =>
+                    && !(arguments.all_system && arguments.user_patterns().is_empty()) =>
             {
                 let sentence = Error::Refused(kind).to_string();
                 tell_sentence(&format!("{sentence}; recording only the programs"));
@@ -143,7 +141,11 @@ impl Recording {
         let mut client = Client::connect_or_start(&self.places)?;
         let tracked = arguments.kernel.tracked.tracked(pids, !pids.is_empty());
         if self.kernel.is_recorded && tracked::text(&tracked).is_some() {
-            client.calls().set_tracked(self.session(), tracked).call()?;
+            client.calls().track(self.session(), Domain::kernel, tracked).call()?;
+        }
+        if !arguments.pids.is_empty() && !arguments.user_patterns().is_empty() {
+            let tracked = tracked::processes(&arguments.pids);
+            client.calls().track(self.session(), Domain::user, tracked).call()?;
         }
         client.calls().start(self.session()).call()?;
         Ok(())
@@ -177,12 +179,16 @@ impl Recording {
     }
 }
 
-fn patterns(arguments: &Record) -> Vec<String> {
-    let mut patterns = arguments.patterns.clone();
+fn patterns(arguments: &Record) -> Vec<FilteredPattern> {
+    let mut patterns = arguments.kernel.tracepoints.userspace.clone();
+    let unfiltered = |pattern: &str| FilteredPattern {
+        pattern: pattern.into(),
+        filter: None,
+    };
     if patterns.is_empty() {
-        patterns.push("*".into());
+        patterns.push(unfiltered("*"));
     } else if !arguments.preload.is_empty() {
-        patterns.push(STATE_DUMP_PATTERN.into());
+        patterns.push(unfiltered(STATE_DUMP_PATTERN));
     }
     patterns
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste enable-event` and `disable-event`: the rules of a channel, of programs' events and of the kernel's.
 
-use piste_control::interface::{Domain, EventRule, KernelEventKind, KernelRule, Program, VarlinkClientInterface};
+use piste_control::interface::{
+    Domain, EventRule, KernelEventKind, KernelRule, Level, Program, VarlinkClientInterface,
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -25,7 +27,6 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
     } else {
         arguments.patterns
     };
-    let level_only = arguments.level_only.is_some();
     let mut client = connect()?;
     let mut reply = client
         .calls()
@@ -35,7 +36,7 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
             patterns.clone(),
             arguments.excluded,
             arguments.level_only.or(arguments.level),
-            level_only,
+            arguments.filter,
         )
         .call()?;
     // The reply has all rules of the channel.
@@ -141,10 +142,16 @@ pub(crate) fn rule_text(rule: &EventRule) -> String {
     for excluded in &rule.excluded {
         text += &format!(", not {}", printable(excluded));
     }
-    match &rule.level {
-        Some(level) if rule.level_only => text += &format!(", level {} only", level.name()),
-        Some(level) => text += &format!(", level {} and more severe", level.name()),
-        None => {}
+    if let Some(levels) = &rule.levels {
+        let (most, least) = (levels.most_severe.name(), levels.least_severe.name());
+        text += &match levels.most_severe {
+            _ if most == least => format!(", level {least} only"),
+            Level::emerg => format!(", level {least} and more severe"),
+            _ => format!(", levels {most} to {least}"),
+        };
+    }
+    if let Some(filter) = &rule.filter {
+        text += &format!(", where {}", printable(filter));
     }
     text
 }

@@ -119,7 +119,7 @@ pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
     let has = |domain: Domain| session.channels.iter().any(|channel| channel.settings.domain == domain);
     let mut of = vec![];
     if has(Domain::kernel) {
-        of.push(match tracked::text(&session.tracked) {
+        of.push(match tracked::text(&session.kernel_tracked) {
             Some(about) => format!("the kernel for {about}"),
             None => "the kernel".into(),
         });

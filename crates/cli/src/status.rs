@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste status`: one session in full.
 
-use std::thread;
-use std::time::Duration;
-
 use piste_control::interface::{ChannelStatus, Domain, SessionState, SessionStatus, VarlinkClientInterface};
 
 use crate::arguments::OneSession;
@@ -20,17 +17,12 @@ use crate::session::{connect, contexts, loss_mode, rings};
 use crate::summary::{finding_text, findings, headline};
 use crate::tracked;
 
-/// Events of slow programs wait in memory for others, and are counted when they are in the trace: that takes less than this.
-const FLUSH_TIME: Duration = Duration::from_millis(100);
-
 /// `piste status`
 pub(crate) fn status(arguments: OneSession, page: &Page, json: bool) -> Result<(), Failure> {
     let mut client = connect()?;
     let session = arguments.chosen();
-    // Where nothing is recorded, nothing waits.
-    if client.calls().flush(session.clone()).call().is_ok() {
-        thread::sleep(FLUSH_TIME);
-    }
+    // Events are counted when they are in the trace. Where it cannot be written, the status says why.
+    let _ = client.calls().flush(session.clone()).call();
     show_one(&client.calls().status(session).call()?.session, page, json)
 }
 
@@ -54,8 +46,11 @@ fn text(session: &SessionStatus, width: Width) -> String {
     text += "\n";
     text += &labelled("trace", &trace(session));
     text += &labelled("programs", &programs(session));
+    if let Some(about) = tracked::text(&session.tracked) {
+        text += &labelled("tracked", &tracked_programs(session, &about));
+    }
     if session.channels.iter().any(of_kernel) {
-        let about = tracked::text(&session.tracked).unwrap_or_else(|| "the whole system".into());
+        let about = tracked::text(&session.kernel_tracked).unwrap_or_else(|| "the whole system".into());
         text += &labelled("kernel", &about);
     }
     for finding in findings(session) {
@@ -104,6 +99,14 @@ fn programs(session: &SessionStatus) -> String {
             count(session.programs),
             names.join(", ")
         ),
+    }
+}
+
+/// `uid 1000; 3 programs left out`
+fn tracked_programs(session: &SessionStatus, about: &str) -> String {
+    match session.programs_left_out {
+        0 => about.to_owned(),
+        left_out => format!("{about}; {} left out", counted(left_out, "program")),
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
     #[test]
     fn a_kernel_channel_is_shown_with_its_rules_and_what_it_is_about() {
         let mut session = with_kernel();
-        session.tracked.pids = vec![7];
+        session.kernel_tracked.pids = Some(vec![7]);
         session.channels[1].kernel_rules = vec![kernel_rules::rule(KernelEventKind::syscall, "open*")];
         let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
         assert!(seen.contains("\n  kernel    pid 7\n"), "{seen}");
@@ -211,6 +214,15 @@ mod tests {
             seen.ends_with("  events    system call open*, in kernel channel kernel\n"),
             "{seen}"
         );
+    }
+
+    #[test]
+    fn a_session_that_leaves_programs_out_says_which_and_how_many() {
+        let mut session = session();
+        session.tracked.uids = Some(vec![1000]);
+        session.programs_left_out = 2;
+        let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
+        assert!(seen.contains("\n  tracked   uid 1000; 2 programs left out\n"), "{seen}");
     }
 
     #[test]

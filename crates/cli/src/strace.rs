@@ -16,7 +16,6 @@ use piste_following::{Followed, Follower};
 use piste_reason::reason;
 use piste_strace::{Descriptors, Event, Options, Order, Printer, Summary, TimeFormat, Undecoded};
 use piste_syscalls::{Architecture, Class, Syscall, Table};
-use piste_trace::growth::Growth;
 use piste_trace::{OpenError, Span};
 
 use crate::arguments::{Arguments, Command, Record, SortBy, Strace};
@@ -25,11 +24,11 @@ use crate::failure::{Failure, USAGE};
 use crate::quantity::counted;
 use crate::record;
 use crate::screen::{printable, tell_sentence};
-use crate::view::Calls;
+use crate::view::{Calls, Disorder};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Between two packets of a slow program.
+/// Between two flushes.
 const FLUSH_PAUSE: Duration = Duration::from_millis(200);
 /// What is recorded of texts that are read and written.
 const STRING_BYTES_MAX: u16 = 4096;
@@ -258,18 +257,20 @@ impl Printing {
 
     /// Prints what is recorded, until it is over.
     fn follow(mut self, folder: &Path, is_over: &AtomicBool) -> Result<(), Failure> {
-        let mut follower = None;
+        let mut follower: Option<Follower> = None;
+        let mut disorder = Disorder::default();
         let unreadable = |error: io::Error| Failure::new(format!("cannot read what was recorded: {}", reason(&error)));
         let unopened = |error: OpenError| Failure::new(printable(&error.to_string()));
         loop {
             // Asked before the files are looked at: what is written until then is seen.
             let is_last = is_over.load(Ordering::Acquire);
             if follower.is_none() && folder.exists() {
-                // Calls, signals and ends of threads are in several streams, and a flush is asked for meanwhile.
-                let growth = Growth::delayed(2 * FLUSH_PAUSE);
-                follower = Followed::find(folder).map(|followed| Follower::new(vec![followed], growth, FLUSH_PAUSE));
+                // The folder is there before the session that writes it.
+                let followed = Followed::find(folder).filter(|followed| is_last || followed.session().is_some());
+                follower = followed.map(|followed| Follower::new(vec![followed], FLUSH_PAUSE));
             }
             let news = follower.as_mut().map(|follower| follower.look(is_last)).transpose();
+            disorder.tell(follower.as_ref().and_then(Follower::disorder));
             if let Some(news) = news.map_err(unopened)?.flatten() {
                 if let Some(open_files) = &mut self.open_files {
                     open_files.model.reopen(&news.traces);

@@ -295,22 +295,10 @@ pub(crate) fn quoted(path: &str) -> Cow<'_, str> {
 #[cfg(test)]
 pub(crate) mod tests {
     use piste_control::interface::{
-        ChannelSettings, Domain, EventRule, Level, LossMode, Losses, SessionState, Tracked,
+        ChannelSettings, Domain, EventRule, Level, LevelRange, LossMode, Losses, SessionState, Tracked,
     };
 
     use super::*;
-
-    fn everything() -> Tracked {
-        Tracked {
-            pids: vec![],
-            follow_children: false,
-            process_groups: vec![],
-            process_sessions: vec![],
-            uids: vec![],
-            gids: vec![],
-            cpus: vec![],
-        }
-    }
 
     /// A session with one channel, three processes, some loss and a finding.
     pub(crate) fn session() -> SessionStatus {
@@ -326,7 +314,8 @@ pub(crate) mod tests {
             duration_ns: 2_000_000_000,
             snapshots: 0,
             chunks: 0,
-            tracked: everything(),
+            tracked: Tracked::default(),
+            kernel_tracked: Tracked::default(),
             channels: vec![ChannelStatus {
                 settings: ChannelSettings {
                     name: "default".into(),
@@ -341,8 +330,11 @@ pub(crate) mod tests {
                 rules: vec![EventRule {
                     pattern: "shop:*".into(),
                     excluded: vec!["shop:noise".into()],
-                    level: Some(Level::err),
-                    level_only: false,
+                    levels: Some(LevelRange {
+                        most_severe: Level::emerg,
+                        least_severe: Level::err,
+                    }),
+                    filter: None,
                     enabled: true,
                 }],
                 kernel_rules: vec![],
@@ -368,6 +360,7 @@ pub(crate) mod tests {
                 matched: 3,
             }],
             state_dump: None,
+            programs_left_out: 0,
             unmatched_events: vec![],
             programs_not_recorded: 0,
             findings: vec![Finding {

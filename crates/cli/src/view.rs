@@ -26,7 +26,7 @@ use piste_trace::loss;
 use piste_trace::rows::Column;
 
 pub(crate) use self::calls::Calls;
-pub(crate) use self::follow::find as find_followed;
+pub(crate) use self::follow::{Disorder, find as find_followed};
 use self::output::Output;
 use self::shower::{Going, Shower};
 use crate::arguments::{Clock, View, ViewFormat, tell_absent};

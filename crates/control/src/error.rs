@@ -141,6 +141,12 @@ fn sentence(kind: &ErrorKind) -> String {
             e.pattern,
             did_you_mean(&e.nearest, "see `piste status`")
         ),
+        E::NotTracked(Some(e)) => format!(
+            "{} {} is not tracked; {}",
+            e.kind,
+            e.value,
+            tracked(&e.kind, &e.tracked)
+        ),
         E::InvalidPattern(Some(e)) => format!(
             "pattern {:?} is invalid at byte {}: {}; a pattern has the form `provider:event`, where `*` matches any text",
             e.pattern, e.position, e.reason
@@ -210,6 +216,24 @@ fn option(domain: &interface::Domain) -> &'static str {
     match domain {
         interface::Domain::user => "-u",
         interface::Domain::kernel => "-k",
+    }
+}
+
+/// `tracked: 5, 7`
+fn tracked(kind: &str, values: &[String]) -> String {
+    const SHOWN: usize = 20;
+    if values.is_empty() {
+        return format!("no {kind} is (see `piste status`)");
+    }
+    let shown = values
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match values.len().saturating_sub(SHOWN) {
+        0 => format!("tracked: {shown}"),
+        more => format!("tracked: {shown} and {more} more"),
     }
 }
 

@@ -25,6 +25,7 @@ pub mod error;
 pub mod interface;
 pub mod level;
 pub mod places;
+mod tracked;
 
 pub use client::Client;
 pub use error::Error;

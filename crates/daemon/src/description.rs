@@ -37,6 +37,19 @@ pub struct EventDescription {
     pub level: u8,
     /// The fields, in the order of their bytes; each name once.
     pub fields: Vec<Field>,
+    /// Fields that only filters see, each with the number of recorded fields before it.
+    pub nowrite: Vec<(usize, Field)>,
+}
+
+impl EventDescription {
+    /// The fields as filters see them, in the order of their bytes.
+    pub fn filtered_fields(&self) -> Vec<&Field> {
+        let mut fields: Vec<&Field> = self.fields.iter().collect();
+        for (count, (before, field)) in self.nowrite.iter().enumerate() {
+            fields.insert(before + count, field);
+        }
+        fields
+    }
 }
 
 /// What is wrong with a message: a sentence about it, without its number or sender.
@@ -158,7 +171,10 @@ impl Drop for ShelfEntry {
 
 /// What a block takes here, roughly.
 fn kept_bytes(bytes: &[u8], events: &[EventDescription]) -> usize {
-    let events = events.iter().map(|event| bytes_of(&event.name, &event.fields));
+    let events = events.iter().map(|event| {
+        let nowrite: Vec<Field> = event.nowrite.iter().map(|(_, field)| field.clone()).collect();
+        bytes_of(&event.name, &event.fields) + bytes_of("", &nowrite)
+    });
     bytes.len() + size_of::<ShelfEntry>() + events.sum::<usize>()
 }
 
@@ -200,14 +216,17 @@ fn parse_event(outer: &mut Reader<'_>) -> Result<EventDescription, Malformed> {
     let provider = reader.name(header.provider_bytes, "a provider")?;
     let name = reader.name(header.name_bytes, "an event")?;
     reader.align();
-    let mut fields = Vec::with_capacity(header.field_count.into());
+    let (mut fields, mut nowrite) = (Vec::with_capacity(header.field_count.into()), Vec::new());
     let mut names = HashSet::new();
     for _ in 0..header.field_count {
-        let field = parse_field(&mut reader)?;
+        let (field, is_written) = parse_field(&mut reader)?;
         if !names.insert(field.name.clone()) {
             return malformed(format!("event {provider}:{name} has two fields {:?}", field.name));
         }
-        fields.push(field);
+        match is_written {
+            true => fields.push(field),
+            false => nowrite.push((fields.len(), field)),
+        }
     }
     reader.end("an event description")?;
     Ok(EventDescription {
@@ -215,10 +234,12 @@ fn parse_event(outer: &mut Reader<'_>) -> Result<EventDescription, Malformed> {
         name: format!("{provider}:{name}"),
         level: header.level,
         fields,
+        nowrite,
     })
 }
 
-fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
+/// A field, and whether records have it.
+fn parse_field(outer: &mut Reader<'_>) -> Result<(Field, bool), Malformed> {
     let (header, mut reader) = outer.item::<piste_field_description>("a field", |header| header.total_bytes)?;
     let name = reader.name(header.name_bytes, "a field")?;
     reader.align();
@@ -266,7 +287,11 @@ fn parse_field(outer: &mut Reader<'_>) -> Result<Field, Malformed> {
         other => return malformed(format!("field {name:?} has the unknown kind {other}")),
     };
     reader.end("a field description")?;
-    Ok(Field { name, kind })
+    match header.flags.into() {
+        0 => Ok((Field { name, kind }, true)),
+        piste_abi::PISTE_FIELD_NOWRITE => Ok((Field { name, kind }, false)),
+        other => malformed(format!("field {name:?} has the unknown flags {other}")),
+    }
 }
 
 fn parse_labels(reader: &mut Reader<'_>, count: u16) -> Result<Vec<Label>, Malformed> {

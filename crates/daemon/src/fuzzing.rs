@@ -9,7 +9,7 @@ use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::rules::{Levels, matches};
 use crate::session::settings::ChannelRequest;
-use crate::session::{Host, Machine, Moment, ProgramId, SessionIdentity, Sessions};
+use crate::session::{Host, Machine, Moment, ProcessFacts, ProgramId, SessionIdentity, Sessions};
 use crate::shares::Users;
 
 /// One message of a program.
@@ -28,7 +28,7 @@ pub fn conversation(bytes: &[u8]) {
         let (bytes, after) = after.split_at(count);
         rest = after;
         match message::parse(bytes, 0, &interner) {
-            Ok(FromProgram::Hello(hello)) => machine.hello(id, 0, 0, hello),
+            Ok(FromProgram::Hello(hello)) => machine.hello(id, ProcessFacts::default(), hello),
             Ok(FromProgram::Events { module, block, bytes }) => machine.events(id, module, block, bytes),
             Ok(FromProgram::ModuleGone { module }) => machine.module_gone(id, module),
             Ok(FromProgram::Refused { key, reason }) => machine.refused(id, key, &reason),
@@ -94,7 +94,8 @@ pub(crate) fn recording_machine() -> Machine {
     let all = RulesRequest {
         patterns: vec!["*".into()],
         excluded: Vec::new(),
-        levels: Levels::All,
+        levels: Levels::ALL,
+        filter: None,
     };
     machine.enable_event(session, None, &all).expect("a pattern");
     machine

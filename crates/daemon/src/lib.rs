@@ -26,6 +26,7 @@ pub mod kernel_consumer;
 pub mod link;
 pub mod message;
 pub mod person;
+pub mod program_filter;
 pub mod remains;
 pub mod rings;
 pub mod session;

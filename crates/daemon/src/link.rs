@@ -14,8 +14,8 @@
 //!   SetTracked, SetKernelChannel,
 //!   RegenerateStateDump (request)       ->      (to the kernel consumer)
 //!   Start, Stop, Snapshot, Rotate,
-//!   Report, CloseSession (request)      ->
-//!   Flush                               ->
+//!   Report, Flush,
+//!   CloseSession (request)              ->
 //!                                       <-      Done (request)
 //!                                       <-      RingSetDone, RingSetRefused, RingRecovered, Finding, at any time
 //! ```
@@ -49,7 +49,8 @@ pub type RequestId = u64;
 pub type RingSetKey = u32;
 
 /// Whose events a session records. Each domain has a consumer of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Domain {
     /// Programs, through rings that they write themselves.
     User,
@@ -188,10 +189,13 @@ pub enum ToConsumer {
         /// The request.
         request: RequestId,
     },
-    /// Writes what slow rings have of a sub-buffer that is not full: somebody follows the trace. Nobody answers.
+    /// Writes everything that was recorded by now: somebody follows the trace. The answer says that it is in the folder; a session that ends
+    /// answers when its trace is complete. [`Failure::Unfinished`]: it is, but for what some programs have begun.
     Flush {
         /// The session.
         session: SessionId,
+        /// The request.
+        request: RequestId,
     },
     /// Asks for the totals so far.
     Report {
@@ -220,7 +224,7 @@ impl ToConsumer {
             | ToConsumer::Snapshot { session, .. }
             | ToConsumer::Rotate { session, .. }
             | ToConsumer::CloseSession { session, .. }
-            | ToConsumer::Flush { session }
+            | ToConsumer::Flush { session, .. }
             | ToConsumer::Report { session, .. } => Some(session),
             ToConsumer::Adopt
             | ToConsumer::AddBoard { .. }
@@ -239,6 +243,7 @@ impl ToConsumer {
             | ToConsumer::Rotate { request, .. }
             | ToConsumer::CloseSession { request, .. }
             | ToConsumer::RegenerateStateDump { request, .. }
+            | ToConsumer::Flush { request, .. }
             | ToConsumer::Report { request, .. } => Some(request),
             _ => None,
         }
@@ -463,6 +468,11 @@ pub enum Failure {
     NoPermission {
         /// The file or folder.
         path: PathBuf,
+    },
+    /// Programs were stopped while they record an event: what they recorded behind it comes when they go on.
+    Unfinished {
+        /// What to call each of them.
+        programs: Vec<String>,
     },
     /// Anything else.
     Other {

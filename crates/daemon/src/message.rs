@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The messages of include/piste/abi/protocol.h as values. Bytes come in and go out; the socket is programs.rs.
 
+use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::rc::Rc;
 
 use piste_abi::{
     FromBytes, IntoBytes, PISTE_ABI_MAJOR, PISTE_CHANNEL_COUNT_MAX, PISTE_MESSAGE_BYTES_MAX, PISTE_MESSAGE_MAGIC,
     piste_enabled_event, piste_message, piste_message_bell, piste_message_channel, piste_message_enable,
-    piste_message_events, piste_message_hello, piste_message_module_gone, piste_message_refused, piste_message_sync,
+    piste_message_events, piste_message_filter, piste_message_hello, piste_message_module_gone, piste_message_refused,
+    piste_message_sync,
 };
 
 use crate::description::{EventBlock, Interner, Malformed, printable};
@@ -127,7 +129,7 @@ pub enum ToProgram {
 }
 
 /// An event of a program and its class in a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnabledEvent {
     /// The module.
     pub module: u32,
@@ -135,6 +137,8 @@ pub struct EnabledEvent {
     pub index: u32,
     /// The class.
     pub class: u32,
+    /// What lets it pass; without one, it always does.
+    pub filter: Option<Rc<[u8]>>,
 }
 
 /// Checks one datagram of a user's program and turns it into a value.
@@ -250,6 +254,9 @@ fn refusal(reason: u32) -> String {
         piste_abi::PISTE_REFUSED_LAYOUT => {
             "its library does not know the layout of the channel; rebuild it with the library of this release".into()
         }
+        piste_abi::PISTE_REFUSED_FILTER => {
+            "its library cannot use a filter, or has too many; the events of that filter are not recorded".into()
+        }
         other => format!("its library reports reason {other}"),
     }
 }
@@ -278,8 +285,11 @@ impl ToProgram {
             ],
             ToProgram::ChannelGone { key } => vec![channel(piste_abi::PISTE_MESSAGE_CHANNEL_GONE, *key, None)],
             ToProgram::StateDump { key } => vec![channel(piste_abi::PISTE_MESSAGE_STATEDUMP, *key, None)],
-            ToProgram::Enable { key, events } => enable(piste_abi::PISTE_MESSAGE_ENABLE, *key, events),
-            ToProgram::Disable { key, events } => enable(piste_abi::PISTE_MESSAGE_DISABLE, *key, events),
+            ToProgram::Enable { key, events } => enable(*key, events),
+            ToProgram::Disable { key, events } => {
+                let events: Vec<&EnabledEvent> = events.iter().collect();
+                list(piste_abi::PISTE_MESSAGE_DISABLE, *key, &events).collect()
+            }
             ToProgram::Sync { token } => vec![sync(piste_abi::PISTE_MESSAGE_SYNC, *token)],
             ToProgram::Synced { token } => vec![sync(piste_abi::PISTE_MESSAGE_SYNCED, *token)],
         }
@@ -316,8 +326,37 @@ fn sync(type_: u32, token: u64) -> Vec<u8> {
     .to_vec()
 }
 
-fn enable(type_: u32, key: RingSetKey, events: &[EnabledEvent]) -> Vec<Vec<u8>> {
-    let datagram = |events: &[EnabledEvent]| {
+/// Events with the same filter are enabled together.
+fn enable(key: RingSetKey, events: &[EnabledEvent]) -> Vec<Vec<u8>> {
+    let mut by_filter: BTreeMap<Option<&[u8]>, Vec<&EnabledEvent>> = BTreeMap::new();
+    for event in events {
+        by_filter.entry(event.filter.as_deref()).or_default().push(event);
+    }
+    let mut datagrams = Vec::new();
+    for (bytes, events) in by_filter {
+        for enabled in list(piste_abi::PISTE_MESSAGE_ENABLE, key, &events) {
+            datagrams.extend(bytes.map(filter));
+            datagrams.push(enabled);
+        }
+    }
+    datagrams
+}
+
+fn filter(filter: &[u8]) -> Vec<u8> {
+    let message = piste_message_filter {
+        message: header(
+            piste_abi::PISTE_MESSAGE_FILTER,
+            size_of::<piste_message_filter>() + filter.len(),
+        ),
+        filter_bytes: filter.len() as u32,
+        reserved: 0,
+    };
+    [message.as_bytes(), filter].concat()
+}
+
+/// As many messages as the events need.
+fn list(type_: u32, key: RingSetKey, events: &[&EnabledEvent]) -> impl Iterator<Item = Vec<u8>> {
+    events.chunks(ENABLED_EVENT_COUNT_MAX).map(move |events| {
         let total_bytes = size_of::<piste_message_enable>() + size_of::<piste_enabled_event>() * events.len();
         let message = header(type_, total_bytes);
         let mut bytes = Vec::with_capacity(total_bytes);
@@ -329,16 +368,15 @@ fn enable(type_: u32, key: RingSetKey, events: &[EnabledEvent]) -> Vec<Vec<u8>> 
             }
             .as_bytes(),
         );
-        for &EnabledEvent { module, index, class } in events {
+        for event in events {
             let event = piste_enabled_event {
-                module_id: module,
-                event_index: index,
-                event_id: class,
+                module_id: event.module,
+                event_index: event.index,
+                event_id: event.class,
                 reserved: 0,
             };
             bytes.extend(event.as_bytes());
         }
         bytes
-    };
-    events.chunks(ENABLED_EVENT_COUNT_MAX).map(datagram).collect()
+    })
 }

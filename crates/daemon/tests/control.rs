@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use piste_control::interface::{ErrorKind, SessionState, VarlinkClientInterface};
+use piste_control::interface::{Domain, ErrorKind, SessionState, Tracked, VarlinkClientInterface};
 use rustix::process::{Pid, Signal, kill_process};
 use support::program::{Process, Program, Told, names};
 use support::{Pisted, channel_request, wait_until, wire};
@@ -51,13 +51,73 @@ fn a_start_waits_until_the_programs_follow() {
             let patterns = vec!["shop:*".to_owned()];
             pisted
                 .client()
-                .enable_event(None, None, patterns, vec![], None, false)
+                .enable_event(None, None, patterns, vec![], None, None)
                 .call()
                 .unwrap()
         });
         assert_eq!(names(&program.until_sync()), ["enable 1 1.1=1"]);
         assert_eq!(change.join().unwrap().rules.len(), 2);
     });
+}
+
+#[test]
+fn programs_follow_what_a_session_tracks_before_the_reply() {
+    let pisted = Pisted::start();
+    let (program, _) = Program::register(pisted.run_folder(), 1, &[]);
+    pisted.create("web", "shop:order");
+    let own = i64::from(rustix::process::getuid().as_raw());
+    let users = |uids: &[i64]| Tracked {
+        uids: Some(uids.to_vec()),
+        ..Tracked::default()
+    };
+    let track = |uids: &[i64]| {
+        pisted
+            .client()
+            .track(None, Domain::user, users(uids))
+            .call()
+            .unwrap()
+            .tracked
+    };
+    let untrack = |uids: &[i64]| {
+        pisted
+            .client()
+            .untrack(None, Domain::user, users(uids))
+            .call()
+            .unwrap()
+            .tracked
+    };
+    assert_eq!(track(&[own + 1]), users(&[own + 1]));
+    pisted.start_session("web");
+    let status = pisted.status("web");
+    assert_eq!((status.programs, status.programs_left_out), (0, 1));
+    assert_eq!(status.tracked, users(&[own + 1]));
+    assert_eq!(status.kernel_tracked.uids, None);
+    std::thread::scope(|scope| {
+        let tracked = scope.spawn(|| track(&[own]));
+        assert_eq!(names(&program.until_sync()), ["channel 1", "enable 1 1.0=0"]);
+        assert_eq!(tracked.join().unwrap(), users(&[own, own + 1]));
+        let tracked = scope.spawn(|| untrack(&[own]));
+        assert_eq!(names(&program.until_sync()), ["disable 1 1.0=0 1.1=0"]);
+        assert_eq!(tracked.join().unwrap(), users(&[own + 1]));
+        let dropped = scope.spawn(|| pisted.client().track_everything(None, Domain::user).call().unwrap());
+        assert_eq!(names(&program.until_sync()), ["enable 1 1.0=0"]);
+        dropped.join().unwrap();
+    });
+    let error = pisted
+        .client()
+        .untrack(None, Domain::user, users(&[own]))
+        .call()
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::NotTracked(Some(e)) if e.kind == "user" && e.tracked.is_empty()),
+        "{error:?}"
+    );
+    let cpus = Tracked {
+        cpus: Some(vec![0]),
+        ..users(&[])
+    };
+    let error = pisted.client().track(None, Domain::user, cpus).call().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::InvalidSetting(_)), "{error:?}");
 }
 
 #[test]
@@ -73,6 +133,41 @@ fn a_program_that_is_silent_is_named_and_holds_nobody_up() {
     );
     // It is not waited for again.
     pisted.client().stop(None).call().unwrap();
+}
+
+#[test]
+fn a_flush_says_until_when_the_trace_is_complete_or_why_nobody_knows() {
+    let pisted = Pisted::start();
+    pisted.create("web", "shop:*");
+    let flush = || pisted.client().flush(None).call().unwrap();
+    let refused = || pisted.client().flush(None).call().unwrap_err();
+    // Of one that has not recorded yet, nothing is missing.
+    let before = flush();
+    pisted.start_session("web");
+    let [first, second] = [(), ()].map(|()| flush());
+    assert_eq!((first.id, first.late), (pisted.status("web").id, vec![]));
+    assert!(before.until > 0 && before.until < first.until && first.until < second.until);
+    let consumer = Pid::from_raw(pisted.consumers()[0]).unwrap();
+    kill_process(consumer, Signal::STOP).unwrap();
+    wait_until("every thread of it has stopped", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", consumer.as_raw_nonzero())).unwrap();
+        let stat = |thread: std::io::Result<fs::DirEntry>| fs::read_to_string(thread.unwrap().path().join("stat"));
+        threads.map(stat).all(|stat| stat.unwrap().contains(") T "))
+    });
+    let error = refused();
+    assert!(matches!(error.kind(), ErrorKind::ConsumerFailed(_)), "{error:?}");
+    // Whoever waits for the end of a session that is being stopped is told that it goes on, and then that it is over.
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| pisted.client().stop(None).call().unwrap());
+        wait_until("the session is being stopped", || {
+            matches!(pisted.status("web").state, SessionState::stopped)
+        });
+        let error = refused();
+        assert!(matches!(error.kind(), ErrorKind::ConsumerFailed(_)), "{error:?}");
+        kill_process(consumer, Signal::CONT).unwrap();
+        stopping.join().unwrap();
+    });
+    assert!(flush().until > second.until);
 }
 
 #[test]
@@ -196,7 +291,7 @@ fn a_killed_pisted_is_followed_by_one_that_knows_everything() {
     assert_eq!((status.id, status.programs, status.current), (id, 1, true));
     // The program comes back with what it has; what it has not is gone.
     let (_program, told) = Program::register(pisted.run_folder(), 1, &[1, 99]);
-    assert_eq!(names(&told), ["gone 99", "enable 1 1.0=0", "disable 1 1.1=0"]);
+    assert_eq!(names(&told), ["gone 99", "disable 1 1.1=0", "enable 1 1.0=0"]);
     let (_other, told) = Program::register(pisted.run_folder(), 2, &[]);
     assert_eq!(names(&told), ["channel 3", "enable 3 1.0=0"]);
     let ended = pisted.client().destroy_session(None).call().unwrap().session;
@@ -266,7 +361,7 @@ fn snapshots_that_are_taken_at_once_have_folders_of_their_own() {
         .call()
         .unwrap();
     client
-        .enable_event(None, None, vec!["shop:*".into()], vec![], None, false)
+        .enable_event(None, None, vec!["shop:*".into()], vec![], None, None)
         .call()
         .unwrap();
     pisted.start_session("flight");

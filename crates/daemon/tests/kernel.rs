@@ -77,10 +77,14 @@ impl TracingPisted {
 
     fn track(&self, caller: &Caller) {
         let tracked = Tracked {
-            pids: vec![caller.process.id().into()],
-            ..everything()
+            pids: Some(vec![caller.process.id().into()]),
+            ..Tracked::default()
         };
-        self.pisted.client().set_tracked(None, tracked).call().unwrap();
+        self.pisted
+            .client()
+            .track(None, Domain::kernel, tracked)
+            .call()
+            .unwrap();
     }
 
     fn kill_kernel_consumer(&self) {
@@ -135,18 +139,6 @@ fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
 
 fn tracepoint(pattern: &str) -> KernelRule {
     rule(KernelEventKind::tracepoint, pattern)
-}
-
-fn everything() -> Tracked {
-    Tracked {
-        pids: vec![],
-        follow_children: false,
-        process_groups: vec![],
-        process_sessions: vec![],
-        uids: vec![],
-        gids: vec![],
-        cpus: vec![],
-    }
 }
 
 /// A process that makes as many calls as it is told.
@@ -282,7 +274,7 @@ fn the_domains_have_channels_of_their_own() {
     assert!(matches!(error.kind(), ErrorKind::NothingEnabled(_)), "{error:?}");
     let patterns = vec!["shop:*".to_owned()];
     client
-        .enable_event(None, None, patterns, vec![], None, false)
+        .enable_event(None, None, patterns, vec![], None, None)
         .call()
         .unwrap();
     place.enable(tracepoint("sched_process_exit"));
@@ -409,10 +401,10 @@ fn refusals_say_what_the_kernel_has() {
     let error = client.enable_channel(None, reserved).call().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidSetting(_)), "{error:?}");
     let tracked = Tracked {
-        cpus: vec![100_000],
-        ..everything()
+        cpus: Some(vec![100_000]),
+        ..Tracked::default()
     };
-    let error = client.set_tracked(None, tracked).call().unwrap_err();
+    let error = client.track(None, Domain::kernel, tracked).call().unwrap_err();
     assert!(
         matches!(error.kind(), ErrorKind::InvalidSetting(Some(e)) if e.setting == "CPU"),
         "{error:?}"

@@ -176,12 +176,50 @@ fn long_lists_of_events_take_several_messages() {
         module: 1,
         index,
         class: index,
+        filter: None,
     };
     let events = (0..ENABLED_EVENT_COUNT_MAX as u32 + 1).map(event).collect();
     let datagrams = ToProgram::Enable { key: 1, events }.encode();
     assert_eq!(datagrams.len(), 2);
     assert!(datagrams[0].len() <= 65536);
     assert_eq!(datagrams[1].len(), 24 + 16);
+}
+
+#[test]
+fn events_with_the_same_filter_are_enabled_behind_it() {
+    let event = |index: u32, filter: Option<&[u8]>| EnabledEvent {
+        module: 1,
+        index,
+        class: index,
+        filter: filter.map(Into::into),
+    };
+    let events = vec![
+        event(0, Some(b"one")),
+        event(1, None),
+        event(2, Some(b"other")),
+        event(3, Some(b"one")),
+    ];
+    let types: Vec<(u32, usize)> = ToProgram::Enable { key: 1, events }
+        .encode()
+        .iter()
+        .map(|datagram| {
+            (
+                u32::from_ne_bytes(*datagram[4..].first_chunk().unwrap()),
+                datagram.len(),
+            )
+        })
+        .collect();
+    let (filter, enable) = (piste_abi::PISTE_MESSAGE_FILTER, piste_abi::PISTE_MESSAGE_ENABLE);
+    assert_eq!(
+        types,
+        [
+            (enable, 24 + 16),
+            (filter, 24 + 3),
+            (enable, 24 + 32),
+            (filter, 24 + 5),
+            (enable, 24 + 16)
+        ]
+    );
 }
 
 #[test]

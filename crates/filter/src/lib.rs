@@ -72,6 +72,11 @@ impl Filter {
         })
     }
 
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What it says.
     pub fn expression(&self) -> &Expression {
         &self.expression

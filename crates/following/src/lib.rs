@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces that grow. [`Followed`] is a trace and the session that writes it; [`Follower`] reads what is new in some of them.
+//! Traces that grow. [`Followed`] is a trace and the session that writes it; [`Follower`] reads what is new in some of them, in the order of
+//! time.
 //!
-//! Events come when their packets are complete. pisted is asked now and then to complete those of slow programs: only the reader knows that
-//! somebody waits for them. Recording goes on without pisted, and so does following.
+//! Events come when their packets are complete, of each CPU and program at another time. So pisted is asked now and then to write everything
+//! that was recorded by now, and says until when the trace is complete: events up to that time are shown. Recording goes on without pisted, and
+//! so does following: events come as they are written then, about in the order of time, and [`Follower::disorder`] says so.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use piste_control::interface::{SessionState, SessionStatus, VarlinkClientInterface};
-use piste_control::{Client, Places};
+use piste_control::interface::{ErrorKind, Flush_Reply, SessionState, SessionStatus, VarlinkClientInterface};
+use piste_control::{Client, Error, Places};
 use piste_trace::growth::{Growth, Round};
 use piste_trace::{Findings, OpenError, Trace, folders};
 
 /// pisted has so much time for an answer. If it hangs, following goes on without it, in steps of this length.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// What the reader may rely on no longer.
+const AS_WRITTEN: &str = "events are shown as they are written, and may be out of time order";
 
 /// A trace that grows.
 #[derive(Debug)]
@@ -59,15 +64,27 @@ impl Followed {
         self.session.as_ref()
     }
 
-    /// Has written what waits for more. Where that cannot be, events come when their packets are full.
-    fn flush(&self) {
-        let Some(own) = &self.session else { return };
-        let Ok(mut client) = pisted() else { return };
-        let Ok(reply) = client.calls().list_sessions().call() else {
-            return;
-        };
-        if let Some(session) = reply.sessions.into_iter().find(|session| session.id == own.id) {
-            let _ = client.calls().flush(Some(session.name)).call();
+    /// Has everything written that was recorded by now. `None`: pisted has no session that writes it, or none any more.
+    fn flush(&self) -> Result<Option<Flush_Reply>, Error> {
+        let Some(own) = &self.session else { return Ok(None) };
+        let flushed = pisted()?.calls().flush(Some(own.name.clone())).call();
+        match flushed.map_err(Error::from) {
+            // Another one may have its name by now.
+            Ok(flushed) => Ok(Some(flushed).filter(|flushed| flushed.id == own.id)),
+            Err(error) if matches!(error.refusal(), Some(ErrorKind::NoSession(_))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything is written of a session that [has ended](Followed::has_ended): it may still be on its way to the disk.
+    fn is_complete(&self) -> Result<bool, Error> {
+        match self.flush() {
+            Ok(_) => Ok(true),
+            Err(error) => match error.refusal() {
+                Some(ErrorKind::ConsumerFailed(_) | ErrorKind::OutputFailed(_)) => Ok(false),
+                Some(_) => Ok(true),
+                None => Err(error),
+            },
         }
     }
 
@@ -83,11 +100,11 @@ impl Followed {
 ///
 /// # Errors
 /// pisted cannot be reached.
-pub fn sessions() -> Result<Vec<SessionStatus>, piste_control::Error> {
+pub fn sessions() -> Result<Vec<SessionStatus>, Error> {
     Ok(pisted()?.calls().list_sessions().call()?.sessions)
 }
 
-fn pisted() -> Result<Client, piste_control::Error> {
+fn pisted() -> Result<Client, Error> {
     Client::connect_within(&Places::for_commands()?, Some(ANSWER_WITHIN))
 }
 
@@ -97,9 +114,9 @@ fn pisted() -> Result<Client, piste_control::Error> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use std::time::Duration;
 /// # use piste_following::{Followed, Follower};
-/// # use piste_trace::{Span, growth::Growth};
+/// # use piste_trace::Span;
 /// let followed = Followed::find("trace".as_ref()).ok_or("there is no such trace")?;
-/// let mut follower = Follower::new(vec![followed], Growth::default(), Duration::from_millis(500));
+/// let mut follower = Follower::new(vec![followed], Duration::from_millis(500));
 /// loop {
 ///     let is_over = follower.have_ended()?;
 ///     if let Some(news) = follower.look(is_over)? {
@@ -117,7 +134,7 @@ fn pisted() -> Result<Client, piste_control::Error> {
 /// ```
 #[derive(Debug)]
 pub struct Follower {
-    sources: Vec<Followed>,
+    sources: Vec<Source>,
     growth: Growth,
     /// Takes out those that are not to be read yet.
     hold_back: fn(&mut Vec<Trace>),
@@ -127,6 +144,16 @@ pub struct Follower {
     sizes: Option<HashMap<PathBuf, u64>>,
     /// Some events were held back.
     is_waiting: bool,
+    /// There was a flush since they were last read.
+    is_flushed: bool,
+    disorder: Option<String>,
+}
+
+#[derive(Debug)]
+struct Source {
+    followed: Followed,
+    /// It is complete up to this time, in ticks of its clock. Absent: nobody knows.
+    until_ticks: Option<u64>,
 }
 
 /// What is new in traces.
@@ -141,16 +168,22 @@ pub struct News {
 }
 
 impl Follower {
-    /// Of some traces, in the order that `growth` gives them. pisted completes packets every `flush_pause`.
-    pub fn new(sources: Vec<Followed>, growth: Growth, flush_pause: Duration) -> Follower {
+    /// Of some traces. pisted writes everything that was recorded every `flush_pause`.
+    pub fn new(sources: Vec<Followed>, flush_pause: Duration) -> Follower {
+        let source = |followed| Source {
+            followed,
+            until_ticks: None,
+        };
         Follower {
-            sources,
-            growth,
+            sources: sources.into_iter().map(source).collect(),
+            growth: Growth::default(),
             hold_back: |_| {},
             flush_pause,
             next_flush: Instant::now(),
             sizes: None,
             is_waiting: false,
+            is_flushed: false,
+            disorder: None,
         }
     }
 
@@ -160,16 +193,25 @@ impl Follower {
         Follower { hold_back, ..self }
     }
 
+    /// Why events may come out of the order of time at present, as a sentence; `None`: they do not.
+    pub fn disorder(&self) -> Option<&str> {
+        self.disorder.as_deref()
+    }
+
     /// Nothing more will be written to any of them. To be asked before [`Follower::look`], so that what is written until the end is seen.
     ///
     /// # Errors
     /// pisted cannot be reached, so nobody knows.
-    pub fn have_ended(&self) -> Result<bool, piste_control::Error> {
-        if self.sources.iter().all(|source| source.session.is_none()) {
+    pub fn have_ended(&self) -> Result<bool, Error> {
+        let mut sources = self.sources.iter().map(|source| &source.followed);
+        if sources.clone().all(|source| source.session.is_none()) {
             return Ok(false);
         }
         let sessions = sessions()?;
-        Ok(self.sources.iter().all(|source| source.has_ended(&sessions)))
+        if !sources.clone().all(|source| source.has_ended(&sessions)) {
+            return Ok(false);
+        }
+        sources.try_fold(true, |all, source| Ok(all && source.is_complete()?))
     }
 
     /// What is new since the last look, if there is anything. `is_over`: nothing more will come, and this look has the rest.
@@ -178,21 +220,31 @@ impl Follower {
     /// At the end, a trace cannot be opened. Before, its metadata may be half written.
     pub fn look(&mut self, is_over: bool) -> Result<Option<News>, OpenError> {
         if Instant::now() >= self.next_flush && !is_over {
-            self.sources.iter().for_each(Followed::flush);
+            self.flush();
             self.next_flush = Instant::now() + self.flush_pause;
         }
-        let now: HashMap<PathBuf, u64> = self.sources.iter().flat_map(|source| sizes(&source.folder)).collect();
-        if !is_over && !self.is_waiting && self.sizes.as_ref() == Some(&now) {
+        let mut findings = Findings::default();
+        let found = self.folders(&mut findings, is_over)?;
+        let now = sizes(found.iter().flatten());
+        // Between two flushes, there is nothing that could be shown already.
+        let has_horizon = self.is_flushed || self.horizon_is_unknown();
+        let has_more = self.is_waiting || self.sizes.as_ref() != Some(&now);
+        let is_due = is_over || has_horizon && has_more;
+        if !is_due {
             return Ok(None);
         }
-        let mut findings = Findings::default();
-        let mut traces = open(&self.sources, &mut findings, is_over)?;
+        let (mut traces, known_ns) = self.open(&found, &mut findings, is_over)?;
+        // A rotation moves them.
+        if !is_over && self.folders(&mut Findings::default(), is_over)? != found {
+            return Ok(None);
+        }
         if !is_over {
             (self.hold_back)(&mut traces);
         }
         let sizes = (!is_over).then_some(&now);
-        let round = self.growth.round(&traces, &findings, sizes, Instant::now());
+        let round = self.growth.round(&traces, &findings, sizes, known_ns, Instant::now());
         self.is_waiting = round.is_waiting;
+        self.is_flushed = false;
         self.sizes = Some(now);
         Ok(Some(News {
             traces,
@@ -200,13 +252,93 @@ impl Follower {
             round,
         }))
     }
+
+    /// Has everything written that was recorded by now.
+    fn flush(&mut self) {
+        self.disorder = None;
+        for source in &mut self.sources {
+            let flushed = source.followed.flush();
+            match &flushed {
+                Ok(Some(flushed)) => source.until_ticks = u64::try_from(flushed.until).ok(),
+                // It is gone: the rest is shown when that is known.
+                Ok(None) => {}
+                Err(_) => source.until_ticks = None,
+            }
+            self.disorder = self.disorder.take().or_else(|| why_disorder(&source.followed, flushed));
+        }
+        self.is_flushed = true;
+    }
+
+    fn horizon_is_unknown(&self) -> bool {
+        self.sources.iter().all(|source| source.until_ticks.is_none())
+    }
+
+    /// The folders of the traces of each source.
+    fn folders(&self, findings: &mut Findings, is_over: bool) -> Result<Vec<Vec<PathBuf>>, OpenError> {
+        let folders_of = |source: &Source| match folders(&source.followed.folder, findings) {
+            Err(_) if !is_over => Ok(Vec::new()),
+            folders => folders,
+        };
+        self.sources.iter().map(folders_of).collect()
+    }
+
+    /// The traces that can be read so far, and until when all of them are complete. At the end, one that cannot be read is an error.
+    fn open(
+        &self,
+        found: &[Vec<PathBuf>],
+        findings: &mut Findings,
+        is_over: bool,
+    ) -> Result<(Vec<Trace>, Option<i64>), OpenError> {
+        let (mut traces, mut known_ns) = (Vec::new(), (!self.horizon_is_unknown()).then_some(i64::MAX));
+        for (source, folders) in self.sources.iter().zip(found) {
+            for folder in folders {
+                match Trace::open(folder.clone(), &source.followed.folder, findings) {
+                    // Its metadata may be half written.
+                    Err(_) if !is_over => {}
+                    trace => {
+                        let trace = trace?;
+                        let until_ns = source.until_ticks.and_then(|ticks| earliest(&trace, ticks));
+                        known_ns = known_ns.map(|known_ns| known_ns.min(until_ns.unwrap_or(i64::MAX)));
+                        traces.push(trace);
+                    }
+                }
+            }
+        }
+        Ok((traces, known_ns))
+    }
 }
 
-/// What tells that there is something new: the bytes of each file of the traces in a folder.
-fn sizes(folder: &Path) -> HashMap<PathBuf, u64> {
+/// A time in ticks of a trace's clock.
+fn earliest(trace: &Trace, ticks: u64) -> Option<i64> {
+    let of_stream = |stream| trace.scale(stream)?.nanoseconds(ticks);
+    trace.streams.iter().filter_map(of_stream).min()
+}
+
+/// Why the events of a trace may come out of the order of time after a flush.
+fn why_disorder(followed: &Followed, flushed: Result<Option<Flush_Reply>, Error>) -> Option<String> {
+    match flushed {
+        Ok(Some(flushed)) if flushed.late.is_empty() => None,
+        Ok(Some(flushed)) => Some(format!(
+            "stopped in the middle of recording an event: {}; its later events are shown when it continues, and may be out of time order",
+            flushed.late.join(", ")
+        )),
+        Ok(None) if followed.session.is_some() => None,
+        Ok(None) => Some(format!(
+            "no session of the running pisted writes {}; {AS_WRITTEN}",
+            followed.folder.display()
+        )),
+        Err(error) => Some(match error.refusal() {
+            Some(_) => format!("cannot flush the session: {error}; {AS_WRITTEN}"),
+            None => format!("cannot reach pisted: {error}; {AS_WRITTEN}, and nobody knows whether the session goes on"),
+        }),
+    }
+}
+
+/// What tells that there is something new: the bytes of each file of traces.
+fn sizes<'f>(folders: impl Iterator<Item = &'f PathBuf>) -> HashMap<PathBuf, u64> {
     let mut sizes = HashMap::new();
-    for folder in folders(folder, &mut Findings::default()).unwrap_or_default() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+    for folder in folders {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
@@ -217,23 +349,4 @@ fn sizes(folder: &Path) -> HashMap<PathBuf, u64> {
         }
     }
     sizes
-}
-
-/// The traces that can be read so far. At the end, one that cannot be is an error.
-fn open(sources: &[Followed], findings: &mut Findings, is_over: bool) -> Result<Vec<Trace>, OpenError> {
-    let mut traces = Vec::new();
-    for source in sources {
-        let folders = match folders(&source.folder, findings) {
-            Err(_) if !is_over => continue,
-            folders => folders?,
-        };
-        for folder in folders {
-            match Trace::open(folder, &source.folder, findings) {
-                // Its metadata may be half written.
-                Err(_) if !is_over => {}
-                trace => traces.push(trace?),
-            }
-        }
-    }
-    Ok(traces)
 }

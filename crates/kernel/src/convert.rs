@@ -234,6 +234,11 @@ impl Converter {
         self.kept.get(cpu as usize).map_or(&[], Vec::as_slice)
     }
 
+    /// The time of the first record that is kept of `cpu`.
+    pub fn kept_since(&self, cpu: u32) -> Option<u64> {
+        Kept(self.kept(cpu)).next().map(|record| record.ticks)
+    }
+
     /// Goes on with what another converter of the channel kept of `cpu`.
     pub fn restore(&mut self, cpu: u32, kept: &[u8]) {
         self.keep(cpu, kept.to_owned());

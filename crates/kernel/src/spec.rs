@@ -176,7 +176,7 @@ pub struct Stack {
 }
 
 /// The threads and CPUs that a session is about. Lists that are empty allow everything; a thread is recorded that every non-empty
-/// list allows.
+/// list allows, unless nobody is meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracked {
     /// Processes by id, with all their threads.
@@ -193,6 +193,9 @@ pub struct Tracked {
     pub gids: Vec<u32>,
     /// CPUs.
     pub cpus: Vec<u32>,
+    /// No thread at all; the lists are empty then.
+    #[serde(default)]
+    pub nobody: bool,
 }
 
 impl Tracked {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statements, one after the other: from text to plan, from plan to rows, from rows to the output.
+//! Statements, one after the other, and their rows to the output.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
@@ -7,17 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::catalog::CatalogProvider;
-use datafusion::dataframe::DataFrame;
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
-use datafusion::sql::parser::{DFParser, Statement};
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use piste_reason::reason;
-use piste_terminal::progress::{Progress, stdout_is_file};
+use piste_sql::{Options, Planner, Statement};
+use piste_terminal::progress::{Progress, fits_beside_stdout};
 use piste_trace::Findings;
 use tokio::runtime::{Builder, Runtime};
 
@@ -30,13 +24,9 @@ use crate::prompt;
 use crate::request::{Format, Query};
 use crate::scan::{Found, way};
 
-/// What `SHOW TABLES` stands for.
-const SHOW_TABLES: &str = "SELECT table_schema AS \"schema\", table_name AS \"table\" FROM information_schema.tables \
-    WHERE table_schema <> 'information_schema' ORDER BY table_schema <> 'trace', table_schema, table_name";
-
 /// A place to run statements in.
 pub(crate) struct Session {
-    context: SessionContext,
+    planner: Planner,
     runtime: Runtime,
     interrupt: Interrupt,
     /// Is wanted.
@@ -89,23 +79,16 @@ impl Session {
             .worker_threads(query.threads)
             .build()
             .map_err(|error| Failure::Failed(format!("cannot start threads: {}", reason(&error))))?;
-        let config = SessionConfig::new()
-            .with_target_partitions(query.threads)
-            .with_information_schema(true)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_create_default_catalog_and_schema(false)
-            // Names of fields are as the tracer gave them, also in capitals.
-            .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
-            .set_bool("datafusion.execution.collect_statistics", false);
-        let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(query.memory_bytes)))
-            .build_arc()?;
-        let context = SessionContext::new_with_config_rt(config, environment);
         let catalog = Arc::new(Catalog::new(layout, found, opened));
-        let provider: Arc<dyn CatalogProvider> = catalog.clone();
-        context.register_catalog(CATALOG, provider);
+        let tables: Arc<dyn CatalogProvider> = catalog.clone();
+        let options = Options {
+            catalog: CATALOG,
+            schema: SCHEMA,
+            threads: query.threads,
+            memory_bytes: query.memory_bytes,
+        };
         Ok(Session {
-            context,
+            planner: Planner::new(&options, tables)?,
             runtime,
             interrupt: interrupt.clone(),
             progress: query.progress,
@@ -125,7 +108,7 @@ impl Session {
 
     /// Runs every statement of a text. A file has the rows of one.
     pub(crate) fn run_all(&self, text: &str, format: Format, output: Option<&Path>) -> Result<(), Failure> {
-        let statements = DFParser::parse_sql(text)?;
+        let statements = piste_sql::statements(text)?;
         if statements.is_empty() {
             return Err(Failure::Usage(
                 "there is no statement; write for example \"SELECT name, count(*) FROM events GROUP BY name\"".into(),
@@ -157,11 +140,10 @@ impl Session {
     }
 
     async fn rows(&self, statement: Statement, output: &mut Output) -> Result<(), Failure> {
-        let is_unseen = output.is_file() || stdout_is_file();
+        let is_unseen = output.is_file() || fits_beside_stdout();
         let shows_progress = self.progress && (is_unseen || io::stdout().is_terminal());
         let mut progress = Some(Progress::on_the_way("reading", way(), shows_progress));
-        let frame = self.frame(statement).await?;
-        let mut batches = frame.execute_stream().await?;
+        let mut batches = self.planner.run(statement).await?;
         output.begin(&batches.schema())?;
         while let Some(batch) = batches.next().await {
             if !is_unseen {
@@ -175,24 +157,5 @@ impl Session {
         }
         drop(progress);
         Ok(())
-    }
-
-    async fn frame(&self, statement: Statement) -> Result<DataFrame, Failure> {
-        let state = self.context.state();
-        let statement = match statement {
-            Statement::Statement(inner) if matches!(*inner, SqlStatement::ShowTables { .. }) => {
-                state.sql_to_statement(SHOW_TABLES, &state.config_options().sql_parser.dialect)?
-            }
-            other => other,
-        };
-        let plan = state.statement_to_plan(statement).await?;
-        // A trace is read, not changed, and neither are files.
-        SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
-        if let LogicalPlan::Ddl(DdlStatement::DropTable(_) | DdlStatement::DropCatalogSchema(_)) = &plan {
-            return Err(Failure::Usage(
-                "cannot drop a table of a trace: traces are read-only".into(),
-            ));
-        }
-        Ok(self.context.execute_logical_plan(plan).await?)
     }
 }

@@ -28,6 +28,7 @@
 //! |-----------------------|---------------------|-----------------------------|---------------------------|
 //! | `next`, `release`     | yes                 | yes                         | no                        |
 //! | `end_current`         | yes                 | yes: one swap wins          | no                        |
+//! | `line`                | yes                 | yes                         | no                        |
 //! | `salvage`             | yes: a record is whole in the copy, or missing | yes | no                     |
 //! | `snapshot`            | yes                 | yes: seen after the copy    | yes                       |
 //! | `losses`, `fill`      | yes                 | yes                         | yes                       |
@@ -115,6 +116,23 @@ impl Reader {
     pub fn end_current(&mut self) {
         // A position that makes no sense is `next`'s to report.
         let _ = self.try_end_current();
+    }
+
+    /// The first sub-buffer that nobody has entered. Every record in it and behind it will have a later time than any that was read from the
+    /// clock before: whoever reserves it reads the clock when the sub-buffer was entered (R1). So what was recorded until now is in front of this
+    /// line, also of a thread that has read the clock and not yet moved the position.
+    pub fn line(&self) -> u64 {
+        // A position that makes no sense is `next`'s to report.
+        let position = self.position(self.ring());
+        position.map_or(self.sequence, |open| open.sequence + u64::from(open.offset_units > 0))
+    }
+
+    /// Ends the sub-buffer that is being written if it is one in front of `line`.
+    pub fn end_before(&mut self, line: u64) {
+        let is_before = |open: Position| open.offset_units > 0 && open.sequence < line;
+        if self.position(self.ring()).is_ok_and(is_before) {
+            self.end_current();
+        }
     }
 
     /// What the ring lost so far.

@@ -8,6 +8,8 @@
 
 #![cfg(loom)]
 
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use piste_ring::model::{Outcome, Reservation, TinyRing, Writer};
 use piste_ring::{LossMode, Next, Packet, Reader};
@@ -162,6 +164,32 @@ fn a_flush_and_a_writer_end_a_sub_buffer_once() {
         taken += take_the_rest(&mut reader);
         // The flush can end a sub-buffer that was only just entered; then the ring is full.
         assert_eq!((taken, taken + reader.losses().discarded()), (committed, 2));
+    });
+}
+
+#[test]
+fn a_record_behind_a_line_is_later_than_the_line() {
+    explore(3, || {
+        let ring = ring(LossMode::Discard);
+        let clock = Arc::new(AtomicU64::new(0));
+        let now = |clock: &AtomicU64| clock.fetch_add(1, Ordering::AcqRel);
+        let writers = [(), ()].map(|()| {
+            let (writer, clock) = (ring.writer(), clock.clone());
+            thread::spawn(move || {
+                let reserved = writer.reserve(2, &|| now(&clock)).unwrap();
+                (reserved.unit(), reserved.time)
+            })
+        });
+        let reader = ring.reader();
+        let line_time = now(&clock);
+        let line = reader.line();
+        let reserved = writers.map(|writer| writer.join().unwrap());
+        for (unit, time) in reserved {
+            assert!(
+                time > line_time || unit / SUBBUF_UNITS < line,
+                "{unit} {time} {line} {line_time}"
+            );
+        }
     });
 }
 

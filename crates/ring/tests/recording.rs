@@ -6,6 +6,7 @@
 
 mod channel;
 
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use channel::{Channel, Taken, shape, tick};
@@ -55,6 +56,64 @@ fn a_record_comes_out_after_a_flush() {
             (reader.next(&mut data), reader.sequence(), reader.fill()),
             (Next::Empty, 1, 0)
         );
+    }
+}
+
+#[test]
+fn a_line_is_behind_what_was_recorded_and_in_front_of_what_will_be() {
+    for loss in LOSS_MODES {
+        let channel = Channel::new(shape(loss));
+        let writer = channel.program.writer(1, 3);
+        let mut reader = channel.memory.reader(1, 0);
+        let mut data = Vec::new();
+        assert_eq!(reader.line(), 0, "nothing is in the ring");
+        let record = |time| writer.record(&|| time, |record| [record.time, 0xabc]);
+        assert_eq!(record(77), Outcome::Committed);
+        assert_eq!(reader.line(), 1);
+        assert_eq!(record(78), Outcome::Committed);
+        assert_eq!(reader.next(&mut data), Next::Empty, "it ends nothing");
+        reader.end_before(0);
+        assert_eq!(reader.next(&mut data), Next::Empty, "that is not in front of it");
+        reader.end_before(1);
+        assert!(matches!(
+            reader.next(&mut data),
+            Next::Packet(Packet { records: 2, .. })
+        ));
+        reader.release();
+        assert_eq!((reader.line(), reader.sequence()), (1, 1));
+    }
+}
+
+/// A thread that is held up between the clock and its swap gets in front of the line, or reads the clock again.
+#[test]
+fn a_record_behind_a_line_has_a_later_time() {
+    for (is_open, is_ended) in [(false, false), (false, true), (true, false), (true, true)] {
+        let channel = Channel::new(shape(LossMode::Discard));
+        let writer = channel.program.writer(0, 3);
+        let reader = RefCell::new(channel.memory.reader(0, 0));
+        if is_open {
+            assert_eq!(writer.record(&|| 1, |record| [record.time, 0]), Outcome::Committed);
+        }
+        let (times, line) = (Cell::new(100), Cell::new(None));
+        let clock = || {
+            let time = times.get();
+            times.set(time + 1);
+            if line.get().is_none() {
+                line.set(Some(reader.borrow().line()));
+                if is_ended {
+                    reader.borrow_mut().end_before(u64::MAX);
+                }
+            }
+            time
+        };
+        let reserved = writer.reserve(2, &clock).expect("there is room");
+        let sequence = reserved.unit() / (u64::from(shape(LossMode::Discard).subbuf_bytes) / 8);
+        assert!(
+            reserved.time > 100 || Some(sequence) < line.get(),
+            "{is_open} {is_ended} {reserved:?}"
+        );
+        writer.write(&reserved, &[reserved.time, 0]);
+        writer.commit(reserved);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::file::Writer;
 use crate::lane::{Label, LaneId, Subject};
 use crate::piece::{Piece, Summary};
 use crate::recorder::{OfCpu, Recorder, advance};
-use crate::tree::{Columns, add, touches};
+use crate::tree::{Columns, Place, add, touches};
 
 /// What goes on, by lane.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl SoFar<'_> {
             self.going
                 .of(lane)
                 .iter()
-                .for_each(|piece| add(piece, &columns, &mut sums));
+                .for_each(|piece| add(piece, &columns, &mut Place::default(), &mut sums));
         }
         Ok(sums)
     }

@@ -119,6 +119,11 @@ impl<W: Write> Recorder<W> {
         })
     }
 
+    /// Why it does not write any more: what was put since then is missing. Absent: it has written everything.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
     /// Gives the kernel's lanes the names of now.
     pub(crate) fn name_lanes(&mut self, system: &System) {
         for lane in 0..self.shown.len() {

@@ -235,8 +235,9 @@ impl Branch {
         for entry in self.closed()? {
             entry.sum(blocks, columns, sums)?;
         }
+        let mut last = Place::default();
         for piece in Pieces::new(&self.leaf.bytes) {
-            add(&piece?, columns, sums);
+            add(&piece?, columns, &mut last, sums);
         }
         Ok(())
     }
@@ -299,16 +300,32 @@ impl Columns {
 
     /// Where a column begins; the one behind the last begins at the end.
     pub(crate) fn begin_of(&self, column: usize) -> i64 {
-        let whole = i128::from(self.end_ns) - i128::from(self.begin_ns);
-        let offset = whole * column as i128 / self.count as i128;
-        (i128::from(self.begin_ns) + offset) as i64
+        let whole = self.end_ns.abs_diff(self.begin_ns);
+        let offset = match whole.checked_mul(column as u64) {
+            Some(product) => product / self.count as u64,
+            None => (u128::from(whole) * column as u128 / self.count as u128) as u64,
+        };
+        self.begin_ns.wrapping_add_unsigned(offset)
+    }
+
+    fn place(&self, column: usize) -> Place {
+        Place {
+            column,
+            begin_ns: self.begin_of(column),
+            end_ns: self.begin_of(column + 1),
+        }
     }
 
     /// The column in which a time within the part lies: the last one that begins before it or then.
     fn at(&self, ns: i64) -> usize {
-        let whole = (i128::from(self.end_ns) - i128::from(self.begin_ns)).max(1);
-        let offset = i128::from(ns) - i128::from(self.begin_ns) + 1;
-        let behind = (offset * self.count as i128 + whole - 1) / whole;
+        let whole = self.end_ns.abs_diff(self.begin_ns).max(1);
+        let before = u128::from(ns.abs_diff(self.begin_ns)) + 1;
+        let product = before * self.count as u128;
+        // A division of 128 bits takes many times as long, and only very long parts need it.
+        let behind = match u64::try_from(product) {
+            Ok(product) => product.div_ceil(whole),
+            Err(_) => product.div_ceil(whole.into()) as u64,
+        };
         (behind as usize).clamp(1, self.count) - 1
     }
 }
@@ -361,8 +378,9 @@ impl Entry {
                 .iter()
                 .try_for_each(|entry| entry.sum(blocks, columns, sums));
         }
+        let mut last = Place::default();
         for piece in Pieces::new(&self.block(blocks)?) {
-            add(&piece?, columns, sums);
+            add(&piece?, columns, &mut last, sums);
         }
         Ok(())
     }
@@ -405,21 +423,37 @@ pub(crate) fn touches(begin_ns: i64, end_ns: i64, from_ns: i64, until_ns: i64) -
     begin_ns < until_ns && (end_ns > from_ns || begin_ns == end_ns && begin_ns == from_ns)
 }
 
-/// Adds the parts of a piece to the columns where they lie.
-pub(crate) fn add(piece: &Piece, columns: &Columns, sums: &mut [Summary]) {
+/// A column, and from when to when it is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    column: usize,
+    begin_ns: i64,
+    end_ns: i64,
+}
+
+impl Place {
+    fn has(&self, ns: i64) -> bool {
+        (self.begin_ns..self.end_ns).contains(&ns)
+    }
+}
+
+/// Adds the parts of a piece to the columns where they lie. `last` is where the one before it ends: most begin in the same column.
+pub(crate) fn add(piece: &Piece, columns: &Columns, last: &mut Place, sums: &mut [Summary]) {
     if !touches(piece.begin_ns, piece.end_ns, columns.begin_ns, columns.end_ns) {
         return;
     }
-    let first = columns.at(piece.begin_ns.max(columns.begin_ns));
-    for (column, sum) in sums.iter_mut().enumerate().skip(first) {
-        let (begin_ns, end_ns) = (columns.begin_of(column), columns.begin_of(column + 1));
-        if column > first && piece.end_ns <= begin_ns {
+    let from_ns = piece.begin_ns.max(columns.begin_ns);
+    if !last.has(from_ns) {
+        *last = columns.place(columns.at(from_ns));
+    }
+    loop {
+        let sum = &mut sums[last.column];
+        sum.count += u64::from(last.has(piece.begin_ns));
+        sum.add_part(piece, piece.begin_ns.max(last.begin_ns), piece.end_ns.min(last.end_ns));
+        if piece.end_ns <= last.end_ns || last.column + 1 == sums.len() {
             break;
         }
-        if (begin_ns..end_ns).contains(&piece.begin_ns) {
-            sum.count += 1;
-        }
-        sum.add_part(piece, piece.begin_ns.max(begin_ns), piece.end_ns.min(end_ns));
+        *last = columns.place(last.column + 1);
     }
 }
 

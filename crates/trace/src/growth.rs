@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has come to traces that still grow, a round at a time: the packets that are complete, in an order that is that of time as far as anybody
-//! can know.
+//! What has come to traces that still grow, a round at a time: the packets that are complete, in the order of time.
 //!
-//! Streams come in packets, each at its own pace. A round goes as far as the slowest of the streams that had a packet lately; one that was quiet
-//! for longer holds up nobody, and what it has is shown when it comes.
+//! Streams come in packets, each at its own pace, so a round needs to know until when nothing more will come: whoever writes the traces
+//! says so. What is later waits for the next round. If nobody says so, a round goes as far as the slowest of the streams that had a packet
+//! lately, which is right as long as none of the others was only slow.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,16 +17,13 @@ use crate::merge::{Merge, Part, Span};
 
 /// Of each stream in memory.
 const WINDOW_BYTES: usize = 256 << 10;
-/// A stream without a packet for so long is quiet.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Where nobody says until when traces are complete: a stream without a packet for so long holds up nobody.
+const QUIET_AFTER: Duration = Duration::from_secs(1);
 
 /// Remembers what was shown of each stream.
 #[derive(Debug, Default)]
 pub struct Growth {
     streams: HashMap<StreamKey, Shown>,
-    delay: Duration,
-    /// With a delay: at which time which event was the latest one.
-    latest: VecDeque<(Instant, i64)>,
 }
 
 /// What tells a stream from others. Its file may be moved: a rotation does that.
@@ -66,35 +63,30 @@ struct Shown {
 #[derive(Debug)]
 pub struct Round {
     parts: HashMap<PathBuf, Part>,
-    /// It goes as far as this time, in nanoseconds; of quiet streams, older events may come later. `i64::MIN`: there are no packets.
+    /// It goes as far as this time, in nanoseconds. `i64::MIN`: there are no packets.
     pub until_ns: i64,
     /// There is more than may be shown now.
     pub is_waiting: bool,
 }
 
 impl Growth {
-    /// Shows what happened only when later events have been there for so long: for those who need the order of time, also where a quiet stream
-    /// has news.
-    pub fn delayed(delay: Duration) -> Growth {
-        Growth {
-            delay,
-            ..Growth::default()
-        }
-    }
-
     /// The next round of traces that were opened just now, with what was found in them.
     ///
     /// `sizes`: of the stream files, in bytes, from before the traces were opened. A tracer writes what packets need into the metadata before it
     /// writes the packets, so that those in that size can be read; absent when nothing will follow, and everything is shown.
+    ///
+    /// `known_ns`: everything up to then was written before `sizes` was asked, and later events wait for a later round; absent when nobody knows,
+    /// and events of later rounds may be earlier.
     pub fn round(
         &mut self,
         traces: &[Trace],
         findings: &Findings,
         sizes: Option<&HashMap<PathBuf, u64>>,
+        known_ns: Option<i64>,
         now: Instant,
     ) -> Round {
         let is_over = sizes.is_none();
-        let (mut horizon_ns, mut latest_ns) = (i64::MAX, i64::MIN);
+        let (mut slowest_ns, mut latest_ns) = (i64::MAX, i64::MIN);
         for (trace, index) in streams(traces) {
             let bytes = sizes.map_or(u64::MAX, |sizes| sizes.get(&index.path).copied().unwrap_or(0));
             let is_whole =
@@ -109,17 +101,17 @@ impl Growth {
             if complete > shown.complete {
                 (shown.complete, shown.last_news) = (complete, now);
             }
-            let is_lively = now.duration_since(shown.last_news) < PATIENCE;
             if let Some(end_ns) = end_ns(trace, index, complete) {
                 latest_ns = latest_ns.max(end_ns);
-                if is_lively && !is_over {
-                    horizon_ns = horizon_ns.min(end_ns);
+                if now.duration_since(shown.last_news) < QUIET_AFTER {
+                    slowest_ns = slowest_ns.min(end_ns);
                 }
             }
         }
-        if !self.delay.is_zero() && !is_over {
-            horizon_ns = horizon_ns.min(self.latest_before(now, latest_ns));
-        }
+        let horizon_ns = match is_over {
+            true => i64::MAX,
+            false => known_ns.unwrap_or(slowest_ns),
+        };
         let mut round = Round {
             parts: HashMap::new(),
             until_ns: horizon_ns.min(latest_ns),
@@ -149,16 +141,6 @@ impl Growth {
             }
         }
         round
-    }
-
-    /// The latest event that was there a delay ago. Now it is this one.
-    fn latest_before(&mut self, now: Instant, latest_ns: i64) -> i64 {
-        self.latest.push_back((now, latest_ns));
-        let is_old = |(at, _): &(Instant, i64)| now.duration_since(*at) >= self.delay;
-        let old = self.latest.iter().take_while(|entry| is_old(entry)).count();
-        // The last of the old ones is still needed.
-        self.latest.drain(..old.saturating_sub(1));
-        if old == 0 { i64::MIN } else { self.latest[0].1 }
     }
 }
 
@@ -206,23 +188,4 @@ fn is_cut(findings: &Findings, index: &StreamIndex, packet: &Packet) -> bool {
         finding.kind == Kind::CutFile && finding.offset == packet.offset && finding.file == index.path
     };
     is_last && findings.iter().any(is_it)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_the_latest_a_delay_ago_is_remembered() {
-        let mut growth = Growth::delayed(Duration::from_millis(100));
-        let begin = Instant::now();
-        let mut before = |ms: u64, latest_ns| growth.latest_before(begin + Duration::from_millis(ms), latest_ns);
-        assert_eq!(before(0, 10), i64::MIN);
-        assert_eq!(before(60, 20), i64::MIN);
-        assert_eq!(before(110, 30), 10);
-        assert_eq!(before(120, 30), 10);
-        assert_eq!(before(165, 40), 20);
-        assert_eq!(before(500, 50), 40);
-        assert_eq!(growth.latest.len(), 2);
-    }
 }

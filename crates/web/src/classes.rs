@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::pages::{Asked, Json, Refusal};
+use crate::questions::Question;
 use crate::tools;
 
 /// The kernel has some two thousand, with its system calls.
@@ -50,10 +51,14 @@ struct Field {
 }
 
 /// `GET /api/N/classes`
-pub(crate) async fn classes(State(house): Asked, Path(number): Path<usize>) -> Result<Json<Classes>, Refusal> {
+pub(crate) async fn classes(
+    State(house): Asked,
+    Path(number): Path<usize>,
+    question: Question,
+) -> Result<Json<Classes>, Refusal> {
     let recording = house.recording(number)?;
     let failed = |why: String| Refusal(StatusCode::CONFLICT, why);
-    let answer = tools::ask(&house.piste, &["info"], &recording.path)
+    let answer = tools::ask(&house.piste, &["info"], &recording.path, &question)
         .await
         .map_err(failed)?;
     let info: Info = serde_json::from_slice(&answer).map_err(|error| failed(format!("piste info: {error}")))?;

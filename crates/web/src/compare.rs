@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::pages::{Asked, Refusal, as_it_is, expect_analysis};
+use crate::questions::Question;
 use crate::tools;
 
 #[derive(Deserialize)]
@@ -32,6 +33,7 @@ pub(crate) async fn diff(
     State(house): Asked,
     Path((before, after)): Path<(usize, usize)>,
     Query(wanted): Query<Wanted>,
+    question: Question,
 ) -> Result<Response, Refusal> {
     let [before, after] = [house.recording(before)?, house.recording(after)?];
     let mut operands = vec![before.path.as_os_str(), after.path.as_os_str()];
@@ -45,5 +47,5 @@ pub(crate) async fn diff(
         Sums::AsIs => "--as-is",
     });
     let arguments: Vec<&str> = ["diff", &limit].into_iter().chain(sums).collect();
-    as_it_is(tools::ask_about(&house.piste, &arguments, &operands).await)
+    as_it_is(tools::ask_about(&house.piste, &arguments, &operands, &question).await)
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::pages::{Asked, House, Refusal, ns};
+use crate::questions::Question;
 use crate::tools::Tool;
 
 const EVENTS_MAX: usize = 1000;
@@ -37,6 +38,7 @@ pub(crate) async fn events(
     State(house): Asked,
     Path(number): Path<usize>,
     Query(wanted): Query<Wanted>,
+    question: Question,
 ) -> Result<Response, Refusal> {
     let range_ns = (ns(&wanted.begin)?, ns(&wanted.end)?);
     let limit = wanted.limit.clamp(1, EVENTS_MAX);
@@ -45,6 +47,7 @@ pub(crate) async fn events(
         house: &house,
         number,
         filter,
+        question: &question,
     };
     let page = match wanted.last {
         true => asking.last(range_ns, limit).await?,
@@ -82,6 +85,7 @@ struct Asking<'a> {
     house: &'a House,
     number: usize,
     filter: Option<&'a str>,
+    question: &'a Question,
 }
 
 impl Asking<'_> {
@@ -96,7 +100,14 @@ impl Asking<'_> {
         arguments.extend(self.filter.map(|filter| format!("--filter={filter}")));
         arguments.extend(count.map(|count| format!("--count={count}")));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Tool::start(&self.house.piste, &arguments, &recording.path, String::new()).map_err(failed)
+        Tool::start(
+            &self.house.piste,
+            &arguments,
+            &recording.path,
+            String::new(),
+            self.question,
+        )
+        .map_err(failed)
     }
 
     /// The first events of a range.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::pages::{Asked, Json, Refusal, ns};
+use crate::questions::Question;
 use crate::tools::{self, Tool};
 
 /// Parts of a range with the same name.
@@ -50,6 +51,7 @@ pub(crate) async fn trim(
     State(house): Asked,
     Path(number): Path<usize>,
     Query(range): Query<Range>,
+    question: Question,
 ) -> Result<Json<Written>, Refusal> {
     let trace = house.recording(number)?.path.clone();
     let [begin, end] = range.arguments()?;
@@ -57,7 +59,8 @@ pub(crate) async fn trim(
     let piste = house.piste.clone();
     let output = format!("--output={}", to.display());
     // If the page is closed meanwhile, the trace is written nevertheless: a part of it would be left otherwise.
-    let written = tokio::spawn(async move { tools::ask(&piste, &["trim", &begin, &end, &output], &trace).await });
+    let written =
+        tokio::spawn(async move { tools::ask(&piste, &["trim", &begin, &end, &output], &trace, &question).await });
     written
         .await
         .map_err(|error| failed(error.to_string()))?
@@ -87,11 +90,13 @@ pub(crate) async fn perfetto(
     State(house): Asked,
     Path(number): Path<usize>,
     Query(range): Query<Range>,
+    question: Question,
 ) -> Result<Response, Refusal> {
     let recording = house.recording(number)?;
     let [begin, end] = range.arguments()?;
     let arguments = ["export", "--format=perfetto", "--output=-", &begin, &end];
-    let mut tool = Tool::start_as_is(&house.piste, &arguments, &recording.path, String::new()).map_err(failed)?;
+    let mut tool =
+        Tool::start_as_is(&house.piste, &arguments, &recording.path, String::new(), &question).map_err(failed)?;
     // What is wrong is known before the first byte.
     let first = tool.read().await.map_err(failed)?;
     if first.is_empty() {

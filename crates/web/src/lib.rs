@@ -22,6 +22,7 @@ mod longest;
 mod notes;
 mod pages;
 mod queries;
+mod questions;
 mod recordings;
 mod reply;
 mod search;

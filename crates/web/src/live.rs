@@ -6,19 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::{env, io};
 
 use piste_control::interface::SessionState;
 use piste_following::{Followed, Follower};
 use piste_modelling::{Live, ProgramReader, StreamGaps, expect_one_kernel, hold_back, is_of_kernel};
 use piste_trace::blind::recorded_span;
-use piste_trace::growth::Growth;
 use piste_trace::{Span, Trace};
 
 use crate::recordings::{Growing, Problem, Recording, Shared};
 
 /// Between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two packets of a slow CPU or program.
+/// Between two flushes.
 const FLUSH_PAUSE: Duration = Duration::from_millis(300);
 
 /// Of so much that was recorded and not read yet, it is said how much is read, every so many events.
@@ -35,18 +35,20 @@ pub(crate) fn running(path: &Path) -> Option<Followed> {
 
 /// Follows it to its end, or until it is given up.
 pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn() -> bool) -> Result<(), Problem> {
-    let growing = Arc::new(Growing::live(tempfile::tempfile()?)?);
+    let growing = Arc::new(tempfile::tempfile().and_then(Growing::live).map_err(unwritten)?);
     let mut listener = Shared(growing.clone());
     let listener = RefCell::new(&mut listener);
     let mut programs = ProgramReader::new(&listener);
     let mut live: Option<Live<Shared>> = None;
     let mut begin_ns: Option<i64> = None;
     let mut events: u64 = 0;
-    let mut follower = Follower::new(vec![followed], Growth::default(), FLUSH_PAUSE).holding_back(hold_back);
+    let mut follower = Follower::new(vec![followed], FLUSH_PAUSE).holding_back(hold_back);
     while goes_on() {
         // While pisted cannot be reached, nobody knows. Recording goes on.
         let is_over = follower.have_ended().unwrap_or(false);
-        if let Some(news) = follower.look(is_over)? {
+        let news = follower.look(is_over)?;
+        growing.is_out_of_order(follower.disorder().filter(|_| !is_over));
+        if let Some(news) = news {
             let round = &news.round;
             let (of_kernel, of_programs): (Vec<Trace>, Vec<Trace>) = news.traces.into_iter().partition(is_of_kernel);
             if !of_kernel.is_empty() {
@@ -64,6 +66,7 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
                 live.event(&mut merge, &merged);
                 events += 1;
                 if events.is_multiple_of(TOLD_EVERY) {
+                    growing.expect_written().map_err(unwritten)?;
                     let (begin_ns, now_ns) = live.parts().0.told();
                     let (done_ns, left_ns) = (now_ns - begin_ns, round.until_ns - now_ns);
                     if left_ns > BEHIND_NS {
@@ -76,6 +79,7 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
             if programs.part(&of_programs, known, merge, &goes_on).is_none() {
                 return Ok(());
             }
+            growing.expect_written().map_err(unwritten)?;
             let system = live.as_mut().map(|live| live.parts().0);
             let begins_ns = [
                 system.map(|system| system.told().0),
@@ -110,4 +114,12 @@ pub(crate) fn follow(followed: Followed, recording: &Recording, goes_on: impl Fn
         thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// The timeline lies where temporary files do.
+fn unwritten(error: io::Error) -> Problem {
+    Problem::UnwrittenLive {
+        folder: env::temp_dir(),
+        error,
+    }
 }

@@ -23,6 +23,7 @@
 //!   POST /api/N/notes              replaces them
 //!   POST /api/N/trim               writes a range as a new trace (exports.rs)
 //!   GET  /api/N/perfetto           a range, as a file for Perfetto
+//!   GET  /api/progress/N/...       how far one of these answers is (questions.rs)
 //! ```
 //!
 //! Times are nanoseconds since 1970 as text.
@@ -44,8 +45,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::assets::asset;
 use crate::guard::{Guard, guard};
+use crate::questions::{Question, Questions};
 use crate::recordings::{Name, Recording, Recordings, Status, View};
-use crate::{alike, classes, compare, events, exports, longest, notes, queries, reply, search, spans, tools, wakes};
+use crate::{
+    alike, classes, compare, events, exports, longest, notes, queries, questions, reply, search, spans, tools, wakes,
+};
 
 /// A list of more lanes is of no use to a person: the busiest are listed.
 const LANES_LISTED_MAX: usize = 20_000;
@@ -59,6 +63,7 @@ const PIECES_AT_ONCE_MAX: usize = 10_000;
 pub(crate) struct House {
     recordings: Arc<Recordings>,
     pub(crate) piste: PathBuf,
+    pub(crate) questions: Questions,
 }
 
 pub(crate) type Asked = State<Arc<House>>;
@@ -92,7 +97,12 @@ pub(crate) fn router(guarding: Arc<Guard>, recordings: Arc<Recordings>, piste: P
         .route(&at("api/{recording}/notes"), get(notes::read).post(notes::replace))
         .route(&at("api/{recording}/trim"), post(exports::trim))
         .route(&at("api/{recording}/perfetto"), get(exports::perfetto))
-        .with_state(Arc::new(House { recordings, piste }))
+        .route(&at("api/progress/{*path}"), get(questions::progress))
+        .with_state(Arc::new(House {
+            recordings,
+            piste,
+            questions: Questions::default(),
+        }))
         .layer(middleware::from_fn_with_state(guarding.clone(), guard))
 }
 
@@ -570,9 +580,9 @@ pub(crate) fn named(view: &View, piece: Option<Piece>) -> Result<Option<Named>, 
     }))
 }
 
-async fn tool(house: &House, number: usize, arguments: &[&str]) -> Result<Response, Refusal> {
+async fn tool(house: &House, number: usize, arguments: &[&str], question: &Question) -> Result<Response, Refusal> {
     let recording = house.recording(number)?;
-    as_it_is(tools::ask(&house.piste, arguments, &recording.path).await)
+    as_it_is(tools::ask(&house.piste, arguments, &recording.path, question).await)
 }
 
 /// Hands on the JSON of a command.
@@ -581,8 +591,8 @@ pub(crate) fn as_it_is(answer: Result<Vec<u8>, String>) -> Result<Response, Refu
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-async fn insights(State(house): Asked, Path(number): Path<usize>) -> Result<Response, Refusal> {
-    tool(&house, number, &["insights"]).await
+async fn insights(State(house): Asked, Path(number): Path<usize>, question: Question) -> Result<Response, Refusal> {
+    tool(&house, number, &["insights"], &question).await
 }
 
 #[derive(Deserialize)]
@@ -607,6 +617,7 @@ async fn analysis(
     State(house): Asked,
     Path((number, name)): Path<(usize, String)>,
     Query(range): Query<Range>,
+    question: Question,
 ) -> Result<Response, Refusal> {
     expect_analysis(&name)?;
     let mut arguments = vec!["analyze", &name];
@@ -621,5 +632,5 @@ async fn analysis(
     for (option, number) in &numbers {
         arguments.extend(number.iter().flat_map(|number| [*option, number]));
     }
-    tool(&house, number, &arguments).await
+    tool(&house, number, &arguments, &question).await
 }

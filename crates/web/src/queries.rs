@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::csv;
 use crate::pages::{Asked, Json, Refusal};
+use crate::questions::Question;
 use crate::tools::Tool;
 
 /// First words of statements that only read.
@@ -44,6 +45,7 @@ pub(crate) async fn query(
     State(house): Asked,
     Path(number): Path<usize>,
     Query(wanted): Query<Wanted>,
+    question: Question,
     body: Bytes,
 ) -> Result<Json<Answer>, Refusal> {
     let recording = house.recording(number)?;
@@ -61,7 +63,7 @@ pub(crate) async fn query(
         let several = || "there are several statements; run them one at a time".to_owned();
         Refusal(StatusCode::CONFLICT, if is_several { several() } else { why })
     };
-    let mut tool = Tool::start(&house.piste, &arguments, &recording.path, sql).map_err(failed)?;
+    let mut tool = Tool::start(&house.piste, &arguments, &recording.path, sql, &question).map_err(failed)?;
     let answer = rows(&mut tool, wanted.limit.min(ROWS_MAX)).await.map_err(failed)?;
     match answer.has_more {
         // The tool is dropped, which ends it.

@@ -72,6 +72,8 @@ pub(crate) struct Growing {
     /// Then this is there.
     whole: OnceLock<Arc<Timeline>>,
     known: Mutex<Known>,
+    /// Why it may show events out of the order of time.
+    disorder: Mutex<Option<String>>,
     /// Where reading a finished trace began and ends, in bytes. Absent: the trace grows.
     bytes: Option<(u64, u64)>,
 }
@@ -107,7 +109,7 @@ pub(crate) struct Status {
     pub(crate) end_ns: Option<String>,
     /// How much of it can be asked: 0 to 1.
     pub(crate) share: f64,
-    /// Why there is nothing to see.
+    /// Why there is nothing to see, or why the events of a session that records may be out of the order of time.
     pub(crate) problem: Option<String>,
 }
 
@@ -237,6 +239,13 @@ pub(crate) enum Problem {
     Ground(#[from] GroundError),
     #[error("cannot write the timeline: {}", reason(.0))]
     Unwritten(#[from] io::Error),
+    #[error(
+        "cannot write the timeline of the running session to {}: {}. The session goes on recording. Free space there or set TMPDIR to another \
+         folder, and start `piste web` again",
+        .folder.display(),
+        reason(.error)
+    )]
+    UnwrittenLive { folder: PathBuf, error: io::Error },
     #[error(transparent)]
     Timeline(#[from] Failure),
 }
@@ -270,6 +279,7 @@ impl Recording {
                     View::Whole(_) => ("whole", 1.0),
                     View::Growing(growing) => growing.progress(),
                 };
+                status.problem = view.disorder();
                 let (begin_ns, end_ns) = view.span_ns();
                 status.begin_ns = Some(begin_ns.to_string());
                 status.end_ns = Some(end_ns.to_string());
@@ -318,13 +328,17 @@ impl Recording {
                 share: 1.0,
                 is_over: false,
             }),
+            disorder: Mutex::default(),
             bytes: Some((
                 bytes_read(),
                 bytes_of(&kernel, Span::ALL) + bytes_of(&programs, Span::ALL),
             )),
         });
         self.show(&growing);
-        let Some((system, Shared(growing))) = sources.read(Shared(growing), &mut findings, goes_on)? else {
+        let is_worth_it = || goes_on() && growing.expect_written().is_ok();
+        let read = sources.read(Shared(growing.clone()), &mut findings, is_worth_it)?;
+        growing.expect_written()?;
+        let Some((system, _)) = read else {
             return Ok(None);
         };
         let span_ns = sources.span_ns(system.as_ref());
@@ -463,6 +477,7 @@ impl Growing {
                 share: 1.0,
                 is_over: false,
             }),
+            disorder: Mutex::default(),
             bytes: None,
         })
     }
@@ -473,6 +488,19 @@ impl Growing {
         if let Some(recorder) = &mut *self.recorder() {
             tell(recorder);
         }
+    }
+
+    /// # Errors
+    /// It could not be written: there is nothing in it from some time on.
+    pub(crate) fn expect_written(&self) -> io::Result<()> {
+        let recorder = self.recorder();
+        let error = recorder.as_ref().and_then(Recorder::error);
+        error.map_or(Ok(()), |error| Err(copied(error)))
+    }
+
+    /// Whether events come in the order of time, or why not.
+    pub(crate) fn is_out_of_order(&self, why: Option<&str>) {
+        *self.disorder.lock().unwrap_or_else(PoisonError::into_inner) = why.map(str::to_owned);
     }
 
     /// The trace has grown.
@@ -508,6 +536,12 @@ impl Growing {
     }
 }
 
+/// The same error of the operating system.
+fn copied(error: &io::Error) -> io::Error {
+    let number = error.raw_os_error();
+    number.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
 /// What a view can be asked. While a timeline grows, making it waits for the answer.
 impl View {
     pub(crate) fn span_ns(&self) -> (i64, i64) {
@@ -518,6 +552,12 @@ impl View {
             }
             View::Whole(timeline) => timeline.directory.span_ns,
         }
+    }
+
+    /// Why events of a session that records may be out of the order of time.
+    fn disorder(&self) -> Option<String> {
+        let View::Growing(growing) = self else { return None };
+        growing.disorder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The kernel was recorded, not only programs.

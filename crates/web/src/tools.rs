@@ -8,24 +8,37 @@ use std::path::Path;
 use std::process::Stdio;
 
 use piste_reason::reason;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
+
+use crate::questions::{Question, Way};
 
 /// Answers of `piste --json` can be long; longer ones are no answers for a page.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const SAID_BYTES_MAX: u64 = 1 << 20;
 
 /// The JSON that `piste --json ARGUMENTS -- TRACE` prints, or why there is none. Dropping it ends the command.
-pub(crate) async fn ask(piste: &Path, arguments: &[&str], trace: &Path) -> Result<Vec<u8>, String> {
-    ask_about(piste, arguments, &[trace.as_os_str()]).await
+pub(crate) async fn ask(
+    piste: &Path,
+    arguments: &[&str],
+    trace: &Path,
+    question: &Question,
+) -> Result<Vec<u8>, String> {
+    ask_about(piste, arguments, &[trace.as_os_str()], question).await
 }
 
 /// The same for a command with other operands than one trace.
-pub(crate) async fn ask_about(piste: &Path, arguments: &[&str], operands: &[&OsStr]) -> Result<Vec<u8>, String> {
+pub(crate) async fn ask_about(
+    piste: &Path,
+    arguments: &[&str],
+    operands: &[&OsStr],
+    question: &Question,
+) -> Result<Vec<u8>, String> {
     let arguments = [&["--json"], arguments].concat();
-    let mut tool = Tool::run(piste, &arguments, operands, String::new())?;
+    let mut tool = Tool::run(piste, &arguments, operands, String::new(), question)?;
     let mut answer = Vec::new();
     let mut limited = (&mut tool.stdout).take(ANSWER_BYTES_MAX + 1);
     let read = limited.read_to_end(&mut answer).await;
@@ -46,19 +59,38 @@ pub(crate) struct Tool {
 
 impl Tool {
     /// Starts it, with `input` as its standard input.
-    pub(crate) fn start(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
+    pub(crate) fn start(
+        piste: &Path,
+        arguments: &[&str],
+        trace: &Path,
+        input: String,
+        question: &Question,
+    ) -> Result<Tool, String> {
         let arguments = [&["--json"], arguments].concat();
-        Tool::start_as_is(piste, &arguments, trace, input)
+        Tool::start_as_is(piste, &arguments, trace, input, question)
     }
 
     /// The same without `--json`, for output that is no JSON.
-    pub(crate) fn start_as_is(piste: &Path, arguments: &[&str], trace: &Path, input: String) -> Result<Tool, String> {
-        Tool::run(piste, arguments, &[trace.as_os_str()], input)
+    pub(crate) fn start_as_is(
+        piste: &Path,
+        arguments: &[&str],
+        trace: &Path,
+        input: String,
+        question: &Question,
+    ) -> Result<Tool, String> {
+        Tool::run(piste, arguments, &[trace.as_os_str()], input, question)
     }
 
-    fn run(piste: &Path, arguments: &[&str], operands: &[&OsStr], input: String) -> Result<Tool, String> {
+    fn run(
+        piste: &Path,
+        arguments: &[&str],
+        operands: &[&OsStr],
+        input: String,
+        question: &Question,
+    ) -> Result<Tool, String> {
         let mut command = Command::new(piste);
         command.args(arguments).arg("--").args(operands);
+        command.env("PISTE_PROGRESS", "json");
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -72,7 +104,7 @@ impl Tool {
         };
         // A command that does not read it says why itself.
         tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
-        let said = tokio::spawn(bounded(child.stderr.take(), SAID_BYTES_MAX));
+        let said = tokio::spawn(listen(child.stderr.take(), question.clone()));
         Ok(Tool {
             child,
             stdout: BufReader::new(stdout),
@@ -113,13 +145,30 @@ fn unread(error: &io::Error) -> String {
     format!("cannot read the answer of piste: {}", reason(error))
 }
 
-/// What a pipe has, up to a limit.
-async fn bounded(pipe: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        pipe.take(bytes_max).read_to_end(&mut bytes).await?;
+/// What a command says, up to a limit, but for how far it is: that is noted.
+async fn listen(pipe: Option<impl AsyncRead + Unpin>, question: Question) -> io::Result<Vec<u8>> {
+    let mut said = Vec::new();
+    let Some(pipe) = pipe else {
+        return Ok(said);
+    };
+    let mut pipe = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if (&mut pipe).take(SAID_BYTES_MAX).read_until(b'\n', &mut line).await? == 0 {
+            return Ok(said);
+        }
+        match serde_json::from_slice(&line) {
+            Ok(Told { progress }) => question.note(progress),
+            Err(_) if (said.len() + line.len()) as u64 <= SAID_BYTES_MAX => said.append(&mut line),
+            Err(_) => {}
+        }
     }
-    Ok(bytes)
+}
+
+#[derive(Deserialize)]
+struct Told {
+    progress: Way,
 }
 
 /// `{"error":{"message":"..."}}`, or `piste: ...` without `--json`, in the last line that says so.

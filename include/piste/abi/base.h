@@ -6,15 +6,15 @@
  * bit-fields or atomics. Memory that two processes share starts with a struct that has magic, version and size, and grows by
  * appending. Each struct is followed by its size assert. The Rust view (crates/abi) is generated from these files.
  *
- * Next: ring.h (the memory that events are written to), event.h (how an event is described), protocol.h (the messages
- * between a traced program and pisted).
+ * Next: ring.h (the memory that events are written to), event.h (how an event is described), filter.h (which events are wanted),
+ * protocol.h (the messages between a traced program and pisted).
  */
 #ifndef PISTE_ABI_BASE_H
 #define PISTE_ABI_BASE_H
 
 #include <stdint.h>
 
-/* One number for the three headers. A program and a daemon of different major versions refuse each other; a minor version
+/* One number for all these headers. A program and a daemon of different major versions refuse each other; a minor version
  * only appends, and each side reads no further than the size that the other one states. */
 #define PISTE_ABI_MAJOR 4
 #define PISTE_ABI_MINOR 0

@@ -76,15 +76,17 @@ struct piste_event_description {
 };
 PISTE_ABI_SIZE(struct piste_event_description, 16);
 
-#define PISTE_BASE_DECIMAL 10u
-#define PISTE_BASE_HEX     16u
+#define PISTE_BASE_DECIMAL  10u
+#define PISTE_BASE_HEX      16u
+
+#define PISTE_FIELD_NOWRITE 1u /* A flag: only filters see the field; records do not have it. */
 
 struct piste_field_description {
 	uint32_t total_bytes;
 	uint8_t kind;
 	uint8_t element;
-	uint8_t base; /* How integers are shown. */
-	uint8_t reserved;
+	uint8_t base;  /* How integers are shown. */
+	uint8_t flags; /* PISTE_FIELD_NOWRITE, or 0. */
 	uint16_t name_bytes;
 	uint16_t label_count; /* Of ENUM. */
 	uint32_t count;       /* Of ARRAY. */

@@ -9,7 +9,7 @@
  *   SYNC token                      ->
  *                                   <-     CHANNEL + memfd ...   ENABLE ...   STATEDUMP ...
  *                                   <-     SYNCED token                       the program continues to start
- *                                   <-     BELL, CHANNEL, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
+ *                                   <-     BELL, CHANNEL, FILTER, ENABLE, DISABLE, CHANNEL_GONE, STATEDUMP, SYNC at any time
  *   SYNCED token                    ->
  *   EVENTS, SYNC, MODULE_GONE       ->                                        a library is loaded, unloaded
  *   LATE                            ->                                        SYNCED did not come in time: the start went on
@@ -50,6 +50,7 @@ enum piste_message_type {
 	PISTE_MESSAGE_DISABLE = 19,
 	PISTE_MESSAGE_STATEDUMP = 20,
 	PISTE_MESSAGE_BELL = 21,
+	PISTE_MESSAGE_FILTER = 22,
 	/* both ways */
 	PISTE_MESSAGE_SYNC = 32,
 	PISTE_MESSAGE_SYNCED = 33,
@@ -113,6 +114,8 @@ enum piste_refusal {
 	PISTE_REFUSED_TOO_MANY_CHANNELS = 1, /* A program can have PISTE_CHANNEL_COUNT_MAX attached. */
 	PISTE_REFUSED_MAPPING = 2,           /* The memory could not be mapped. */
 	PISTE_REFUSED_LAYOUT = 3,            /* The channel header is not one this program knows. */
+	PISTE_REFUSED_FILTER =
+	        4, /* The filter is not one this program knows, or it keeps too many: the events stay disabled. */
 };
 
 /* No program needs as many: a bound for what a daemon may make a program keep. */
@@ -135,6 +138,15 @@ struct piste_message_bell {
 	uint32_t reserved;
 };
 PISTE_ABI_SIZE(struct piste_message_bell, 24);
+
+/* The events of the next ENABLE message are recorded if they pass the filter that follows (filter.h). Without this message they have
+ * none. An ENABLE message replaces the filter that an event had in the channel. */
+struct piste_message_filter {
+	struct piste_message message;
+	uint32_t filter_bytes;
+	uint32_t reserved;
+};
+PISTE_ABI_SIZE(struct piste_message_filter, 24);
 
 struct piste_enabled_event {
 	uint32_t module_id;

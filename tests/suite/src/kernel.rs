@@ -116,7 +116,7 @@ impl<'a> KernelSession<'a> {
 
     /// Records only these processes, from now on.
     pub fn track(&self, options: &[&str]) -> &Self {
-        self.place.piste_succeeds(&[&["track"], options].concat());
+        self.place.piste_succeeds(&[&["track", "-k"], options].concat());
         self
     }
 

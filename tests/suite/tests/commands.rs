@@ -163,6 +163,8 @@ fn patterns_exclusions_and_levels_choose_events() {
         (&["*", "-x", "*note,*failure"], "order"),
         (&["*", "--level", "info"], "order failure"),
         (&["*", "--level", "err"], "failure"),
+        (&["*", "--level", "warning..info"], "order"),
+        (&["*", "--level", "debug..info"], "order debug_note"),
         (&["*", "--level-only", "info"], "order"),
         (&["shop:*", "--level-only", "debug"], "debug_note"),
         (&["-a"], "order debug_note failure"),
@@ -471,7 +473,8 @@ fn status_counts_what_is_recorded() {
     place.piste_succeeds(&["stop"]);
     let status = place.piste_json(&["status", "-s", "web"]);
     let rule = json!({
-        "pattern": "shop:*", "excluded": ["*debug*"], "level": "notice", "level_only": false, "enabled": true,
+        "pattern": "shop:*", "excluded": ["*debug*"], "levels": {"most_severe": "emerg", "least_severe": "notice"}, "filter": null,
+        "enabled": true,
     });
     assert_eq!(status["channels"][0]["rules"][0], rule, "{status:#}");
     assert_eq!(status["channels"][0]["settings"]["subbuf_bytes"], 256 << 10);

@@ -13,7 +13,12 @@ use piste_suite::{Running, Trace, Workplace};
 fn an_event_of_fixed_size_takes_few_instructions() {
     let place = Workplace::new();
     let program = place.program("stepped.c");
-    let options = ["-u", "stepped:*_bytes,stepped:text", "--no-default-contexts"];
+    let rejected = ["-u", "stepped:rejected", "--filter", "number == 8"];
+    let options = [
+        &rejected[..],
+        &["-u", "stepped:*_bytes,stepped:text", "--no-default-contexts"],
+    ]
+    .concat();
     let recording = place.record(&options, program, &[]);
     recording.expect_whole();
     let lines = recording.finished.stdout.lines().map(|line| {
@@ -25,6 +30,8 @@ fn an_event_of_fixed_size_takes_few_instructions() {
     assert!(counts["disabled"] <= 4, "{counts:?}");
     assert!(counts["four_bytes"] <= 45, "{counts:?}");
     assert!(counts["eight_bytes"] <= 55, "{counts:?}");
+    // The general path, but neither the clock nor a locked instruction.
+    assert!(counts["rejected"] <= 130, "{counts:?}");
     // The general path would be several times as long.
     assert_eq!(recording.events(), 3 * 200, "{counts:?}");
 }

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use piste_suite::build_tree::repository;
 use piste_suite::kernel::workplace as kernel_workplace;
@@ -74,6 +76,7 @@ fn every_command_prints_what_its_schema_says() {
     let trace = recorded(&place, &printed);
     read(&place, &printed, &trace);
     failures(&place, &printed, &trace);
+    progress(&place, &printed, &trace);
     printed.check(&place);
 }
 
@@ -98,7 +101,11 @@ fn sessions(place: &Workplace, printed: &Printed) {
         "rules",
         &["enable-event", "-k", "sched_switch", "--filter", "prev_pid > 0"],
     );
-    run("tracked", &["track", "--pid", &place.pisted().to_string()]);
+    run("tracked", &["track", "-k", "--pid", &place.pisted().to_string()]);
+    run("tracked", &["track", "-u", "--exec", "count,other", "--cgroup", "/"]);
+    run("tracked", &["untrack", "-u", "--exec", "other"]);
+    run("session", &["status"]);
+    run("tracked", &["track", "-u", "--all"]);
     run("session", &["start"]);
     run("regenerated", &["regenerate", "statedump"]);
     place.run(place.program("count.c"), &["1", "100"]).expect_success();
@@ -214,6 +221,33 @@ fn read(place: &Workplace, printed: &Printed, trace: &str) {
     for event in exported["events"].as_array().expect("events").iter().take(100) {
         printed.add("event", event.clone());
     }
+}
+
+/// A command that goes on for longer than a second, since nobody reads what it writes, tells how far it is.
+fn progress(place: &Workplace, printed: &Printed, trace: &str) {
+    let mut viewing = place
+        .command(repository().join("build/bin/piste"))
+        .args(["--json", "view", trace])
+        .env("PISTE_PROGRESS", "json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut told = String::new();
+    let mut stderr = BufReader::new(viewing.stderr.take().expect("it is piped"));
+    while !told.contains("progress") {
+        assert_ne!(stderr.read_line(&mut told).expect("it can be read"), 0, "{told}");
+    }
+    viewing.kill().expect("it runs");
+    viewing.wait().expect("it ends");
+    let last = told.lines().next_back().unwrap_or_default();
+    let way: Value = serde_json::from_str(last).expect("JSON");
+    let bytes = |key: &str| way["progress"][key].as_u64().expect("a number");
+    assert!(
+        bytes("total_bytes") > 0 && bytes("done_bytes") <= bytes("total_bytes"),
+        "{told}"
+    );
+    printed.add_lines("message", &told);
 }
 
 /// A failure is an object on stderr, and nothing on stdout, whoever finds it.

@@ -9,6 +9,8 @@ mod causes;
 mod compare;
 #[path = "viewer/flame.rs"]
 mod flame;
+#[path = "viewer/full_disk.rs"]
+mod full_disk;
 #[path = "viewer/hostile.rs"]
 mod hostile;
 #[path = "viewer/live.rs"]
@@ -321,6 +323,7 @@ fn a_recording_is_seen_in_a_browser() {
         "pinch",
         "keyboard",
         "dark",
+        "old",
     ] {
         browse(scenario, &server);
     }

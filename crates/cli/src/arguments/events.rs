@@ -2,7 +2,7 @@
 //! The options of `enable-event` and `disable-event`, of programs' events and of the kernel's.
 
 use clap::{ArgAction, Args};
-use piste_control::interface::{self, Level};
+use piste_control::interface::{self, Level, LevelRange};
 use piste_control::level::LEVELS;
 
 use crate::arguments::{ProbeOptions, SessionOption};
@@ -25,6 +25,7 @@ use piste_patterns::nearest;
     after_help = "\
 Examples:
   piste enable-event 'shop:*' -x 'shop:debug_*' --level info
+  piste enable-event shop:order --filter 'price > 1000 && customer =~ \"a*\"'
   piste enable-event -k sched_switch --filter 'prev_prio < 0'
   piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --preset sched,syscalls
@@ -53,12 +54,15 @@ pub(crate) struct EnableEvent {
     /// Exclude matching events
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Record only events at least as severe as LEVEL: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
-    #[arg(long, alias = "loglevel", value_parser = parse_level, conflicts_with = "kernel")]
-    pub(crate) level: Option<Level>,
+    /// Record only events at least as severe as LEVEL, or from A to B: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line, debug
+    #[arg(long, alias = "loglevel", value_name = "LEVEL|A..B", value_parser = parse_levels, conflicts_with = "kernel")]
+    pub(crate) level: Option<LevelRange>,
     /// Record only events of exactly this level
-    #[arg(long, alias = "loglevel-only", value_name = "LEVEL", value_parser = parse_level, conflicts_with_all = ["level", "kernel"])]
-    pub(crate) level_only: Option<Level>,
+    #[arg(long, alias = "loglevel-only", value_name = "LEVEL", value_parser = parse_only_level, conflicts_with_all = ["level", "kernel"])]
+    pub(crate) level_only: Option<LevelRange>,
+    /// Record only events that satisfy EXPR: 'latency_ns > 5ms && customer =~ "a*"' (see piste-filter(7))
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
     #[command(flatten)]
     pub(crate) kernel: KernelEventOptions,
 }
@@ -78,9 +82,6 @@ pub(crate) struct KernelEventOptions {
     /// Name the probe's event in the trace [default: derived from its place]
     #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "presets", "usdt"])]
     pub(crate) name: Option<String>,
-    /// Record only events that satisfy EXPR: 'prev_prio < 0 && next_comm =~ "k*"' (see piste-filter(7))
-    #[arg(long, value_name = "EXPR", requires = "kernel")]
-    pub(crate) filter: Option<String>,
     /// Record only these fields, by their names in the trace
     #[arg(long, value_name = "FIELD", value_delimiter = ',', requires = "kernel")]
     pub(crate) fields: Vec<String>,
@@ -115,21 +116,51 @@ pub(crate) struct DisableEvent {
 #[derive(Args)]
 pub(crate) struct DomainFlags {
     /// Use events of programs (the default)
-    #[arg(short = 'u', long = "userspace", action = ArgAction::Count, conflicts_with = "kernel")]
-    _userspace: u8,
+    #[arg(id = "of_programs", short = 'u', long = "userspace", action = ArgAction::Count, conflicts_with = "kernel")]
+    userspace: u8,
     /// Use events of the kernel
     #[arg(short, long, action = ArgAction::Count)]
     kernel: u8,
 }
 
 impl DomainFlags {
-    /// The domain that was chosen.
+    /// The domain that was chosen; programs by default.
     pub(crate) fn chosen(&self) -> interface::Domain {
-        match self.kernel {
-            0 => interface::Domain::user,
-            _ => interface::Domain::kernel,
+        self.named().unwrap_or(interface::Domain::user)
+    }
+
+    /// The domain that was named.
+    pub(crate) fn named(&self) -> Option<interface::Domain> {
+        match (self.userspace, self.kernel) {
+            (0, 0) => None,
+            (_, 0) => Some(interface::Domain::user),
+            _ => Some(interface::Domain::kernel),
         }
     }
+}
+
+/// `info`, which means this and more severe, or `err..info`, in any order.
+fn parse_levels(text: &str) -> Result<LevelRange, String> {
+    let (one, other) = match text.split_once("..") {
+        Some((one, other)) => (parse_level(one)?, parse_level(other)?),
+        None => (Level::emerg, parse_level(text)?),
+    };
+    let (most_severe, least_severe) = match one.number() <= other.number() {
+        true => (one, other),
+        false => (other, one),
+    };
+    Ok(LevelRange {
+        most_severe,
+        least_severe,
+    })
+}
+
+fn parse_only_level(name: &str) -> Result<LevelRange, String> {
+    let level = parse_level(name)?;
+    Ok(LevelRange {
+        most_severe: level.clone(),
+        least_severe: level,
+    })
 }
 
 fn parse_level(name: &str) -> Result<Level, String> {

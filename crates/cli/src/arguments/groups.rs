@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "enable-event",
             "disable-event",
             "track",
+            "untrack",
             "start",
             "stop",
             "status",

@@ -42,6 +42,7 @@ Exit status: CMD's (0 without CMD), or
 Examples:
   piste record -- ./shop
   piste record -u 'shop:*' -x 'shop:debug_*' -o trace -- ./shop --port 80
+  piste record -u 'shop:order' --filter 'price > 1000' -- ./shop
   piste record --preload libc,pthread -- python3 script.py
   piste record --preset io -k 'ext4:*' -- make
   piste record --preset sched --uprobe './shop:sell order->id' -- ./shop
@@ -51,9 +52,6 @@ pub(crate) struct Record {
     /// Write the trace to DIR, which must be new or empty [default: ./piste-YYYYmmdd-HHMMSS]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// Record matching events of programs; `*` matches any text [default: all]
-    #[arg(short = 'u', long = "userspace", value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) patterns: Vec<String>,
     /// Exclude matching events of programs
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
@@ -62,7 +60,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
     pub(crate) preload: Vec<String>,
     /// Do not record events of programs
-    #[arg(long, conflicts_with_all = ["patterns", "excluded", "preload", "no_kernel"])]
+    #[arg(long, conflicts_with_all = ["userspace", "excluded", "preload", "no_kernel"])]
     pub(crate) no_user: bool,
     /// Record the whole system, not only CMD and what it starts
     #[arg(short, long)]
@@ -70,8 +68,8 @@ pub(crate) struct Record {
     /// Stop recording after DURATION: 500ms, 10s, 2min; CMD keeps running [default: no limit]
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; the events of programs
-    /// only with -u, and then those of all programs
+    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; with -u, also their own
+    /// events
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
     /// Keep the newest events in memory, and write a snapshot of them to disk when this happens
@@ -101,6 +99,14 @@ pub(crate) struct Record {
     pub(crate) channel: ChannelOptions,
 }
 
+impl Record {
+    /// Patterns of events of programs.
+    pub(crate) fn user_patterns(&self) -> Vec<String> {
+        let patterns = self.kernel.tracepoints.userspace.iter();
+        patterns.map(|one| one.pattern.clone()).collect()
+    }
+}
+
 /// What is recorded of the kernel.
 #[derive(Args)]
 #[command(next_help_heading = "Kernel options")]
@@ -117,7 +123,7 @@ pub(crate) struct KernelOptions {
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "named")]
     pub(crate) callstack: Option<StackChoice>,
     /// Do not record kernel events
-    #[arg(long, conflicts_with_all = ["named", "filter", "syscall", "presets", "pids"])]
+    #[arg(long, conflicts_with_all = ["named", "syscall", "presets", "pids"])]
     pub(crate) no_kernel: bool,
     #[command(flatten)]
     pub(crate) tracked: TrackedOptions,

@@ -9,7 +9,6 @@ use piste_following::{Followed, Follower};
 use piste_modelling::{Live, class_names, hold_back, kernel_traces, missing};
 use piste_reason::reason;
 use piste_trace::Span;
-use piste_trace::growth::Growth;
 
 use super::losses::Losses;
 use super::{Flow, Progress, Scene, Viewer};
@@ -19,7 +18,7 @@ use crate::screen::printable;
 
 /// Between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two packets of a slow CPU: several in an interval, so that the end of one is shown soon.
+/// Between two flushes: several in an interval, so that the end of one is shown soon.
 const FLUSH_PAUSE: Duration = Duration::from_millis(300);
 const EVENTS_BETWEEN_PAUSES: u64 = 1 << 14;
 const INTERVAL_NS: i64 = 1_000_000_000;
@@ -28,11 +27,11 @@ const INTERVAL_NS: i64 = 1_000_000_000;
 pub(super) fn follow(source: Followed, arguments: &arguments::Top, viewer: &mut dyn Viewer) -> Result<(), Failure> {
     let interval_ns = arguments.interval_ns.unwrap_or(INTERVAL_NS);
     let unreadable = |error| Failure::new(format!("cannot read the trace: {}", reason(&error)));
-    let mut follower = Follower::new(vec![source], Growth::default(), FLUSH_PAUSE).holding_back(hold_back);
+    let mut follower = Follower::new(vec![source], FLUSH_PAUSE).holding_back(hold_back);
     let mut live: Option<Live<Top>> = None;
     let mut next_ns = i64::MAX;
     let mut progress = Progress::CatchingUp;
-    let (mut notes, mut losses) = (Vec::new(), Losses::default());
+    let (mut notes, mut disorder, mut losses) = (Vec::new(), None::<String>, Losses::default());
     let mut recorded = Recorded::of(std::iter::empty());
     loop {
         let ended = follower.have_ended();
@@ -45,6 +44,12 @@ pub(super) fn follow(source: Followed, arguments: &arguments::Top, viewer: &mut 
             };
         }
         let news = follower.look(is_over);
+        let why = follower.disorder().filter(|_| progress != Progress::Alone);
+        if why != disorder.as_deref() {
+            notes.retain(|note| Some(note) != disorder.as_ref());
+            disorder = why.map(str::to_owned);
+            notes.extend(disorder.clone());
+        }
         if let Some(news) = news.map_err(|error| Failure::new(printable(&error.to_string())))? {
             let traces = &match kernel_traces(news.traces) {
                 Ok(traces) => traces,
@@ -65,7 +70,7 @@ pub(super) fn follow(source: Followed, arguments: &arguments::Top, viewer: &mut 
                         next_ns = begin_ns.saturating_add(interval_ns);
                         Top::new(begin_ns, false)
                     })?);
-                    notes = missing("top", NEEDS, traces)?;
+                    notes.extend(missing("top", NEEDS, traces)?);
                     recorded = Recorded::of(class_names(traces));
                 }
                 let Some(live) = &mut live else { continue };

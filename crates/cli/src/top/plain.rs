@@ -46,7 +46,7 @@ pub(super) struct Plain {
     is_live: bool,
     /// All of a trace is one interval.
     is_whole: bool,
-    has_told_notes: bool,
+    told_notes: Vec<String>,
 }
 
 impl Plain {
@@ -61,7 +61,7 @@ impl Plain {
             json,
             is_live,
             is_whole: !is_live && arguments.count.is_none() && arguments.interval_ns.is_none(),
-            has_told_notes: false,
+            told_notes: Vec::new(),
         }
     }
 
@@ -99,8 +99,11 @@ impl Plain {
                 .iter_mut()
                 .for_each(|table| per_second(table, duration_ns));
         }
-        if !std::mem::replace(&mut self.has_told_notes, true) {
-            scene.notes.iter().for_each(|note| tell_sentence(&printable(note)));
+        for note in scene.notes {
+            if !self.told_notes.contains(note) {
+                tell_sentence(&printable(note));
+                self.told_notes.push(note.clone());
+            }
         }
         let zone = TimeZone::system();
         let look = Look {

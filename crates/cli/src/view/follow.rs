@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use piste_following::{Followed, Follower};
-use piste_trace::growth::Growth;
 use piste_trace::loss;
 use piste_trace::repeated::find_repeated;
 use piste_trace::rows::Column;
@@ -21,7 +20,7 @@ use crate::traces::tell_findings;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two packets of a slow program.
+/// Between two flushes.
 const FLUSH_PAUSE: Duration = Duration::from_millis(500);
 
 /// `piste view --follow`
@@ -31,18 +30,20 @@ pub(super) fn follow(arguments: &View, format: ViewFormat) -> Result<(), Failure
         .iter()
         .map(|path| find(path))
         .collect::<Result<_, _>>()?;
-    let mut follower = Follower::new(sources, Growth::default(), FLUSH_PAUSE);
+    let mut follower = Follower::new(sources, FLUSH_PAUSE);
     let mut output = Output::open(arguments, format);
     let mut shown_so_far = going(&arguments.clock);
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut out = Vec::with_capacity(OUT_BYTES + (4 << 10));
     let mut columns = (!arguments.fields.is_empty()).then(|| arguments.fields.clone());
     let mut had_heading = false;
-    let mut pisted = Pisted::default();
+    let mut disorder = Disorder::default();
     loop {
-        let is_ended = pisted.have_ended(&follower);
+        // While pisted cannot be reached, nobody knows.
+        let is_ended = follower.have_ended().unwrap_or(false);
         let is_over = is_ended || output.is_interrupted();
         let news = follower.look(is_over);
+        disorder.tell(follower.disorder());
         let Some(mut news) = news.map_err(|error| Failure::new(printable(&error.to_string())))? else {
             thread::sleep(PAUSE);
             continue;
@@ -98,29 +99,18 @@ pub(crate) fn find(path: &Path) -> Result<Followed, Failure> {
     })
 }
 
-/// Who knows whether sessions have ended.
+/// What people were told of the order of events.
 #[derive(Default)]
-struct Pisted {
-    is_told_lost: bool,
+pub(crate) struct Disorder {
+    told: Option<String>,
 }
 
-impl Pisted {
-    /// Nothing more will be written to any of them. While pisted cannot be reached nobody knows, and that is told once.
-    fn have_ended(&mut self, follower: &Follower) -> bool {
-        match follower.have_ended() {
-            Ok(is_so) => {
-                self.is_told_lost = false;
-                is_so
-            }
-            Err(error) => {
-                if !self.is_told_lost {
-                    tell_sentence(&format!(
-                        "cannot reach pisted: {error}; following the trace without knowing whether its session goes on"
-                    ));
-                    self.is_told_lost = true;
-                }
-                false
-            }
+impl Disorder {
+    /// Says why events may be out of the order of time from now on, once.
+    pub(crate) fn tell(&mut self, why: Option<&str>) {
+        if self.told.as_deref() != why {
+            why.into_iter().for_each(|why| tell_sentence(&printable(why)));
+            self.told = why.map(str::to_owned);
         }
     }
 }

@@ -48,7 +48,7 @@ fn the_kernel_is_told_the_commands_process_before_it_runs() {
     assert!(tracked.follow_children);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("{} {}\nsh\n", tracked.pids[0], scene.script.record_id())
+        format!("{} {}\nsh\n", tracked.pids.unwrap()[0], scene.script.record_id())
     );
     assert_eq!(
         words(&scene),
@@ -204,7 +204,7 @@ fn the_whole_system_is_recorded_for_a_while() {
         .unwrap();
     succeeded(&output);
     let tracked = scene.script.tracked().unwrap();
-    assert_eq!((tracked.cpus, tracked.pids), (vec![0, 1], vec![]));
+    assert_eq!((tracked.cpus, tracked.pids), (Some(vec![0, 1]), None));
 }
 
 #[test]
@@ -234,8 +234,33 @@ fn processes_that_run_are_recorded_until_the_last_has_ended() {
     }
     succeeded(&piste.wait_with_output().unwrap());
     let tracked = scene.script.tracked().unwrap();
-    assert_eq!(tracked.pids.iter().map(i64::to_string).collect::<Vec<_>>(), pids);
+    assert_eq!(
+        tracked.pids.unwrap().iter().map(i64::to_string).collect::<Vec<_>>(),
+        pids
+    );
     assert!(!words(&scene).contains(&"events".to_owned()));
+
+    // With patterns, the programs among them.
+    let scene = Scene::with_kernel();
+    let own = std::process::id().to_string();
+    succeeded(
+        &record(&scene, &["-p", &own, "-u", "a:*", "-d", "1ms"])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(
+        scene
+            .script
+            .asked()
+            .iter()
+            .filter(|call| call.starts_with("track"))
+            .collect::<Vec<_>>(),
+        ["track", "track programs"]
+    );
+    assert_eq!(
+        scene.script.tracked().unwrap().pids,
+        Some(vec![i64::from(std::process::id())])
+    );
 
     let scene = Scene::with_kernel();
     let output = record(&scene, &["-p", "2147483647"]).output().unwrap();

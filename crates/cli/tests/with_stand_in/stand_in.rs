@@ -133,15 +133,8 @@ impl Script {
             duration_ns: 1_000_000_000,
             snapshots: 0,
             chunks: 0,
-            tracked: Tracked {
-                pids: vec![],
-                follow_children: false,
-                process_groups: vec![],
-                process_sessions: vec![],
-                uids: vec![],
-                gids: vec![],
-                cpus: vec![],
-            },
+            tracked: Tracked::default(),
+            kernel_tracked: Tracked::default(),
             channels: vec![ChannelStatus {
                 settings: settings("default".into()),
                 rules: vec![],
@@ -157,6 +150,7 @@ impl Script {
             programs: 0,
             participants: vec![],
             state_dump: None,
+            programs_left_out: 0,
             unmatched_events: vec![],
             programs_not_recorded: 0,
             findings: vec![],
@@ -229,8 +223,8 @@ impl VarlinkInterface for StandIn {
         channel: Option<String>,
         patterns: Vec<String>,
         excluded: Vec<String>,
-        _level: Option<Level>,
-        _level_only: bool,
+        _levels: Option<LevelRange>,
+        _filter: Option<String>,
     ) -> varlink::Result<()> {
         self.0.note(format!("events {patterns:?} not {excluded:?}"));
         if self.0.state.lock().unwrap().refused_pattern {
@@ -322,10 +316,30 @@ impl VarlinkInterface for StandIn {
     ) -> varlink::Result<()> {
         not_asked(call)
     }
-    fn set_tracked(&self, call: &mut dyn Call_SetTracked, _: Option<String>, tracked: Tracked) -> varlink::Result<()> {
-        self.0.note("track");
-        self.0.change(|state| state.tracked = Some(tracked));
-        call.reply()
+    fn track(
+        &self,
+        call: &mut dyn Call_Track,
+        _: Option<String>,
+        domain: Domain,
+        values: Tracked,
+    ) -> varlink::Result<()> {
+        self.0.note(match domain {
+            Domain::user => "track programs",
+            Domain::kernel => "track",
+        });
+        self.0.change(|state| state.tracked = Some(values.clone()));
+        call.reply(values)
+    }
+    fn untrack(&self, call: &mut dyn Call_Untrack, _: Option<String>, _: Domain, _: Tracked) -> varlink::Result<()> {
+        not_asked(call)
+    }
+    fn track_everything(
+        &self,
+        call: &mut dyn Call_TrackEverything,
+        _: Option<String>,
+        _: Domain,
+    ) -> varlink::Result<()> {
+        not_asked(call)
     }
     fn regenerate_state_dump(&self, call: &mut dyn Call_RegenerateStateDump, _: Option<String>) -> varlink::Result<()> {
         not_asked(call)

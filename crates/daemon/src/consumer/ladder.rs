@@ -25,11 +25,23 @@ pub(crate) trait Surroundings {
     fn outbox(&self) -> &Outbox;
 }
 
+/// What could not be written.
+pub(crate) trait Unwritten {
+    /// The same as the answer to a request.
+    fn failure(&self) -> Failure;
+}
+
+impl Unwritten for StorageError {
+    fn failure(&self) -> Failure {
+        StorageError::failure(self)
+    }
+}
+
 /// A session that streams.
 pub(crate) trait Streaming {
     type Surroundings<'a>: Surroundings;
     /// What could not be written.
-    type Failed;
+    type Failed: Unwritten;
 
     fn stage(&self) -> &Stage;
     fn storage(&mut self) -> &mut Storage;
@@ -46,6 +58,9 @@ pub(crate) trait Streaming {
 
     /// After a write that failed, and says why. People are told once.
     fn cannot_write(&mut self, failed: Self::Failed, around: &mut Self::Surroundings<'_>);
+
+    /// Answers those who wait for a flush.
+    fn flushed(&mut self, outcome: &Result<(), Failure>, around: &mut Self::Surroundings<'_>);
 
     /// After a write; `again`: the one before it had failed.
     fn has_written(&mut self, again: bool);
@@ -100,7 +115,9 @@ pub(crate) fn stream<S: Streaming>(session: &mut S, around: &mut S::Surroundings
             finished
         }
         Err(failed) => {
-            session.storage().failed(now);
+            let why = failed.failure();
+            session.storage().failed(why.clone(), now);
+            session.flushed(&Err(why), around);
             session.cannot_write(failed, around);
             false
         }

@@ -17,7 +17,7 @@
 //!                   stream.rs       stream file and index file, which is the journal
 //! ```
 //!
-//! chunks.rs says in which folder a stream is while a session is rotated, and gone.rs what happens when somebody removes the folder.
+//! flush.rs has those who wait until what was recorded by now is written. chunks.rs says in which folder a stream is while a session is rotated, and gone.rs what happens when somebody removes the folder.
 //!
 //! The process can be killed at any instant: what is on disk and what is in the rings tell the next consumer everything. It
 //! outlives the control process and goes on recording without it. pace.rs says how often rings are looked at; while nothing
@@ -30,6 +30,7 @@ pub(crate) mod clock;
 pub(crate) mod continued;
 mod earlier;
 pub(crate) mod findings;
+pub(crate) mod flush;
 mod gone;
 mod held;
 pub(crate) mod ladder;

@@ -54,8 +54,10 @@ pub(super) struct Ring {
     corrupt: bool,
     /// While the ring is emptied: packets that it can still have from before.
     left: Option<u32>,
-    /// The sub-buffer that was next at the last flush.
-    flushed: u64,
+    /// The sub-buffer that a flush goes up to.
+    line: u64,
+    /// The sub-buffer that waits for a program that is stopped.
+    held: Option<u64>,
     /// When its files are looked at next; absent before the first packet.
     next_look_at_files: Option<Instant>,
 }
@@ -87,6 +89,17 @@ pub(super) enum Taken {
     Some,
     /// A record is not finished yet, or of an event that is not known yet.
     Unfinished,
+}
+
+/// What a ring has in front of the line of a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Before {
+    /// Everything is written.
+    Nothing,
+    /// What a program that is stopped has begun, and what is behind that.
+    Held,
+    /// What is still to be written.
+    Something,
 }
 
 /// What a ring needs to be written.
@@ -154,7 +167,8 @@ impl Ring {
             earlier_events: None,
             corrupt: false,
             left: None,
-            flushed: next_sequence,
+            line: 0,
+            held: None,
             next_look_at_files: None,
         })
     }
@@ -300,16 +314,28 @@ impl Ring {
         taken
     }
 
-    /// Ends the open sub-buffer, whose packet comes with the next look, unless packets come by themselves: of a ring that fills fast, no
-    /// space is given up.
-    pub(super) fn flush(&mut self) {
+    /// Draws a line behind everything that was recorded by now. True when all of it is written.
+    pub(super) fn draw_line(&mut self) -> bool {
+        self.line = self.reader.line();
+        self.before_line(false) == Before::Nothing
+    }
+
+    /// What is left in front of the line. Once the program had the time to fill the open sub-buffer, that is ended; its packet comes with the
+    /// next look.
+    pub(super) fn before_line(&mut self, is_time: bool) -> Before {
         let next = self.reader.sequence();
-        // One packet is that of the last flush.
-        let is_slow = next.saturating_sub(self.flushed) <= 1;
-        if is_slow && !self.corrupt {
-            self.reader.end_current();
+        if self.corrupt || next >= self.line {
+            return Before::Nothing;
         }
-        self.flushed = next;
+        if is_time {
+            self.reader.end_before(self.line);
+            // Whoever asked wants to know what became of it, too.
+            self.next_look_at_files = None;
+        }
+        match self.held == Some(next) {
+            true => Before::Held,
+            false => Before::Something,
+        }
     }
 
     /// The ring fills again after `finish`.
@@ -483,6 +509,7 @@ impl Ring {
             Patience::Until(deadline) => now < deadline,
             Patience::Living if unfinished.sequence != sequence || now < unfinished.since + GIVE_UP_AFTER => true,
             Patience::Living if producer.program.is_stopped() => {
+                self.held = Some(sequence);
                 self.unfinished = Some(begun);
                 true
             }

@@ -14,7 +14,7 @@ use piste_ring::{ChannelMemory, Losses};
 use super::channel::{Channel, Instance, add_losses};
 use super::gone::PastStream;
 use super::program::Program;
-use super::ring::{self, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
+use super::ring::{self, Before, Desk, GIVE_UP_AFTER, Patience, Ring, Taken};
 use super::storage::StorageError;
 use super::trace::TraceFolder;
 use super::watch::{Listening, Rung, Watch};
@@ -115,11 +115,21 @@ impl RingSet {
         })
     }
 
-    /// As [`Ring::flush`], for the program that writes to it.
-    pub(super) fn flush(&mut self) {
-        if self.life == Life::Current {
-            self.rings.values_mut().for_each(Ring::flush);
-        }
+    /// Draws a line in each ring, as [`Ring::draw_line`] does. True when everything in front of them is written.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn draw_lines(&mut self, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        self.for_each_touched(desk, |ring, _, _| Ok(ring.draw_line()))
+    }
+
+    /// What is left in front of its lines. The program had the time to fill its sub-buffers when `is_time` is set.
+    pub(super) fn before_lines(&mut self, is_time: bool) -> Before {
+        let rings = self.rings.values_mut();
+        rings
+            .map(|ring| ring.before_line(is_time))
+            .max()
+            .unwrap_or(Before::Nothing)
     }
 
     /// Empties every ring, as [`Ring::finish`] does one. A living program's unfinished records are given up at `deadline`.

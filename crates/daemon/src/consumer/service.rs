@@ -91,8 +91,8 @@ pub(crate) trait Recording {
     /// Has the chunk ended that is recorded to; `request` is answered when nobody writes to it any more.
     fn rotate(&mut self, request: RequestId, rotation: Rotation, outbox: &Outbox);
 
-    /// Has events written that wait for their sub-buffer to be full.
-    fn flush(&mut self);
+    /// Has everything written that was recorded by now; `request` is answered then.
+    fn flush(&mut self, request: RequestId, outbox: &Outbox);
 }
 
 /// Runs a consumer, which accepts control's connections on `listener` (SOCK_SEQPACKET), until control says `Exit`. `domain` makes what
@@ -298,8 +298,6 @@ where
         match (&message, &descriptor) {
             (ToConsumer::AddRingSet { key, .. }, Some(memory)) => lock(&worker.held).add(*key, memory.clone()),
             (ToConsumer::Report { request, .. }, _) => lock(&worker.held).ask(*request),
-            // Who follows asks again.
-            (ToConsumer::Flush { .. }, _) if worker.busy.time().is_some_and(|time| time > REPORT_WITHIN) => return,
             _ => {}
         }
         worker.post((message, descriptor));

@@ -14,6 +14,7 @@ use piste_ring::{ChannelMemory, Key};
 
 use super::attention::Attention;
 use super::channel::Channel;
+use super::flush::Flushes;
 use super::ladder::stream;
 use super::metadata::Metadata;
 use super::outbox::Outbox;
@@ -24,6 +25,7 @@ use super::service::{self, Recording};
 use super::snapshot::SnapshotJob;
 use super::stage::{Again, Stage};
 use super::storage::Storage;
+use super::streaming::Flush;
 use super::trace::{TraceFolder, add_counted};
 use crate::link::{self, ChannelTotals, Failure, Opening, RequestId, RingSetKey, Rotation, SessionId, ToControl};
 use crate::person::Output;
@@ -36,6 +38,7 @@ pub(super) struct Session {
     pub(super) attention: Attention,
     pub(super) stage: Stage,
     pub(super) storage: Storage,
+    pub(super) flushes: Flushes<Flush>,
     mode: Mode,
 }
 
@@ -86,6 +89,7 @@ impl Session {
             attention: Attention::default(),
             stage: Stage::Stopped,
             storage: Storage::default(),
+            flushes: Flushes::default(),
             mode,
         }
     }
@@ -197,6 +201,7 @@ impl Session {
         if ending.close {
             self.trace.chunks.give_back();
         }
+        self.flushes.end_all(&Ok(()), shared.outbox);
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }
     }
@@ -297,11 +302,13 @@ impl Recording for Session {
         }
     }
 
-    /// A flight recorder keeps what it has.
-    fn flush(&mut self) {
-        if self.stage.is_started() && matches!(self.mode, Mode::Streaming) {
-            self.ring_sets.values_mut().for_each(RingSet::flush);
-            self.attention.attract_all(&self.ring_sets);
+    /// A flight recorder keeps what it has, and of a session that is stopped everything is written.
+    fn flush(&mut self, request: RequestId, outbox: &Outbox) {
+        self.flushes.ask(request);
+        if matches!(self.stage, Stage::Stopped) || matches!(self.mode, Mode::Recorder(_)) {
+            self.flushes.end_all(&Ok(()), outbox);
+        } else if let Some(why) = self.storage.failure() {
+            self.flushes.end_all(&Err(why.clone()), outbox);
         }
     }
 

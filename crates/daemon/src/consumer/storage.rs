@@ -75,18 +75,20 @@ pub(crate) struct Storage {
 
 #[derive(Debug)]
 struct Failing {
+    why: Failure,
     pause: Duration,
     next_try: Instant,
 }
 
 impl Storage {
     /// Takes note of a failed write; each one in a row doubles the pause before the next try.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    pub(crate) fn failed(&mut self, why: Failure, now: Instant) {
         let pause = self
             .failing
             .as_ref()
             .map_or(FIRST_PAUSE, |failing| (failing.pause * 2).min(LONGEST_PAUSE));
         self.failing = Some(Failing {
+            why,
             pause,
             next_try: now + pause,
         });
@@ -100,6 +102,11 @@ impl Storage {
     /// Whether the last write failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.failing.is_some()
+    }
+
+    /// Why the last write failed, if it did.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failing.as_ref().map(|failing| &failing.why)
     }
 
     /// When to try again: `None` when nothing speaks against writing now.
@@ -118,20 +125,22 @@ mod tests {
     fn failed_writes_are_tried_again_ever_more_rarely_until_one_succeeds() {
         let mut storage = Storage::default();
         let mut now = Instant::now();
+        let why = || Failure::Other { what: "no".into() };
         assert_eq!(storage.pause(now), None);
-        storage.failed(now);
+        storage.failed(why(), now);
         let mut pauses = vec![];
         for _ in 0..8 {
             let pause = storage.pause(now).expect("a failed write makes a pause");
             pauses.push(pause.as_millis());
             now += pause;
             assert_eq!(storage.pause(now), None);
-            storage.failed(now);
+            storage.failed(why(), now);
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000]);
         storage.succeeded();
         assert_eq!(storage.pause(now), None);
-        storage.failed(now);
+        storage.failed(why(), now);
         assert_eq!(storage.pause(now), Some(FIRST_PAUSE));
+        assert_eq!(storage.failure(), Some(&why()));
     }
 }

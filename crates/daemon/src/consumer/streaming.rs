@@ -4,20 +4,34 @@
 //!
 //! A rotation lets each ring go on in the next chunk of the trace as soon as it is emptied; the others wait for no one. The steps are ladder.rs's.
 
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use piste_control::CANNOT_WRITE;
 
 use super::attention::LOOK_AT_ALL;
 use super::chunks::{Chunks, Moving};
-use super::ladder::{SOON, Streaming, Surroundings, end_rotation};
+use super::ladder::{SOON, Streaming, Surroundings, Unwritten, end_rotation};
 use super::outbox::Outbox;
-use super::ring::{Desk, GIVE_UP_AFTER};
-use super::ring_set::Life;
+use super::ring::{Before, Desk, GIVE_UP_AFTER};
+use super::ring_set::{Life, RingSet};
 use super::session::{Session, Shared};
 use super::stage::{Again, Stage};
 use super::storage::{Storage, StorageError};
-use crate::link::{ChannelTotals, RequestId, Rotation};
+use crate::link::{ChannelTotals, Failure, RequestId, RingSetKey, Rotation};
+
+/// How long programs may take to fill their sub-buffers before a flush ends them. Where they are fast, no space is given up.
+const FILL_WITHIN: Duration = Duration::from_millis(10);
+
+/// A flush.
+#[derive(Debug)]
+pub(super) struct Flush {
+    since: Instant,
+    /// The ring sets of which something is still to be written.
+    left: BTreeSet<RingSetKey>,
+    /// The programs that are stopped while they record an event.
+    held: BTreeSet<String>,
+}
 
 impl Session {
     /// Writes what the rings have. True when the rings that are being emptied are empty. After a failed write the other rings
@@ -30,9 +44,10 @@ impl Session {
         let move_until = self.trace.chunks.moving().map(|moving| moving.since + GIVE_UP_AFTER);
         let (mut all_finished, mut all_moved, mut failed) = (true, true, None);
         let mut done = Vec::new();
+        let begins_flush = self.stage.is_started() && self.flushes.begin(|| Flush::begin(shared.now));
         self.attention.attract_in_turn(&self.ring_sets, shared.now);
         let keys = match (&self.stage, move_until) {
-            (Stage::Started, None) => self.attention.keys(),
+            (Stage::Started, None) if !begins_flush => self.attention.keys(),
             _ => self.ring_sets.keys().copied().collect(),
         };
         for key in keys {
@@ -52,7 +67,12 @@ impl Session {
                 now: shared.now,
             };
             let is_current = ring_set.life == Life::Current;
+            let drawn = match self.flushes.running().filter(|_| begins_flush) {
+                None => Ok(()),
+                Some(flush) => flush.draw_lines(ring_set, &mut desk),
+            };
             let moved = match move_until {
+                _ if drawn.is_err() => drawn.map(|()| false),
                 None => Ok(true),
                 Some(deadline) => ring_set.move_on(deadline, &mut desk),
             };
@@ -86,10 +106,66 @@ impl Session {
         for key in done {
             self.drop_ring_set(key, shared.outbox);
         }
-        match failed {
-            None => Ok(all_finished && all_moved),
-            Some(failed) => Err(failed),
+        if let Some(failed) = failed {
+            return Err(failed);
         }
+        self.go_on_with_flush(shared);
+        Ok(all_finished && all_moved)
+    }
+
+    /// Looks what is left to be written of a flush.
+    fn go_on_with_flush(&mut self, shared: &mut Shared<'_>) {
+        let Some(flush) = self.flushes.running() else { return };
+        let is_time = shared.now >= flush.since + FILL_WITHIN;
+        let mut left = std::mem::take(&mut flush.left);
+        left.retain(|key| {
+            // One that is gone is written.
+            let Some(ring_set) = self.ring_sets.get_mut(key) else {
+                return false;
+            };
+            match ring_set.before_lines(is_time) {
+                Before::Nothing => ring_set.life != Life::Current,
+                Before::Something => true,
+                Before::Held => {
+                    flush.held.insert(ring_set.producer.program.to_string());
+                    false
+                }
+            }
+        });
+        left.iter().for_each(|key| self.attention.attract(*key));
+        flush.left = left;
+        if flush.left.is_empty() {
+            let programs: Vec<String> = std::mem::take(&mut flush.held).into_iter().collect();
+            let outcome = match programs.is_empty() {
+                true => Ok(()),
+                false => Err(Failure::Unfinished { programs }),
+            };
+            self.flushes.end(&outcome, shared.outbox);
+        }
+    }
+}
+
+impl Flush {
+    fn begin(now: Instant) -> Flush {
+        Flush {
+            since: now,
+            left: BTreeSet::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    /// Of a program that writes no more, everything is to be written.
+    fn draw_lines(&mut self, ring_set: &mut RingSet, desk: &mut Desk<'_>) -> Result<(), StorageError> {
+        if !ring_set.draw_lines(desk)? || ring_set.life != Life::Current {
+            self.left.insert(ring_set.producer.key);
+        }
+        Ok(())
+    }
+}
+
+impl Unwritten for (u32, StorageError) {
+    fn failure(&self) -> Failure {
+        self.1.failure()
     }
 }
 
@@ -134,6 +210,10 @@ impl Streaming for Session {
         self.trace.metadata.say_write_error(error.reason());
         let what = format!("{CANNOT_WRITE}, and programs discard events once their rings are full: {error}");
         self.find(stream_id, what, shared.outbox);
+    }
+
+    fn flushed(&mut self, outcome: &Result<(), Failure>, shared: &mut Shared<'_>) {
+        self.flushes.end_all(outcome, shared.outbox);
     }
 
     fn has_written(&mut self, again: bool) {
@@ -204,7 +284,7 @@ impl Streaming for Session {
     fn next_look(&self) -> Again {
         match self.stage {
             _ if self.ring_sets.is_empty() => Again::Never,
-            Stage::Started if self.attention.is_at_rest() => Again::After(LOOK_AT_ALL),
+            Stage::Started if self.attention.is_at_rest() && !self.flushes.are_wanted() => Again::After(LOOK_AT_ALL),
             Stage::Started => Again::AtPace,
             Stage::Stopped | Stage::Ending(_) => Again::After(SOON),
         }

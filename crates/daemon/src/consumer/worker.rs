@@ -189,7 +189,7 @@ impl Desk {
                 output, owner, request, ..
             } => session.snapshot(request, Output { folder: output, owner }, outbox),
             ToConsumer::Rotate { rotation, request, .. } => session.rotate(request, rotation, outbox),
-            ToConsumer::Flush { .. } => session.flush(),
+            ToConsumer::Flush { request, .. } => session.flush(request, outbox),
             of_a_domain => domain.handle(of_a_domain, descriptor, session, outbox),
         }
     }

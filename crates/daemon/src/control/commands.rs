@@ -19,7 +19,7 @@ use crate::link::{Domain, RequestId, SessionId};
 use crate::person::Person;
 use crate::session::commands::{Asked, RulesRequest};
 use crate::session::settings::ChannelRequest;
-use crate::session::{Creator, Pending, Refusal, SessionIdentity};
+use crate::session::{Pending, Process, Refusal, SessionIdentity};
 
 /// A session that is wanted.
 #[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
@@ -30,7 +30,7 @@ pub struct SessionRequest {
     pub record_id: Option<String>,
     pub never_current: bool,
     pub owner: Person,
-    pub bound_to: Option<Creator>,
+    pub bound_to: Option<Process>,
 }
 
 /// A channel's name and rules.
@@ -140,6 +140,7 @@ impl Daemon {
         then: impl FnOnce(&mut Daemon, Result<shown::SessionStatus, Refusal>) + Send + 'static,
     ) {
         let request = self.machine.destroy(session, clock::now());
+        self.recording_ends(session);
         self.wait_for_consumer(session, request, move |daemon, outcome| {
             let programs = daemon.learn(session, Domain::User, outcome);
             let close = daemon.machine.close_kernel(session);
@@ -167,6 +168,7 @@ impl Daemon {
 
     /// A session is closed, or was given up.
     pub(super) fn forget_session(&mut self, session: SessionId) {
+        self.recording_has_ended(session);
         self.machine.session_ended(session);
         self.creators.remove(&session);
         for domain in Domain::ALL {
@@ -179,13 +181,6 @@ impl Daemon {
     pub fn set_current(&mut self, session: &Asked, answer: Answer<()>) {
         let set = self.machine.set_current(session);
         self.reply(answer, set);
-    }
-
-    /// Has events written that wait for their sub-buffer to be full.
-    pub fn flush(&mut self, session: &Asked, answer: Answer<()>) {
-        let session = self.machine.find_session(session);
-        let told = session.and_then(|session| self.machine.flush(session));
-        self.reply(answer, told);
     }
 
     /// Makes a channel.
@@ -261,7 +256,10 @@ impl Daemon {
         let now = clock::now();
         let requests: Vec<RequestId> = sessions
             .iter()
-            .map(|&session| self.machine.destroy(session, now))
+            .map(|&session| {
+                self.recording_ends(session);
+                self.machine.destroy(session, now)
+            })
             .collect();
         let then = move |daemon: &mut Daemon, _: Ended| {
             let requests: Vec<RequestId> = sessions
@@ -271,7 +269,7 @@ impl Daemon {
             let then = move |daemon: &mut Daemon, _: Ended| {
                 daemon.after_rotations(sessions.clone(), move |daemon| {
                     sessions.into_iter().for_each(|session| daemon.forget_session(session));
-                    daemon.ending = true;
+                    daemon.is_over = true;
                     daemon.reply(answer, Ok(()));
                 });
             };

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use piste_abi::PISTE_MESSAGE_BYTES_MAX;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{self, SocketFlags};
+use rustix::net::{self, SocketFlags, UCred};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::complaints::Complaints;
 use super::foreign::ForeignPrograms;
-use super::host;
 use super::poll::{Poll, Watched};
+use super::process_facts;
 use super::sockets::BACKLOG;
 use super::turns::Turns;
 use crate::datagrams::{Datagrams, Descriptors, Received};
@@ -83,12 +83,22 @@ struct Connection {
     datagrams: Datagrams,
     /// Of them, in `waiting_holdings`.
     held_waiting_bytes: usize,
-    uid: u32,
-    pid: i32,
+    /// Who connected.
+    peer: UCred,
     program: Option<ProgramId>,
     polled_for_writing: bool,
     /// Datagrams that are taken at most, once its process has ended.
     last_datagram_count: Option<usize>,
+}
+
+impl Connection {
+    fn uid(&self) -> u32 {
+        self.peer.uid.as_raw()
+    }
+
+    fn pid(&self) -> i32 {
+        self.peer.pid.as_raw_nonzero().get()
+    }
 }
 
 #[derive(Debug)]
@@ -205,8 +215,7 @@ impl Connections {
             Connection {
                 datagrams: Datagrams::new(socket, WAITING_BYTES_MAX),
                 held_waiting_bytes: 0,
-                uid,
-                pid: peer.pid.as_raw_nonzero().get(),
+                peer,
                 program: None,
                 polled_for_writing: false,
                 last_datagram_count: None,
@@ -223,7 +232,7 @@ impl Connections {
     /// There is something to read or write on a connection.
     pub fn is_ready(&mut self, number: u64) {
         if let Some(connection) = self.connections.get(&number) {
-            self.turns.add(connection.uid, number);
+            self.turns.add(connection.uid(), number);
         }
     }
 
@@ -289,7 +298,7 @@ impl Connections {
             }
             match connection.datagrams.receive(buffer, Descriptors::Ignored) {
                 Ok(Received::Datagram { bytes, .. }) => {
-                    let message = message::parse(&buffer[..bytes], connection.uid, &self.interner)?;
+                    let message = message::parse(&buffer[..bytes], connection.uid(), &self.interner)?;
                     self.take(number, message, poll, machine)?;
                 }
                 Ok(Received::Empty) => return Ok(false),
@@ -311,7 +320,7 @@ impl Connections {
                 self.refuse("it was compiled for another release of Piste; compile it again for this one".into());
                 let ours = piste_abi::PISTE_ABI_MAJOR;
                 if let Some(connection) = self.connections.get(&number) {
-                    self.foreign.add(connection.pid, connection.uid, version.clone());
+                    self.foreign.add(connection.pid(), connection.uid(), version.clone());
                 }
                 let what = format!("it uses version {version} of the protocol, but this pisted uses {ours}.x");
                 return Err(End::Misbehaved(what));
@@ -336,12 +345,11 @@ impl Connections {
             return Ok(());
         };
         let id = ProgramId {
-            pid: connection.pid,
+            pid: connection.pid(),
             instance_id: hello.instance_id,
         };
-        let uid = connection.uid;
+        let facts = process_facts::of(&connection.peer);
         connection.program = Some(id);
-        let start = host::process_start(id.pid).unwrap_or(0);
         if let Some(earlier) = self.by_program.insert(id, number) {
             let earlier = self.remove(earlier);
             machine.disconnected(id);
@@ -350,7 +358,7 @@ impl Connections {
             }
         }
         let lives = self.watch(id, poll);
-        machine.hello(id, uid, start, hello);
+        machine.hello(id, facts, hello);
         if !lives {
             machine.ended_before(id);
         }
@@ -450,7 +458,7 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(&number) else {
             return true;
         };
-        let (user, waiting_bytes) = (connection.uid, connection.datagrams.waiting_bytes());
+        let (user, waiting_bytes) = (connection.uid(), connection.datagrams.waiting_bytes());
         self.waiting_holdings.remove(user, connection.held_waiting_bytes);
         let permitted = self
             .users
@@ -484,7 +492,7 @@ impl Connections {
 
     fn remove(&mut self, number: u64) -> Option<Connection> {
         let connection = self.connections.remove(&number)?;
-        let user = connection.uid;
+        let user = connection.uid();
         self.waiting_holdings.remove(user, connection.held_waiting_bytes);
         self.holdings.remove(user, 1);
         Some(connection)
@@ -499,7 +507,7 @@ impl Connections {
             None => "a program".into(),
         };
         if let End::Misbehaved(what) = &end {
-            let (pid, uid) = (connection.pid, connection.uid);
+            let (pid, uid) = (connection.pid(), connection.uid());
             self.complaints
                 .add(&format!("{who} (pid {pid}, user {uid}) was disconnected: {what}"));
         }

@@ -13,12 +13,12 @@ use super::host;
 use super::poll::Watched;
 use super::rotation::destroyed_meanwhile;
 use crate::link::SessionId;
-use crate::session::{Creator, Refusal, Session, SessionState};
+use crate::session::{Process, Refusal, Session, SessionState};
 
 /// A process that runs.
-pub fn of(pid: Pid) -> Creator {
+pub fn of(pid: Pid) -> Process {
     let pid = pid.as_raw_nonzero().get();
-    Creator {
+    Process {
         pid,
         start: host::process_start(pid).unwrap_or(0),
     }

@@ -77,7 +77,9 @@ pub struct Daemon {
     /// Why these are not of now.
     pub(super) outdated: HashMap<(SessionId, Domain), String>,
     /// Set when it is time to end.
-    pub ending: bool,
+    pub is_over: bool,
+    /// Sessions that are being stopped or destroyed, and who waits until nothing more is written of them.
+    pub(super) ending: BTreeMap<SessionId, Vec<RequestId>>,
     pub(super) poll: Poll,
     journal: Journal,
     pub(super) connections: Connections,
@@ -129,7 +131,8 @@ impl Daemon {
             started: now,
             totals: HashMap::new(),
             outdated: HashMap::new(),
-            ending: false,
+            is_over: false,
+            ending: BTreeMap::new(),
             poll: parts.poll,
             journal: parts.journal,
             connections: parts.connections,
@@ -165,7 +168,7 @@ impl Daemon {
     }
 
     fn serve(&mut self) -> io::Result<()> {
-        while !self.ending {
+        while !self.is_over {
             let timeout = if self.connections.has_turns() || self.machine.is_behind() {
                 Some(Duration::ZERO)
             } else {
@@ -178,7 +181,7 @@ impl Daemon {
                     Watched::Commands => self.obey(),
                     Watched::Consumer(domain) => self.serve_consumer(domain),
                     Watched::ConsumerEnd(domain) => self.look_at_consumer(domain),
-                    Watched::Signal => self.ending = true,
+                    Watched::Signal => self.is_over = true,
                     Watched::Connection(number) => self.connections.is_ready(number),
                     Watched::Process(watch) => self.connections.process_ended(watch, &mut self.machine),
                     Watched::Creator(session) => self.creator_ended(session),
@@ -228,7 +231,7 @@ impl Daemon {
         } else if let Some(pause) = self.exit_when_idle
             && now >= self.busy_until + pause
         {
-            self.ending = true;
+            self.is_over = true;
         }
     }
 

@@ -42,24 +42,40 @@ fn highest_cpu(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
-/// When a process started, in clock ticks since boot: two processes of one number differ in it.
-pub fn process_start(pid: i32) -> Option<u64> {
-    // Longer than the line can be up to that field; one read makes it all at one moment.
+/// What /proc/PID/stat says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Its parent; 0 if pisted cannot see that.
+    pub parent: i32,
+    /// When it started, in clock ticks since boot: two processes of one number differ in it.
+    pub start: u64,
+}
+
+/// What the kernel says of a process.
+pub fn process_stat(pid: i32) -> Option<ProcessStat> {
+    // Longer than the line can be up to the fields that are read; one read makes it all at one moment.
     let mut buffer = [0; 1024];
     let count = fs::File::open(format!("/proc/{pid}/stat"))
         .ok()?
         .read(&mut buffer)
         .ok()?;
-    start_of_stat(&String::from_utf8_lossy(&buffer[..count]))
+    ProcessStat::parse(&String::from_utf8_lossy(&buffer[..count]))
 }
 
-/// Field 22; the second one, in brackets, may hold anything.
-fn start_of_stat(stat: &str) -> Option<u64> {
-    stat[stat.rfind(')')? + 1..]
-        .split_ascii_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
+/// When a process started.
+pub fn process_start(pid: i32) -> Option<u64> {
+    process_stat(pid).map(|stat| stat.start)
+}
+
+impl ProcessStat {
+    /// Fields 4 and 22; the second one, in brackets, may hold anything.
+    fn parse(stat: &str) -> Option<ProcessStat> {
+        let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+        Some(ProcessStat {
+            parent: fields.nth(1)?.parse().ok()?,
+            start: fields.nth(17)?.parse().ok()?,
+        })
+    }
 }
 
 /// The name of a user, else the number.
@@ -115,8 +131,9 @@ mod tests {
     #[test]
     fn the_start_of_a_process_is_found_behind_any_name() {
         let stat = "12 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987 20";
-        assert_eq!(start_of_stat(stat), Some(987));
-        assert_eq!(start_of_stat(""), None);
+        let expected = ProcessStat { parent: 1, start: 987 };
+        assert_eq!(ProcessStat::parse(stat), Some(expected));
+        assert_eq!(ProcessStat::parse(""), None);
         assert!(process_start(std::process::id() as i32).is_some());
     }
 

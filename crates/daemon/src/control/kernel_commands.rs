@@ -2,7 +2,7 @@
 //! What people ask of the kernel domain, done in the daemon's thread. What needs the kernel's word has it by then (kernel_checks.rs).
 
 use piste_control::interface as shown;
-use piste_kernel::spec::{ChannelSpec, Rule, Tracked};
+use piste_kernel::spec::{ChannelSpec, Rule};
 
 use super::daemon::Daemon;
 use super::inbox::Answer;
@@ -99,13 +99,6 @@ impl Daemon {
         (channel.name.clone(), kernel_words::rules(&channel.rules))
     }
 
-    /// Says what the kernel channels of a session are about; answers when the kernel follows.
-    pub fn set_tracked(&mut self, session: &Asked, tracked: Tracked, answer: Answer<()>) {
-        let found = self.machine.find_own_session(session);
-        let set = found.map(|session| (session, (), self.machine.set_tracked(session, tracked)));
-        self.answer_after_kernel(set, answer);
-    }
-
     /// Writes the state of the system into the trace once more.
     pub fn regenerate_state_dump(&mut self, session: &Asked, answer: Answer<()>) {
         let asked = self.machine.find_own_session(session).and_then(|session| {
@@ -116,7 +109,7 @@ impl Daemon {
     }
 
     /// Answers once the kernel consumer did what was decided, as far as it was asked.
-    fn answer_after_kernel<T: 'static>(
+    pub(super) fn answer_after_kernel<T: 'static>(
         &mut self,
         decided: Result<(SessionId, T, Option<RequestId>), Refusal>,
         answer: Answer<T>,

@@ -2,7 +2,7 @@
 //! The kernel domain in the words of the control interface, and back.
 
 use piste_control::interface as shown;
-use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Stack, Tracked};
+use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Stack};
 
 use super::status;
 use crate::session::Refusal;
@@ -84,20 +84,6 @@ fn stack(stack: &Stack) -> shown::CallStack {
         depth: stack.depth.map(i64::from),
         range_begin: stack.range.map(|(begin, _)| address(begin)),
         range_end: stack.range.map(|(_, end)| address(end)),
-    }
-}
-
-/// What a session is about.
-pub fn tracked(tracked: &Tracked) -> shown::Tracked {
-    let numbers = |numbers: &[u32]| numbers.iter().copied().map(i64::from).collect();
-    shown::Tracked {
-        pids: numbers(&tracked.pids),
-        follow_children: tracked.follow_children,
-        process_groups: numbers(&tracked.process_groups),
-        process_sessions: numbers(&tracked.process_sessions),
-        uids: numbers(&tracked.uids),
-        gids: numbers(&tracked.gids),
-        cpus: numbers(&tracked.cpus),
     }
 }
 
@@ -238,34 +224,4 @@ fn wanted_stack(wanted: &shown::CallStack) -> Result<Stack, Refusal> {
         depth,
         range,
     })
-}
-
-/// What a session is to be about, on a machine with so many CPUs.
-///
-/// # Errors
-/// The first number that cannot be.
-pub fn wanted_tracked(wanted: shown::Tracked, cpu_count: u32) -> Result<Tracked, Refusal> {
-    Ok(Tracked {
-        pids: numbers("process", wanted.pids, 1, i32::MAX as u32)?,
-        follow_children: wanted.follow_children,
-        process_groups: numbers("process group", wanted.process_groups, 1, i32::MAX as u32)?,
-        process_sessions: numbers("process session", wanted.process_sessions, 1, i32::MAX as u32)?,
-        uids: numbers("user", wanted.uids, 0, u32::MAX - 1)?,
-        gids: numbers("group", wanted.gids, 0, u32::MAX - 1)?,
-        cpus: numbers("CPU", wanted.cpus, 0, cpu_count - 1)?,
-    })
-}
-
-fn numbers(setting: &'static str, wanted: Vec<i64>, least: u32, most: u32) -> Result<Vec<u32>, Refusal> {
-    let number = |wanted: i64| {
-        u32::try_from(wanted)
-            .ok()
-            .filter(|number| (least..=most).contains(number))
-            .ok_or_else(|| Refusal::InvalidSetting {
-                setting,
-                value: wanted.to_string(),
-                allowed: format!("{least} to {most}"),
-            })
-    };
-    wanted.into_iter().map(number).collect()
 }

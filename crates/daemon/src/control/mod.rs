@@ -12,8 +12,9 @@
 //!   they ask;
 //!   [`reports`], [`status`]: what they are shown;
 //! - [`waiting`]: answers that have to wait;
-//! - [`connections`], [`turns`], [`complaints`]: traced programs;
+//! - [`connections`], [`turns`], [`process_facts`], [`complaints`]: traced programs;
 //! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
+//! - [`tracking_commands`], [`tracked_words`]: what people ask a session to be about;
 //! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
 //!   kernel is asked for it;
 //! - [`journal`], [`trial`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
@@ -28,6 +29,7 @@ pub mod consumer;
 pub mod creator;
 pub mod daemon;
 pub mod files;
+pub mod flush;
 pub mod foreign;
 pub mod host;
 pub mod inbox;
@@ -41,6 +43,7 @@ pub mod kernel_words;
 pub mod leftovers;
 pub mod output;
 pub mod poll;
+pub mod process_facts;
 pub mod program_list;
 pub mod recording;
 pub mod replies;
@@ -51,6 +54,8 @@ pub mod server;
 pub mod sockets;
 pub mod state_page;
 pub mod status;
+pub mod tracked_words;
+pub mod tracking_commands;
 pub mod trial;
 pub mod turns;
 pub mod upkeep;

@@ -58,7 +58,7 @@ impl KnownProgram {
         });
         KnownProgram {
             id,
-            uid: program.uid,
+            uid: program.facts.uid,
             hello: program.hello.clone(),
             events: program.event_lists().cloned().collect(),
             channels: channels.collect(),

@@ -71,14 +71,18 @@ impl Daemon {
         let stopped = found.and_then(|session| Ok((session, self.machine.stop(session, clock::now())?)));
         match stopped {
             Err(refusal) => self.reply(answer, Err(refusal)),
-            Ok((session, request)) => self.wait_for_consumer(session, request, move |daemon, outcome| {
-                let programs = daemon.learn(session, Domain::User, outcome);
-                let stop = daemon.machine.stop_kernel(session);
-                daemon.wait_for_kernel(session, stop, move |daemon, kernel| {
-                    let status = programs.and(kernel).map(|()| daemon.status_of(session));
-                    daemon.reply(answer, status);
+            Ok((session, request)) => {
+                self.recording_ends(session);
+                self.wait_for_consumer(session, request, move |daemon, outcome| {
+                    let programs = daemon.learn(session, Domain::User, outcome);
+                    let stop = daemon.machine.stop_kernel(session);
+                    daemon.wait_for_kernel(session, stop, move |daemon, kernel| {
+                        daemon.recording_has_ended(session);
+                        let status = programs.and(kernel).map(|()| daemon.status_of(session));
+                        daemon.reply(answer, status);
+                    });
                 });
-            }),
+            }
         }
     }
 

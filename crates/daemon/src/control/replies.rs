@@ -56,6 +56,7 @@ pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal
             channel,
             nearest,
         } => call.reply_no_rule(pattern, channel, nearest),
+        Refusal::NotTracked { kind, value, tracked } => call.reply_not_tracked(kind.into(), value, tracked),
         Refusal::NoKernelDomain { reason, mend } => call.reply_no_kernel_domain(reason, mend),
         Refusal::NoEvent { pattern, nearest } => call.reply_no_event(pattern, nearest),
         Refusal::NoField {

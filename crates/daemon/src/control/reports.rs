@@ -164,6 +164,12 @@ pub fn refusal_of(failure: Failure) -> Refusal {
             path,
             reason: "permission denied".into(),
         },
+        Failure::Unfinished { programs } => Refusal::ConsumerFailed {
+            reason: format!(
+                "these programs are stopped while they record an event: {}",
+                programs.join(", ")
+            ),
+        },
         Failure::Other { what } => Refusal::ConsumerFailed { reason: what },
     }
 }

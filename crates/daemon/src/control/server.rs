@@ -11,9 +11,9 @@ use piste_control::interface::{
     Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
     Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush, Call_ListKernelEvents,
     Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump,
-    Call_Rotate, Call_SetCurrent, Call_SetTracked, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status,
-    Call_Stop, Call_Version, ChannelRequest, Domain, KernelRule, Level, LossMode, ProbePlaceKind, Tracked,
-    VarlinkInterface, new,
+    Call_Rotate, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Track,
+    Call_TrackEverything, Call_Untrack, Call_Version, ChannelRequest, Domain, KernelRule, LevelRange, LossMode,
+    ProbePlaceKind, Tracked, VarlinkInterface, new,
 };
 use piste_reason::reason;
 use rustix::net::sockopt::socket_peercred;
@@ -31,14 +31,15 @@ use super::program_list::shown_programs;
 use super::replies::{in_parts, refuse};
 use super::requests::{Requests, Slot, Slots};
 use super::status::count;
-use super::{kernel_checks, kernel_lists, kernel_words};
+use super::{host, kernel_checks, kernel_lists, kernel_words, tracked_words};
 use crate::link::Loss;
 use crate::person::Person;
 use crate::session::Refusal;
 use crate::session::commands::{Asked, RulesRequest};
-use crate::session::kernel::{check_rules_fit, check_tracked_fits};
+use crate::session::kernel::check_rules_fit;
 use crate::session::rules::Levels;
 use crate::session::settings;
+use crate::session::tracking::TrackingChange;
 use crate::shares::Users;
 
 /// Of a connection's thread: JSON in, JSON out.
@@ -128,6 +129,31 @@ impl Server {
             .ask(move |daemon, answer| daemon.prepare_for_kernel(&prepared, answer))?;
         let known = self.desk.ask(move |clerk| look(clerk, prepared))?;
         self.inbox.ask(move |daemon, answer| act(daemon, &asked, known, answer))
+    }
+
+    /// Changes what a session is about; `change` is told how many CPUs there are.
+    fn change_tracked(
+        &self,
+        session: Option<String>,
+        domain: &Domain,
+        change: impl FnOnce(u32) -> Result<TrackingChange, Refusal> + Send + 'static,
+    ) -> Result<Tracked, Refusal> {
+        match domain {
+            Domain::user => {
+                let (asked, change) = (self.asked(session), change(host::possible_cpu_count())?);
+                self.inbox
+                    .ask(move |daemon, answer| daemon.change_tracked_programs(&asked, &change, answer))
+            }
+            Domain::kernel => {
+                let check = move |clerk: &mut Clerk, prepared: Prepared| {
+                    clerk.tracefs()?;
+                    change(prepared.cpu_count)
+                };
+                self.after_kernel(session, check, |daemon, session, change, answer| {
+                    daemon.change_tracked_threads(session, &change, answer);
+                })
+            }
+        }
     }
 
     /// The session that is meant, and who asks.
@@ -247,19 +273,19 @@ impl VarlinkInterface for Server {
         channel: Option<String>,
         patterns: Vec<String>,
         excluded: Vec<String>,
-        level: Option<Level>,
-        level_only: bool,
+        levels: Option<LevelRange>,
+        filter: Option<String>,
     ) -> varlink::Result<()> {
         let asked = self.asked(session);
-        let levels = match (level, level_only) {
-            (None, _) => Levels::All,
-            (Some(level), false) => Levels::AtLeast(level.number()),
-            (Some(level), true) => Levels::Exactly(level.number()),
-        };
+        let levels = levels.map_or(Levels::ALL, |levels| Levels {
+            most_severe: levels.most_severe.number(),
+            least_severe: levels.least_severe.number(),
+        });
         let wanted = RulesRequest {
             patterns,
             excluded,
             levels,
+            filter,
         };
         let answer = self
             .inbox
@@ -316,7 +342,7 @@ impl VarlinkInterface for Server {
     fn flush(&self, call: &mut dyn Call_Flush, session: Option<String>) -> varlink::Result<()> {
         let asked = self.asked(session);
         let answer = self.inbox.ask(move |daemon, answer| daemon.flush(&asked, answer));
-        reply!(call, answer, () => )
+        reply!(call, answer, flushed => flushed.id, flushed.until, flushed.late)
     }
 
     fn status(&self, call: &mut dyn Call_Status, session: Option<String>) -> varlink::Result<()> {
@@ -372,22 +398,38 @@ impl VarlinkInterface for Server {
         reply!(call, answer, (channel, rules) => channel, rules)
     }
 
-    fn set_tracked(
+    fn track(
         &self,
-        call: &mut dyn Call_SetTracked,
+        call: &mut dyn Call_Track,
         session: Option<String>,
-        tracked: Tracked,
+        domain: Domain,
+        values: Tracked,
     ) -> varlink::Result<()> {
-        let check = |clerk: &mut Clerk, prepared: Prepared| {
-            clerk.tracefs()?;
-            let tracked = kernel_words::wanted_tracked(tracked, prepared.cpu_count)?;
-            check_tracked_fits(&tracked)?;
-            Ok(tracked)
-        };
-        let answer = self.after_kernel(session, check, |daemon, session, tracked, answer| {
-            daemon.set_tracked(session, tracked, answer);
-        });
-        reply!(call, answer, () => )
+        let change = move |cpu_count| Ok(TrackingChange::Track(tracked_words::wanted(values, cpu_count)?));
+        let answer = self.change_tracked(session, &domain, change);
+        reply!(call, answer, tracked => tracked)
+    }
+
+    fn untrack(
+        &self,
+        call: &mut dyn Call_Untrack,
+        session: Option<String>,
+        domain: Domain,
+        values: Tracked,
+    ) -> varlink::Result<()> {
+        let change = move |cpu_count| Ok(TrackingChange::Untrack(tracked_words::unwanted(values, cpu_count)?));
+        let answer = self.change_tracked(session, &domain, change);
+        reply!(call, answer, tracked => tracked)
+    }
+
+    fn track_everything(
+        &self,
+        call: &mut dyn Call_TrackEverything,
+        session: Option<String>,
+        domain: Domain,
+    ) -> varlink::Result<()> {
+        let answer = self.change_tracked(session, &domain, |_| Ok(TrackingChange::Everything));
+        reply!(call, answer, _tracked =>)
     }
 
     fn regenerate_state_dump(

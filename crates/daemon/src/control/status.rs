@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use piste_control::interface as shown;
 use piste_kernel::{spec, state_dump};
 
-use super::{host, kernel_words};
+use super::{host, kernel_words, tracked_words};
 use crate::link::{ChannelTotals, Domain, Finding, Loss, SessionId};
 use crate::person::Person;
 use crate::session::machine::Machine;
-use crate::session::rules::{Levels, Rule};
+use crate::session::rules::Rule;
 use crate::session::{ChannelSettings, Moment, ProgramId, SessionState};
 
 /// Executables that a status names.
@@ -58,11 +58,13 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
     let ring_sets = machine
         .sessions()
         .ring_sets()
-        .filter(|(key, set)| set.session == id && machine.is_alive(*key));
+        .filter(|(key, set)| set.session == id && machine.is_alive(*key) && !machine.is_left_out(set.program, id));
     let attached: BTreeSet<ProgramId> = ring_sets.map(|(_, ring_set)| ring_set.program).collect();
     let channels: Vec<shown::ChannelStatus> = user_channels.chain(kernel_channels).collect();
     // The consumer tells a finding of a channel when it is new, and counts it in the totals.
     let mut own_findings = findings(&notes.map_or_else(Vec::new, |notes| notes.findings.list()));
+    let of_filters = notes.into_iter().flat_map(|notes| notes.filters.findings());
+    own_findings.extend(of_filters.map(|what| shown::Finding { what, count: 1 }));
     own_findings.retain(|own| {
         let mut of_channels = channels.iter().flat_map(|channel| &channel.findings);
         !of_channels.any(|finding| finding.what == own.what)
@@ -83,7 +85,8 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
         duration_ns: count(session.recorded_ns(now)),
         snapshots: count(session.snapshot_count),
         chunks: count(session.chunks.count),
-        tracked: kernel_words::tracked(&session.kernel.tracked),
+        tracked: tracked_words::shown(&session.tracked),
+        kernel_tracked: tracked_words::shown(&session.kernel.tracked),
         channels,
         state_dump: dumped.map(|totals| shown::StateDumpStatus {
             events: count(totals.events),
@@ -102,6 +105,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
                 };
             list.into_iter().map(participant).collect()
         }),
+        programs_left_out: count(notes.map_or(0, |notes| notes.left_out_count)),
         unmatched_events: notes.map_or_else(Vec::new, |notes| {
             // Rules may have come since an event was seen.
             let is_matched = |event: &str| session.channels.iter().any(|channel| channel.names(event));
@@ -187,16 +191,17 @@ pub fn loss(loss: Loss) -> shown::LossMode {
 /// A channel's rules.
 pub fn rules(rules: &[Rule]) -> Vec<shown::EventRule> {
     let rule = |rule: &Rule| {
-        let (level, level_only) = match rule.levels {
-            Levels::All => (None, false),
-            Levels::AtLeast(level) => (Some(level), false),
-            Levels::Exactly(level) => (Some(level), true),
-        };
+        let level = shown::Level::from_number;
+        let levels = level(rule.levels.most_severe).zip(level(rule.levels.least_severe));
         shown::EventRule {
             pattern: rule.pattern.clone(),
             excluded: rule.excluded.clone(),
-            level: level.and_then(shown::Level::from_number),
-            level_only,
+            // All levels have ends that are none.
+            levels: levels.map(|(most_severe, least_severe)| shown::LevelRange {
+                most_severe,
+                least_severe,
+            }),
+            filter: rule.filter.as_ref().map(|filter| filter.text().to_owned()),
             enabled: rule.enabled,
         }
     };

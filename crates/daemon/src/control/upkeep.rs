@@ -134,6 +134,7 @@ impl Daemon {
     }
 
     fn end_when_closed(&mut self, session: SessionId, requests: Vec<RequestId>) {
+        self.recording_ends(session);
         self.wait(
             Pending::default(),
             requests,

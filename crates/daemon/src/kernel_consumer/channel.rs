@@ -462,7 +462,7 @@ impl Channel {
         u64::from(self.spec.subbuf_bytes) * u64::from(self.spec.subbuf_count)
     }
 
-    /// Writes the full pages of each ring, at most a ring's worth, and what was recorded until `flush_ticks`.
+    /// Writes the full pages of each ring, at most a ring's worth, and what was recorded until `flush_ticks`. True when there is no more of that.
     ///
     /// # Errors
     /// The file that could not be written.
@@ -471,14 +471,13 @@ impl Channel {
         fullest: &mut Fullest,
         flush_ticks: Option<u64>,
         tools: &mut Tools<'_>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let (most, ring_bytes, subbuf_bytes) = (self.most(), self.ring_bytes(), self.subbuf_bytes);
         self.for_each_ring(tools, |ring, desk| {
             let taken = ring.take(most, desk)?;
             fullest.observe(u64::from(taken) * u64::from(subbuf_bytes), ring_bytes);
-            flush_ticks.map_or(Ok(true), |ticks| ring.take_until(ticks, most, desk))
-        })?;
-        Ok(())
+            flush_ticks.map_or(Ok(true), |ticks| ring.flush(ticks, most, desk))
+        })
     }
 
     /// Keeps the newest events of the rings that do not overwrite old ones by themselves, those of the BPF program. False when there is none.

@@ -223,6 +223,23 @@ impl CpuRing {
         Ok(false)
     }
 
+    /// The same for those who follow the trace: nothing of it waits for another page.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn flush(&mut self, ticks: u64, most: u32, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
+        if !self.take_until(ticks, most, desk)? {
+            return Ok(false);
+        }
+        if desk.converter.kept_since(self.cpu).is_some_and(|since| since <= ticks) {
+            prepare(desk.packet);
+            if let Some(converted) = desk.converter.finish(self.cpu, desk.packet) {
+                self.write(converted, desk)?;
+            }
+        }
+        Ok(true)
+    }
+
     /// The same for a snapshot, in which nothing is later. Returns where it ends.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ use super::tracking::{self, Tracking};
 use crate::consumer::chunks::Chunks;
 use crate::consumer::clock;
 use crate::consumer::findings::Findings;
+use crate::consumer::flush::Flushes;
 use crate::consumer::ladder::stream;
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
@@ -88,8 +89,8 @@ pub(super) struct Session {
     pub(super) mappings: Option<MappingRecorder>,
     next_catch_up: Option<Instant>,
     next_look_at_files: Option<Instant>,
-    /// Somebody follows: what is in pages that are not full is to be written too.
-    pub(super) wants_flush: bool,
+    /// Somebody follows: what was recorded until a time is to be written, in pages that are not full too.
+    pub(super) flushes: Flushes<u64>,
 }
 
 /// What the session's thread has.
@@ -155,7 +156,7 @@ impl Session {
             mappings: None,
             next_catch_up: None,
             next_look_at_files: None,
-            wants_flush: false,
+            flushes: Flushes::default(),
         };
         if let Err(why) = &session.kernel {
             let what = format!("the kernel is not recorded: {why}");
@@ -341,6 +342,7 @@ impl Session {
             self.metadata.note_clock();
         }
         self.answer_dumps(shared.outbox);
+        self.flushes.end_all(&Ok(()), shared.outbox);
         self.tell_notes(shared.outbox);
         if !ending.close {
             self.answer(ending.requests, shared.outbox);
@@ -656,8 +658,14 @@ impl Recording for Session {
         all
     }
 
-    fn flush(&mut self) {
-        self.wants_flush = self.stage.is_started() && self.recorder.is_none();
+    /// A flight recorder keeps what it has, and of a session that is stopped everything is written.
+    fn flush(&mut self, request: RequestId, outbox: &Outbox) {
+        self.flushes.ask(request);
+        if matches!(self.stage, Stage::Stopped) || self.recorder.is_some() || self.kernel.is_err() {
+            self.flushes.end_all(&Ok(()), outbox);
+        } else if let Some(why) = self.storage.failure() {
+            self.flushes.end_all(&Err(why.clone()), outbox);
+        }
     }
 
     fn end(&mut self, request: RequestId, close: bool, now: Instant) {

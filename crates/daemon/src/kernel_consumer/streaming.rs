@@ -15,7 +15,7 @@ use crate::consumer::ladder::{SOON, Streaming, Surroundings, end_rotation};
 use crate::consumer::outbox::Outbox;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::{Storage, StorageError};
-use crate::link::{RequestId, Rotation};
+use crate::link::{Failure, RequestId, Rotation};
 
 /// Writing the rings to the end of a chunk may take a while, if they are full or the disk is busy. If it takes longer than this, they are written
 /// again: all CPUs are to end at nearly the same time. Readers report CPUs that end 10 ms apart.
@@ -29,8 +29,8 @@ impl Session {
     fn write_all(&mut self, shared: &mut Shared<'_>) -> Result<bool, StorageError> {
         let Some(kernel) = self.kernel() else { return Ok(true) };
         let is_ending = matches!(self.stage, Stage::Ending(_));
-        let flush_ticks = std::mem::take(&mut self.wants_flush).then(|| clock::now_ticks(self.clock));
-        let (mut all, mut failed) = (true, None);
+        let flush_ticks = self.flush_ticks();
+        let (mut all, mut all_flushed, mut failed) = (true, true, None);
         let mut tools = Tools {
             kernel: &kernel,
             metadata: &mut self.metadata,
@@ -56,7 +56,11 @@ impl Session {
             let written = if is_ending {
                 channel.finish(self.clock, &mut tools)
             } else {
-                channel.take(shared.fullest, flush_ticks, &mut tools).map(|()| true)
+                let flushed = channel.take(shared.fullest, flush_ticks, &mut tools);
+                flushed.map(|is_so| {
+                    all_flushed &= is_so;
+                    true
+                })
             };
             match written {
                 Ok(finished) => all &= finished,
@@ -66,7 +70,10 @@ impl Session {
             }
         }
         match self.write_dump(shared) {
-            Ok(finished) => all &= finished,
+            Ok(finished) => {
+                all &= finished;
+                all_flushed &= finished;
+            }
             Err(error) => {
                 failed.get_or_insert(error);
             }
@@ -74,8 +81,21 @@ impl Session {
         if let Some(error) = failed {
             return Err(error);
         }
+        if flush_ticks.is_some() && all_flushed && !is_ending {
+            self.flushes.end(&Ok(()), shared.outbox);
+        }
         self.try_to_end_rotation(shared)?;
         Ok(all && self.chunks.moving().is_none())
+    }
+
+    /// Until when everything is to be written for a flush, once what the kernel recorded by then is in its rings.
+    fn flush_ticks(&mut self) -> Option<u64> {
+        let clock = self.clock;
+        if self.stage.is_started() {
+            self.flushes.begin(|| clock::now_ticks(clock));
+        }
+        let ticks = self.flushes.running().copied();
+        ticks.filter(|ticks| *ticks <= clock::settled_ticks(clock))
     }
 
     /// Ends the rotation once the rings and the state dump have moved on. While the kernel is recorded, the next chunk gets a dump too.
@@ -155,6 +175,10 @@ impl Streaming for Session {
         self.metadata.say_write_error(error.reason());
         let what = format!("{CANNOT_WRITE}, and events are lost once the kernel's rings are full: {error}");
         self.find(what, shared.outbox);
+    }
+
+    fn flushed(&mut self, outcome: &Result<(), Failure>, shared: &mut Shared<'_>) {
+        self.flushes.end_all(outcome, shared.outbox);
     }
 
     fn has_written(&mut self, again: bool) {
@@ -237,7 +261,7 @@ impl Streaming for Session {
 
     fn next_look(&self) -> Again {
         match self.stage {
-            _ if self.is_dumping() => Again::After(SOON),
+            _ if self.is_dumping() || self.flushes.are_wanted() => Again::After(SOON),
             Stage::Started => Again::AtPace,
             Stage::Stopped | Stage::Ending(_) => Again::Never,
         }

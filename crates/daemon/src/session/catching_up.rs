@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that hear of a start, or of other rules, one after the other.
+//! Programs that hear of a start, of other rules, or that a session is about others, one after the other.
 //!
-//! A user may have a million events registered, and each is compared with every pattern of the session. So a step compares so many and no more,
-//! and pisted serves others between two of them. What a program registers meanwhile is offered as ever; it may then be told something
-//! twice, which changes nothing. As long as there is little to compare, one step is all.
+//! A user may have a million events registered, and each is compared with every pattern of the session. So a step compares so many and no more, of
+//! a program with many events only some blocks of them, and pisted serves others between two steps. What a program registers meanwhile is offered as
+//! ever; it may then be told something twice, which changes nothing. As long as there is little to compare, one step is all.
 
 use std::collections::VecDeque;
 
 use super::machine::{Machine, Pending};
+use super::offers::Blocks;
 use super::rules::Rule;
 use super::sessions::ProgramId;
 use super::tracing_session::SessionState;
 use crate::link::{RequestId, SessionId};
 use crate::message::ToProgram;
 
-/// Events times patterns that are compared in a step: about ten milliseconds, unless one program alone takes longer.
+/// Events times patterns that are compared in a step: about ten milliseconds, and the last block of events that it takes.
 pub(super) const COMPARISON_COUNT_MAX: usize = 1 << 20;
 
 /// What the programs of a session hear of.
@@ -24,6 +25,8 @@ pub(super) enum News {
     Started,
     /// A channel had these rules before.
     Rules { channel: u32, earlier: Vec<Rule> },
+    /// It is about other programs than before.
+    Tracked,
 }
 
 /// News that some programs have yet to hear of.
@@ -33,7 +36,19 @@ pub(super) struct CatchUp {
     news: News,
     /// What they answer with.
     token: u64,
-    programs: VecDeque<ProgramId>,
+    programs: VecDeque<Listener>,
+}
+
+/// A program that has yet to hear of something.
+#[derive(Debug)]
+struct Listener {
+    id: ProgramId,
+    /// The module and the number in it of the block of events that is next.
+    next: (u32, usize),
+    /// It was told something in an earlier step. It answers when it has heard everything.
+    is_told: bool,
+    /// It had a ring set of the channel whose rules changed: earlier rules may have enabled events.
+    has_earlier: bool,
 }
 
 impl Machine {
@@ -46,11 +61,20 @@ impl Machine {
             // Those that take long come last.
             programs.sort_by_key(comparison_count);
         }
+        let listener = |id| Listener {
+            id,
+            next: (0, 0),
+            is_told: false,
+            has_earlier: match news {
+                News::Started | News::Tracked => false,
+                News::Rules { channel, .. } => self.ring_set_of(id, session, channel).is_some(),
+            },
+        };
         let mut catch_up = CatchUp {
             session,
-            news,
             token: 0,
-            programs: programs.into(),
+            programs: programs.into_iter().map(listener).collect(),
+            news,
         };
         // Earlier news come first.
         if self.catching_up.is_empty() {
@@ -59,7 +83,9 @@ impl Machine {
         let mut pending = self.wait_for_told(request);
         if !catch_up.programs.is_empty() {
             catch_up.token = pending.token;
-            pending.programs.extend(&catch_up.programs);
+            pending
+                .programs
+                .extend(catch_up.programs.iter().map(|listener| listener.id));
             self.catching_up.push_back(catch_up);
         }
         pending
@@ -91,24 +117,69 @@ impl Machine {
         silent
     }
 
-    /// Takes the programs of a step, and tells them, in a step that `is_late` what they may have heard already too.
+    /// Takes the programs of a step, and tells them, in a step that `is_late` what they may have heard already too. Those that know everything.
     fn step(&mut self, catch_up: &mut CatchUp, is_late: bool) -> Vec<ProgramId> {
         let session = catch_up.session;
-        let (mut taken, mut comparison_count) = (Vec::new(), 0);
-        while comparison_count < COMPARISON_COUNT_MAX
-            && let Some(id) = catch_up.programs.pop_front()
+        let (mut taken, mut left) = (Vec::new(), COMPARISON_COUNT_MAX);
+        while left > 0
+            && let Some(mut listener) = catch_up.programs.pop_front()
         {
-            comparison_count += self.comparison_count(id, session);
-            match &catch_up.news {
-                News::Started if self.is_active(session) => self.attach(id, session, is_late),
-                News::Rules { channel, earlier } if self.is_open(session) => {
-                    self.update(id, session, *channel, earlier);
+            let id = listener.id;
+            if matches!(catch_up.news, News::Tracked) && listener.next == (0, 0) {
+                left = left.saturating_sub(self.choice_comparison_count(session));
+                if !self.decide_anew(id, session) {
+                    taken.push(id);
+                    continue;
                 }
+            }
+            let (blocks, rest) = self.some_blocks(id, session, listener.next, &mut left);
+            match &catch_up.news {
+                News::Started if self.is_active(session) => self.attach(id, session, &blocks, is_late),
+                News::Rules { channel, earlier } if self.is_open(session) => {
+                    let earlier = if listener.has_earlier { &earlier[..] } else { &[] };
+                    self.update(id, session, *channel, &blocks, earlier);
+                }
+                News::Tracked if self.is_open(session) => self.follow_choice(id, session, &blocks),
                 _ => {}
             }
-            taken.push(id);
+            match rest {
+                Some(next) => {
+                    listener.next = next;
+                    listener.is_told |= self.told.remove(&id);
+                    catch_up.programs.push_front(listener);
+                }
+                None => {
+                    self.told.extend(listener.is_told.then_some(id));
+                    taken.push(id);
+                }
+            }
         }
         taken
+    }
+
+    /// Blocks of a program's events, from one on, as many as can be compared with what is `left` of a step; and the one after them.
+    fn some_blocks(
+        &self,
+        id: ProgramId,
+        session: SessionId,
+        next: (u32, usize),
+        left: &mut usize,
+    ) -> (Blocks, Option<(u32, usize)>) {
+        let mut some = Blocks::new();
+        let per_event = self.comparisons_per_event(id, session);
+        // One for the program itself.
+        *left = left.saturating_sub(1);
+        let Some(program) = self.programs.get(&id) else {
+            return (some, None);
+        };
+        for (place, block) in program.blocks_from(next) {
+            if *left == 0 && !some.is_empty() {
+                return (some, Some(place));
+            }
+            *left = left.saturating_sub(block.events.len() * per_event);
+            some.push((place.0, block.clone()));
+        }
+        (some, None)
     }
 
     /// It may have been destroyed since.
@@ -117,20 +188,25 @@ impl Machine {
         session.is_some_and(|session| session.state != SessionState::Closing)
     }
 
+    /// Of a program, to find out whether the session is about it.
+    fn choice_comparison_count(&self, session: SessionId) -> usize {
+        let session = self.sessions.get(session);
+        1 + session.map_or(0, |session| session.tracked.comparison_count())
+    }
+
     fn comparison_count(&self, id: ProgramId, session: SessionId) -> usize {
+        let event_count = self.programs.get(&id).map_or(0, |program| program.event_count());
+        event_count * self.comparisons_per_event(id, session)
+    }
+
+    fn comparisons_per_event(&self, id: ProgramId, session: SessionId) -> usize {
         let mut ring_sets = self.sessions.ring_sets_of(id);
         if !self.is_active(session) && ring_sets.all(|(_, ring_set)| ring_set.session != session) {
             // It will hear of the session's rules when that starts.
-            return 1;
+            return 0;
         }
-        let event_count = self.programs.get(&id).map_or(0, |program| program.event_count());
         let channels = self.sessions.get(session).map_or(&[][..], |session| &session.channels);
-        let pattern_count: usize = channels
-            .iter()
-            .flat_map(|channel| &channel.rules)
-            .map(Rule::pattern_count)
-            .sum();
-        // One for the program itself.
-        1 + event_count * pattern_count
+        let rules = channels.iter().flat_map(|channel| &channel.rules);
+        rules.map(Rule::comparison_count).sum()
     }
 }

@@ -9,12 +9,13 @@ use super::catching_up::News;
 use super::channel::{Channel, ChannelSettings};
 use super::machine::{Machine, Pending};
 use super::refusal::{Refusal, nearest};
-use super::rules::{ALL_PATTERN_COUNT_MAX, Levels, PATTERN_COUNT_MAX, Rule, check_pattern};
+use super::rules::{Levels, PATTERNS, Rule, RuleLimit, TESTS, check_pattern};
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name, check_same, settle};
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
 use crate::link::{Domain, RequestId, SessionId, ToConsumer};
 use crate::person::Person;
+use crate::program_filter::RuleFilter;
 use crate::shares::Holdings;
 
 /// The channel of events that were enabled without naming one.
@@ -42,6 +43,7 @@ pub struct RulesRequest {
     pub patterns: Vec<String>,
     pub excluded: Vec<String>,
     pub levels: Levels,
+    pub filter: Option<String>,
 }
 
 /// How the start of a session goes on.
@@ -66,6 +68,19 @@ impl Machine {
         found.map(|(id, _)| id).ok_or_else(|| Refusal::NoSession {
             name: name.to_owned(),
             nearest: nearest(name, self.open_sessions().map(|(_, session)| &*session.identity.name)),
+        })
+    }
+
+    /// The same, also of one that is being destroyed: it keeps its name until its trace is complete.
+    ///
+    /// # Errors
+    /// As of [`Machine::find_session`].
+    pub fn find_session_or_its_end(&self, asked: &Asked) -> Result<SessionId, Refusal> {
+        self.find_session(asked).or_else(|refusal| {
+            let is_meant = |session: &Session| Some(&session.identity.name) == asked.session.as_ref();
+            let mut sessions = self.sessions.iter();
+            let found = sessions.find(|(_, session)| is_meant(session));
+            found.map(|(id, _)| id).ok_or(refusal)
         })
     }
 
@@ -178,7 +193,7 @@ impl Machine {
         Ok(settings)
     }
 
-    /// Adds a rule for each pattern, or enables it again. The channel's number, and what to wait for.
+    /// Adds a rule for each pattern, or enables it again, then with this filter. The channel's number, and what to wait for.
     ///
     /// # Errors
     /// No such channel, a pattern is wrong, or they are too many: no rule is added then.
@@ -189,7 +204,7 @@ impl Machine {
         wanted: &RulesRequest,
     ) -> Result<(u32, Pending), Refusal> {
         // Each rule has the exclusions for itself.
-        check_pattern_count(wanted.patterns.len().saturating_mul(1 + wanted.excluded.len()))?;
+        PATTERNS.check(wanted.patterns.len().saturating_mul(1 + wanted.excluded.len()))?;
         wanted
             .patterns
             .iter()
@@ -198,26 +213,35 @@ impl Machine {
         if wanted.patterns.is_empty() {
             check_pattern("")?;
         }
+        let filter = wanted.filter.as_deref().map(RuleFilter::parse).transpose();
+        let filter = filter.map_err(|error| Refusal::InvalidFilter {
+            filter: wanted.filter.clone().unwrap_or_default(),
+            position: error.position,
+            reason: error.reason,
+        })?;
         let known = match channel {
             Some(name) => Some(self.find_channel(session, name)?),
             None => self.find_channel(session, DEFAULT_CHANNEL).ok(),
         };
         let mut rules = known.map_or_else(Vec::new, |known| self.channel(session, known).rules.clone());
-        let earlier_count = pattern_count(&rules);
+        let earlier = [PATTERNS, TESTS].map(|limit| limit.count(&rules));
         for pattern in &wanted.patterns {
             let rule = Rule {
                 pattern: pattern.clone(),
                 excluded: wanted.excluded.clone(),
                 levels: wanted.levels,
+                filter: filter.clone(),
                 enabled: true,
             };
-            match rules.iter_mut().find(|known| known.selects_like(&rule)) {
-                Some(known) => known.enabled = true,
+            match rules.iter_mut().find(|known| known.matches_like(&rule)) {
+                Some(known) => *known = rule,
                 None => rules.push(rule),
             }
         }
-        check_pattern_count(pattern_count(&rules))?;
-        self.check_patterns_of_user(session, pattern_count(&rules) - earlier_count)?;
+        for (limit, earlier) in [PATTERNS, TESTS].iter().zip(earlier) {
+            limit.check(limit.count(&rules))?;
+            self.check_rules_of_user(session, limit, limit.count(&rules).saturating_sub(earlier))?;
+        }
         let channel = match known {
             Some(known) => known,
             None => {
@@ -232,25 +256,28 @@ impl Machine {
         Ok((channel, self.set_rules(session, channel, rules)))
     }
 
-    /// Whether the owner of a session may have so many patterns more.
-    fn check_patterns_of_user(&self, session: SessionId, more: usize) -> Result<(), Refusal> {
+    /// Whether the rules of a session's owner may have so many more of something.
+    fn check_rules_of_user(&self, session: SessionId, limit: &RuleLimit, more: usize) -> Result<(), Refusal> {
         let user_of = |session: &Session| session.identity.owner.uid().unwrap_or(0);
-        let mut patterns = Holdings::default();
+        let mut held = Holdings::default();
         for (_, session) in self.sessions.iter() {
-            let of_channels = session.channels.iter().map(|channel| pattern_count(&channel.rules));
-            patterns.add(user_of(session), of_channels.sum());
+            let rules = session.channels.iter().flat_map(|channel| &channel.rules);
+            held.add(user_of(session), limit.count(rules));
         }
-        let (users, user, limit) = (self.host.users, user_of(self.session(session)), ALL_PATTERN_COUNT_MAX);
-        if users.permit(&patterns, user, more, limit) {
+        let (users, user) = (self.host.users, user_of(self.session(session)));
+        if users.permit(&held, user, more, limit.of_all) {
             return Ok(());
         }
         Err(Refusal::NoPermission {
-            what: format!("adding {more} patterns"),
+            what: format!("adding {more} {}", limit.what),
             mend: format!(
-                "the rules of all sessions can have {limit} patterns, including exclusions, and those of one user {}, of which {} \
-                 are used; use patterns with `*`, or destroy a session",
-                users.share(user, limit),
-                patterns.of(user)
+                "the rules of all sessions can have {} {}, {}, and those of one user {}, of which {} are used; {}, or destroy a session",
+                limit.of_all,
+                limit.what,
+                limit.counted,
+                users.share(user, limit.of_all),
+                held.of(user),
+                limit.mend
             ),
         })
     }
@@ -265,7 +292,7 @@ impl Machine {
         channel: Option<&str>,
         patterns: &[String],
     ) -> Result<(u32, Pending), Refusal> {
-        check_pattern_count(patterns.len())?;
+        PATTERNS.check(patterns.len())?;
         let channel = self.find_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
         let mut rules = self.channel(session, channel).rules.clone();
         for pattern in patterns {
@@ -348,23 +375,17 @@ impl Machine {
         Ok(self.ask_consumer(|request| ToConsumer::Stop { session, request }))
     }
 
-    /// Has events written that wait for their sub-buffer to be full.
-    ///
-    /// # Errors
-    /// The session does not record.
-    pub fn flush(&mut self, session: SessionId) -> Result<(), Refusal> {
+    /// Has everything written that was recorded by now. An answer for each domain that the session has; none of one that has not recorded yet.
+    pub fn flush(&mut self, session: SessionId) -> Vec<RequestId> {
         let state = self.session(session);
-        if state.state != SessionState::Active {
-            return Err(Refusal::NotActive {
-                session: state.identity.name.clone(),
-            });
+        if state.state == SessionState::Inactive {
+            return Vec::new();
         }
-        let is_of_kernel = state.kernel.is_used();
-        self.tell_consumer(ToConsumer::Flush { session });
-        if is_of_kernel {
-            self.tell_kernel_consumer(ToConsumer::Flush { session });
-        }
-        Ok(())
+        let (is_of_programs, is_of_kernel) = (!state.channels.is_empty(), state.kernel.is_used());
+        let question = |request| ToConsumer::Flush { session, request };
+        let of_programs = is_of_programs.then(|| self.ask_consumer(question));
+        let of_kernel = is_of_kernel.then(|| self.ask_kernel_consumer(question));
+        of_programs.into_iter().chain(of_kernel).collect()
     }
 
     /// Begins to destroy a session. The consumer's answer has the totals; then follow [`Machine::close_kernel`] and
@@ -444,22 +465,4 @@ impl Machine {
     fn channel(&self, session: SessionId, channel: u32) -> &Channel {
         &self.session(session).channels[channel as usize]
     }
-}
-
-fn pattern_count(rules: &[Rule]) -> usize {
-    rules.iter().map(Rule::pattern_count).sum()
-}
-
-/// Whether a request, or a channel, can have so many patterns.
-pub(super) fn check_pattern_count(count: usize) -> Result<(), Refusal> {
-    if count <= PATTERN_COUNT_MAX {
-        return Ok(());
-    }
-    Err(Refusal::InvalidSetting {
-        setting: "number of patterns",
-        value: count.to_string(),
-        allowed: format!(
-            "at most {PATTERN_COUNT_MAX} in the rules of a channel, where the exclusions of each rule count"
-        ),
-    })
 }

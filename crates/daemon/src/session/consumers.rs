@@ -155,6 +155,7 @@ impl Machine {
         if self.sessions.get(session).is_some() {
             self.record(Change::SessionEnded { session });
         }
+        self.forget_tracking(session);
         self.forget_notes(session);
     }
 

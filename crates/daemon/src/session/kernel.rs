@@ -4,14 +4,14 @@
 //! What only the kernel knows, such as whether it has an event, was looked up before (control). The kernel consumer hears
 //! of a session with its first kernel channel, not before. What it is told, and how recording starts and ends, is kernel_life.rs.
 
-use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Tracked};
-use serde::Serialize;
+use piste_kernel::spec::{ChannelSpec, EventSource, Rule};
 
-use super::commands::{DEFAULT_CHANNEL, check_pattern_count};
+use super::choice::Choice;
+use super::commands::DEFAULT_CHANNEL;
 use super::kernel_settings::{check_same, settle};
 use super::machine::Machine;
 use super::refusal::{Refusal, nearest};
-use super::rules::InvalidPattern;
+use super::rules::{InvalidPattern, PATTERNS};
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name};
 use crate::link::{Domain, RequestId, SessionId};
@@ -21,7 +21,7 @@ use crate::shares::Holdings;
 /// Channels that a session can have in the kernel. Each is a tracefs instance, with rings for every CPU.
 pub const KERNEL_CHANNEL_COUNT_MAX: usize = 32;
 
-/// Bytes that the rules of a channel, and what a session tracks, can have as JSON: the kernel consumer gets them in one message.
+/// Bytes that the rules of a channel can have as JSON: the kernel consumer gets them in one message.
 pub const KERNEL_TEXT_BYTES_MAX: usize = 128 << 10;
 
 /// The streams of the state dump are files beside those of the channels.
@@ -33,7 +33,7 @@ pub struct KernelDomain {
     /// The index is the channel's number, and the id of its stream class.
     pub channels: Vec<ChannelSpec>,
     /// What they are about.
-    pub tracked: Tracked,
+    pub tracked: Choice,
 }
 
 impl KernelDomain {
@@ -68,10 +68,6 @@ impl KernelDomain {
     pub(super) fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
         let channels = self.channels.iter().cloned();
         changes.extend(channels.map(|channel| Change::KernelChannelAdded { session, channel }));
-        if self.tracked != Tracked::default() {
-            let tracked = self.tracked.clone();
-            changes.push(Change::TrackedSet { session, tracked });
-        }
     }
 }
 
@@ -199,7 +195,7 @@ impl Machine {
         channel: Option<&str>,
         patterns: &[String],
     ) -> Result<(u32, Option<RequestId>), Refusal> {
-        check_pattern_count(patterns.len())?;
+        PATTERNS.check(patterns.len())?;
         let channel = self.find_kernel_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
         let state = self.kernel_channel(session, channel);
         let mut rules = state.rules.clone();
@@ -234,15 +230,6 @@ impl Machine {
         }
         // Also without a change: the rules may be about events that the kernel did not have when they were made.
         self.tell_kernel_channel(session, channel);
-        self.confirm_at_kernel(session)
-    }
-
-    /// Says which threads and CPUs the kernel channels are about. What to wait for, if the session records.
-    pub fn set_tracked(&mut self, session: SessionId, tracked: Tracked) -> Option<RequestId> {
-        if self.session(session).kernel.tracked != tracked {
-            self.record(Change::TrackedSet { session, tracked });
-            self.tell_tracked(session);
-        }
         self.confirm_at_kernel(session)
     }
 
@@ -283,24 +270,12 @@ pub fn pattern(source: &EventSource) -> String {
 /// # Errors
 /// They are not.
 pub fn check_rules_fit(rules: &[Rule]) -> Result<(), Refusal> {
-    check_fits("size of the rules of a kernel channel", &rules)
-}
-
-/// Whether a session can be about so many things.
-///
-/// # Errors
-/// They are too many.
-pub fn check_tracked_fits(tracked: &Tracked) -> Result<(), Refusal> {
-    check_fits("size of the list of what to track", tracked)
-}
-
-fn check_fits(setting: &'static str, value: &impl Serialize) -> Result<(), Refusal> {
-    let bytes = serde_json::to_vec(value).map_or(usize::MAX, |text| text.len());
+    let bytes = serde_json::to_vec(rules).map_or(usize::MAX, |text| text.len());
     if bytes <= KERNEL_TEXT_BYTES_MAX {
         return Ok(());
     }
     Err(Refusal::InvalidSetting {
-        setting,
+        setting: "size of the rules of a kernel channel",
         value: format!("{bytes} bytes"),
         allowed: format!("{KERNEL_TEXT_BYTES_MAX} bytes"),
     })

@@ -70,7 +70,7 @@ impl Machine {
     pub(super) fn tell_tracked(&mut self, session: SessionId) {
         let kernel = &self.session(session).kernel;
         if kernel.is_used() {
-            let tracked = kernel.tracked.clone();
+            let tracked = kernel.tracked.for_kernel();
             self.tell_kernel_consumer(ToConsumer::SetTracked { session, tracked });
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
 use super::catching_up::CatchUp;
+use super::filter_notes::FilterNotes;
 use super::moves::Moves;
 use super::participants::Participants;
 use super::programs::Program;
@@ -92,7 +93,7 @@ pub struct Machine {
     notes: BTreeMap<SessionId, Notes>,
     effects: Vec<Effect>,
     /// Programs that were told something since the last `wait_for_told`.
-    told: BTreeSet<ProgramId>,
+    pub(super) told: BTreeSet<ProgramId>,
     last_token: u64,
     last_request: RequestId,
 }
@@ -102,6 +103,10 @@ pub struct Machine {
 pub struct Notes {
     /// Who took part.
     pub participants: Participants,
+    /// Programs that it left out while it recorded, for a while at least.
+    pub left_out_count: u64,
+    /// What became of its filters.
+    pub filters: FilterNotes,
     /// What people should know.
     pub findings: Findings,
 }
@@ -243,16 +248,22 @@ impl Machine {
         self.effects.push(Effect::Consumer(Domain::Kernel, message));
     }
 
-    pub(super) fn ask_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
+    /// A request that no consumer answers: for what control itself does.
+    pub fn own_request(&mut self) -> RequestId {
         self.last_request += 1;
-        self.tell_consumer(question(self.last_request));
         self.last_request
     }
 
+    pub(super) fn ask_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
+        let request = self.own_request();
+        self.tell_consumer(question(request));
+        request
+    }
+
     pub(super) fn ask_kernel_consumer(&mut self, question: impl FnOnce(RequestId) -> ToConsumer) -> RequestId {
-        self.last_request += 1;
-        self.tell_kernel_consumer(question(self.last_request));
-        self.last_request
+        let request = self.own_request();
+        self.tell_kernel_consumer(question(request));
+        request
     }
 
     pub(super) fn make_rings(&mut self, key: RingSetKey, name: String, geometry: Geometry, recording: bool) {

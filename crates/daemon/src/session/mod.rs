@@ -5,6 +5,8 @@
 //! - [`commands`], [`settings`]: what people ask;
 //! - [`programs`], [`offers`]: what programs say, and what they are told;
 //! - [`catching_up`]: news that reach many programs one after the other;
+//! - [`choice`], [`tracking`]: which programs, threads and CPUs a session is about;
+//! - [`process`]: what is known of a program's process;
 //! - [`moves`]: programs that go over from one ring set to another;
 //! - [`consumers`]: what the consumer says, and what a new one is told;
 //! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
@@ -12,11 +14,14 @@
 //! - [`sessions`], [`tracing_session`], [`channel`], [`rules`]: what outlives a pisted, a fold over changes;
 //! - [`refusal`]: why something asked is not done;
 //! - [`participants`]: who took part in a session.
+//! - [`filter_notes`]: what became of its filters.
 
 pub mod catching_up;
 pub mod channel;
+pub mod choice;
 pub mod commands;
 pub mod consumers;
+pub mod filter_notes;
 pub mod kernel;
 pub mod kernel_life;
 pub mod kernel_settings;
@@ -24,6 +29,7 @@ pub mod machine;
 pub mod moves;
 pub mod offers;
 pub mod participants;
+pub mod process;
 pub mod programs;
 pub mod refusal;
 pub mod rotation;
@@ -31,14 +37,16 @@ pub mod rules;
 pub mod sessions;
 pub mod settings;
 pub mod tracing_session;
+pub mod tracking;
 
 pub use channel::ChannelSettings;
 pub use commands::Starting;
 pub use machine::{Effect, Host, Machine, Pending};
+pub use process::{Process, ProcessFacts};
 pub use refusal::Refusal;
 pub use rotation::Chunk;
 pub use sessions::{Change, ProgramId, Sessions};
-pub use tracing_session::{Creator, Moment, Session, SessionIdentity, SessionState};
+pub use tracing_session::{Moment, Session, SessionIdentity, SessionState};
 
 #[cfg(test)]
 mod tests;

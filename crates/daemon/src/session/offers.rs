@@ -2,7 +2,8 @@
 //! What programs are told: ring sets, enabled events, state dumps.
 //!
 //! A program gets a ring set of a channel when the session is active and some enabled rule of the channel matches some event
-//! that the program has. It keeps it while it lives, whether connected or not, until the session ends.
+//! that the program has, unless the session is not about the program (tracking.rs). It keeps it while it lives, whether connected or not, until the
+//! session ends.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use super::tracing_session::SessionState;
 use crate::description::{EventBlock, EventDescription};
 use crate::link::{RingSetKey, SessionId, ToConsumer};
 use crate::message::{EnabledEvent, ToProgram};
+use crate::program_filter::{self, Evaluator, Selection};
 
 /// Classes that a channel can have: what all programs together can make it remember. One user's can have a share.
 pub const CLASS_COUNT_MAX: usize = 65_536;
@@ -26,43 +28,65 @@ pub const CLASS_BYTES_MAX: usize = 64 << 20;
 /// The events with which a program describes what it has loaded where.
 pub const STATE_DUMP_PROVIDER: &str = "lttng_ust_statedump:";
 
+/// What is recorded of an event until rules change.
+pub(super) enum Before {
+    Is(Selection),
+    /// Of a program that comes back, nobody knows.
+    Anything,
+}
+
+/// What a program is to be told of its events; they are without their classes.
+#[derive(Default)]
+struct Differences {
+    /// No longer wanted.
+    gone: Vec<EnabledEvent>,
+    /// Wanted, or wanted with another filter.
+    wanted: Vec<EnabledEvent>,
+    /// Why it cannot record some as the rules want it.
+    refused: BTreeSet<String>,
+}
+
 /// Events of a program, by module.
 pub(super) type Blocks = Vec<(u32, Rc<EventBlock>)>;
 
 impl Machine {
-    /// Gives a program what an active session wants of its events; when `is_late`, it may have got some of it since the start.
-    pub(super) fn attach(&mut self, id: ProgramId, session: SessionId, is_late: bool) {
-        let Some(program) = self.programs.get(&id) else { return };
-        let blocks = program.blocks();
+    /// Gives a program what an active session wants of these of its events; when `is_late`, it may have got some of it since the start.
+    pub(super) fn attach(&mut self, id: ProgramId, session: SessionId, blocks: &Blocks, is_late: bool) {
         self.take_part(id, session);
+        if self.is_left_out(id, session) {
+            return;
+        }
         self.check_complete(id, session);
-        self.note_unmatched(id, session, &blocks);
+        self.note_unmatched(id, session, blocks);
         for channel in self.channels_of(session) {
             // A channel that the program has was kept up to date while the session was stopped.
             if is_late || self.ring_set_of(id, session, channel).is_none() {
-                self.offer(id, session, channel, &blocks, &[]);
+                self.offer(id, session, channel, blocks, |_| Before::Is(Selection::Nothing));
             }
         }
         self.dump_state(id);
     }
 
-    /// Tells a program how the channel's rules differ from the earlier ones.
-    pub(super) fn update(&mut self, id: ProgramId, session: SessionId, channel: u32, earlier: &[Rule]) {
-        let Some(program) = self.programs.get(&id) else { return };
-        let blocks = program.blocks();
-        self.check_complete(id, session);
-        if let Some(key) = self.ring_set_of(id, session, channel) {
-            let gone = self.select(session, channel, &blocks, |event, wanted| {
-                !wanted && any_matches(earlier, event)
-            });
-            if !gone.is_empty() {
-                self.tell(id, ToProgram::Disable { key, events: gone });
-            }
-        } else if !self.is_active(session) {
+    /// Tells a program how the channel's rules differ from the earlier ones for these of its events.
+    pub(super) fn update(
+        &mut self,
+        id: ProgramId,
+        session: SessionId,
+        channel: u32,
+        blocks: &Blocks,
+        earlier: &[Rule],
+    ) {
+        if self.is_left_out(id, session) {
             return;
         }
-        self.offer(id, session, channel, &blocks, earlier);
-        self.dump_state(id);
+        self.check_complete(id, session);
+        if self.is_active(session) || self.ring_set_of(id, session, channel).is_some() {
+            let evaluator = self.evaluator(id);
+            self.offer(id, session, channel, blocks, |event| {
+                Before::Is(selection(earlier, event, evaluator))
+            });
+            self.dump_state(id);
+        }
     }
 
     /// Replaces a ring set that has a hole: the program gets a new one, which takes over the events, and keeps the memory of the old
@@ -93,7 +117,9 @@ impl Machine {
         let Some(new) = new else {
             return self.tell_consumer(ToConsumer::RetireRingSet { key });
         };
-        self.offer(old.program, old.session, old.channel, &blocks, &[]);
+        self.offer(old.program, old.session, old.channel, &blocks, |_| {
+            Before::Is(Selection::Nothing)
+        });
         if let Some(program) = self.programs.get_mut(&old.program) {
             program.undumped.remove(&new);
             program.dumped.insert(new);
@@ -101,14 +127,30 @@ impl Machine {
         self.await_move(old.program, key);
     }
 
-    /// Enables in a channel what it wants of `blocks`, less what the `earlier` rules matched already.
-    pub(super) fn offer(&mut self, id: ProgramId, session: SessionId, channel: u32, blocks: &Blocks, earlier: &[Rule]) {
-        let mut events = self.select(session, channel, blocks, |event, wanted| {
-            wanted && !any_matches(earlier, event)
-        });
-        // A first ring set needs what was matched earlier as well.
-        if !earlier.is_empty() && self.ring_set_of(id, session, channel).is_none() {
-            events = self.select(session, channel, blocks, |_, wanted| wanted);
+    /// Enables in a channel what it wants of `blocks`, and disables what it does not want, as far as that was another thing `before`.
+    pub(super) fn offer(
+        &mut self,
+        id: ProgramId,
+        session: SessionId,
+        channel: u32,
+        blocks: &Blocks,
+        before: impl Fn(&EventDescription) -> Before,
+    ) {
+        if !self.is_left_out(id, session) {
+            self.note_fields(session, channel, blocks);
+        }
+        let Differences {
+            gone,
+            wanted: mut events,
+            refused,
+        } = self.differences(id, session, channel, blocks, before);
+        for why in refused {
+            self.not_recorded(id, session, &why);
+        }
+        if let Some(key) = self.ring_set_of(id, session, channel)
+            && !gone.is_empty()
+        {
+            self.tell(id, ToProgram::Disable { key, events: gone });
         }
         if self.has_ended(id) && !events.is_empty() {
             return self.not_recorded(id, session, "it ended before pisted answered");
@@ -136,43 +178,74 @@ impl Machine {
         self.tell(id, ToProgram::Enable { key, events });
     }
 
-    /// Disables, for a program that came back, what the channel does not want.
-    pub(super) fn withdraw_from_returned(&mut self, id: ProgramId, session: SessionId, channel: u32, blocks: &Blocks) {
-        if self.programs.get(&id).is_some_and(|program| program.returned)
-            && let Some(key) = self.ring_set_of(id, session, channel)
-        {
-            let events = self.select(session, channel, blocks, |_, wanted| !wanted);
-            if !events.is_empty() {
-                self.tell(id, ToProgram::Disable { key, events });
+    /// What is the same for all events of a program.
+    fn evaluator(&self, id: ProgramId) -> Evaluator {
+        let program = self.programs.get(&id);
+        Evaluator {
+            vpid: program.map_or(0, |program| program.hello.vpid),
+            pid: id.pid,
+            uid: program.map_or(0, |program| program.facts.uid),
+        }
+    }
+
+    /// Remembers which fields of a channel's filters these events have.
+    fn note_fields(&mut self, session: SessionId, channel: u32, blocks: &Blocks) {
+        let rules = &self.session(session).channels[channel as usize].rules;
+        if rules.iter().all(|rule| rule.filter.is_none()) {
+            return;
+        }
+        let rules = rules.clone();
+        let events = blocks.iter().flat_map(|(_, block)| block.events.iter());
+        for event in events.filter(|event| !is_state_dump(event)) {
+            for rule in rules.iter().filter(|rule| rule.matches(&event.name, event.level)) {
+                self.notes_mut(session).filters.add(rule, event);
             }
         }
     }
 
-    /// The events of `blocks` that `condition` holds for, given whether the channel wants them; without their classes.
-    fn select(
+    /// How what a channel wants of `blocks` differs from what was recorded `before`.
+    fn differences(
         &self,
+        id: ProgramId,
         session: SessionId,
         channel: u32,
         blocks: &Blocks,
-        condition: impl Fn(&EventDescription, bool) -> bool,
-    ) -> Vec<EnabledEvent> {
-        let Some(channel) = self
-            .sessions
-            .get(session)
-            .and_then(|session| session.channels.get(channel as usize))
-        else {
-            return Vec::new();
+        before: impl Fn(&EventDescription) -> Before,
+    ) -> Differences {
+        let mut differences = Differences::default();
+        let channels = self.sessions.get(session).map_or(&[][..], |session| &session.channels);
+        let Some(channel) = channels.get(channel as usize) else {
+            return differences;
         };
-        blocks
-            .iter()
-            .flat_map(|(module, block)| block.events.iter().map(move |event| (*module, event)))
-            .filter(|(_, event)| condition(event, channel.wants(&event.name, event.level)))
-            .map(|(module, event)| EnabledEvent {
-                module,
-                index: event.index,
-                class: 0,
-            })
-            .collect()
+        let evaluator = self.evaluator(id);
+        let rules = match self.is_left_out(id, session) {
+            true => &[][..],
+            false => &channel.rules,
+        };
+        for (module, block) in blocks {
+            for event in block.events.iter() {
+                let wanted = try_selection(rules, event, evaluator).unwrap_or_else(|why| {
+                    differences.refused.insert(why);
+                    Selection::Nothing
+                });
+                let before = before(event);
+                if matches!(&before, Before::Is(before) if *before == wanted) {
+                    continue;
+                }
+                let (list, filter) = match wanted {
+                    Selection::Nothing => (&mut differences.gone, None),
+                    Selection::All => (&mut differences.wanted, None),
+                    Selection::Passing(filter) => (&mut differences.wanted, Some(filter)),
+                };
+                list.push(EnabledEvent {
+                    module: *module,
+                    index: event.index,
+                    class: 0,
+                    filter,
+                });
+            }
+        }
+        differences
     }
 
     /// Fills in the classes of selected events, making those that are missing. Drops what the channel has no room for. Says whether a
@@ -185,7 +258,7 @@ impl Machine {
         blocks: &Blocks,
         events: &mut Vec<EnabledEvent>,
     ) -> bool {
-        let Some(user) = self.programs.get(&id).map(|program| program.uid) else {
+        let Some(user) = self.programs.get(&id).map(|program| program.facts.uid) else {
             return false;
         };
         let mut selected = events.iter_mut().peekable();
@@ -193,7 +266,7 @@ impl Machine {
         let described = blocks
             .iter()
             .flat_map(|(module, block)| block.events.iter().map(move |event| (*module, event)));
-        // `select` kept the order of the blocks.
+        // They are in the order of the blocks.
         for (module, event) in described {
             let Some(enabled) = selected.next_if(|next| next.module == module && next.index == event.index) else {
                 continue;
@@ -265,11 +338,11 @@ impl Machine {
         };
         let program = self.programs.get(&id)?;
         let (users, limit) = (self.host.users, self.host.ring_set_count_max);
-        if !users.permit(self.sessions.holdings(), program.uid, 1, limit) {
+        if !users.permit(self.sessions.holdings(), program.facts.uid, 1, limit) {
             let why = format!(
                 "programs of user {} have the maximum number of ring sets for one user ({})",
-                program.uid,
-                users.share(program.uid, limit)
+                program.facts.uid,
+                users.share(program.facts.uid, limit)
             );
             self.not_recorded(id, session, &why);
             return None;
@@ -284,8 +357,9 @@ impl Machine {
             channel,
             stream_instance_base: state.next_stream_instance(),
             program: id,
-            program_start: program.start,
-            user: program.uid,
+            program_start: program.facts.start,
+            user: program.facts.uid,
+            ancestors: program.facts.ancestors.clone(),
             vpid: program.hello.vpid,
             life: RingSetLife::Live,
         };
@@ -339,8 +413,26 @@ impl Machine {
 /// No class has this id: a channel has at most `CLASS_COUNT_MAX`.
 const NO_CLASS: u32 = u32::MAX;
 
-fn any_matches(rules: &[Rule], event: &EventDescription) -> bool {
-    rules.iter().any(|rule| rule.matches(&event.name, event.level))
+/// What rules select of an event. A filter that a program cannot evaluate for it selects nothing.
+fn selection(rules: &[Rule], event: &EventDescription, evaluator: Evaluator) -> Selection {
+    try_selection(rules, event, evaluator).unwrap_or(Selection::Nothing)
+}
+
+fn try_selection(rules: &[Rule], event: &EventDescription, evaluator: Evaluator) -> Result<Selection, String> {
+    let mut filters = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.matches(&event.name, event.level)) {
+        match &rule.filter {
+            Some(filter) if !is_state_dump(event) => filters.push(filter),
+            _ => return Ok(Selection::All),
+        }
+    }
+    program_filter::select(filters, event, evaluator)
+        .map_err(|why| format!("it cannot use the filter of {}: {why}", event.name))
+}
+
+/// State dumps describe a program whatever is recorded of it, so no filter is for them.
+fn is_state_dump(event: &EventDescription) -> bool {
+    event.name.starts_with(STATE_DUMP_PROVIDER)
 }
 
 impl RingSet {

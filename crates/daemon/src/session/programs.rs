@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What programs say: who they are, which events they have, that they are gone. What they are told for it is offers.rs.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::machine::{Findings, Machine};
-use super::offers::{Blocks, STATE_DUMP_PROVIDER};
+use super::offers::{Before, Blocks, STATE_DUMP_PROVIDER};
+use super::process::ProcessFacts;
 use super::sessions::Change;
 use super::sessions::ProgramId;
 use super::tracing_session::{Session, SessionState};
 use crate::description::{EventBlock, EventDescription};
 use crate::link::{RingSetKey, SessionId, ToConsumer};
 use crate::message::{Hello, ToProgram};
+use crate::program_filter::Selection;
 
 /// Modules that a program can have.
 pub const MODULE_COUNT_MAX: usize = 4096;
@@ -29,11 +32,10 @@ pub const DESCRIPTION_BYTES_MAX: usize = 16 << 20;
 pub struct Program {
     /// What it said about itself.
     pub hello: Hello,
-    /// Its user, from the kernel.
-    pub uid: u32,
+    /// What the kernel says about it.
+    pub facts: ProcessFacts,
     /// What people should know.
     pub findings: Findings,
-    pub(super) start: u64,
     modules: BTreeMap<u32, Module>,
     event_count: usize,
     description_bytes: usize,
@@ -53,6 +55,10 @@ pub struct Program {
     pub(super) not_recorded_in: BTreeSet<SessionId>,
     /// Sessions that it takes part in, and whether a rule matched one of its events.
     pub(super) takes_part: BTreeMap<SessionId, bool>,
+    /// Sessions that are not about it: it records nothing there.
+    pub(super) left_out_of: BTreeSet<SessionId>,
+    /// Sessions that were not about it for a while at least, while they recorded.
+    pub(super) was_left_out_of: BTreeSet<SessionId>,
 }
 
 #[derive(Debug, Default)]
@@ -81,10 +87,20 @@ impl Program {
     }
 
     pub(super) fn blocks(&self) -> Blocks {
-        let modules = self.modules.iter();
-        modules
-            .flat_map(|(&id, module)| module.blocks.iter().map(move |block| (id, block.clone())))
-            .collect()
+        let blocks = self.blocks_from((0, 0));
+        blocks.map(|((module, _), block)| (module, block.clone())).collect()
+    }
+
+    /// Blocks of its events, from one on, each with its module and its number in it.
+    pub(super) fn blocks_from(
+        &self,
+        (first, number): (u32, usize),
+    ) -> impl Iterator<Item = ((u32, usize), &Rc<EventBlock>)> {
+        self.modules.range(first..).flat_map(move |(&id, module)| {
+            let skipped = if id == first { number } else { 0 };
+            let blocks = module.blocks.iter().enumerate().skip(skipped);
+            blocks.map(move |(number, block)| ((id, number), block))
+        })
     }
 
     fn belongs_to(&self, session: &Session) -> bool {
@@ -93,20 +109,21 @@ impl Program {
 }
 
 impl Machine {
-    /// A program registers, or comes back. `start` is when its process started.
-    pub fn hello(&mut self, id: ProgramId, uid: u32, start: u64, mut hello: Hello) {
-        self.bury_earlier_images(id, uid, start);
+    /// A program registers, or comes back.
+    pub fn hello(&mut self, id: ProgramId, mut facts: ProcessFacts, mut hello: Hello) {
+        self.add_known_ancestors(id, &mut facts);
+        self.bury_earlier_images(id, facts.uid, facts.start);
         self.forget_program(id);
         let attached: BTreeSet<RingSetKey> = hello.attached.drain(..).collect();
         hello.attached = Vec::new();
         let known: BTreeSet<RingSetKey> = self.sessions.ring_sets_of(id).map(|(key, _)| key).collect();
+        let left_out_of = self.left_out_of(id, &facts);
         self.programs.insert(
             id,
             Program {
                 hello,
-                uid,
+                facts,
                 findings: Findings::default(),
-                start,
                 modules: BTreeMap::new(),
                 event_count: 0,
                 description_bytes: 0,
@@ -118,6 +135,8 @@ impl Machine {
                 incomplete: None,
                 not_recorded_in: BTreeSet::new(),
                 takes_part: BTreeMap::new(),
+                left_out_of,
+                was_left_out_of: BTreeSet::new(),
             },
         );
         for &key in attached.difference(&known) {
@@ -165,20 +184,24 @@ impl Machine {
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
-        self.registered_events.add(program.uid, block.events.len());
+        self.registered_events.add(program.facts.uid, block.events.len());
         program.event_count += block.events.len();
         program.description_bytes += bytes;
         let known = program.modules.entry(module).or_default();
         known.blocks.push(block.clone());
         known.description_bytes += bytes;
 
+        let returned = program.returned;
+        let before = |_: &EventDescription| match returned {
+            true => Before::Anything,
+            false => Before::Is(Selection::Nothing),
+        };
         let blocks = vec![(module, block)];
         for session in self.sessions_of(id) {
             self.note_unmatched(id, session, &blocks);
             for channel in self.channels_of(session) {
                 if self.is_active(session) || self.ring_set_of(id, session, channel).is_some() {
-                    self.offer(id, session, channel, &blocks, &[]);
-                    self.withdraw_from_returned(id, session, channel, &blocks);
+                    self.offer(id, session, channel, &blocks, before);
                 }
             }
         }
@@ -203,7 +226,7 @@ impl Machine {
                 return Some(format!("it has more than {limit} {what}; the rest is not recorded"));
             }
         }
-        let (users, uid, limit) = (self.host.users, program.uid, REGISTERED_EVENT_COUNT_MAX);
+        let (users, uid, limit) = (self.host.users, program.facts.uid, REGISTERED_EVENT_COUNT_MAX);
         let is_permitted = users.permit(&self.registered_events, uid, event_count, limit);
         (!is_permitted).then(|| {
             let share = users.share(uid, limit);
@@ -219,6 +242,9 @@ impl Machine {
         program.findings.add(why.clone());
         program.incomplete = Some(why.clone());
         for session in self.sessions_of(id) {
+            if self.is_left_out(id, session) {
+                continue;
+            }
             let channels = &self.session(session).channels;
             let is_wanted =
                 |event: &EventDescription| channels.iter().any(|channel| channel.wants(&event.name, event.level));
@@ -245,7 +271,7 @@ impl Machine {
         };
         if let Some(module) = program.modules.remove(&module) {
             let event_count = module.blocks.iter().map(|block| block.events.len()).sum();
-            self.registered_events.remove(program.uid, event_count);
+            self.registered_events.remove(program.facts.uid, event_count);
             program.event_count -= event_count;
             program.description_bytes -= module.description_bytes;
         }
@@ -318,7 +344,7 @@ impl Machine {
 
     fn forget_program(&mut self, id: ProgramId) {
         if let Some(program) = self.programs.remove(&id) {
-            self.registered_events.remove(program.uid, program.event_count);
+            self.registered_events.remove(program.facts.uid, program.event_count);
         }
     }
 
@@ -344,7 +370,7 @@ impl Machine {
     /// it loads from now on is missing there, and, if it was not done with its registration, nobody knows what else.
     pub fn misbehaved(&mut self, id: ProgramId, what: &str) {
         for session in self.sessions_of(id) {
-            if !self.records_programs(session) {
+            if !self.records_programs(session) || self.is_left_out(id, session) {
                 continue;
             }
             let Some(program) = self.programs.get_mut(&id) else {
@@ -360,11 +386,17 @@ impl Machine {
         }
     }
 
+    /// A session that records is about a program, or leaves it out.
     pub(super) fn take_part(&mut self, id: ProgramId, session: SessionId) {
-        if let Some(program) = self.programs.get_mut(&id)
-            && !program.takes_part.contains_key(&session)
-        {
-            program.takes_part.insert(session, false);
+        let Some(program) = self.programs.get_mut(&id) else {
+            return;
+        };
+        if program.left_out_of.contains(&session) {
+            if program.was_left_out_of.insert(session) {
+                self.notes_mut(session).left_out_count += 1;
+            }
+        } else if let Entry::Vacant(first) = program.takes_part.entry(session) {
+            first.insert(false);
             let (name, path) = (program.hello.name.clone(), program.hello.path.clone());
             self.notes_mut(session).participants.add(&name, &path, false);
         }
@@ -374,7 +406,7 @@ impl Machine {
         let Some(state) = self.sessions.get(session) else {
             return;
         };
-        if state.state != SessionState::Active || !self.programs.contains_key(&id) {
+        if state.state != SessionState::Active || !self.programs.contains_key(&id) || self.is_left_out(id, session) {
             return;
         }
         let mut participants = std::mem::take(&mut self.notes_mut(session).participants);

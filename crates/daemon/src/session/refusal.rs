@@ -42,6 +42,11 @@ pub enum Refusal {
         channel: String,
         nearest: Vec<String>,
     },
+    NotTracked {
+        kind: &'static str,
+        value: String,
+        tracked: Vec<String>,
+    },
     /// The kernel cannot be traced.
     NoKernelDomain {
         reason: String,

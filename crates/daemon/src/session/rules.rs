@@ -7,15 +7,79 @@ use std::borrow::Cow;
 pub use piste_patterns::matches;
 use serde::{Deserialize, Serialize};
 
+use super::refusal::Refusal;
+use crate::program_filter::RuleFilter;
+
 /// Longest pattern in bytes: that of the longest event name, with room for stars.
 pub const PATTERN_BYTES_MAX: usize = 512;
 /// Stars of a pattern: each is a search in every name.
 pub const STAR_COUNT_MAX: usize = 8;
-/// Patterns in the rules of a channel, those of exclusions included. Each event of each program is compared with all of them.
-pub const PATTERN_COUNT_MAX: usize = 512;
-/// The same of all channels of all sessions, of which one user may have a share: each event that registers is compared with those of every
-/// session.
-pub const ALL_PATTERN_COUNT_MAX: usize = 16 * PATTERN_COUNT_MAX;
+/// What all rules together can only have so many of.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "they are for messages")]
+pub struct RuleLimit {
+    /// In the plural.
+    pub what: &'static str,
+    pub setting: &'static str,
+    pub counted: &'static str,
+    pub mend: &'static str,
+    /// In the rules of a channel.
+    pub of_channel: usize,
+    /// In those of all channels of all sessions. One user may have a share: what registers is compared with the rules of every session.
+    pub of_all: usize,
+    /// How many a rule has.
+    pub of_rule: fn(&Rule) -> usize,
+}
+
+/// Each event of each program is compared with all of them.
+pub const PATTERNS: RuleLimit = RuleLimit {
+    what: "patterns",
+    setting: "number of patterns",
+    counted: "where the exclusions of each rule count",
+    mend: "use patterns with `*`",
+    of_channel: 512,
+    of_all: 16 * 512,
+    of_rule: Rule::pattern_count,
+};
+
+/// They are translated for each event of each program that the rule matches, which takes about half a microsecond for each.
+pub const TESTS: RuleLimit = RuleLimit {
+    what: "comparisons in filters",
+    setting: "number of comparisons in filters",
+    counted: "where each rule counts that has the filter",
+    mend: "use a broader filter",
+    of_channel: 256,
+    of_all: 8 * 256,
+    of_rule: Rule::test_count,
+};
+
+impl RuleLimit {
+    /// How many some rules have.
+    pub fn count<'r>(&self, rules: impl IntoIterator<Item = &'r Rule>) -> usize {
+        rules.into_iter().map(self.of_rule).sum()
+    }
+
+    /// Whether a request, or a channel, can have so many.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn check(&self, count: usize) -> Result<(), Refusal> {
+        if count <= self.of_channel {
+            return Ok(());
+        }
+        Err(Refusal::InvalidSetting {
+            setting: self.setting,
+            value: count.to_string(),
+            allowed: format!(
+                "at most {} in the rules of a channel, {}",
+                self.of_channel, self.counted
+            ),
+        })
+    }
+}
+
+/// A test of a filter takes as long as so many comparisons of a name with a pattern.
+const COMPARISONS_PER_TEST: usize = 64;
 
 /// One rule of a channel. A channel records an event when one of its enabled rules matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,20 +90,20 @@ pub struct Rule {
     pub excluded: Vec<String>,
     /// Levels that the rule matches.
     pub levels: Levels,
+    /// What of the matching events is recorded; without one, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<RuleFilter>,
     /// A disabled rule matches nothing, and stays listed.
     pub enabled: bool,
 }
 
 /// A range of event levels. A smaller number is graver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Levels {
-    /// Every level.
-    All,
-    /// This level and the graver ones.
-    AtLeast(u8),
-    /// This level only.
-    Exactly(u8),
+pub struct Levels {
+    /// The gravest of them.
+    pub most_severe: u8,
+    /// The last of them.
+    pub least_severe: u8,
 }
 
 /// Why a text is no pattern.
@@ -51,6 +115,16 @@ pub struct InvalidPattern {
     pub position: usize,
     /// What is wrong.
     pub reason: Cow<'static, str>,
+}
+
+impl InvalidPattern {
+    fn new(pattern: &str, position: usize, reason: &'static str) -> InvalidPattern {
+        InvalidPattern {
+            pattern: pattern.to_owned(),
+            position,
+            reason: reason.into(),
+        }
+    }
 }
 
 impl From<piste_kernel::pattern::InvalidPattern> for InvalidPattern {
@@ -79,19 +153,31 @@ impl Rule {
         1 + self.excluded.len()
     }
 
-    /// Whether the two select the same events when enabled.
-    pub fn selects_like(&self, other: &Rule) -> bool {
+    /// Tests of its filter.
+    pub fn test_count(&self) -> usize {
+        self.filter.as_ref().map_or(0, RuleFilter::test_count)
+    }
+
+    /// How long it takes to find out what it means for an event, in comparisons of a name with a pattern.
+    pub fn comparison_count(&self) -> usize {
+        self.pattern_count() + COMPARISONS_PER_TEST * self.test_count()
+    }
+
+    /// Whether the two match the same events when enabled: then the later one's filter counts.
+    pub fn matches_like(&self, other: &Rule) -> bool {
         self.pattern == other.pattern && self.excluded == other.excluded && self.levels == other.levels
     }
 }
 
 impl Levels {
+    /// Every level.
+    pub const ALL: Levels = Levels {
+        most_severe: 0,
+        least_severe: u8::MAX,
+    };
+
     fn contain(self, level: u8) -> bool {
-        match self {
-            Levels::All => true,
-            Levels::AtLeast(limit) => level <= limit,
-            Levels::Exactly(only) => level == only,
-        }
+        (self.most_severe..=self.least_severe).contains(&level)
     }
 }
 
@@ -100,13 +186,23 @@ impl Levels {
 /// # Errors
 /// Where and why no event can have such a name.
 pub fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
-    let invalid = |position, reason: &'static str| {
-        Err(InvalidPattern {
-            pattern: pattern.to_owned(),
-            position,
-            reason: reason.into(),
-        })
-    };
+    check_name_pattern(pattern)?;
+    if !pattern.contains([':', '*']) {
+        return Err(InvalidPattern::new(
+            pattern,
+            pattern.len(),
+            "the name of an event has the form `provider:event`, but there is neither a `:` nor a `*`",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks a pattern of names of whatever kind.
+///
+/// # Errors
+/// Where and why nothing can have such a name.
+pub fn check_name_pattern(pattern: &str) -> Result<(), InvalidPattern> {
+    let invalid = |position, reason| Err(InvalidPattern::new(pattern, position, reason));
     if pattern.is_empty() {
         return invalid(0, "it is empty");
     }
@@ -117,13 +213,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), InvalidPattern> {
         return invalid(position, "it has more than 8 stars");
     }
     if let Some(position) = pattern.find(char::is_control) {
-        return invalid(position, "names of events do not contain control characters");
-    }
-    if !pattern.contains([':', '*']) {
-        return invalid(
-            pattern.len(),
-            "the name of an event has the form `provider:event`, but there is neither a `:` nor a `*`",
-        );
+        return invalid(position, "names do not contain control characters");
     }
     Ok(())
 }
@@ -137,27 +227,19 @@ mod tests {
         let rule = Rule {
             pattern: "shop:*".into(),
             excluded: vec!["*debug*".into()],
-            levels: Levels::AtLeast(6),
+            levels: Levels {
+                most_severe: 2,
+                least_severe: 6,
+            },
+            filter: None,
             enabled: true,
         };
         assert!(rule.matches("shop:order", 6));
-        assert!(rule.matches("shop:order", 0));
+        assert!(rule.matches("shop:order", 2));
+        assert!(!rule.matches("shop:order", 1));
         assert!(!rule.matches("shop:order", 7));
         assert!(!rule.matches("shop:debug_order", 6));
-        assert!(
-            !Rule {
-                enabled: false,
-                ..rule.clone()
-            }
-            .matches("shop:order", 6)
-        );
-        assert!(
-            !Rule {
-                levels: Levels::Exactly(6),
-                ..rule
-            }
-            .matches("shop:order", 5)
-        );
+        assert!(!Rule { enabled: false, ..rule }.matches("shop:order", 6));
     }
 
     #[test]

@@ -7,14 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use piste_ctf::EventClass;
-use piste_kernel::spec::{self, ChannelSpec, Tracked};
+use piste_kernel::spec::{self, ChannelSpec};
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, ChannelSettings};
+use super::choice::Choice;
+use super::process::Process;
 use super::rotation::Chunks;
 use super::rules::Rule;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
-use crate::link::{RingSetKey, SessionId};
+use crate::link::{Domain, RingSetKey, SessionId};
 use crate::person::Person;
 use crate::shares::Holdings;
 
@@ -74,10 +76,11 @@ pub enum Change {
         channel: u32,
         rules: Vec<spec::Rule>,
     },
-    /// The session's kernel channels are about these threads now.
+    /// The session's channels of a domain are about these programs, or threads and CPUs, now.
     TrackedSet {
         session: SessionId,
-        tracked: Tracked,
+        domain: Domain,
+        tracked: Choice,
     },
     RingSetAdded {
         key: RingSetKey,
@@ -142,6 +145,10 @@ pub struct RingSet {
     /// The program's user, from the kernel.
     #[serde(default)]
     pub user: u32,
+    /// The processes that the program descends from. They are kept here, because a program that executes another one, and a pisted that is
+    /// replaced, cannot look for those that have ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ancestors: Vec<Process>,
     /// Process id in the program's own pid namespace.
     pub vpid: i32,
     /// Where it is in its life.
@@ -223,7 +230,11 @@ impl Sessions {
                 channel,
                 rules,
             } => self.find(session)?.kernel.find(channel)?.rules = rules,
-            Change::TrackedSet { session, tracked } => self.find(session)?.kernel.tracked = tracked,
+            Change::TrackedSet {
+                session,
+                domain,
+                tracked,
+            } => self.find(session)?.set_tracked(domain, tracked),
             Change::RingSetAdded { key, ring_set } => {
                 let session = self.find(ring_set.session)?;
                 let ring_count = session.find(ring_set.channel)?.settings.geometry.ring_count;

@@ -7,10 +7,12 @@ use piste_ctf::Trace;
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
+use super::choice::Choice;
 use super::kernel::KernelDomain;
+use super::process::Process;
 use super::rotation::Chunks;
 use super::sessions::Change;
-use crate::link::SessionId;
+use crate::link::{Domain, SessionId};
 use crate::person::Person;
 
 /// A tracing session.
@@ -22,6 +24,8 @@ pub struct Session {
     pub state: SessionState,
     /// The index is the channel's number, and the id of its stream class.
     pub channels: Vec<Channel>,
+    /// The programs that its channels are about.
+    pub tracked: Choice,
     /// Its kernel channels, and what they are about.
     pub kernel: KernelDomain,
     /// When it started first.
@@ -78,17 +82,9 @@ pub struct SessionIdentity {
     pub never_current: bool,
     /// It ends with this process.
     #[serde(default)]
-    pub bound_to: Option<Creator>,
+    pub bound_to: Option<Process>,
     /// What the trace says about itself.
     pub trace: Trace,
-}
-
-/// A process, and when it started, in ticks of /proc/PID/stat: tells it from a later one with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "said above")]
-pub struct Creator {
-    pub pid: i32,
-    pub start: u64,
 }
 
 impl SessionIdentity {
@@ -104,6 +100,7 @@ impl Session {
             identity,
             state: SessionState::Inactive,
             channels: Vec::new(),
+            tracked: Choice::default(),
             kernel: KernelDomain::default(),
             first_start: None,
             snapshot_count: 0,
@@ -119,6 +116,21 @@ impl Session {
         self.channels
             .get_mut(channel as usize)
             .ok_or_else(|| format!("there is no channel of number {channel}"))
+    }
+
+    /// Which programs, or which threads and CPUs, it is about.
+    pub fn tracked(&self, domain: Domain) -> &Choice {
+        match domain {
+            Domain::User => &self.tracked,
+            Domain::Kernel => &self.kernel.tracked,
+        }
+    }
+
+    pub(super) fn set_tracked(&mut self, domain: Domain, tracked: Choice) {
+        match domain {
+            Domain::User => self.tracked = tracked,
+            Domain::Kernel => self.kernel.tracked = tracked,
+        }
     }
 
     pub(super) fn start(&mut self, at: Moment) {
@@ -174,6 +186,16 @@ impl Session {
             }));
         }
         self.kernel.summarize(session, changes);
+        for domain in Domain::ALL {
+            let tracked = self.tracked(domain).clone();
+            if tracked != Choice::default() {
+                changes.push(Change::TrackedSet {
+                    session,
+                    domain,
+                    tracked,
+                });
+            }
+        }
         if let Some(first_start) = self.first_start {
             // One stop stands for all those before.
             let boot_ns = first_start.boot_ns + self.recorded_ns;

@@ -143,7 +143,7 @@ impl Pisted {
             .call()
             .unwrap();
         client
-            .enable_event(Some(session.into()), None, vec![pattern.into()], vec![], None, false)
+            .enable_event(Some(session.into()), None, vec![pattern.into()], vec![], None, None)
             .call()
             .unwrap();
     }

@@ -127,7 +127,7 @@ fn description(name: &str, kind: u32, element: u32, count: u32, label_count: u16
         kind: kind as u8,
         element: element as u8,
         base: 10,
-        reserved: 0,
+        flags: 0,
         name_bytes: name.len() as u16,
         label_count,
         count,

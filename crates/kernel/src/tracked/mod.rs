@@ -78,7 +78,7 @@ impl Tracked {
     }
 
     fn is_every_thread(&self) -> bool {
-        self.pids.is_empty() && self.is_pids_only()
+        !self.nobody && self.pids.is_empty() && self.is_pids_only()
     }
 
     /// No other list is about threads.
@@ -97,6 +97,7 @@ impl Tracked {
             &self.process_sessions,
             &self.uids,
             &self.gids,
+            self.nobody,
         )
             .hash(&mut hasher);
         STAMP_FIRST | (hasher.finish() as u32 & (STAMP_FIRST - 1))
@@ -231,10 +232,9 @@ fn append(instance: &Instance, list: &str, ids: &[u32]) -> io::Result<()> {
 /// # Errors
 /// The kernel's.
 pub fn recorded_threads(instance: &Instance) -> io::Result<Vec<i32>> {
-    Ok(read_list(instance, RECORDED)?
-        .into_iter()
-        .map(u32::cast_signed)
-        .collect())
+    // Nothing is taken out of the list of the recorded ones: those that are meant no longer are hidden.
+    let (recorded, hidden) = (read_list(instance, RECORDED)?, read_list(instance, HIDDEN)?);
+    Ok(recorded.difference(&hidden).copied().map(u32::cast_signed).collect())
 }
 
 fn read_list(instance: &Instance, list: &str) -> io::Result<BTreeSet<u32>> {
@@ -351,7 +351,12 @@ mod tests {
             uids: vec![0],
             ..followed.clone()
         };
-        assert!(!Tracked::default().needs_refresh() && !followed.needs_refresh());
+        let nobody = Tracked {
+            nobody: true,
+            ..Tracked::default()
+        };
+        assert!(!Tracked::default().needs_refresh() && !followed.needs_refresh() && !nobody.needs_refresh());
+        assert!(Tracked::default().is_every_thread() && !nobody.is_every_thread());
         assert!(pids.needs_refresh() && users.needs_refresh());
         assert_ne!(pids.stamp(), followed.stamp());
         assert!((STAMP_FIRST..1 << 30).contains(&users.stamp()));

@@ -23,6 +23,9 @@ struct Process {
 
 /// The processes that `tracked` means now. Those of `believed` are meant as if `tracked` listed them.
 pub(super) fn processes(tracked: &Tracked, believed: &BTreeSet<u32>) -> io::Result<BTreeSet<u32>> {
+    if tracked.nobody {
+        return Ok(BTreeSet::new());
+    }
     let are_ids_needed = !tracked.uids.is_empty() || !tracked.gids.is_empty();
     let pids = match tracked.follow_children || tracked.pids.is_empty() {
         true => all()?,
@@ -147,6 +150,18 @@ mod tests {
         let threads_left = "3 (a) Z 2 7 8 0 -1 4 0 0 0 0 0 0 0 0 20 0 2 0";
         assert!(!parse(3, threads_left, status).expect("a process").is_over);
         assert_eq!(parse(3, "", status), None);
+    }
+
+    #[test]
+    fn nobody_is_no_process() {
+        let nobody = Tracked {
+            nobody: true,
+            ..Tracked::default()
+        };
+        assert_eq!(
+            super::processes(&nobody, &BTreeSet::from([1])).unwrap(),
+            BTreeSet::new()
+        );
     }
 
     #[test]

@@ -15,10 +15,20 @@ use piste_trace::merge::Merge;
 use crate::notation;
 use crate::test_trace::{Packet, TestTrace};
 
-/// Numbers of the events of a round.
-fn round(place: &TestTrace, growth: &mut Growth, sizes: Option<&HashMap<PathBuf, u64>>, now: Instant) -> String {
+/// Numbers of the events of a round, of traces that are complete up to a time.
+fn round(place: &TestTrace, growth: &mut Growth, sizes: Option<&HashMap<PathBuf, u64>>, known: i64) -> String {
+    shown(place, growth, sizes, Some(known), Instant::now())
+}
+
+fn shown(
+    place: &TestTrace,
+    growth: &mut Growth,
+    sizes: Option<&HashMap<PathBuf, u64>>,
+    known: Option<i64>,
+    now: Instant,
+) -> String {
     let (traces, findings) = place.open();
-    let round = growth.round(&traces, &findings, sizes, now);
+    let round = growth.round(&traces, &findings, sizes, known, now);
     let mut merge =
         Merge::of_parts(&traces, |index| round.part(index, Span::ALL), 1 << 16).expect("its files are there");
     let mut times = vec![];
@@ -49,39 +59,77 @@ fn whole_packets_are_shown_in_the_order_of_time_as_they_come() {
     let place = TestTrace::new(&[("quick", &quick), ("slow", &slow)]);
     let names = ["quick", "slow"].map(|name| place.folder.join(name));
     let whole = names.each_ref().map(|name| fs::read(name).expect("a stream"));
-    let (mut growth, begin) = (Growth::default(), Instant::now());
+    let mut growth = Growth::default();
     // All packets of a stream are of one size here.
-    let mut with = |packets: [usize; 2], torn: usize, passed: Duration, is_over: bool| {
+    let mut with = |packets: [usize; 2], torn: usize, horizon: Option<i64>| {
         let mut sizes = HashMap::new();
         for (((name, bytes), count), of_all) in names.iter().zip(&whole).zip(packets).zip([3, 2]) {
             let end = (bytes.len() / of_all * count + torn).min(bytes.len());
             fs::write(name, &bytes[..end]).expect("it is written");
             sizes.insert(name.clone(), end as u64);
         }
-        round(&place, &mut growth, (!is_over).then_some(&sizes), begin + passed)
+        round(
+            &place,
+            &mut growth,
+            horizon.map(|_| &sizes),
+            horizon.unwrap_or(i64::MAX),
+        )
     };
-    let ms = Duration::from_millis;
-    assert_eq!(with([1, 0], 0, ms(0), false), "10 20");
-    // A packet that is half there waits, and so does what is later than the last of another stream that may go on.
-    assert_eq!(with([2, 0], 9, ms(100), false), "30 60");
-    assert_eq!(with([2, 1], 0, ms(200), false), "15 40");
-    assert_eq!(with([3, 1], 0, ms(300), false), " ...");
-    assert_eq!(with([3, 2], 0, ms(400), false), "50 70 80 ...");
-    // A stream that is quiet holds up nobody.
-    assert_eq!(with([3, 2], 0, ms(5000), false), "90");
-    assert_eq!(with([3, 2], 0, ms(5000), true), "");
+    assert_eq!(with([1, 0], 0, Some(9)), " ...");
+    assert_eq!(with([1, 0], 0, Some(12)), "10 ...");
+    // A packet that is half there waits, and so does what is later than the horizon.
+    assert_eq!(with([2, 0], 9, Some(14)), " ...");
+    assert_eq!(with([2, 1], 9, Some(40)), "15 20 30 40 ...");
+    assert_eq!(with([3, 2], 0, Some(65)), "50 60 ...");
+    assert_eq!(with([3, 2], 0, Some(200)), "70 80 90");
+    assert_eq!(with([3, 2], 0, Some(300)), "");
+    assert_eq!(with([3, 2], 0, None), "");
+}
+
+#[test]
+fn packets_that_come_after_their_horizon_are_shown_all_the_same() {
+    let (early, late) = ([packet(0, &[(10, 0), (30, 0)])], [packet(0, &[(20, 0), (40, 0)])]);
+    let place = TestTrace::new(&[("early", &early), ("late", &late)]);
+    let names = ["early", "late"].map(|name| place.folder.join(name));
+    let bytes = fs::metadata(&names[0]).expect("a stream").len();
+    let sizes = |late| HashMap::from([(names[0].clone(), bytes), (names[1].clone(), late)]);
+    let mut growth = Growth::default();
+    assert_eq!(round(&place, &mut growth, Some(&sizes(0)), 35), "10 30");
+    assert_eq!(round(&place, &mut growth, Some(&sizes(bytes)), 38), "20 ...");
+    assert_eq!(round(&place, &mut growth, None, 38), "40");
+}
+
+#[test]
+fn without_a_horizon_a_round_goes_as_far_as_the_slowest_stream_that_is_not_quiet() {
+    let (quick, slow) = (
+        [packet(0, &[(10, 0), (20, 0)]), packet(1, &[(30, 0), (60, 0)])],
+        [packet(0, &[(15, 0), (40, 0)])],
+    );
+    let place = TestTrace::new(&[("quick", &quick), ("slow", &slow)]);
+    let names = ["quick", "slow"].map(|name| place.folder.join(name));
+    let [quick, slow] = names.each_ref().map(|name| fs::metadata(name).expect("a stream").len());
+    let (mut growth, begin) = (Growth::default(), Instant::now());
+    let mut with = |bytes: [u64; 2], ms| {
+        let sizes = names.iter().cloned().zip(bytes).collect();
+        let now = begin + Duration::from_millis(ms);
+        shown(&place, &mut growth, Some(&sizes), None, now)
+    };
+    assert_eq!(with([quick / 2, 0], 0), "10 20");
+    assert_eq!(with([quick, 0], 100), "30 60");
+    assert_eq!(with([quick, slow], 200), "15 40");
+    assert_eq!(with([quick, slow], 5000), "");
 }
 
 #[test]
 fn packets_are_not_read_with_metadata_that_may_be_older() {
     let place = TestTrace::new(&[("s", &[packet(0, &[(10, 0)]), packet(1, &[(20, 0)])])]);
-    let (name, mut growth, now) = (place.folder.join("s"), Growth::default(), Instant::now());
+    let (name, mut growth) = (place.folder.join("s"), Growth::default());
     let bytes = fs::metadata(&name).expect("a stream").len();
     let sizes = |bytes| HashMap::from([(name.clone(), bytes)]);
-    assert_eq!(round(&place, &mut growth, Some(&HashMap::new()), now), "");
-    assert_eq!(round(&place, &mut growth, Some(&sizes(bytes / 2)), now), "10");
-    assert_eq!(round(&place, &mut growth, Some(&sizes(bytes - 1)), now), "");
-    assert_eq!(round(&place, &mut growth, None, now), "20");
+    assert_eq!(round(&place, &mut growth, Some(&HashMap::new()), i64::MAX), "");
+    assert_eq!(round(&place, &mut growth, Some(&sizes(bytes / 2)), i64::MAX), "10");
+    assert_eq!(round(&place, &mut growth, Some(&sizes(bytes - 1)), i64::MAX), "");
+    assert_eq!(round(&place, &mut growth, None, i64::MAX), "20");
 }
 
 /// A tracer adds a class of events to the metadata, then an event of it to the stream, and so on.

@@ -33,6 +33,8 @@ use crate::person::{Output, Person};
 pub(super) const STREAM_ID: u32 = 0;
 /// The request of a rotation.
 pub(super) const ROTATE: u64 = 10;
+/// The request of a flush.
+pub(super) const FLUSH: u64 = 11;
 /// The event `test:number`, with a field `number`, a uint64.
 pub(super) const NUMBER: u32 = 0;
 
@@ -247,6 +249,29 @@ impl Rig {
     pub(super) fn close(&mut self) -> ChannelTotals {
         self.session.end(8, true, self.now);
         self.finish(8)
+    }
+
+    /// Somebody follows the trace, and asks for what was recorded by now.
+    pub(super) fn begin_flush(&mut self) {
+        self.messages.clear();
+        self.ask_for_flush(FLUSH);
+    }
+
+    /// The same with any request.
+    pub(super) fn ask_for_flush(&mut self, request: u64) {
+        self.session.flush(request, &self.outbox);
+    }
+
+    /// The same, to the end. The clock runs meanwhile.
+    pub(super) fn flush(&mut self) -> Result<Vec<ChannelTotals>, Failure> {
+        self.begin_flush();
+        loop {
+            self.work();
+            if let Some(outcome) = self.answer(FLUSH) {
+                return outcome;
+            }
+            self.pass(Duration::from_millis(1));
+        }
     }
 
     /// Has a snapshot written and returns its totals.

@@ -66,9 +66,10 @@ impl Only {
             pids: tracked.pids.clone(),
             cpus: tracked.cpus.clone(),
             follow_children: tracked.follow_children,
+            nobody: tracked.nobody,
             ..Tracked::default()
         };
-        (*tracked == whole && !tracked.pids.is_empty()).then(|| Only {
+        (*tracked == whole && (tracked.nobody || !tracked.pids.is_empty())).then(|| Only {
             pids: tracked.pids.iter().map(|pid| pid.cast_signed()).collect(),
             follow: tracked.follow_children,
         })

@@ -130,23 +130,56 @@ fn a_first_ring_set_gets_what_earlier_rules_want_too() {
 }
 
 #[test]
-fn a_level_means_this_and_graver() {
+fn a_filter_goes_to_the_programs_and_replaces_the_one_before() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order", "shop:closed!"]);
+    let filtered = |filter: &str| RulesRequest {
+        filter: Some(filter.into()),
+        ..rules(&["shop:*"])
+    };
+    // An event without the field cannot pass.
+    machine.enable_event(session, None, &filtered("id == 5")).unwrap();
+    check(
+        &mut machine,
+        &["7: disable 1 1.1=0", "7: enable 1 1.0=0 if", "7: sync 3"],
+    );
+    machine.enable_event(session, None, &filtered("id == 5")).unwrap();
+    check(&mut machine, &[]);
+    machine.enable_event(session, None, &filtered("id == 6")).unwrap();
+    check(&mut machine, &["7: enable 1 1.0=0 if", "7: sync 5"]);
+    // What another rule wants without a filter is recorded without one.
+    machine.enable_event(session, None, &rules(&["*:order"])).unwrap();
+    check(&mut machine, &["7: enable 1 1.0=0", "7: sync 6"]);
+    machine.disable_event(session, None, &["*:order".into()]).unwrap();
+    check(&mut machine, &["7: enable 1 1.0=0 if", "7: sync 7"]);
+    machine.enable_event(session, None, &rules(&["shop:*"])).unwrap();
+    check(&mut machine, &["7: enable 1 1.0=0 1.1=1", "7: sync 8"]);
+    let refused = machine.enable_event(session, None, &filtered("id = 5")).unwrap_err();
+    assert!(
+        matches!(refused, Refusal::InvalidFilter { position: 3, .. }),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn levels_are_a_range_with_both_its_ends() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
-    let levels = |levels| RulesRequest {
-        levels,
+    let levels = |most_severe, least_severe| RulesRequest {
+        levels: Levels {
+            most_severe,
+            least_severe,
+        },
         ..rules(&["shop:*"])
     };
     // The test's events are of level 13.
-    machine
-        .enable_event(session, None, &levels(Levels::AtLeast(12)))
-        .unwrap();
+    machine.enable_event(session, None, &levels(0, 12)).unwrap();
+    machine.enable_event(session, None, &levels(14, 20)).unwrap();
     machine.start(session, at(0)).unwrap();
     register(&mut machine, ADA, &["shop:order"]);
     assert_eq!(machine.sessions().ring_sets().count(), 0);
-    machine
-        .enable_event(session, None, &levels(Levels::Exactly(13)))
-        .unwrap();
+    machine.enable_event(session, None, &levels(13, 13)).unwrap();
     assert_eq!(machine.sessions().ring_sets().count(), 1);
 }
 

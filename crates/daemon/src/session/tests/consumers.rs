@@ -56,7 +56,7 @@ fn a_new_pisted_knows_what_the_journal_says() {
     machine.enable_event(web, Some("fast"), &rules(&["shop:*"])).unwrap();
     machine.start(web, at(100)).unwrap();
     let mut journal = changes(machine.take_effects());
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 1, block(&["shop:order"]), 100);
     machine.ring_recovered(1);
     journal.extend(changes(machine.take_effects()));
@@ -72,7 +72,7 @@ fn a_new_pisted_knows_what_the_journal_says() {
     let told: Vec<String> = next.take_effects().iter().map(show).collect();
     assert!(!told.iter().any(|line| line.contains("retire")), "{told:?}");
     // The program comes back with both ring sets; the new one is still its own, and its event the same class.
-    next.hello(ADA, 1000, 1, hello(&[1, 2]));
+    next.hello(ADA, facts(1000, 1), hello(&[1, 2]));
     check(&mut next, &["7: gone 1", "consumer: retire 1"]);
     next.events(ADA, 1, block(&["shop:order", "shop:pay"]), 100);
     check(

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel channels: what people ask, and what the kernel consumer is told.
 
-use piste_kernel::spec::{EventSource, Rule, Tracked};
+use piste_kernel::spec::{EventSource, Rule};
 
 use super::*;
-use crate::link::Loss;
-use crate::session::kernel::check_tracked_fits;
+use crate::link::{Loss, RequestId};
+use crate::session::choice::{Choice, Kind, Value};
+use crate::session::tracking::TrackingChange;
 use crate::session::{Refusal, Starting};
 
 fn tracepoint(pattern: &str) -> Rule {
@@ -25,11 +26,17 @@ fn rule(source: EventSource) -> Rule {
     }
 }
 
-fn tracked(pids: &[u32]) -> Tracked {
-    Tracked {
-        pids: pids.to_vec(),
-        ..Tracked::default()
-    }
+fn users(uids: &[u32]) -> Choice {
+    Choice::default().with(Kind::User, Some(uids.iter().copied().map(Value::Number)))
+}
+
+/// Adds users to those that the kernel is recorded for. What to wait for.
+fn track(machine: &mut Machine, session: SessionId, uids: &[u32]) -> Option<RequestId> {
+    let change = TrackingChange::Track(users(uids));
+    machine
+        .change_tracked(session, Domain::Kernel, &change)
+        .unwrap()
+        .request
 }
 
 /// A session that records scheduler events, and programs too. Its effects are taken.
@@ -45,23 +52,49 @@ fn recording_kernel(machine: &mut Machine) -> SessionId {
 }
 
 #[test]
-fn a_session_that_records_is_flushed_in_both_domains() {
+fn a_session_is_flushed_in_the_domains_that_it_has_once_it_has_recorded() {
     let mut machine = machine();
     let session = recording_kernel(&mut machine);
-    machine.flush(session).unwrap();
-    check(&mut machine, &["consumer: flush 1", "kernel: flush 1"]);
+    let asked = machine.flush(session);
+    let effects = asked.iter().zip(["consumer", "kernel"]);
+    let effects: Vec<String> = effects
+        .map(|(request, who)| format!("{who}: flush 1 #{request}"))
+        .collect();
+    check(&mut machine, &effects.iter().map(String::as_str).collect::<Vec<_>>());
+    // The consumers know whether everything is written of one that is being stopped.
     machine.stop(session, at(10)).unwrap();
+    assert_eq!(machine.flush(session).len(), 2);
     machine.take_effects();
-    let not_active = Refusal::NotActive { session: "web".into() };
-    assert_eq!(machine.flush(session), Err(not_active));
-    check(&mut machine, &[]);
+    let other = machine.create_session(identity("db")).unwrap();
+    machine.take_effects();
+    assert!(machine.flush(other).is_empty());
+    machine.enable_channel(other, &channel("default")).unwrap();
+    machine.enable_event(other, None, &rules(&["shop:*"])).unwrap();
+    machine.start(other, at(20)).unwrap();
+    assert_eq!(machine.flush(other).len(), 1);
+}
+
+#[test]
+fn a_session_that_is_being_destroyed_is_found_by_who_waits_for_its_end() {
+    let mut machine = machine();
+    let session = recording_kernel(&mut machine);
+    machine.destroy(session, at(10));
+    let asked = |name: &str| Asked {
+        session: Some(name.into()),
+        by: Person::default(),
+    };
+    assert!(machine.find_session(&asked("web")).is_err());
+    assert_eq!(machine.find_session_or_its_end(&asked("web")), Ok(session));
+    assert!(machine.find_session_or_its_end(&asked("db")).is_err());
+    machine.session_ended(session);
+    assert!(machine.find_session_or_its_end(&asked("web")).is_err());
 }
 
 #[test]
 fn the_kernel_consumer_hears_of_a_session_with_its_first_kernel_channel() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
-    assert_eq!(machine.set_tracked(session, tracked(&[7])), None);
+    assert_eq!(track(&mut machine, session, &[7]), None);
     check(&mut machine, &["consumer: open 1"]);
     let scheduler = vec![tracepoint("sched_*"), tracepoint("irq:*")];
     let enabled = machine.enable_kernel_event(session, None, scheduler);
@@ -163,11 +196,17 @@ fn what_changes_while_the_kernel_records_is_confirmed() {
         &mut machine,
         &["kernel: set 1/0 default [block:*]", "kernel: report 1 #5"],
     );
-    assert_eq!(machine.set_tracked(session, tracked(&[9])), Some(6));
+    assert_eq!(track(&mut machine, session, &[9]), Some(6));
     check(&mut machine, &["kernel: tracked 1 [9]", "kernel: report 1 #6"]);
-    assert_eq!(machine.regenerate_state_dump(session), Ok(7));
-    check(&mut machine, &["kernel: state dump 1 #7"]);
-    assert_eq!(machine.report(session), [(Domain::User, 8), (Domain::Kernel, 9)]);
+    let untrack = TrackingChange::Untrack(users(&[9]));
+    machine.change_tracked(session, Domain::Kernel, &untrack).unwrap();
+    check(&mut machine, &["kernel: tracked 1 nobody", "kernel: report 1 #7"]);
+    let everything = TrackingChange::Everything;
+    machine.change_tracked(session, Domain::Kernel, &everything).unwrap();
+    check(&mut machine, &["kernel: tracked 1 []", "kernel: report 1 #8"]);
+    assert_eq!(machine.regenerate_state_dump(session), Ok(9));
+    check(&mut machine, &["kernel: state dump 1 #9"]);
+    assert_eq!(machine.report(session), [(Domain::User, 10), (Domain::Kernel, 11)]);
 }
 
 #[test]
@@ -369,7 +408,7 @@ fn programs_have_no_trace_before_they_have_a_channel() {
 fn a_new_kernel_consumer_is_told_everything() {
     let mut machine = machine();
     let session = recording_kernel(&mut machine);
-    machine.set_tracked(session, tracked(&[7]));
+    track(&mut machine, session, &[7]);
     machine.take_effects();
     machine.everything_of_kernel();
     check(
@@ -390,7 +429,7 @@ fn a_new_pisted_knows_the_kernel_channels() {
     let scheduler = vec![tracepoint("sched_*")];
     machine.enable_kernel_event(session, None, scheduler).unwrap();
     machine.enable_kernel_channel(session, &channel("fast")).unwrap();
-    machine.set_tracked(session, tracked(&[7]));
+    track(&mut machine, session, &[7]);
     machine.start(session, at(0)).unwrap();
     let next = replay(&changes(machine.take_effects()));
     let summary = next.summary();
@@ -398,7 +437,7 @@ fn a_new_pisted_knows_the_kernel_channels() {
     assert_eq!(replay(&summary).summary(), summary);
     let kernel = &next.get(session).unwrap().kernel;
     assert_eq!(kernel.channels, machine.session(session).kernel.channels);
-    assert_eq!(kernel.tracked, tracked(&[7]));
+    assert_eq!(kernel.tracked, users(&[7]));
 }
 
 #[test]
@@ -476,6 +515,4 @@ fn the_rules_of_a_kernel_channel_fit_into_one_message() {
         None,
         &vec!["a_1".into(); 5000]
     )));
-    assert!(check_tracked_fits(&tracked(&[1_000_000; 1000])).is_ok());
-    assert!(check_tracked_fits(&tracked(&[1_000_000; 100_000])).is_err());
 }

@@ -7,6 +7,7 @@ mod kernel;
 mod limits;
 mod programs;
 mod rotation;
+mod tracking;
 
 use std::rc::Rc;
 
@@ -15,6 +16,7 @@ use piste_ctf::{Base, Clock as CtfClock, Element, Field, FieldKind, Trace};
 use super::commands::{Asked, RulesRequest};
 use super::kernel::pattern;
 use super::machine::{Effect, Host, Machine};
+use super::process::ProcessFacts;
 use super::rules::Levels;
 use super::sessions::{Change, ProgramId, Sessions};
 use super::settings::ChannelRequest;
@@ -91,7 +93,8 @@ fn rules(patterns: &[&str]) -> RulesRequest {
     RulesRequest {
         patterns,
         excluded: vec![],
-        levels: Levels::All,
+        levels: Levels::ALL,
+        filter: None,
     }
 }
 
@@ -120,6 +123,14 @@ fn hello(attached: &[RingSetKey]) -> Hello {
     }
 }
 
+fn facts(uid: u32, start: u64) -> ProcessFacts {
+    ProcessFacts {
+        start,
+        uid,
+        ..ProcessFacts::default()
+    }
+}
+
 /// Events of level 13 with one field, an int32, or with none when the name ends with `!`.
 fn block(names: &[&str]) -> Rc<EventBlock> {
     let field = Field {
@@ -138,6 +149,7 @@ fn block(names: &[&str]) -> Rc<EventBlock> {
         } else {
             vec![field.clone()]
         },
+        nowrite: vec![],
     };
     Rc::new(EventBlock::from((0..).zip(names).map(event).collect::<Vec<_>>()))
 }
@@ -153,7 +165,7 @@ fn recording(machine: &mut Machine, name: &str, patterns: &[&str]) -> SessionId 
 
 /// A program that registers with one module, number 1. Its effects are taken.
 fn register(machine: &mut Machine, id: ProgramId, events: &[&str]) {
-    machine.hello(id, 1000, 1, hello(&[]));
+    machine.hello(id, facts(1000, 1), hello(&[]));
     machine.events(id, 1, block(events), 100);
     machine.sync(id, 1);
     machine.take_effects();
@@ -210,7 +222,10 @@ fn show_message(message: &ToProgram) -> String {
     let events = |events: &[EnabledEvent]| {
         let shown: Vec<String> = events
             .iter()
-            .map(|event| format!("{}.{}={}", event.module, event.index, event.class))
+            .map(|event| {
+                let filtered = if event.filter.is_some() { " if" } else { "" };
+                format!("{}.{}={}{filtered}", event.module, event.index, event.class)
+            })
             .collect();
         shown.join(" ")
     };
@@ -276,7 +291,7 @@ fn show_consumer(message: &ToConsumer) -> String {
             format!("snapshot {session} {} #{request}", output.display())
         }
         ToConsumer::CloseSession { session, request } => format!("close {session} #{request}"),
-        ToConsumer::Flush { session } => format!("flush {session}"),
+        ToConsumer::Flush { session, request } => format!("flush {session} #{request}"),
         ToConsumer::Report { session, request } => format!("report {session} #{request}"),
         ToConsumer::SetKernelChannel { session, spec } => {
             let enabled = spec.rules.iter().filter(|rule| rule.enabled);
@@ -288,7 +303,8 @@ fn show_consumer(message: &ToConsumer) -> String {
                 patterns.join(" ")
             )
         }
-        ToConsumer::SetTracked { session, tracked } => format!("tracked {session} {:?}", tracked.pids),
+        ToConsumer::SetTracked { session, tracked } if tracked.nobody => format!("tracked {session} nobody"),
+        ToConsumer::SetTracked { session, tracked } => format!("tracked {session} {:?}", tracked.uids),
         ToConsumer::RegenerateStateDump { session, request } => format!("state dump {session} #{request}"),
         ToConsumer::Exit => "exit".into(),
     }

@@ -7,7 +7,7 @@ use super::*;
 fn a_program_that_registers_gets_what_an_active_session_wants() {
     let mut machine = machine();
     recording(&mut machine, "web", &["shop:*"]);
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     check(&mut machine, &[]);
     machine.events(ADA, 1, block(&["shop:order", "other:thing", "shop:pay"]), 100);
     check(
@@ -29,7 +29,7 @@ fn a_program_that_registers_gets_what_an_active_session_wants() {
 fn nothing_is_made_for_a_program_without_a_wanted_event() {
     let mut machine = machine();
     let session = recording(&mut machine, "web", &["shop:*"]);
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 1, block(&["other:thing"]), 100);
     machine.sync(ADA, 1);
     check(&mut machine, &["7: synced 1"]);
@@ -47,7 +47,7 @@ fn the_same_event_of_two_programs_is_one_class_and_other_fields_make_another() {
     let mut machine = machine();
     let session = recording(&mut machine, "web", &["*"]);
     register(&mut machine, ADA, &["shop:order"]);
-    machine.hello(BOB, 1000, 1, hello(&[]));
+    machine.hello(BOB, facts(1000, 1), hello(&[]));
     machine.events(BOB, 4, block(&["shop:pay", "shop:order", "shop:order!"]), 100);
     check(
         &mut machine,
@@ -85,7 +85,7 @@ fn a_library_that_is_loaded_later_uses_the_rings_that_are_there() {
 fn the_state_dump_follows_the_registration_once() {
     let mut machine = machine();
     recording(&mut machine, "web", &["*"]);
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 0, block(&["lttng_ust_statedump:start!"]), 100);
     machine.events(ADA, 1, block(&["shop:order"]), 100);
     machine.take_effects();
@@ -99,7 +99,7 @@ fn the_state_dump_follows_the_registration_once() {
 fn a_state_dump_that_nobody_wants_is_not_asked_for() {
     let mut machine = machine();
     recording(&mut machine, "web", &["shop:*"]);
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 0, block(&["lttng_ust_statedump:start!", "shop:order"]), 100);
     machine.take_effects();
     machine.sync(ADA, 1);
@@ -118,8 +118,7 @@ fn a_record_id_restricts_a_session_to_its_programs() {
     assert_eq!(machine.sessions().ring_sets().count(), 0);
     machine.hello(
         BOB,
-        1000,
-        1,
+        facts(1000, 1),
         Hello {
             record_id: Some([9; 16]),
             ..hello(&[])
@@ -153,10 +152,10 @@ fn a_program_that_comes_back_keeps_its_rings_and_hears_what_changed() {
     machine.disconnected(ADA);
     machine.disable_event(session, None, &["other:*".into()]).unwrap();
     machine.take_effects();
-    machine.hello(ADA, 1000, 1, hello(&[1, 55]));
+    machine.hello(ADA, facts(1000, 1), hello(&[1, 55]));
     check(&mut machine, &["7: gone 55"]);
     machine.events(ADA, 1, block(&["shop:order", "other:thing"]), 100);
-    check(&mut machine, &["7: enable 1 1.0=0", "7: disable 1 1.1=0"]);
+    check(&mut machine, &["7: disable 1 1.1=0", "7: enable 1 1.0=0"]);
     machine.sync(ADA, 3);
     check(&mut machine, &["7: synced 3"]);
 }
@@ -167,7 +166,7 @@ fn a_program_that_comes_back_without_its_rings_gets_them_again() {
     recording(&mut machine, "web", &["shop:*"]);
     register(&mut machine, ADA, &["shop:order"]);
     machine.disconnected(ADA);
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     check(&mut machine, &["7: channel 1"]);
 }
 
@@ -178,11 +177,11 @@ fn a_process_that_runs_another_executable_is_another_program() {
     register(&mut machine, ADA, &["shop:order"]);
     machine.disconnected(ADA);
     let next = ProgramId { instance_id: 71, ..ADA };
-    machine.hello(next, 1000, 1, hello(&[]));
+    machine.hello(next, facts(1000, 1), hello(&[]));
     check(&mut machine, &["consumer: program gone 1"]);
     // Two copies of the library in one process are both alive.
     machine.events(next, 1, block(&["shop:order"]), 100);
-    machine.hello(ProgramId { instance_id: 72, ..ADA }, 1000, 1, hello(&[]));
+    machine.hello(ProgramId { instance_id: 72, ..ADA }, facts(1000, 1), hello(&[]));
     machine.take_effects();
     assert!(machine.is_alive(2));
 }
@@ -193,14 +192,14 @@ fn a_later_process_of_the_same_number_does_not_inherit_rings() {
     recording(&mut machine, "web", &["*"]);
     register(&mut machine, ADA, &["shop:order"]);
     machine.disconnected(ADA);
-    machine.hello(ADA, 1000, 2, hello(&[1]));
+    machine.hello(ADA, facts(1000, 2), hello(&[1]));
     assert!(!machine.is_alive(1));
 }
 
 #[test]
 fn limits_on_what_a_program_registers_are_findings() {
     let mut machine = machine();
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 1, block(&["a:b"]), super::super::programs::DESCRIPTION_BYTES_MAX);
     machine.events(ADA, 2, block(&["a:c"]), 1);
     let (_, program) = machine.programs().next().unwrap();
@@ -302,7 +301,7 @@ fn a_program_that_is_away_gets_the_new_ring_set_when_it_is_back() {
     machine.take_effects();
     machine.ring_recovered(1);
     check(&mut machine, &[]);
-    machine.hello(ADA, 1000, 1, hello(&[1]));
+    machine.hello(ADA, facts(1000, 1), hello(&[1]));
     check(
         &mut machine,
         &[
@@ -314,10 +313,10 @@ fn a_program_that_is_away_gets_the_new_ring_set_when_it_is_back() {
     );
     // And once more, as it went before it obeyed.
     machine.disconnected(ADA);
-    machine.hello(ADA, 1000, 1, hello(&[1]));
+    machine.hello(ADA, facts(1000, 1), hello(&[1]));
     check(&mut machine, &["7: channel 2 for 1", "7: sync 4"]);
     machine.disconnected(ADA);
-    machine.hello(ADA, 1000, 1, hello(&[2]));
+    machine.hello(ADA, facts(1000, 1), hello(&[2]));
     check(&mut machine, &["consumer: retire 1"]);
 }
 
@@ -349,7 +348,7 @@ fn ring_sets_of_one_users_programs_leave_room_for_others() {
             "shop (pid {pid}) is not recorded: programs of user 1000 have the maximum number of ring sets for one user (2)"
         ))
     );
-    machine.hello(id(9), 1001, 1, hello(&[]));
+    machine.hello(id(9), facts(1001, 1), hello(&[]));
     machine.events(id(9), 1, block(&["shop:order"]), 100);
     assert_eq!(machine.sessions().holdings().of(1001), 1);
     machine.dead(id(1));
@@ -372,9 +371,10 @@ fn one_users_programs_bring_no_more_classes_than_their_share() {
         name: "shop:order".into(),
         level: 13,
         fields: vec![field(index)],
+        nowrite: vec![],
     };
     let same_name = Rc::new(EventBlock::from((0..65_000).map(described).collect::<Vec<_>>()));
-    machine.hello(ADA, 1000, 1, hello(&[]));
+    machine.hello(ADA, facts(1000, 1), hello(&[]));
     machine.events(ADA, 1, same_name, 100);
     let count = |machine: &Machine| machine.session(session).channels[0].classes.len();
     assert_eq!(count(&machine), 65_536 / 4);
@@ -383,7 +383,7 @@ fn one_users_programs_bring_no_more_classes_than_their_share() {
         told.len() == 1 && told[0].contains("programs of user 1000 have 16384"),
         "{told:?}"
     );
-    machine.hello(BOB, 1001, 1, hello(&[]));
+    machine.hello(BOB, facts(1001, 1), hello(&[]));
     machine.events(BOB, 1, block(&["shop:pay"]), 100);
     assert_eq!(count(&machine), 65_536 / 4 + 1);
 }

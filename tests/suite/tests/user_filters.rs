@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Filters of programs' events: the program evaluates them, and what passes is what the same filter selects when the trace is read.
+
+use std::process::Stdio;
+
+use fastrand::Rng;
+use piste_suite::{Running, Trace, Workplace};
+use serde_json::Value;
+
+/// Sessions beside the one that records everything: each has a filter.
+const FILTER_COUNT: usize = 60;
+
+#[test]
+fn what_passes_is_what_the_filter_selects_in_the_trace() {
+    let place = Workplace::new();
+    let program = place.program("shapes.c");
+    let mut random = Rng::with_seed(16);
+    let filters: Vec<String> = (0..FILTER_COUNT).map(|_| condition(&mut random, 3)).collect();
+    let session = |name: &str, filter: &[&str]| {
+        let trace = place.path(name);
+        place.piste_succeeds(&["create", name, "-o", trace.to_str().expect("UTF-8")]);
+        place.piste_succeeds(&["enable-channel", "-u", "any", "--block", "forever"]);
+        place.piste_succeeds(&[&["enable-event", "-c", "any", "shapes:*"], filter].concat());
+        place.piste_succeeds(&["start"]);
+    };
+    session("everything", &[]);
+    for (number, filter) in filters.iter().enumerate() {
+        session(&number.to_string(), &[&format!("--filter={filter}")]);
+    }
+    place.run(&program, &["7", "500"]).expect_success();
+    place.piste_succeeds(&["destroy", "--all"]);
+
+    let everything = place.path("everything");
+    assert_eq!(Trace::at(&everything).event_count(), 4 * 500);
+    let (mut none, mut all) = (0, 0);
+    for (number, filter) in filters.iter().enumerate() {
+        let expected = read(&place, "everything", &[&format!("--filter={filter}")]);
+        let recorded = read(&place, &number.to_string(), &[]);
+        assert!(
+            recorded == expected,
+            "{filter}: {} events recorded, {} expected",
+            recorded.len(),
+            expected.len()
+        );
+        none += usize::from(expected.is_empty());
+        all += usize::from(expected.len() == 4 * 500);
+    }
+    println!("{FILTER_COUNT} filters, {none} let nothing pass, {all} everything");
+    assert!(none + all < FILTER_COUNT / 2, "the filters say little");
+}
+
+/// The events of a trace, their fields as text: in the order of their names and numbers, since two sessions share no order of time.
+fn read(place: &Workplace, trace: &str, options: &[&str]) -> Vec<String> {
+    let arguments = [&["view", "--format", "ndjson", trace], options].concat();
+    let text = place.piste_succeeds(&arguments);
+    let mut events: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let event: Value = serde_json::from_str(line).expect("a line of JSON");
+            format!("{} {}", event["name"], event["payload"])
+        })
+        .collect();
+    events.sort_unstable();
+    events
+}
+
+fn condition(random: &mut Rng, depth: u32) -> String {
+    let part = |random: &mut Rng| condition(random, depth.saturating_sub(1));
+    match random.u32(0..if depth == 0 { 1 } else { 5 }) {
+        1 => format!("({} && {})", part(random), part(random)),
+        2 | 3 => format!("({} || {})", part(random), part(random)),
+        4 => format!("!({})", part(random)),
+        _ => test(random),
+    }
+}
+
+fn one(random: &mut Rng, choices: &[&str]) -> String {
+    choices[random.usize(0..choices.len())].to_owned()
+}
+
+fn integer(random: &mut Rng) -> String {
+    let fields = [
+        "i8", "u16", "i32", "u64", "i64", "fixed[0]", "fixed[3]", "fixed[4]", "bytes[0]", "bytes[1]", "kind", "number",
+    ];
+    one(random, &fields)
+}
+
+fn test(random: &mut Rng) -> String {
+    let order = |random: &mut Rng| one(random, &["==", "!=", "<", "<=", ">", ">="]);
+    let constants = [
+        "0",
+        "1",
+        "-1",
+        "5",
+        "127",
+        "-128",
+        "255",
+        "300",
+        "65535",
+        "0x7fffffff",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+    ];
+    let floats = ["f32", "f64", "list[0]", "list[2]"];
+    let float_constants = ["0.0", "1.5", "-1.5", "5.0", "1e300"];
+    let texts = ["name", "$payload.name", "note", "end"];
+    let text_constants = ["''", "'a'", "'ada'", "'tea'", "'a*b'", "'ä'", "'shapes'"];
+    let patterns = [
+        "'*'",
+        "'a*'",
+        "'*a*'",
+        "'?'",
+        "'*tea'",
+        "'[ab]*'",
+        "'[!a]?*'",
+        r"'a\*b'",
+        "'*a?a*'",
+        "'shapes:*'",
+    ];
+    let (left, sign) = (integer(random), order(random));
+    match random.u32(0..9) {
+        0 => format!("{left} {sign} {}", integer(random)),
+        1 => format!("{} {sign} {}", one(random, &floats), one(random, &float_constants)),
+        2 => format!("{} {sign} {}", one(random, &floats), one(random, &constants)),
+        3 => format!("{} {sign} {}", one(random, &texts), one(random, &text_constants)),
+        4 => format!(
+            "{} {} {}",
+            one(random, &texts),
+            one(random, &["=~", "!~"]),
+            one(random, &patterns)
+        ),
+        5 => format!(
+            "({left} & {}) {sign} {}",
+            one(random, &constants),
+            one(random, &constants)
+        ),
+        6 => format!("{left} & {}", one(random, &["1", "4", "0x80", "'COFFEE'"])),
+        7 => {
+            let kinds = [
+                "kind == 'TEA'",
+                "kind != 'COFFEE'",
+                "kind =~ '*TEA'",
+                "kind !~ 'G*'",
+                "exists(list[1])",
+                "exists(i8)",
+            ];
+            one(random, &kinds)
+        }
+        _ => format!("{} {sign} {left}", one(random, &constants)),
+    }
+}
+
+#[test]
+fn a_filter_is_set_changed_and_taken_away_while_a_session_records() {
+    let place = Workplace::new();
+    let trace = place.path("trace");
+    place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "held_up:tick", "--filter", "number < 10"]);
+    place.piste_succeeds(&["start"]);
+    let program = place.program("held_up.c");
+    let mut running = Running::start(place.command(program).stdin(Stdio::piped()));
+    // The program counts its events from 0.
+    for change in [
+        &["enable-event", "held_up:tick", "--filter", "number >= 150"][..],
+        &["enable-event", "held_up:tick"],
+        &["enable-event", "held_up:*", "--filter", "number == 333"],
+        &["disable-event", "held_up:tick"],
+        &["disable-event", "held_up:*"],
+    ] {
+        assert_eq!(running.ask("record 100"), "done");
+        let told = place.piste_succeeds(change);
+        if let Some(filter) = change.get(3) {
+            assert!(told.contains(&format!(", where {filter}")), "{told}");
+        }
+    }
+    assert_eq!(running.ask("record 100"), "done");
+    let status = place.piste_json(&["status"]);
+    let rules = &status["channels"][0]["rules"];
+    assert_eq!(rules[1]["filter"], "number == 333", "{status:#}");
+    running.finish().expect_success();
+    place.piste_succeeds(&["destroy"]);
+    let events = Trace::at(&trace).events();
+    let numbers: Vec<u64> = events.iter().map(|event| event.number("number")).collect();
+    // The rule without a filter records all of the fourth hundred, the other one nothing of the fifth.
+    let expected: Vec<u64> = (0..10).chain(150..400).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn what_a_filter_cannot_mean_is_said() {
+    let place = Workplace::new();
+    let program = place.program("shapes.c");
+    place.piste_succeeds(&["create", "all"]);
+    let failed = place.piste(&["enable-event", "shapes:*", "--filter", "i32 = 5"]);
+    failed.expect_status(1);
+    assert!(failed.stderr.contains("`=` is not a comparison"), "{failed}");
+    assert!(failed.stderr.contains("    ^"), "{failed}");
+    let failed = place.piste(&[
+        "record",
+        "--no-kernel",
+        "-u",
+        "shapes:*",
+        "--filter",
+        "$time > 5",
+        "--",
+        "true",
+    ]);
+    failed.expect_status(125);
+    assert!(
+        failed.stderr.contains("filter by $time when you read the trace"),
+        "{failed}"
+    );
+    let failed = place.piste(&["record", "--no-kernel", "--filter", "i32 > 5", "--", "true"]);
+    failed.expect_status(125);
+    assert!(failed.stderr.contains("after the -u PATTERN"), "{failed}");
+    // A name that no event has looks like a condition that is never fulfilled.
+    let recording = place.record(&["-u", "shapes:*", "--filter", "numbr == 5"], &program, &["1", "100"]);
+    assert_eq!(recording.events(), 0);
+    let told = "no event that shapes:* matches has the field numbr of the filter `numbr == 5`; did you mean number?";
+    assert!(recording.finished.stderr.contains(told), "{}", recording.finished);
+    // What a program knows of itself.
+    let itself = "$comm == 'shapes' && $tid == vtid && $cpu == cpu_id && $pid != 0 && uid >= 0 && kind != 0";
+    let recording = place.record(&["-u", "shapes:*", "--filter", itself], &program, &["1", "100"]);
+    assert!((1..100).contains(&recording.events()), "{}", recording.finished);
+    // A field that some events have is none of those.
+    let recording = place.record(&["-u", "shapes:*", "--filter", "i8 == 5"], &program, &["1", "100"]);
+    assert!(
+        !recording.finished.stderr.contains("did you mean"),
+        "{}",
+        recording.finished
+    );
+}
+
+#[test]
+fn fields_that_only_filters_see_are_not_recorded() {
+    let place = Workplace::new();
+    let program = place.program("nowrite.c");
+    let filter =
+        "(latency_ns < -90 && share > 46.5 && number != 99) || (customer == 'bob' && item == 'tea' && number > 95)";
+    let recording = place.record(&["-u", "nowrite:*", "--filter", filter], &program, &["100"]);
+    recording.expect_whole();
+    let mut fixed: Vec<u64> = Vec::new();
+    let mut texts: Vec<u64> = Vec::new();
+    for event in recording.trace().events() {
+        let numbers = if event.name == "nowrite:fixed" {
+            &mut fixed
+        } else {
+            &mut texts
+        };
+        numbers.push(event.number("number"));
+        for field in ["latency_ns", "share", "customer"] {
+            assert_eq!(event.field(field), None, "{field}");
+        }
+    }
+    assert_eq!((fixed, texts), (vec![94, 95, 96, 97, 98], vec![96, 99]));
+    // Without a filter, too.
+    let recording = place.record(&["-u", "nowrite:*"], &program, &["100"]);
+    assert_eq!(recording.events(), 200);
+    assert!(
+        recording
+            .trace()
+            .events()
+            .iter()
+            .all(|event| event.field("share").is_none())
+    );
+}
+
+/// Fields that do not fit into the memory that a call has for filters; from threads and signal handlers.
+#[test]
+fn large_events_are_filtered_in_threads_and_signal_handlers() {
+    let place = Workplace::new();
+    let program = place.program("large.c");
+    let options = ["--block", "forever", "-u", "large:*", "--filter", "number % 1 == 0"];
+    let failed = place.piste(&[&["record", "--no-kernel"], &options[..], &["--", "true"]].concat());
+    failed.expect_status(125);
+    let options = [
+        "--block",
+        "forever",
+        "-u",
+        "large:*",
+        "--filter",
+        "(number & 7) == 3 && end == 'the end'",
+    ];
+    let recording = place.record(&options, &program, &["4", "2000"]);
+    recording.expect_whole();
+    let told: u64 = recording
+        .finished
+        .stdout
+        .trim()
+        .parse()
+        .expect("how many events have such a number");
+    assert_eq!(recording.events(), told);
+}
