@@ -12,6 +12,7 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
+use piste_control::client::programs;
 use piste_control::interface::VarlinkClientInterface;
 use piste_control::{Client, Places};
 
@@ -147,7 +148,7 @@ fn syscalls() -> Vec<String> {
 }
 
 fn program_events() -> Vec<String> {
-    let programs = pisted().and_then(|mut pisted| Some(pisted.calls().list_programs().call().ok()?.programs));
+    let programs = pisted().and_then(|mut pisted| programs(pisted.calls()).ok());
     let events = programs.into_iter().flatten().flat_map(|program| program.events);
     events.map(|event| event.name).collect()
 }

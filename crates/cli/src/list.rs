@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use anstyle::Style;
+use piste_control::client::programs;
 use piste_control::interface::{Event, ProbePlaceKind, Program, SessionState, SessionStatus, VarlinkClientInterface};
 
 use crate::arguments::List;
@@ -49,10 +50,7 @@ pub(crate) fn list(arguments: List, json: bool) -> Result<(), Failure> {
     let programs_wanted = !arguments.sessions;
     let sessions_wanted = !arguments.programs && arguments.pattern.is_none();
     let programs = match programs_wanted {
-        true => Some(select(
-            client.calls().list_programs().call()?.programs,
-            arguments.pattern.as_deref(),
-        )),
+        true => Some(select(programs(client.calls())?, arguments.pattern.as_deref())),
         false => None,
     };
     let sessions = if sessions_wanted {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste enable-event` and `disable-event`: the rules of a channel, of programs' events and of the kernel's.
 
+use piste_control::client::programs;
 use piste_control::interface::{
     Domain, EventRule, KernelEventKind, KernelRule, Level, Program, VarlinkClientInterface,
 };
@@ -44,7 +45,7 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
     let texts = reply.rules.iter().map(rule_text);
     told("enabled", &reply.channel, &reply.rules, texts, json)?;
     if !json {
-        let programs = client.calls().list_programs().call()?.programs;
+        let programs = programs(client.calls())?;
         for doubt in reply.rules.iter().filter_map(|rule| doubt(&rule.pattern, &programs)) {
             screen::tell_sentence(&doubt);
         }

@@ -19,11 +19,11 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::error::Error;
-use crate::interface::VarlinkClient;
+use crate::interface::{Program, VarlinkClient, VarlinkClientInterface};
 use crate::places::Places;
 
 /// How long a pisted that was started here may take until it listens.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to go on trying when it ended at once: another one, started at the same moment, may hold the lock.
 const OTHER_STARTS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Why there is no pisted to start, where only the command was installed.
@@ -104,6 +104,25 @@ impl Client {
     pub fn calls(&mut self) -> &mut VarlinkClient {
         &mut self.calls
     }
+}
+
+/// The connected programs, each with all its events: `ListPrograms`, whose answer comes in parts.
+///
+/// # Errors
+/// As the method's.
+pub fn programs(calls: &mut VarlinkClient) -> Result<Vec<Program>, Error> {
+    let mut programs: Vec<Program> = Vec::new();
+    for part in calls.list_programs().more()? {
+        let part = part?;
+        let mut more = part.programs.into_iter();
+        if part.continued
+            && let (Some(last), Some(rest)) = (programs.last_mut(), more.next())
+        {
+            last.events.extend(rest.events);
+        }
+        programs.extend(more);
+    }
+    Ok(programs)
 }
 
 /// The connection, if whoever listens there lives. A process that pisted is just starting has pisted's sockets until it is another program; if

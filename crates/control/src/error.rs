@@ -135,6 +135,7 @@ fn sentence(kind: &ErrorKind) -> String {
             "session {:?} has {} channels, the most that are possible; use one of them",
             e.session, e.limit
         ),
+        E::TooLong(_) => "the list is too long for one reply; ask for it in parts (`more`)".into(),
         E::NoRule(Some(e)) => format!(
             "channel {:?} has no rule {:?}{}",
             e.channel,

@@ -4,8 +4,11 @@
 mod support;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
+use piste_control::client::programs;
 use piste_control::interface::{Domain, ErrorKind, SessionState, Tracked, VarlinkClientInterface};
 use rustix::process::{Pid, Signal, kill_process};
 use support::program::{Process, Program, Told, names};
@@ -253,6 +256,46 @@ fn programs_are_listed_with_their_events() {
     wait_until("the program left", || {
         pisted.client().list_programs().call().unwrap().programs.is_empty()
     });
+}
+
+#[test]
+fn a_long_list_comes_in_parts_and_many_who_ask_for_it_take_little_memory() {
+    const EVENTS: u32 = 40_000;
+    const ASKING: usize = 48;
+    let mut pisted = Pisted::start();
+    let program = Program::connect(pisted.run_folder());
+    program.send(&wire::hello(1, &[], [0; 16]));
+    for first in (0..EVENTS).step_by(400) {
+        let event = |index| wire::event(index, "many", &format!("event_{index:05}"), &[wire::int32("value")]);
+        let events: Vec<_> = (first..first + 400).map(event).collect();
+        program.send(&wire::events(1, &events));
+    }
+    program.send(&wire::sync(1));
+    program.until_synced(1);
+    let (_other, _) = Program::register(pisted.run_folder(), 2, &[]);
+
+    let whole = pisted.client().list_programs().call().unwrap_err();
+    assert!(matches!(whole.kind(), ErrorKind::TooLong(_)), "{whole:?}");
+    let programs = programs(&mut pisted.client()).unwrap();
+    assert_eq!(programs.len(), 2);
+    let names = programs[0].events.iter().map(|event| event.name.clone());
+    assert!(names.eq((0..EVENTS).map(|index| format!("many:event_{index:05}"))));
+
+    let ask = || {
+        let mut stream = UnixStream::connect(pisted.run_folder().join("control.sock")).unwrap();
+        let request = b"{\"method\":\"dev.piste.Control.ListPrograms\",\"more\":true,\"parameters\":{}}\0";
+        stream.write_all(request).unwrap();
+        stream
+    };
+    let mut asking: Vec<UnixStream> = (0..ASKING).map(|_| ask()).collect();
+    // Each has a part that it cannot get rid of.
+    for stream in &mut asking {
+        stream.read_exact(&mut [0; 1]).unwrap();
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", pisted.child().id())).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let most_kb: u64 = most.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    assert!(most_kb < 600 << 10, "{most_kb} kB");
 }
 
 #[test]

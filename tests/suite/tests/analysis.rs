@@ -22,6 +22,10 @@ fn record(place: &KernelWorkplace, options: &[&str], command: &[&str]) -> String
     trace
 }
 
+/// As a shell's script: notes the nanoseconds that it used until it was recorded, and becomes Python, which runs its second argument on the CPU of
+/// its first one.
+const BEGIN_TO_BURN: &str = "cat /proc/$$/schedstat >before; exec taskset -c $0 python3 -c \"$1\"";
+
 /// Uses its CPU for a while, and says how long according to the kernel: its id, nanoseconds, switches.
 const BURN: &str = "
 import os, resource, time
@@ -42,21 +46,21 @@ fn times_on_a_cpu_are_those_that_the_kernel_counts() {
     for options in [&[][..], &["--preset", "sched"]] {
         place.run("rm", &["-rf", text(&place.path("trace"))]).expect_success();
         let stolen_before_ns = stolen_ns();
-        let trace = record(
-            &place,
-            options,
-            &["taskset", "-c", &allowed_cpu(), "python3", "-c", BURN],
-        );
+        let trace = record(&place, options, &["sh", "-c", BEGIN_TO_BURN, &allowed_cpu(), BURN]);
         let stolen_ns = stolen_ns() - stolen_before_ns;
-        let said = std::fs::read_to_string(place.path("used")).expect("it said what it used");
-        let said: Vec<i64> = said.split(' ').map(|word| word.parse().expect("a number")).collect();
-        let (pid, used_ns, switches) = (said[0], said[1], said[2]);
+        let said = |file| {
+            let said = std::fs::read_to_string(place.path(file)).expect("it said what it used");
+            let numbers = said.split_whitespace().map(|word| word.parse().expect("a number"));
+            numbers.collect::<Vec<i64>>()
+        };
+        let (before_ns, said) = (said("before")[0], said("used"));
+        let (pid, used_ns, switches) = (said[0], said[1] - before_ns, said[2]);
 
         let report = analyze(&place, "ltt", &trace, &["--limit", "1000"]);
         let own = row(&report, "processes", "pid", &pid.into());
         let on_cpu_ns = number(&own["on_cpu_ns"]);
-        // What it used before it was recorded, from the fork to the gate's end, and after it had asked; and what the host of a virtual machine
-        // took from its CPU, which it did not use. When an interrupt wakes a thread that preempts this one, the kernel charges the rest of the
+        // What it used before a tick counted it, and after it had asked; and what the host of a virtual machine took from its CPU, which it did
+        // not use. When an interrupt wakes a thread that preempts this one, the kernel charges the rest of the
         // interrupt to the woken thread (`rq_clock_skip_update`): about 15 us in a virtual machine.
         let difference = (on_cpu_ns - used_ns).abs();
         assert!(

@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use piste_suite::build_tree::binary;
+use piste_suite::control_group::Group;
 use piste_suite::kernel::{self, KernelSession};
 use piste_suite::process::{self, wait_until};
 use piste_suite::{Trace, Workplace};
@@ -347,6 +348,45 @@ fn a_wrong_filter_is_refused_where_it_is_wrong() {
         let refused = place.piste(&["enable-event", "-k", "-c", "kernel", pattern, "--filter", filter]);
         assert!(!refused.success() && refused.stderr.contains(words), "{refused}");
     }
+}
+
+/// A consumer that has a tenth of a CPU takes seconds to write it.
+#[test]
+fn a_state_dump_on_a_busy_machine_is_waited_for() {
+    const FILES: u64 = 50_000;
+    const PROCESSES: u64 = 20;
+    let Some(place) = kernel::workplace() else { return };
+    let Some(group) = Group::make(&place) else {
+        println!("skipped: there are no control groups that limit CPU time");
+        return;
+    };
+    let open = format!(
+        "
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)
+files = [os.dup(0) for _ in range({FILES} // {PROCESSES})]
+ended, open_until_then = os.pipe()
+for _ in range({PROCESSES} - 1):
+    if os.fork() == 0:
+        os.close(open_until_then)
+        os.read(ended, 1)
+        os._exit(0)
+print('ready', flush=True)
+sys.stdin.readline()"
+    );
+    let mut holder = place.start("python3", &["-c", &open]);
+    assert_eq!(holder.line(), "ready");
+    // Another session, so that the consumer is there already.
+    let session = KernelSession::create(&place, &[]);
+    session.enable(&["sched_process_exit"]).start();
+    let consumer = place.kernel_consumer().to_string();
+    std::fs::write(group.folder.join("cgroup.procs"), consumer).expect("it becomes a member");
+    let recording = place.record_with_kernel(&["-a", "--no-user", "-k", "sched_process_fork"], "true", &[]);
+    recording.expect_whole();
+    let dumped = recording.trace().counts()["lttng_statedump_file_descriptor"];
+    assert!(dumped >= FILES, "{dumped}");
+    drop(group);
+    session.end();
 }
 
 #[test]

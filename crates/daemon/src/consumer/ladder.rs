@@ -3,7 +3,7 @@
 //! have, and ends once all of it is written.
 //!
 //! A trace that cannot be written now is tried again ever more rarely (storage.rs); what is not written stays in the rings. A session that ends
-//! waits for that, but not for long.
+//! waits for that, but not for long. It waits longer for what can be written: on a busy machine, a large state dump takes a while.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,10 @@ use super::storage::{Storage, StorageError};
 use crate::link::{Failure, RequestId, Rotation, ToControl};
 
 /// How long a session that ends tries to write to a disk that is full.
-const WRITE_FOR: Duration = Duration::from_secs(2);
+const RETRY_FOR: Duration = Duration::from_secs(2);
+
+/// How long a session that ends writes what its rings and its state dump still have, as long as that succeeds.
+const WRITE_FOR: Duration = Duration::from_secs(60);
 
 /// How soon to look again at rings that are being emptied.
 pub(crate) const SOON: Duration = Duration::from_millis(1);
@@ -96,8 +99,13 @@ pub(crate) fn stream<S: Streaming>(session: &mut S, around: &mut S::Surroundings
     if session.is_at_rest(now) {
         return Again::Never;
     }
+    let patience = if session.storage().is_failing() {
+        RETRY_FOR
+    } else {
+        WRITE_FOR
+    };
     let deadline = match session.stage() {
-        Stage::Ending(ending) => Some(ending.since + WRITE_FOR),
+        Stage::Ending(ending) => Some(ending.since + patience),
         Stage::Started | Stage::Stopped => None,
     };
     let overdue = deadline.is_some_and(|deadline| now >= deadline);

@@ -3,6 +3,7 @@
 //! listed for as long as they run, so that people see why there is nothing of them.
 
 use std::fs;
+use std::sync::Arc;
 
 use super::host;
 use super::program_list::KnownProgram;
@@ -73,14 +74,14 @@ impl ForeignProgram {
                 instance_id: 0,
             },
             uid: self.uid,
-            hello: Hello {
+            hello: Arc::new(Hello {
                 instance_id: 0,
                 vpid: self.pid,
                 attached: Vec::new(),
                 name: printable(name.trim_ascii_end()),
                 path: printable(path.as_os_str().as_encoded_bytes()),
                 record_id: None,
-            },
+            }),
             events: Vec::new(),
             channels: Vec::new(),
             findings: vec![Finding {

@@ -5,14 +5,14 @@ use piste_control::interface as shown;
 
 use super::daemon::{Daemon, REPORT_TIMEOUT, WRITE_TIMEOUT};
 use super::inbox::Answer;
-use super::program_list::{KnownProgram, known_programs};
+use super::program_list::{KNOWN_AT_ONCE, KnownProgram, known_programs};
 use super::status::Totals;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
 use crate::link::{Domain, Failure, RequestId, SessionId};
 use crate::person::Person;
 use crate::session::commands::Asked;
-use crate::session::{Pending, Refusal};
+use crate::session::{Pending, ProgramId, Refusal};
 
 impl Daemon {
     /// Answers with the status of one session.
@@ -48,11 +48,13 @@ impl Daemon {
         });
     }
 
-    /// Answers with what is known of the connected programs.
-    pub fn list_programs(&mut self, answer: Answer<Vec<KnownProgram>>) {
-        let mut programs = known_programs(&self.machine);
-        programs.extend(self.connections.foreign.list());
-        programs.sort_by_key(|program| program.id.pid);
+    /// Answers with what is known of some connected programs: those that come after the given one, in the order of their ids.
+    pub fn list_programs(&mut self, after: Option<ProgramId>, answer: Answer<Vec<KnownProgram>>) {
+        let mut programs = known_programs(&self.machine, after);
+        let foreign = self.connections.foreign.list().into_iter();
+        programs.extend(foreign.filter(|program| Some(program.id) > after));
+        programs.sort_by_key(|program| program.id);
+        programs.truncate(KNOWN_AT_ONCE);
         self.reply(answer, Ok(programs));
     }
 

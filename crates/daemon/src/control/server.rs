@@ -27,11 +27,10 @@ use super::daemon::Daemon;
 use super::inbox::{Answer, Connected, Inbox};
 use super::kernel_commands::Prepared;
 use super::kernel_desk::{Clerk, KernelDesk};
-use super::program_list::shown_programs;
 use super::replies::{in_parts, refuse};
 use super::requests::{Requests, Slot, Slots};
 use super::status::count;
-use super::{host, kernel_checks, kernel_lists, kernel_words, tracked_words};
+use super::{host, kernel_checks, kernel_lists, kernel_words, program_list, tracked_words};
 use crate::link::Loss;
 use crate::person::Person;
 use crate::session::Refusal;
@@ -358,8 +357,10 @@ impl VarlinkInterface for Server {
     }
 
     fn list_programs(&self, call: &mut dyn Call_ListPrograms) -> varlink::Result<()> {
-        let answer = self.inbox.ask(|daemon, answer| daemon.list_programs(answer));
-        reply!(call, answer, programs => shown_programs(programs))
+        program_list::reply(call, |after| {
+            self.inbox
+                .ask(move |daemon, answer| daemon.list_programs(after, answer))
+        })
     }
 
     fn enable_kernel_event(

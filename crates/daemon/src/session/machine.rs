@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
+use std::ops::Bound;
 
 use super::catching_up::CatchUp;
 use super::filter_notes::FilterNotes;
@@ -187,7 +188,14 @@ impl Machine {
 
     /// The connected programs.
     pub fn programs(&self) -> impl Iterator<Item = (ProgramId, &Program)> {
-        self.programs.iter().map(|(&id, program)| (id, program))
+        self.programs_after(None)
+    }
+
+    /// Those of them that come after the given one, in the order of their ids.
+    pub fn programs_after(&self, id: Option<ProgramId>) -> impl Iterator<Item = (ProgramId, &Program)> {
+        let after = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let programs = self.programs.range((after, Bound::Unbounded));
+        programs.map(|(&id, program)| (id, program))
     }
 
     /// What is known about a session beyond its state.

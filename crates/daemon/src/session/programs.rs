@@ -31,7 +31,7 @@ pub const DESCRIPTION_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Program {
     /// What it said about itself.
-    pub hello: Hello,
+    pub hello: Arc<Hello>,
     /// What the kernel says about it.
     pub facts: ProcessFacts,
     /// What people should know.
@@ -121,7 +121,7 @@ impl Machine {
         self.programs.insert(
             id,
             Program {
-                hello,
+                hello: Arc::new(hello),
                 facts,
                 findings: Findings::default(),
                 modules: BTreeMap::new(),
