@@ -104,7 +104,8 @@ impl Parts<'_> {
         let mut begun = program.head(user);
         for description in program.events() {
             let bytes = event_bytes(description);
-            if !self.has_room(bytes) && !(self.part.is_empty() && begun.events.is_empty()) {
+            let is_first = self.part.is_empty() && begun.events.is_empty();
+            if !is_first && !self.has_room(bytes) {
                 self.part.push(std::mem::replace(&mut begun, program.head(user)));
                 if !self.send_on(true)? {
                     return Ok(false);

@@ -51,7 +51,7 @@ impl Daemon {
     /// Answers with what is known of some connected programs: those that come after the given one, in the order of their ids.
     pub fn list_programs(&mut self, after: Option<ProgramId>, answer: Answer<Vec<KnownProgram>>) {
         let mut programs = known_programs(&self.machine, after);
-        let foreign = self.connections.foreign.list().into_iter();
+        let foreign = self.connections.foreign.list();
         programs.extend(foreign.filter(|program| Some(program.id) > after));
         programs.sort_by_key(|program| program.id);
         programs.truncate(KNOWN_AT_ONCE);
