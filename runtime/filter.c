@@ -439,23 +439,15 @@ static bool compare(uint8_t comparison, const struct value *left, const struct v
 static inline __attribute__((always_inline)) bool compare_field(const struct piste_instruction *instruction,
                                                                 const uint8_t *fields, uint64_t bytes)
 {
-	uint32_t shift = 8 * (8 - (instruction->end - instruction->offset));
 	uint64_t operand = instruction->operand, integer;
 	uint8_t relation;
 
 	if (piste_unlikely(instruction->end > bytes))
 		return false;
-	/* There is memory for it behind the fields. */
-	integer = load_uint64_t(fields + instruction->offset) << shift;
-	if (is_signed(instruction->kind)) {
-		int64_t number = (int64_t)integer >> shift;
-
-		integer = (uint64_t)number;
-		relation = RELATION(number, (int64_t)operand);
-	} else {
-		integer >>= shift;
-		relation = RELATION(integer, operand);
-	}
+	/* As wide as it was stored a moment ago: a processor passes nothing on from a store to a wider load. */
+	integer = integer_at(fields + instruction->offset, instruction->kind);
+	relation = is_signed(instruction->kind) ? RELATION((int64_t)integer, (int64_t)operand)
+	                                        : RELATION(integer, operand);
 	if (piste_unlikely(instruction->comparison == PISTE_COMPARE_BITS))
 		return (integer & operand) != 0;
 	return (instruction->comparison & relation) != 0;
@@ -607,12 +599,10 @@ bool piste_filter_passes(const struct piste_filter *filter, const uint8_t *field
 /* ---- Memory for fields that filters look at, where a program's own is too small ---- */
 
 #define SCRATCH_BYTES (64u << 10)
-/* Loads may reach so far beyond the fields. */
-#define BEYOND_BYTES sizeof(uint64_t)
 
 static uint64_t mapped_bytes(uint64_t bytes)
 {
-	return (bytes > SCRATCH_BYTES ? bytes : SCRATCH_BYTES) + BEYOND_BYTES;
+	return bytes > SCRATCH_BYTES ? bytes : SCRATCH_BYTES;
 }
 
 static void *free_scratch[16];

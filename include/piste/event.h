@@ -110,6 +110,9 @@ static inline __attribute__((always_inline)) void piste_place_commit(struct pist
 	piste_store_release(marks, first);
 }
 
+/* Of the fields that filters see, where the program has room for them. */
+#define PISTE_SCRATCH_BYTES_MAX 256u
+
 /* An event on its way to the channels that record it. The first members are set by piste_record_begin(), the rest is the runtime's. */
 struct piste_record {
 	struct piste_event *event;
@@ -119,10 +122,8 @@ struct piste_record {
 	        filtered; /* ... and where they are. NULL: the event has no filter, or they do not fit into `scratch`. */
 	struct piste_slots *slots;
 	uint64_t others[11];
-	uint64_t scratch[33]; /* A word more than the fields take: loads may reach beyond them. */
+	uint64_t scratch[PISTE_SCRATCH_BYTES_MAX / 8];
 };
-
-#define PISTE_SCRATCH_BYTES_MAX 256u
 
 /* Commits what was written since the last call, and reserves space in the next channel that records the event. Returns where to write
  * the fields; NULL at the end. If the event has filters, the first place may be none in a channel: what is written there is what filters
