@@ -77,7 +77,8 @@ static bool is_understood(const struct piste_channel_header *header, uint32_t ke
 	       is_power_of_two(header->subbuf_count) && header->subbuf_count >= PISTE_SUBBUF_COUNT_MIN &&
 	       header->subbuf_count <= PISTE_SUBBUF_COUNT_MAX && has_offsets_of_sizes(header) &&
 	       header->loss_mode <= PISTE_LOSS_BLOCK && header->clock <= PISTE_CLOCK_TSC &&
-	       (header->contexts & ~PISTE_CONTEXT_ALL) == 0;
+	       (header->contexts & ~PISTE_CONTEXT_ALL) == 0 &&
+	       piste_contexts_are_known(header->more, header->more_count);
 }
 
 /* The size of memory that nobody can make smaller under us, else 0: only a memfd has seals. */
@@ -137,9 +138,13 @@ static struct piste_channel describe_channel(const struct piste_channel_header *
 	channel.bell_offset_bytes = header_offset_bytes + header->total_bytes + bell_index * sizeof(uint32_t);
 	channel.loss_mode = header->loss_mode;
 	channel.block_timeout_us = header->block_timeout_us;
-	channel.is_plain = header->contexts == 0 && header->clock == PISTE_CLOCK_TSC && piste_thread_has_area();
+	channel.is_plain = header->contexts == 0 && header->more_count == 0 && header->clock == PISTE_CLOCK_TSC &&
+	                   piste_thread_has_area();
 	channel.key = header->key;
 	channel.mapped_bytes = header_offset_bytes + header->total_bytes + PISTE_BOARD_BYTES;
+	channel.more_count = header->more_count;
+	for (uint32_t index = 0; index < header->more_count; index++)
+		channel.more[index] = header->more[index];
 	return channel;
 }
 

@@ -25,7 +25,7 @@ void piste_print(struct piste_event *event, const char *format, ...)
 	if (length < 0)
 		length = snprintf(text, sizeof(text), "(the format '%.64s' cannot be printed)", format);
 	bytes = (size_t)length + 1;
-	place = piste_record_begin(&record, event, bytes, 0);
+	place = piste_record_begin(&record, event, __builtin_return_address(0), bytes, 0);
 	for (cursor = place.cursor; cursor; cursor = piste_record_next(&record)) {
 		if (piste_likely(bytes <= sizeof(text))) {
 			piste_put(cursor, text, bytes);

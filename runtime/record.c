@@ -24,7 +24,8 @@ struct progress {
 	uint64_t bytes;
 	uint64_t filtered_bytes;
 	uint8_t *filtered;
-	struct piste_slots *slots;     /* NULL: nothing was looked at. */
+	struct piste_slots *slots; /* NULL: nothing was looked at. */
+	const void *ip;
 	bool passes;                   /* The only filter, so no other is asked. */
 	uint32_t index;                /* The next slot of these ... */
 	uint32_t number;               /* ... and its number among all. */
@@ -134,23 +135,42 @@ static uint32_t current_index(void)
 	                                             : piste_thread_cpu();
 }
 
+/* The contexts beyond thread id and CPU, for the record that is being reserved. */
+struct collected {
+	struct piste_channel *channel; /* Whose they are; NULL: of none yet. */
+	uint32_t bytes;
+	uint8_t context[PISTE_MORE_BYTES_MAX];
+};
+
+static uint8_t *reserve_with(struct progress *record, volatile uint64_t *slot);
+
 /* Reserves the event's record in the channel that `slot` names, and writes its header and contexts. NULL if the channel does not
- * record, or the record was lost and counted. */
-static uint8_t *reserve(struct progress *record, volatile uint64_t *slot)
+ * record, or the record was lost and counted. Without room for what is `collected`, a channel that needs it takes another way. */
+static inline __attribute__((always_inline)) uint8_t *reserve_in(struct progress *record, volatile uint64_t *slot,
+                                                                 struct collected *collected)
 {
 	uint64_t word = piste_load_acquire(slot), position, ticks, unit, units, offset;
 	bool is_extended;
 	struct piste_channel *channel;
 	struct piste_ring_header *ring;
-	uint32_t id, index, cpu;
+	uint32_t id, index, cpu, more_bytes = 0;
 	enum piste_room room;
 	size_t extension_bytes;
+	uint8_t *cursor;
 
 look:
 	channel = piste_slot_channel(word);
 	if (!channel)
 		return NULL;
 	id = piste_slot_id(word);
+	if (collected && collected->channel != channel) {
+		collected->channel = channel;
+		collected->bytes = piste_contexts_write(channel, record->ip, collected->context);
+	} else if (!collected && piste_unlikely(channel->more_count)) {
+		return reserve_with(record, slot);
+	}
+	if (collected)
+		more_bytes = collected->bytes;
 	index = current_index();
 	cpu = piste_thread_current_cpu();
 	/* Relaxed: nothing is read because of it. A writer that reads an old value stops where the consumer ended the sub-buffer, because
@@ -172,7 +192,7 @@ look:
 		/* R3. ORDER ring.window (acquire): the record of that window is committed before this one. */
 		is_extended = id >= PISTE_RECORD_ID_EXTENDED || piste_load_acquire(&ring->window) != window_of(ticks);
 		extension_bytes = is_extended ? PISTE_RECORD_EXTENDED_BYTES - PISTE_RECORD_COMPACT_BYTES : 0;
-		units = (channel->lead_bytes + record->bytes + extension_bytes + PISTE_UNIT_BYTES - 1) /
+		units = (channel->lead_bytes + more_bytes + record->bytes + extension_bytes + PISTE_UNIT_BYTES - 1) /
 		        PISTE_UNIT_BYTES;
 		unit = position & PISTE_POSITION_UNITS_MASK;
 		offset = unit & (channel->subbuf_units - UINT64_C(1));
@@ -197,9 +217,14 @@ look:
 	unit &= ((uint64_t)1 << channel->ring_units_log2) - 1;
 	record->marks = (uint8_t *)ring + channel->marks_offset_bytes + unit;
 	open_view(channel, id, index, ring);
-	return write_contexts(write_header((uint8_t *)ring + PISTE_RING_DATA_OFFSET_BYTES + unit * PISTE_UNIT_BYTES, id,
-	                                   ticks, is_extended),
-	                      channel->contexts, piste_thread_id(), cpu);
+	cursor = write_contexts(write_header((uint8_t *)ring + PISTE_RING_DATA_OFFSET_BYTES + unit * PISTE_UNIT_BYTES,
+	                                     id, ticks, is_extended),
+	                        channel->contexts, piste_thread_id(), cpu);
+	if (collected) {
+		__builtin_memcpy(cursor, collected->context, more_bytes);
+		cursor += more_bytes;
+	}
+	return cursor;
 
 inactive:
 	/* The channel is stopped, unless another channel has replaced it: then the slot names that one. */
@@ -207,6 +232,20 @@ inactive:
 		return NULL;
 	word = piste_load_acquire(slot);
 	goto look;
+}
+
+static uint8_t *reserve(struct progress *record, volatile uint64_t *slot)
+{
+	return reserve_in(record, slot, NULL);
+}
+
+static __attribute__((noinline)) uint8_t *reserve_with(struct progress *record, volatile uint64_t *slot)
+{
+	struct collected collected;
+
+	collected.channel = NULL;
+	collected.bytes = 0;
+	return reserve_in(record, slot, &collected);
 }
 
 static void commit(const struct progress *record)
@@ -234,7 +273,7 @@ static inline __attribute__((always_inline)) struct piste_place reserve_straight
 
 	/* A wiped or replaced page is of no clock. */
 	if (piste_unlikely(!channel || !thread_id || channel->clock != PISTE_CLOCK_TSC || !piste_thread_has_area() ||
-	                   index >= channel->ring_count))
+	                   index >= channel->ring_count || channel->more_count))
 		return none;
 	ring = piste_channel_ring(channel, (uint32_t)index);
 	position = piste_load_acquire(&ring->position);

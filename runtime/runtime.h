@@ -10,6 +10,8 @@
  *   channels.c       attaching and detaching channel memory
  *   record.c         the general path of events
  *   filter.c         filters of events
+ *   contexts.c       what channels record beside events
+ *   counters.c       hardware counters of threads
  *   ring.c           the slow path: entering a sub-buffer, full rings
  *   statedump.c      where the program and its libraries lie in memory
  *   print.c          formatted events
@@ -24,6 +26,7 @@
 
 #include <piste/abi/filter.h>
 #include <piste/abi/protocol.h>
+#include <piste/context.h>
 #include <piste/event.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -79,6 +82,22 @@ PISTE_PRIVATE bool piste_filter_passes(const struct piste_filter *filter, const 
 /* Memory for the fields of one event, until it is given back. NULL: there is none. Safe in signal handlers. */
 PISTE_PRIVATE uint8_t *piste_filter_scratch(uint64_t bytes);
 PISTE_PRIVATE void piste_filter_scratch_done(uint8_t *memory, uint64_t bytes);
+
+/* ---- contexts.c ---- */
+
+/* Whether a channel can have these: the longest record of them fits. */
+PISTE_PRIVATE bool piste_contexts_are_known(const struct piste_context *contexts, uint32_t count);
+/* Writes the channel's contexts beyond thread id and CPU. Returns how many bytes they are. Safe in signal handlers, if the program's own
+ * functions are. */
+PISTE_PRIVATE uint32_t piste_contexts_write(const struct piste_channel *channel, const void *ip,
+                                            uint8_t bytes[PISTE_MORE_BYTES_MAX]);
+PISTE_PRIVATE void piste_contexts_forked(void);
+
+/* ---- counters.c ---- */
+
+/* A counter of the thread as perf_event_open(2) names it. None: it cannot be read. Safe in signal handlers. */
+PISTE_PRIVATE struct piste_value piste_counter_value(uint32_t type, uint64_t config);
+PISTE_PRIVATE void piste_counters_forked(void);
 
 /* ---- runtime_thread.c ---- */
 
@@ -141,7 +160,7 @@ PISTE_PRIVATE const char *piste_setting(const char *name);
 struct piste_channel {
 	uint32_t ring_count;
 	uint32_t contexts;
-	uint32_t lead_bytes; /* Bytes of a record before its fields: compact header and contexts. */
+	uint32_t lead_bytes; /* Bytes of a record before its fields, without the contexts in `more`. */
 	uint32_t clock;
 	uint32_t subbuf_units; /* Units of a sub-buffer, a power of two ... */
 	uint32_t subbuf_log2;  /* ... and its logarithm. */
@@ -156,7 +175,11 @@ struct piste_channel {
 	uint32_t is_plain; /* Events with ids of a compact header may take the fast path. */
 	uint32_t key;
 	uint64_t mapped_bytes; /* Including this page. */
+	uint32_t more_count;
+	uint32_t reserved;
+	struct piste_context more[PISTE_MORE_COUNT_MAX];
 };
+_Static_assert(sizeof(struct piste_channel) <= 4096, "the views of the channel's events come next");
 
 /* From the channel to the views of id 0. */
 #define PISTE_VIEWS_OFFSET_BYTES 4096u

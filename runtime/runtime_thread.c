@@ -445,6 +445,8 @@ static void forked_in_child(void)
 	memset(places, 0, sizeof(places));
 	piste_channels_forget();
 	piste_thread_forked();
+	piste_contexts_forked();
+	piste_counters_forked();
 	thread_runs = false;
 	thread_id = 0;
 	synced_module = 0;

@@ -23,7 +23,7 @@ PISTE_EVENT(lttng_ust_statedump, end)
 #define RECORD_IN(slot, event, ...)                                                                                    \
 	do {                                                                                                           \
 		struct piste_event only = piste_event_only(&PISTE_EVENT__lttng_ust_statedump__##event, slot);          \
-		PISTE_RECORD_ANYWHERE__lttng_ust_statedump__##event(__VA_ARGS__ __VA_OPT__(, ) & only);                \
+		PISTE_RECORD_ANYWHERE__lttng_ust_statedump__##event(__VA_ARGS__ __VA_OPT__(, ) & only, NULL);          \
 	} while (0)
 
 static int dump_object(struct dl_phdr_info *info, size_t info_bytes, void *slot_pointer)

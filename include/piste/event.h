@@ -121,7 +121,8 @@ struct piste_record {
 	uint8_t *
 	        filtered; /* ... and where they are. NULL: the event has no filter, or they do not fit into `scratch`. */
 	struct piste_slots *slots;
-	uint64_t others[11];
+	const void *ip; /* Behind the call that records the event. */
+	uint64_t others[12];
 	uint64_t scratch[PISTE_SCRATCH_BYTES_MAX / 8];
 };
 
@@ -133,8 +134,10 @@ uint8_t *piste_record_next(struct piste_record *record);
 /* Begins with the first place for the fields, which are `bytes` and, for filters only, `nowrite_bytes` long. If its `marks` are not 0,
  * it is in the only channel that records the event, and piste_place_commit() ends the record; otherwise piste_record_next() follows. Not
  * all of the record is set: what is stored delays the next locked instruction. */
-static inline __attribute__((always_inline)) struct piste_place
-piste_record_begin(struct piste_record *record, struct piste_event *event, uint64_t bytes, uint64_t nowrite_bytes)
+static inline __attribute__((always_inline)) struct piste_place piste_record_begin(struct piste_record *record,
+                                                                                   struct piste_event *event,
+                                                                                   const void *ip, uint64_t bytes,
+                                                                                   uint64_t nowrite_bytes)
 {
 	struct piste_place place = {NULL, 0};
 
@@ -148,6 +151,7 @@ piste_record_begin(struct piste_record *record, struct piste_event *event, uint6
 	record->filtered_bytes = bytes + nowrite_bytes;
 	record->filtered = NULL;
 	record->slots = NULL;
+	record->ip = ip;
 	if (piste_unlikely(event->filters != NULL) && bytes + nowrite_bytes <= PISTE_SCRATCH_BYTES_MAX) {
 		record->filtered = (uint8_t *)record->scratch;
 		place.cursor = record->filtered;

@@ -128,14 +128,14 @@ static __attribute__((destructor(101))) void piste_module_end(void)
  * size is known only when it is recorded has nothing but the general path. */
 #define PISTE_EVENT_FUNCTIONS(provider, event, parameters, arguments, measure, add, put)                               \
 	static __attribute__((noinline, unused)) void PISTE_RECORD_ANYWHERE__##provider##__##event(                    \
-	        parameters struct piste_event *piste_event)                                                            \
+	        parameters struct piste_event *piste_event, const void *piste_ip)                                      \
 	{                                                                                                              \
 		uint64_t piste_nowrite_bytes = 0;                                                                      \
 		struct piste_record piste_record;                                                                      \
 		struct piste_place piste_place;                                                                        \
 		uint8_t *piste_cursor;                                                                                 \
-		measure piste_place =                                                                                  \
-		        piste_record_begin(&piste_record, piste_event, (uint64_t)0 add, piste_nowrite_bytes);          \
+		measure piste_place = piste_record_begin(&piste_record, piste_event, piste_ip, (uint64_t)0 add,        \
+		                                         piste_nowrite_bytes);                                         \
 		piste_cursor = piste_place.cursor;                                                                     \
 		while (piste_cursor) {                                                                                 \
 			const bool piste_for_filters =                                                                 \
@@ -165,7 +165,8 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 				return;                                                                                \
 			}                                                                                              \
 		}                                                                                                      \
-		PISTE_RECORD_ANYWHERE__##provider##__##event(arguments &PISTE_EVENT__##provider##__##event);           \
+		PISTE_RECORD_ANYWHERE__##provider##__##event(arguments &PISTE_EVENT__##provider##__##event,            \
+		                                             __builtin_return_address(0));                             \
 	}
 
 #define PISTE_RECORD_one(...) PISTE_ASSERT(0, "piste: write piste(provider, event, arguments...)")

@@ -85,7 +85,7 @@ static uint64_t recorded;
 
 static void leave_hole(void)
 {
-	place = piste_record_begin(&record, &PISTE_EVENT__held_up__tick, sizeof(uint64_t), 0);
+	place = piste_record_begin(&record, &PISTE_EVENT__held_up__tick, NULL, sizeof(uint64_t), 0);
 }
 
 static void begin(void)

@@ -15,6 +15,11 @@ pub const PISTE_BOARD_BYTES: u32 = 16384;
 pub const PISTE_CONTEXT_VTID: u32 = 1;
 pub const PISTE_CONTEXT_CPU_ID: u32 = 2;
 pub const PISTE_CONTEXT_ALL: u32 = 3;
+pub const PISTE_MORE_COUNT_MAX: u32 = 40;
+pub const PISTE_MORE_BYTES_MAX: u32 = 2048;
+pub const PISTE_CONTEXT_NAME_BYTES: u32 = 48;
+pub const PISTE_CONTEXT_TEXT_BYTES: u32 = 256;
+pub const PISTE_CONTEXT_COMM_BYTES: u32 = 16;
 pub const PISTE_POSITION_CPU_SHIFT: u32 = 52;
 pub const PISTE_POSITION_CPU_MASK: u32 = 4095;
 pub const PISTE_POSITION_UNITS_MASK: u64 = 4503599627370495;
@@ -61,6 +66,78 @@ pub type piste_loss_mode = ::core::ffi::c_uint;
 pub const PISTE_CLOCK_MONOTONIC: piste_clock = 0;
 pub const PISTE_CLOCK_TSC: piste_clock = 1;
 pub type piste_clock = ::core::ffi::c_uint;
+pub const PISTE_CONTEXT_VPID: piste_context_kind = 1;
+pub const PISTE_CONTEXT_PROCNAME: piste_context_kind = 2;
+pub const PISTE_CONTEXT_PTHREAD_ID: piste_context_kind = 3;
+pub const PISTE_CONTEXT_IP: piste_context_kind = 4;
+pub const PISTE_CONTEXT_NICE: piste_context_kind = 5;
+pub const PISTE_CONTEXT_PRIO: piste_context_kind = 6;
+pub const PISTE_CONTEXT_VUID: piste_context_kind = 7;
+pub const PISTE_CONTEXT_VEUID: piste_context_kind = 8;
+pub const PISTE_CONTEXT_VSUID: piste_context_kind = 9;
+pub const PISTE_CONTEXT_VGID: piste_context_kind = 10;
+pub const PISTE_CONTEXT_VEGID: piste_context_kind = 11;
+pub const PISTE_CONTEXT_VSGID: piste_context_kind = 12;
+pub const PISTE_CONTEXT_CGROUP_NS: piste_context_kind = 13;
+pub const PISTE_CONTEXT_IPC_NS: piste_context_kind = 14;
+pub const PISTE_CONTEXT_MNT_NS: piste_context_kind = 15;
+pub const PISTE_CONTEXT_NET_NS: piste_context_kind = 16;
+pub const PISTE_CONTEXT_PID_NS: piste_context_kind = 17;
+pub const PISTE_CONTEXT_TIME_NS: piste_context_kind = 18;
+pub const PISTE_CONTEXT_USER_NS: piste_context_kind = 19;
+pub const PISTE_CONTEXT_UTS_NS: piste_context_kind = 20;
+pub const PISTE_CONTEXT_CGROUP_PATH: piste_context_kind = 21;
+pub const PISTE_CONTEXT_USAGE: piste_context_kind = 22;
+pub const PISTE_CONTEXT_COUNTER: piste_context_kind = 23;
+pub const PISTE_CONTEXT_APPLICATION: piste_context_kind = 24;
+pub const PISTE_CONTEXT_KIND_LAST: piste_context_kind = 24;
+pub type piste_context_kind = ::core::ffi::c_uint;
+pub const PISTE_USAGE_TASK_CLOCK: piste_usage = 0;
+pub const PISTE_USAGE_PAGE_FAULTS: piste_usage = 1;
+pub const PISTE_USAGE_MINOR_FAULTS: piste_usage = 2;
+pub const PISTE_USAGE_MAJOR_FAULTS: piste_usage = 3;
+pub const PISTE_USAGE_CONTEXT_SWITCHES: piste_usage = 4;
+pub const PISTE_USAGE_LAST: piste_usage = 4;
+pub type piste_usage = ::core::ffi::c_uint;
+pub const PISTE_DYNAMIC_NONE: piste_dynamic = 0;
+pub const PISTE_DYNAMIC_INT64: piste_dynamic = 1;
+pub const PISTE_DYNAMIC_UINT64: piste_dynamic = 2;
+pub const PISTE_DYNAMIC_FLOAT64: piste_dynamic = 3;
+pub const PISTE_DYNAMIC_STRING: piste_dynamic = 4;
+pub type piste_dynamic = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(
+    Debug,
+    Copy,
+    Clone,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout
+)]
+pub struct piste_context {
+    pub kind: u32,
+    pub type_: u32,
+    pub config: u64,
+    pub name: [::core::ffi::c_char; 48usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of piste_context"][::core::mem::size_of::<piste_context>() - 64usize];
+    ["Alignment of piste_context"][::core::mem::align_of::<piste_context>() - 8usize];
+    [
+        "Offset of field: piste_context::kind",
+    ][::core::mem::offset_of!(piste_context, kind) - 0usize];
+    [
+        "Offset of field: piste_context::type_",
+    ][::core::mem::offset_of!(piste_context, type_) - 4usize];
+    [
+        "Offset of field: piste_context::config",
+    ][::core::mem::offset_of!(piste_context, config) - 8usize];
+    [
+        "Offset of field: piste_context::name",
+    ][::core::mem::offset_of!(piste_context, name) - 16usize];
+};
 #[repr(C)]
 #[derive(
     Debug,
@@ -88,11 +165,13 @@ pub struct piste_channel_header {
     pub ring_stride_bytes: u64,
     pub total_bytes: u64,
     pub block_timeout_us: u32,
-    pub reserved_0: [u32; 13usize],
+    pub more_count: u32,
+    pub reserved_0: [u32; 12usize],
     pub active_key: u32,
     pub reserved_1: [u32; 31usize],
     pub touched: [u64; 64usize],
-    pub reserved_2: [u64; 416usize],
+    pub more: [piste_context; 40usize],
+    pub reserved_2: [u64; 96usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -151,8 +230,11 @@ const _: () = {
         "Offset of field: piste_channel_header::block_timeout_us",
     ][::core::mem::offset_of!(piste_channel_header, block_timeout_us) - 72usize];
     [
+        "Offset of field: piste_channel_header::more_count",
+    ][::core::mem::offset_of!(piste_channel_header, more_count) - 76usize];
+    [
         "Offset of field: piste_channel_header::reserved_0",
-    ][::core::mem::offset_of!(piste_channel_header, reserved_0) - 76usize];
+    ][::core::mem::offset_of!(piste_channel_header, reserved_0) - 80usize];
     [
         "Offset of field: piste_channel_header::active_key",
     ][::core::mem::offset_of!(piste_channel_header, active_key) - 128usize];
@@ -163,8 +245,11 @@ const _: () = {
         "Offset of field: piste_channel_header::touched",
     ][::core::mem::offset_of!(piste_channel_header, touched) - 256usize];
     [
+        "Offset of field: piste_channel_header::more",
+    ][::core::mem::offset_of!(piste_channel_header, more) - 768usize];
+    [
         "Offset of field: piste_channel_header::reserved_2",
-    ][::core::mem::offset_of!(piste_channel_header, reserved_2) - 768usize];
+    ][::core::mem::offset_of!(piste_channel_header, reserved_2) - 3328usize];
 };
 #[repr(C)]
 #[derive(

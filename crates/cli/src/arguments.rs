@@ -102,6 +102,7 @@ pub(crate) enum Command {
         name: String,
     },
     EnableChannel(EnableChannel),
+    AddContext(AddContext),
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
     Track(Track),
@@ -193,17 +194,34 @@ pub(crate) struct EnableChannel {
     pub(crate) domain: DomainFlags,
     /// Name of the channel
     pub(crate) name: String,
-    /// Record these values with each event, in addition to its fields: vtid (thread ID in the program's namespace), cpu_id; with -k: tid,
-    /// cpu_id, interrupt_state; or none [default: vtid,cpu_id; with -k: tid]
-    #[arg(
-        long = "context",
-        value_name = "CONTEXT",
-        value_delimiter = ',',
-        conflicts_with = "no_default_contexts"
-    )]
-    pub(crate) contexts: Option<Vec<String>>,
     #[command(flatten)]
     pub(crate) options: ChannelOptions,
+}
+
+/// Record more values with each event of a channel, such as the thread's name
+///
+/// Can be used while the session records: the events from then on have the values. Each value costs time and space for every event of the channel;
+/// most need a system call.
+#[derive(Args)]
+#[command(
+    override_usage = "piste add-context [OPTIONS] CONTEXT...\n       piste add-context --list",
+    after_help = "Examples:
+  piste add-context procname,prio
+  piste add-context -c hot perf:thread:task-clock perf:thread:page-faults
+  piste add-context app:shop:tenant"
+)]
+pub(crate) struct AddContext {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    /// Channel to record the values in [default: default]
+    #[arg(short, long)]
+    pub(crate) channel: Option<String>,
+    /// Names of the values; app:PROVIDER:NAME is one that programs define (see piste(3))
+    #[arg(value_name = "CONTEXT", value_delimiter = ',', required_unless_present = "list")]
+    pub(crate) contexts: Vec<String>,
+    /// List the values that can be recorded
+    #[arg(long, conflicts_with_all = ["contexts", "channel", "session"])]
+    pub(crate) list: bool,
 }
 
 /// Take snapshots of a session created with --snapshot

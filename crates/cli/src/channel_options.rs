@@ -26,6 +26,15 @@ pub(crate) struct ChannelOptions {
     /// Number of sub-buffers in each ring, a power of two; any number for a kernel channel [default: 4; for a kernel channel 256]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
+    /// Record these values with each event, in addition to its fields: see `piste add-context --list`; or none [default: vtid,cpu_id; for a
+    /// kernel channel tid]
+    #[arg(
+        long = "context",
+        value_name = "CONTEXT",
+        value_delimiter = ',',
+        conflicts_with = "no_default_contexts"
+    )]
+    contexts: Option<Vec<String>>,
     /// Record neither the thread ID nor the CPU with each event
     #[arg(long)]
     no_default_contexts: bool,
@@ -79,7 +88,7 @@ impl ChannelOptions {
             },
             subbuf_bytes: self.subbuf_size.map(told_bytes),
             subbuf_count: self.num_subbuf.map(i64::from),
-            contexts: self.no_default_contexts.then(Vec::new),
+            contexts: self.contexts(),
             call_memory: None,
             addresses_only: None,
         };
@@ -87,6 +96,14 @@ impl ChannelOptions {
             self.memory.apply(&mut request);
         }
         request
+    }
+
+    fn contexts(&self) -> Option<Vec<String>> {
+        let Some(contexts) = &self.contexts else {
+            return self.no_default_contexts.then(Vec::new);
+        };
+        let named = contexts.iter().filter(|context| *context != "none");
+        Some(named.cloned().collect())
     }
 }
 

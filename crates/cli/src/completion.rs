@@ -13,6 +13,7 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use piste_control::client::programs;
+use piste_control::contexts::{OF_KERNEL, OF_PROGRAMS};
 use piste_control::interface::VarlinkClientInterface;
 use piste_control::{Client, Places};
 
@@ -87,6 +88,7 @@ fn values(command: &str, argument: &Arg) -> Option<Values> {
     Some(match (command, argument.get_id().as_str()) {
         ("analyze" | "diff", "name") => |_| analyze::names().map(str::to_owned).collect(),
         ("analyze" | "diff", "table") => tables,
+        (_, "contexts") => contexts,
         ("record", "preload") => |_| HELPERS.map(str::to_owned).to_vec(),
         ("record", "kernel") => kernel_events,
         ("record", "userspace") => |_| program_events(),
@@ -117,6 +119,13 @@ fn tables(line: &Line) -> Vec<String> {
     let named = line.words.iter().find_map(|word| Subject::find(word).ok());
     let tables = named.map_or(&[][..], Subject::tables);
     tables.iter().map(|table| (*table).to_owned()).collect()
+}
+
+fn contexts(line: &Line) -> Vec<String> {
+    match line.has("-k") || line.has("--kernel") {
+        true => OF_KERNEL.map(|context| context.name.to_owned()).to_vec(),
+        false => OF_PROGRAMS.map(|context| context.name.to_owned()).to_vec(),
+    }
 }
 
 fn events(line: &Line) -> Vec<String> {

@@ -12,6 +12,7 @@ mod channel_options;
 mod child;
 mod columns;
 mod completion;
+mod contexts;
 mod descriptors;
 mod diff;
 mod doctor;
@@ -97,6 +98,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Create(create) => session::create(create, json),
         Command::SetSession { name } => session::set_current(name, json),
         Command::EnableChannel(channel) => session::enable_channel(channel, json),
+        Command::AddContext(context) => contexts::add_context(context, json),
         Command::EnableEvent(event) => rules::enable_event(event, json),
         Command::DisableEvent(event) => rules::disable_event(event, json),
         Command::Track(track) => tracked::track(&track, json),

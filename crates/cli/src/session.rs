@@ -62,10 +62,7 @@ pub(crate) fn set_current(name: String, json: bool) -> Result<(), Failure> {
 
 /// `piste enable-channel`
 pub(crate) fn enable_channel(arguments: EnableChannel, json: bool) -> Result<(), Failure> {
-    let mut request = arguments.options.request(arguments.domain.chosen(), arguments.name);
-    if let Some(contexts) = arguments.contexts {
-        request.contexts = Some(contexts.into_iter().filter(|context| context != "none").collect());
-    }
+    let request = arguments.options.request(arguments.domain.chosen(), arguments.name);
     let channel = connect()?
         .calls()
         .enable_channel(arguments.session.session, request)

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod client;
+pub mod contexts;
 pub mod error;
 pub mod interface;
 pub mod level;

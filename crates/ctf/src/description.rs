@@ -140,6 +140,8 @@ pub enum FieldKind {
         /// How many, the zero byte included if there is one.
         bytes: u32,
     },
+    /// A uint8 that says of what type the value is, then the value: nothing, an int64, a uint64, a float64, or a string.
+    Dynamic,
 }
 
 /// A member of a structure.

@@ -61,7 +61,7 @@ fn layouts(contexts: Vec<Field>) -> Layouts {
         base: Base::Decimal,
         count,
     };
-    let classes: [(u32, &[FieldKind]); 9] = [
+    let classes: [(u32, &[FieldKind]); 10] = [
         (0, &[]),
         (1, &[scalar(Element::Uint32)]),
         (2, &[FieldKind::String]),
@@ -76,6 +76,7 @@ fn layouts(contexts: Vec<Field>) -> Layouts {
                 sequence(Element::Int8),
             ],
         ),
+        (7, &[FieldKind::Dynamic, FieldKind::Dynamic, scalar(Element::Int16)]),
         (6, &[FieldKind::Strings, scalar(Element::Int16), FieldKind::Strings]),
         (30, &[array(u32::MAX), array(u32::MAX)]),
         (300, &[sequence(Element::Uint16), scalar(Element::Int16)]),

@@ -227,6 +227,7 @@ fn field_text(field: &Field, names: &mut FieldNames) -> String {
         FieldKind::FixedText { bytes } => member(CHARACTER, &format!("{}[{bytes}]", names.one(&field.name))),
         FieldKind::String => member(STRING, &names.one(&field.name)),
         FieldKind::Strings => counted(STRING, field, names),
+        FieldKind::Dynamic => dynamic(field, names),
     }
 }
 
@@ -240,6 +241,45 @@ fn counted(of_type: &str, field: &Field, names: &mut FieldNames) -> String {
     let count_type = element_text(Element::Uint32, Base::Decimal);
     member(&count_type, &length) + &member(of_type, &format!("{name}[ {length} ]"))
 }
+
+/// A type, then a value of it.
+fn dynamic(field: &Field, names: &mut FieldNames) -> String {
+    let (name, tag) = names.with_tag(&field.name);
+    let labels = (0..).zip(DYNAMIC_TYPES);
+    let labels = labels.map(|(value, (name, ..))| Label {
+        name: name.to_owned(),
+        value,
+    });
+    let labels: Vec<Label> = labels.collect();
+    let options: Vec<String> = DYNAMIC_TYPES
+        .iter()
+        .map(|(name, _, text)| format!("{text} {name};"))
+        .collect();
+    member(&enum_text(Element::Uint8, Base::Decimal, &labels), &tag)
+        + &member(&format!("variant <{tag}> {{ {} }}", options.join(" ")), &name)
+}
+
+/// What a [`FieldKind::Dynamic`] can be, by the number that stands before it: the name of the type, the bytes of a value unless it is a
+/// string, and the type. The names are as LTTng has them, of which readers leave out the `_`. As enum piste_dynamic of `include/piste/abi/ring.h` has it.
+pub(crate) const DYNAMIC_TYPES: [(&str, Option<u64>, &str); 5] = [
+    ("_none", Some(0), "struct { }"),
+    (
+        "_int64",
+        Some(8),
+        "integer { size = 64; align = 8; signed = true; encoding = none; base = 10; }",
+    ),
+    (
+        "_uint64",
+        Some(8),
+        "integer { size = 64; align = 8; signed = false; encoding = none; base = 10; }",
+    ),
+    (
+        "_double",
+        Some(8),
+        "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }",
+    ),
+    ("_string", None, STRING),
+];
 
 fn structure_text(members: &[Member]) -> String {
     let mut names = FieldNames::default();

@@ -37,7 +37,6 @@ use piste_ctf::{EventClass, StreamClass, Trace};
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::contexts::Contexts;
 use crate::datagrams::{Datagrams, Descriptors, Received};
 use crate::person::Person;
 
@@ -359,8 +358,6 @@ pub struct Geometry {
     pub block_timeout_us: u32,
     /// The clock of the records.
     pub clock: Clock,
-    /// What records carry beside their fields.
-    pub contexts: Contexts,
 }
 
 /// What happens to an event when its ring is full.

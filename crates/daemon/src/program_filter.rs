@@ -716,7 +716,9 @@ fn length(kind: &FieldKind) -> Length {
         FieldKind::Sequence { element, .. } => Length::Dynamic(kind_of(*element)),
         FieldKind::Text => Length::Dynamic(piste_abi::PISTE_FILTER_COUNTED as u8),
         FieldKind::String => Length::Dynamic(piste_abi::PISTE_FILTER_STRING as u8),
-        FieldKind::Structures { .. } | FieldKind::Strings => unreachable!("programs have no such fields"),
+        FieldKind::Structures { .. } | FieldKind::Strings | FieldKind::Dynamic => {
+            unreachable!("programs have no such fields")
+        }
     }
 }
 

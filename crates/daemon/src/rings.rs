@@ -8,18 +8,25 @@ use std::os::fd::OwnedFd;
 use piste_abi::piste_channel_header;
 use piste_ring::{ClockSource, Geometry, GeometryError, Key, LossMode, Shape};
 
+use crate::contexts::Contexts;
 use crate::link::{self, Clock, Loss, RingSetKey};
 
 /// Makes the memory of a ring set. With `recording`, programs record as soon as they have it.
 ///
 /// # Errors
 /// The system's, when there is no memory or no descriptor left.
-pub fn make(name: &str, geometry: &link::Geometry, key: RingSetKey, recording: bool) -> io::Result<OwnedFd> {
+pub fn make(
+    name: &str,
+    geometry: &link::Geometry,
+    contexts: &Contexts,
+    key: RingSetKey,
+    recording: bool,
+) -> io::Result<OwnedFd> {
     let geometry = geometry
         .memory()
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let key = Key::new(key).ok_or(io::ErrorKind::InvalidInput)?;
-    let memory = piste_ring::create(name, &geometry, key)?;
+    let memory = piste_ring::create(name, &geometry, key, &contexts.told())?;
     if recording {
         // Nobody has the memory yet. Later it is the consumer who starts and stops; without this, what a program records
         // before the consumer has seen its ring set would be missing.
@@ -49,7 +56,6 @@ impl link::Geometry {
                 Clock::Monotonic => ClockSource::Monotonic,
                 Clock::Tsc => ClockSource::Tsc,
             },
-            contexts: self.contexts.bits(),
         })
     }
 }

@@ -24,19 +24,30 @@ pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).uni
 /// shown in `/proc/PID/maps`. Recording is off. Untouched rings take no memory.
 /// # Errors
 /// What the system says, for example that there are too many open files.
-pub fn create(name: &str, geometry: &Geometry, key: Key) -> io::Result<OwnedFd> {
+/// # Panics
+/// If there are more contexts than the header has room for.
+pub fn create(name: &str, geometry: &Geometry, key: Key, contexts: &Contexts) -> io::Result<OwnedFd> {
     let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&fd, geometry.total_bytes())?;
-    let header = header(geometry, key);
+    let header = header(geometry, key, contexts);
     let written = rustix::io::pwrite(&fd, header.as_bytes(), 0)?;
     assert_eq!(written, header.as_bytes().len(), "a memfd takes a page at once");
     fcntl_add_seals(&fd, SEALS)?;
     Ok(fd)
 }
 
-fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
+/// What each record of a channel carries between its header and its fields.
+#[derive(Clone, Debug, Default)]
+pub struct Contexts {
+    /// `PISTE_CONTEXT_*` bits.
+    pub bits: u32,
+    /// What follows those, in this order; at most `PISTE_MORE_COUNT_MAX`.
+    pub more: Vec<abi::piste_context>,
+}
+
+fn header(geometry: &Geometry, key: Key, contexts: &Contexts) -> abi::piste_channel_header {
     let shape = geometry.shape();
-    abi::piste_channel_header {
+    let mut header = abi::piste_channel_header {
         magic: abi::PISTE_CHANNEL_MAGIC,
         version_major: abi::PISTE_ABI_MAJOR as u16,
         version_minor: abi::PISTE_ABI_MINOR as u16,
@@ -51,7 +62,8 @@ fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
             ClockSource::Monotonic => abi::PISTE_CLOCK_MONOTONIC,
             ClockSource::Tsc => abi::PISTE_CLOCK_TSC,
         },
-        contexts: shape.contexts,
+        contexts: contexts.bits,
+        more_count: contexts.more.len() as u32,
         ring_count: shape.ring_count,
         subbuf_bytes: shape.subbuf_bytes,
         subbuf_count: shape.subbuf_count,
@@ -61,7 +73,9 @@ fn header(geometry: &Geometry, key: Key) -> abi::piste_channel_header {
         total_bytes: geometry.total_bytes(),
         block_timeout_us: shape.block_timeout_us,
         ..abi::piste_channel_header::new_zeroed()
-    }
+    };
+    header.more[..contexts.more.len()].copy_from_slice(&contexts.more);
+    header
 }
 
 /// Why a descriptor is not the memory of the channel that it should be.

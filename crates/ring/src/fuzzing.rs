@@ -9,7 +9,9 @@ use std::mem::offset_of;
 use piste_abi::{self as abi, ConsumedWord, EndedWord, HEAD, PositionWord, tag_of_lap};
 
 use crate::model::Program;
-use crate::{ChannelMemory, ClockSource, Geometry, Key, LossMode, Next, Reader, Salvage, Shape, Snapshot, create};
+use crate::{
+    ChannelMemory, ClockSource, Contexts, Geometry, Key, LossMode, Next, Reader, Salvage, Shape, Snapshot, create,
+};
 
 const SUBBUF_BYTES: u32 = abi::PISTE_SUBBUF_BYTES_MIN;
 const UNITS: usize = (SUBBUF_BYTES / abi::PISTE_UNIT_BYTES) as usize;
@@ -30,11 +32,10 @@ pub fn ring_image(bytes: &[u8]) {
         loss,
         block_timeout_us: 0,
         clock: ClockSource::Monotonic,
-        contexts: 0,
     };
     let geometry = Geometry::new(shape).expect("a small shape is within the limits");
     let key = Key::new(1).expect("1 is a key");
-    let fd = create("piste-fuzz", &geometry, key).expect("memory for a small channel");
+    let fd = create("piste-fuzz", &geometry, key, &Contexts::default()).expect("memory for a small channel");
     let program = Program::attach(&fd, geometry).expect("a second mapping of it");
     let memory = ChannelMemory::open(&fd, geometry, key).expect("it is a channel's memory");
     let mut consumer = Consumer {

@@ -58,8 +58,6 @@ pub struct Shape {
     pub block_timeout_us: u32,
     /// The clock of the records.
     pub clock: ClockSource,
-    /// `PISTE_CONTEXT_*` bits: what each record carries before its fields.
-    pub contexts: u32,
 }
 
 /// A [`Shape`] within the limits, with the sizes and offsets that follow from it.
@@ -97,9 +95,6 @@ pub enum GeometryError {
         max = Geometry::TOTAL_BYTES_MAX
     )]
     TotalBytes(u64),
-    /// A context bit that nobody knows.
-    #[error("contexts are bits of {all:#x}, not {0:#x}", all = abi::PISTE_CONTEXT_ALL)]
-    Contexts(u32),
 }
 
 impl Geometry {
@@ -116,7 +111,6 @@ impl Geometry {
             ring_count,
             subbuf_bytes,
             subbuf_count,
-            contexts,
             ..
         } = shape;
         if !(1..=abi::PISTE_RING_COUNT_MAX).contains(&ring_count) {
@@ -129,9 +123,6 @@ impl Geometry {
         let count_allowed = abi::PISTE_SUBBUF_COUNT_MIN..=abi::PISTE_SUBBUF_COUNT_MAX;
         if !count_allowed.contains(&subbuf_count) || !subbuf_count.is_power_of_two() {
             return Err(GeometryError::SubbufCount(subbuf_count));
-        }
-        if contexts & !abi::PISTE_CONTEXT_ALL != 0 {
-            return Err(GeometryError::Contexts(contexts));
         }
         let geometry = Self { shape };
         if geometry.ring_bytes() > Self::RING_BYTES_MAX {
@@ -154,7 +145,6 @@ impl Geometry {
             loss,
             block_timeout_us: 0,
             clock,
-            contexts: 0,
         };
         Self { shape }
     }

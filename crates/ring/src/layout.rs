@@ -19,7 +19,8 @@ pub(crate) struct ChannelWords {
     pub(crate) active_key: AtomicU32,
     reserved_1: [AtomicU32; 31],
     pub(crate) touched: [AtomicU64; 64],
-    reserved_2: [AtomicU64; 416],
+    more: [AtomicU64; 320],
+    reserved_2: [AtomicU64; 96],
 }
 
 /// `piste_ring_header`.
@@ -66,7 +67,7 @@ macro_rules! mirrors {
     };
 }
 
-mirrors!(ChannelWords is piste_channel_header: active_key reserved_1 touched reserved_2);
+mirrors!(ChannelWords is piste_channel_header: active_key reserved_1 touched more reserved_2);
 mirrors!(RingHeader is piste_ring_header: position window consumed space_futex waiters discarded_full
     discarded_too_large overwritten_records overwritten_packets);
 mirrors!(Subbuf is piste_subbuf: ended discarded);

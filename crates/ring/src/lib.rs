@@ -45,7 +45,7 @@ mod window;
 #[cfg(not(loom))]
 pub use board::{BELL_COUNT, Board, create_board};
 #[cfg(not(loom))]
-pub use channel::{ChannelMemory, OpenError, create};
+pub use channel::{ChannelMemory, Contexts, OpenError, create};
 pub use corruption::Corruption;
 pub use geometry::{ClockSource, Geometry, GeometryError, Key, LossMode, Shape};
 pub use packet::{Losses, Next, Packet, Salvage};

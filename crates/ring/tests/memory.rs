@@ -9,8 +9,11 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use channel::{Channel, shape, write_one};
-use piste_abi::{FromBytes, PISTE_ABI_MAJOR, PISTE_CHANNEL_MAGIC, PISTE_LOSS_BLOCK, piste_channel_header};
-use piste_ring::{ChannelMemory, Geometry, Key, LossMode, OpenError, Shape, create};
+use piste_abi::{
+    FromBytes, FromZeros, PISTE_ABI_MAJOR, PISTE_CHANNEL_MAGIC, PISTE_CONTEXT_VPID, PISTE_LOSS_BLOCK,
+    piste_channel_header, piste_context,
+};
+use piste_ring::{ChannelMemory, Contexts, Geometry, Key, LossMode, OpenError, Shape, create};
 
 fn key() -> Key {
     Key::new(0x1234).unwrap()
@@ -36,7 +39,6 @@ fn a_shape_out_of_bounds_is_refused_with_a_sentence() {
         refusal(|shape| shape.subbuf_count = 1),
         "a ring has 2 to 4096 sub-buffers, a power of two, not 1"
     );
-    assert_eq!(refusal(|shape| shape.contexts = 5), "contexts are bits of 0x3, not 0x5");
     assert_eq!(
         refusal(|shape| (shape.subbuf_bytes, shape.subbuf_count) = (64 << 20, 4096)),
         "a ring has at most 17179869184 bytes, not 274877906944: take smaller or fewer sub-buffers"
@@ -56,7 +58,7 @@ fn the_largest_ring_has_offsets_within_the_header() {
         ..shape(LossMode::Discard)
     };
     let geometry = Geometry::new(largest).unwrap();
-    let fd = create("piste-test", &geometry, key()).unwrap();
+    let fd = create("piste-test", &geometry, key(), &Contexts::default()).unwrap();
     let channel = ChannelMemory::open(&fd, geometry, key()).unwrap();
     assert_eq!(channel.reader(0, 0).fill(), 0);
 }
@@ -65,11 +67,18 @@ fn the_largest_ring_has_offsets_within_the_header() {
 fn the_header_says_what_the_program_needs() {
     let shape = Shape {
         block_timeout_us: 250,
-        contexts: 3,
         ..shape(LossMode::Block)
     };
     let geometry = Geometry::new(shape).unwrap();
-    let file = File::from(create("piste-test", &geometry, key()).unwrap());
+    let vpid = piste_context {
+        kind: PISTE_CONTEXT_VPID,
+        ..piste_context::new_zeroed()
+    };
+    let contexts = Contexts {
+        bits: 3,
+        more: vec![vpid],
+    };
+    let file = File::from(create("piste-test", &geometry, key(), &contexts).unwrap());
     let mut bytes = [0; size_of::<piste_channel_header>()];
     file.read_exact_at(&mut bytes, 0).unwrap();
     let header = piste_channel_header::read_from_bytes(&bytes).unwrap();
@@ -85,6 +94,8 @@ fn the_header_says_what_the_program_needs() {
         (header.block_timeout_us, header.contexts, header.ring_count),
         (250, 3, 2)
     );
+    let kinds = [header.more[0].kind, header.more[1].kind];
+    assert_eq!((header.more_count, kinds), (1, [PISTE_CONTEXT_VPID, 0]));
     // A page with the words, 16384 bytes of data, 4 * 128 bytes of words, 2048 marks.
     assert_eq!(header.marks_offset_bytes, 20992);
     assert_eq!((header.ring_offset_bytes, header.ring_stride_bytes), (4096, 32768));
@@ -100,7 +111,7 @@ fn untouched_rings_take_no_memory() {
         ..shape(LossMode::Discard)
     };
     let geometry = Geometry::new(large).unwrap();
-    let file = File::from(create("piste-test", &geometry, key()).unwrap());
+    let file = File::from(create("piste-test", &geometry, key(), &Contexts::default()).unwrap());
     let channel = ChannelMemory::open(&file, geometry, key()).unwrap();
     channel.set_recording(true);
     assert_eq!(channel.touched().count(), 0);
@@ -115,7 +126,7 @@ fn a_descriptor_that_is_not_the_memory_is_refused() {
         ..shape(LossMode::Discard)
     })
     .unwrap();
-    let fd = create("piste-test", &other, key()).unwrap();
+    let fd = create("piste-test", &other, key(), &Contexts::default()).unwrap();
     assert!(matches!(
         ChannelMemory::open(fd, geometry, key()),
         Err(OpenError::Size {
@@ -134,7 +145,7 @@ fn a_descriptor_that_is_not_the_memory_is_refused() {
 #[test]
 fn the_memory_cannot_be_cut() {
     let geometry = Geometry::new(shape(LossMode::Discard)).unwrap();
-    let file = File::from(create("piste-test", &geometry, key()).unwrap());
+    let file = File::from(create("piste-test", &geometry, key(), &Contexts::default()).unwrap());
     assert!(file.set_len(4096).is_err());
     assert!(file.set_len(1 << 30).is_err());
 }

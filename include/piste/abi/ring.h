@@ -78,10 +78,78 @@ enum piste_clock {
 	PISTE_CLOCK_TSC = 1,       /* x86's invariant time stamp counter, in cycles. */
 };
 
-/* Contexts that each record of the channel carries between its header and its fields, in this order. */
+/* Contexts that each record of the channel carries between its header and its fields: first these, in this order ... */
 #define PISTE_CONTEXT_VTID   1u /* int32: thread id in the program's own pid namespace. */
 #define PISTE_CONTEXT_CPU_ID 2u /* uint16: CPU that recorded the event. */
 #define PISTE_CONTEXT_ALL    3u
+
+/* ... then those of `more`, in the order that they have there. */
+#define PISTE_MORE_COUNT_MAX     40u
+#define PISTE_MORE_BYTES_MAX     2048u /* Of one record, all of them at their longest. */
+#define PISTE_CONTEXT_NAME_BYTES 48u
+#define PISTE_CONTEXT_TEXT_BYTES 256u /* Of a text at its longest, with its zero byte. */
+#define PISTE_CONTEXT_COMM_BYTES 16u
+
+enum piste_context_kind {
+	PISTE_CONTEXT_VPID = 1,       /* int32: process id in the program's own pid namespace. */
+	PISTE_CONTEXT_PROCNAME = 2,   /* 16 bytes: name of the thread, up to the first zero byte. */
+	PISTE_CONTEXT_PTHREAD_ID = 3, /* uint64: pthread_self(). */
+	PISTE_CONTEXT_IP = 4,         /* uint64: address behind the call that recorded the event. */
+	PISTE_CONTEXT_NICE = 5,       /* int32 */
+	PISTE_CONTEXT_PRIO =
+	        6, /* int32: as in the kernel's sched_switch: 100 to 139 is nice + 120, lower is real time. */
+	/* uint32: ids of the thread in its own user namespace. */
+	PISTE_CONTEXT_VUID = 7,
+	PISTE_CONTEXT_VEUID = 8,
+	PISTE_CONTEXT_VSUID = 9,
+	PISTE_CONTEXT_VGID = 10,
+	PISTE_CONTEXT_VEGID = 11,
+	PISTE_CONTEXT_VSGID = 12,
+	/* uint32: inode number of a namespace of the thread; 0 where the system does not say it. */
+	PISTE_CONTEXT_CGROUP_NS = 13,
+	PISTE_CONTEXT_IPC_NS = 14,
+	PISTE_CONTEXT_MNT_NS = 15,
+	PISTE_CONTEXT_NET_NS = 16,
+	PISTE_CONTEXT_PID_NS = 17,
+	PISTE_CONTEXT_TIME_NS = 18,
+	PISTE_CONTEXT_USER_NS = 19,
+	PISTE_CONTEXT_UTS_NS = 20,
+	PISTE_CONTEXT_CGROUP_PATH =
+	        21, /* String: path of the thread's control group (version 2); empty where there is none. */
+	PISTE_CONTEXT_USAGE =
+	        22, /* uint64: what the kernel counts of the thread, `config` says what: enum piste_usage. */
+	PISTE_CONTEXT_COUNTER =
+	        23, /* enum piste_dynamic: a hardware counter of the thread: perf_event_open()'s type, config. */
+	PISTE_CONTEXT_APPLICATION = 24, /* enum piste_dynamic: what the program says for `name`. */
+	PISTE_CONTEXT_KIND_LAST = 24,
+};
+
+enum piste_usage {
+	PISTE_USAGE_TASK_CLOCK = 0, /* Nanoseconds. */
+	PISTE_USAGE_PAGE_FAULTS = 1,
+	PISTE_USAGE_MINOR_FAULTS = 2,
+	PISTE_USAGE_MAJOR_FAULTS = 3,
+	PISTE_USAGE_CONTEXT_SWITCHES = 4,
+	PISTE_USAGE_LAST = 4,
+};
+
+/* A value whose type is in the record: a uint8 of these, then the value. */
+enum piste_dynamic {
+	PISTE_DYNAMIC_NONE = 0, /* Nothing: nobody knows the value. */
+	PISTE_DYNAMIC_INT64 = 1,
+	PISTE_DYNAMIC_UINT64 = 2,
+	PISTE_DYNAMIC_FLOAT64 = 3,
+	PISTE_DYNAMIC_STRING = 4, /* Bytes, then a zero byte. */
+};
+
+struct piste_context {
+	uint32_t kind;   /* enum piste_context_kind */
+	uint32_t type;   /* Of COUNTER, otherwise 0. */
+	uint64_t config; /* Of COUNTER and USAGE, otherwise 0. */
+	char name
+	        [PISTE_CONTEXT_NAME_BYTES]; /* Of APPLICATION: "provider:name" with a zero byte; otherwise zero bytes. */
+};
+PISTE_ABI_SIZE(struct piste_context, 64);
 
 /* pisted writes it before anybody maps the memory, keeps its own copy, and uses only that copy. After that only active_key and
  * touched change. */
@@ -102,7 +170,8 @@ struct piste_channel_header {
 	uint64_t ring_stride_bytes; /* A power of two. */
 	uint64_t total_bytes;
 	uint32_t block_timeout_us; /* For PISTE_LOSS_BLOCK; UINT32_MAX waits without limit. */
-	uint32_t reserved_0[13];
+	uint32_t more_count;       /* Of contexts in `more`. */
+	uint32_t reserved_0[12];
 
 	/* `key` while the session records, else 0. The consumer stores; then it closes the windows of the rings. The program reads it
 	 * after it has opened a window, and for each record outside an open one. */
@@ -110,7 +179,8 @@ struct piste_channel_header {
 	uint32_t reserved_1[31];
 
 	uint64_t touched[PISTE_RING_COUNT_MAX / 64]; /* Bit i: ring i was written to. The program sets. */
-	uint64_t reserved_2[416];
+	struct piste_context more[PISTE_MORE_COUNT_MAX];
+	uint64_t reserved_2[96];
 };
 PISTE_ABI_SIZE(struct piste_channel_header, 4096);
 

@@ -253,6 +253,16 @@ impl VarlinkInterface for StandIn {
         call.reply(self.0.session(session.unwrap_or_default()))
     }
 
+    fn add_contexts(
+        &self,
+        call: &mut dyn Call_AddContexts,
+        _: Option<String>,
+        _: Option<String>,
+        _: Vec<String>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
+
     fn disable_event(
         &self,
         call: &mut dyn Call_DisableEvent,

@@ -42,6 +42,12 @@ pub enum Wrong {
         /// Bytes from the start of the record to the end of the content.
         left_bytes: u32,
     },
+    /// A value whose type the record tells is of none.
+    #[error("a value of the record is of type {tag}, which is none")]
+    UnknownType {
+        /// What stands before the value.
+        tag: u8,
+    },
     /// A time in the future.
     #[error("its time is {ticks}, later than {limit_ticks}, when the packet was read")]
     TooLate {

@@ -3,6 +3,7 @@
 
 use super::Wrong;
 use crate::description::{Field, FieldKind};
+use crate::metadata::DYNAMIC_TYPES;
 
 /// Where records of a class end.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ enum Size {
     Strings,
     /// A uint32 count, then as many elements.
     Counted { element_bytes: u32 },
+    /// A type, then a value of it.
+    Dynamic,
 }
 
 impl Plan {
@@ -67,6 +70,7 @@ impl Plan {
                 FieldKind::Text => Size::Counted { element_bytes: 1 },
                 FieldKind::String => Size::String,
                 FieldKind::Strings => Size::Strings,
+                FieldKind::Dynamic => Size::Dynamic,
             };
             parts.push(Part {
                 size,
@@ -102,6 +106,17 @@ impl Plan {
                 Size::String => {
                     let string_bytes = memchr::memchr(0, rest).ok_or(Wrong::EndlessString { left_bytes })?;
                     string_bytes as u64 + 1
+                }
+                Size::Dynamic => {
+                    let (&tag, value) = rest.split_first().ok_or(cut(length.saturating_add(1)))?;
+                    match DYNAMIC_TYPES.get(usize::from(tag)) {
+                        None => return Err(Wrong::UnknownType { tag }),
+                        Some(&(_, Some(value_bytes), _)) => 1 + value_bytes,
+                        Some(_) => {
+                            let end = memchr::memchr(0, value).ok_or(Wrong::EndlessString { left_bytes })?;
+                            1 + end as u64 + 1
+                        }
+                    }
                 }
                 Size::Strings => {
                     let (count, strings) = rest.split_first_chunk().ok_or(cut(length.saturating_add(4)))?;

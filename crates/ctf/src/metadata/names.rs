@@ -56,6 +56,13 @@ impl FieldNames {
         (name, length)
     }
 
+    /// The name of a field and of the one that says of what type it is.
+    pub(super) fn with_tag(&mut self, name: &str) -> (String, String) {
+        let name = self.take(name, |name| Some(tag_name(name)));
+        let tag = tag_name(&name);
+        (name, tag)
+    }
+
     fn take(&mut self, name: &str, companion: impl Fn(&str) -> Option<String>) -> String {
         let name = if name.is_empty() { "unnamed" } else { name };
         let stem = format!("_{}", identifier_characters(name));
@@ -72,6 +79,10 @@ impl FieldNames {
         self.taken.insert(name.clone());
         name
     }
+}
+
+fn tag_name(name: &str) -> String {
+    format!("_{name}_tag")
 }
 
 fn length_name(name: &str) -> String {

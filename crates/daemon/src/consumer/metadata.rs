@@ -82,15 +82,20 @@ impl Metadata {
         &self.trace
     }
 
-    /// Adds a channel; one that is known stays as it is.
+    /// Adds a channel, or describes it anew; one that has event classes stays as it is.
     pub(super) fn add_stream(&mut self, stream: StreamClass) {
-        self.streams.entry(stream.id).or_insert_with(|| {
+        let known = self.streams.get(&stream.id);
+        if known.is_none_or(|known| known.classes.is_empty() && known.stream != stream) {
             self.written = false;
-            Described {
-                stream,
-                classes: BTreeMap::new(),
-            }
-        });
+            let classes = BTreeMap::new();
+            self.streams.insert(stream.id, Described { stream, classes });
+        }
+    }
+
+    /// Whether a channel has event classes.
+    pub(super) fn has_classes(&self, stream_id: u32) -> bool {
+        let stream = self.streams.get(&stream_id);
+        stream.is_some_and(|stream| !stream.classes.is_empty())
     }
 
     /// Adds an event class; one that is known stays as it is, as does a channel that is not known.

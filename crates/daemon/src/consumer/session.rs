@@ -5,7 +5,6 @@
 //! `work` again and again; what is done with one ring is ring.rs.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -97,9 +96,11 @@ impl Session {
     /// # Errors
     /// Why there can be no such channel, as a sentence.
     pub(super) fn add_channel(&mut self, stream: StreamClass, geometry: &link::Geometry) -> Result<(), String> {
-        if let Entry::Vacant(place) = self.channels.entry(stream.id) {
+        // One without classes has recorded nothing, and may have got other contexts.
+        if !self.trace.metadata.has_classes(stream.id) {
             let channel = Channel::new(&stream, geometry);
-            place.insert(channel.map_err(|error| format!("channel {}: {error}", stream.channel))?);
+            let channel = channel.map_err(|error| format!("channel {}: {error}", stream.channel))?;
+            self.channels.insert(stream.id, channel);
             self.trace.metadata.add_stream(stream);
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use piste_control::interface as shown;
 use piste_ctf::{EnvironmentValue, Trace};
 
+use super::counters;
 use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::output::{make_output, not_made, time_stamp};
@@ -186,8 +187,36 @@ impl Daemon {
     /// Makes a channel.
     pub fn enable_channel(&mut self, session: &Asked, wanted: &ChannelRequest, answer: Answer<shown::ChannelSettings>) {
         let session = self.machine.find_own_session(session);
-        let enabled = session.and_then(|session| self.machine.enable_channel(session, wanted));
+        let checked = session.and_then(|session| {
+            counters::check(wanted.contexts.as_deref().unwrap_or_default())?;
+            Ok(session)
+        });
+        let enabled = checked.and_then(|session| self.machine.enable_channel(session, wanted));
         self.reply(answer, enabled.map(|settings| status::settings(&settings)));
+    }
+
+    /// Adds contexts to a channel; answers when the programs record them.
+    pub fn add_contexts(
+        &mut self,
+        session: &Asked,
+        channel: Option<&str>,
+        contexts: &[String],
+        answer: Answer<shown::ChannelSettings>,
+    ) {
+        let added = self.machine.find_own_session(session).and_then(|session| {
+            counters::check(contexts)?;
+            let (settings, pending) = self.machine.add_contexts(session, channel, contexts)?;
+            Ok((session, settings, pending))
+        });
+        let (session, settings, pending) = match added {
+            Ok(added) => added,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        let then = move |daemon: &mut Daemon, ended: Ended| {
+            daemon.note_silent(session, &ended);
+            daemon.reply(answer, Ok(status::settings(&settings)));
+        };
+        self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }
 
     /// Adds rules; answers when the programs follow them.

@@ -299,8 +299,9 @@ impl Daemon {
                         key,
                         name,
                         geometry,
+                        contexts,
                         recording,
-                    } => match rings::make(&name, &geometry, key, recording) {
+                    } => match rings::make(&name, &geometry, &contexts, key, recording) {
                         Ok(memory) => {
                             self.rings.insert(key, Rings::new(memory));
                             let user = self.machine.sessions().ring_set(key).map(|ring_set| ring_set.user);

@@ -14,6 +14,7 @@
 //! - [`waiting`]: answers that have to wait;
 //! - [`connections`], [`turns`], [`process_facts`], [`complaints`]: traced programs;
 //! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
+//! - [`counters`]: whether programs can read the processor's counters;
 //! - [`tracking_commands`], [`tracked_words`]: what people ask a session to be about;
 //! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
 //!   kernel is asked for it;
@@ -26,6 +27,7 @@ pub mod commands;
 pub mod complaints;
 pub mod connections;
 pub mod consumer;
+pub mod counters;
 pub mod creator;
 pub mod daemon;
 pub mod files;

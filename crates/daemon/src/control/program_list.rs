@@ -225,6 +225,7 @@ fn type_name(kind: &FieldKind) -> String {
         FieldKind::Text => "text".into(),
         FieldKind::String => "string".into(),
         FieldKind::Strings => "string[]".into(),
+        FieldKind::Dynamic => "dynamic".into(),
         FieldKind::Structures { .. } => "struct[]".into(),
     }
 }

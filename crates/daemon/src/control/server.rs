@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
 use piste_control::interface::{
-    Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
+    Call_AddContexts, Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
     Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush, Call_ListKernelEvents,
     Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump,
     Call_Rotate, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Track,
@@ -262,6 +262,20 @@ impl VarlinkInterface for Server {
                 move |daemon, session, _, answer| daemon.enable_kernel_channel(session, &wanted, answer),
             ),
         };
+        reply!(call, answer, settings => settings)
+    }
+
+    fn add_contexts(
+        &self,
+        call: &mut dyn Call_AddContexts,
+        session: Option<String>,
+        channel: Option<String>,
+        contexts: Vec<String>,
+    ) -> varlink::Result<()> {
+        let asked = self.asked(session);
+        let answer = self
+            .inbox
+            .ask(move |daemon, answer| daemon.add_contexts(&asked, channel.as_deref(), &contexts, answer));
         reply!(call, answer, settings => settings)
     }
 

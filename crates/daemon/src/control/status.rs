@@ -35,14 +35,22 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
         let found = totals.iter().find(|totals| totals.stream_id == stream_id);
         found.cloned().unwrap_or_default()
     };
-    let user_channels = (0..).zip(&session.channels).map(|(stream_id, state)| {
-        let mut totals = of(totals.user, stream_id);
-        // At least one packet of each: how many there were, nobody knows.
-        totals.lost_packets += state.lost_ring_set_count;
+    let user_channels = session.current_channels().map(|(channel_id, state)| {
+        let mut sum = ChannelTotals::of(channel_id);
+        // Its own, and those of the channels that it replaced.
+        for (stream_id, state) in (0..).zip(&session.channels) {
+            if session.latest(stream_id) == channel_id {
+                let totals = of(totals.user, stream_id);
+                sum.add(&totals);
+                sum.findings.extend(totals.findings);
+                // At least one packet of each: how many there were, nobody knows.
+                sum.lost_packets += state.lost_ring_set_count;
+            }
+        }
         channel(
             settings(&state.settings),
             Rules::User(&state.rules),
-            totals,
+            sum,
             identity.snapshot,
         )
     });
@@ -166,7 +174,7 @@ pub fn settings(settings: &ChannelSettings) -> shown::ChannelSettings {
             .then_some(geometry.block_timeout_us.into()),
         subbuf_bytes: geometry.subbuf_bytes.into(),
         subbuf_count: geometry.subbuf_count.into(),
-        contexts: geometry.contexts.names().into_iter().map(str::to_owned).collect(),
+        contexts: settings.contexts.names(),
         call_memory: None,
     }
 }

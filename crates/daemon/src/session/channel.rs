@@ -8,6 +8,7 @@ use piste_ctf::{EventClass, Field, FieldKind, Label, StreamClass};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Rule;
+use crate::contexts::Contexts;
 use crate::link::Geometry;
 use crate::shares::Holdings;
 
@@ -18,6 +19,8 @@ pub struct Channel {
     pub settings: ChannelSettings,
     /// Which events it records.
     pub rules: Vec<Rule>,
+    /// The channel that has taken the place of this one, which has no rules then.
+    pub replaced_by: Option<u32>,
     /// The index is the class's id.
     pub classes: Vec<EventClass>,
     /// Ring sets whose memory was lost with what was in it.
@@ -39,6 +42,8 @@ pub struct ChannelSettings {
     pub name: String,
     /// Of its rings.
     pub geometry: Geometry,
+    /// What records carry beside their fields.
+    pub contexts: Contexts,
 }
 
 impl Channel {
@@ -46,6 +51,7 @@ impl Channel {
         Channel {
             settings,
             rules: Vec::new(),
+            replaced_by: None,
             classes: Vec::new(),
             lost_ring_set_count: 0,
             classes_by_hash: HashMap::new(),
@@ -61,7 +67,7 @@ impl Channel {
         StreamClass {
             id,
             channel: self.settings.name.clone(),
-            contexts: self.settings.geometry.contexts.fields(),
+            contexts: self.settings.contexts.fields(),
         }
     }
 

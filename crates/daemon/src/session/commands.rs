@@ -165,11 +165,10 @@ impl Machine {
     /// It exists otherwise, or cannot be as it is wanted.
     pub fn enable_channel(&mut self, session: SessionId, wanted: &ChannelRequest) -> Result<ChannelSettings, Refusal> {
         let state = self.session(session);
-        if let Some(existing) = state
-            .channels
-            .iter()
-            .find(|channel| channel.settings.name == wanted.name)
-        {
+        let existing = state
+            .current_channels()
+            .find(|(_, channel)| channel.settings.name == wanted.name);
+        if let Some((_, existing)) = existing {
             check_same(&existing.settings, wanted, &state.identity.name)?;
             return Ok(existing.settings.clone());
         }
@@ -444,13 +443,17 @@ impl Machine {
     /// There is none of that name.
     pub fn find_channel(&self, session: SessionId, name: &str) -> Result<u32, Refusal> {
         let state = self.session(session);
-        let mut numbered = (0..).zip(&state.channels);
-        let found = numbered.find(|(_, channel)| channel.settings.name == name);
+        let found = state
+            .current_channels()
+            .find(|(_, channel)| channel.settings.name == name);
         found.map(|(number, _)| number).ok_or_else(|| Refusal::NoChannel {
             name: name.to_owned(),
             session: state.identity.name.clone(),
             domain: Domain::User,
-            nearest: nearest(name, state.channels.iter().map(|channel| &*channel.settings.name)),
+            nearest: nearest(
+                name,
+                state.current_channels().map(|(_, channel)| &*channel.settings.name),
+            ),
         })
     }
 

@@ -7,12 +7,14 @@ use std::mem;
 use std::ops::Bound;
 
 use super::catching_up::CatchUp;
+use super::channel::ChannelSettings;
 use super::filter_notes::FilterNotes;
 use super::moves::Moves;
 use super::participants::Participants;
 use super::programs::Program;
 use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
 use super::tracing_session::{Session, SessionState};
+use crate::contexts::Contexts;
 use crate::link::{Clock, Domain, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
 use crate::shares::{Holdings, Users};
@@ -39,6 +41,8 @@ pub enum Effect {
         name: String,
         /// Its shape.
         geometry: Geometry,
+        /// What its records carry.
+        contexts: Contexts,
         /// Programs record into it as soon as they have it.
         recording: bool,
     },
@@ -274,11 +278,12 @@ impl Machine {
         request
     }
 
-    pub(super) fn make_rings(&mut self, key: RingSetKey, name: String, geometry: Geometry, recording: bool) {
+    pub(super) fn make_rings(&mut self, key: RingSetKey, name: String, settings: ChannelSettings, recording: bool) {
         self.effects.push(Effect::MakeRings {
             key,
             name,
-            geometry,
+            geometry: settings.geometry,
+            contexts: settings.contexts,
             recording,
         });
     }

@@ -16,7 +16,8 @@
 //! - [`participants`]: who took part in a session.
 //! - [`filter_notes`]: what became of its filters.
 
-pub mod catching_up;
+pub mod adding_contexts;
+mod catching_up;
 pub mod channel;
 pub mod choice;
 pub mod commands;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that go over from one ring set to another, because the first has a hole.
+//! Programs that go over from one ring set to another, because the first has a hole, or its channel was replaced.
 //!
 //! A program records into the old one until its runtime's thread has attached the new one, which may be late: stopped, or without a CPU.
 //! So the consumer takes from both, and retires the old one when the program has answered that it moved, or is dead. The program counts
@@ -17,20 +17,23 @@ use crate::message::ToProgram;
 pub(super) struct Moves {
     /// Retired ones, and the token that says that the program has left; `None`: the program has yet to come back and say what it has.
     leaving: BTreeMap<RingSetKey, Option<u64>>,
-    /// Those with a hole whose program was not connected when it was found.
-    holed: BTreeSet<RingSetKey>,
+    /// Those that are to be replaced once their program is connected.
+    waiting: BTreeSet<RingSetKey>,
 }
 
 impl Moves {
     /// What an earlier pisted left: nobody knows how far the programs came.
     pub(super) fn of(sessions: &Sessions) -> Moves {
-        let retired = sessions
-            .ring_sets()
-            .filter(|(_, ring_set)| ring_set.life == RingSetLife::Retired);
-        Moves {
-            leaving: retired.map(|(key, _)| (key, None)).collect(),
-            holed: BTreeSet::new(),
+        let mut moves = Moves::default();
+        for (key, ring_set) in sessions.ring_sets() {
+            let session = sessions.get(ring_set.session);
+            if ring_set.life == RingSetLife::Retired {
+                moves.leaving.insert(key, None);
+            } else if session.is_some_and(|session| session.latest(ring_set.channel) != ring_set.channel) {
+                moves.waiting.insert(key);
+            }
         }
+        moves
     }
 
     /// The program may still record into the ring set, although it is retired.
@@ -39,13 +42,13 @@ impl Moves {
     }
 
     pub(super) fn wait_for_program(&mut self, key: RingSetKey) {
-        self.holed.insert(key);
+        self.waiting.insert(key);
     }
 
     /// The ring set is gone.
     pub(super) fn forget(&mut self, key: RingSetKey) {
         self.leaving.remove(&key);
-        self.holed.remove(&key);
+        self.waiting.remove(&key);
     }
 }
 
@@ -76,9 +79,9 @@ impl Machine {
             }
         }
         let ring_sets = self.sessions.ring_sets_of(program).map(|(key, _)| key);
-        let holed: Vec<RingSetKey> = ring_sets.filter(|key| self.moves.holed.contains(key)).collect();
-        for key in holed {
-            self.moves.holed.remove(&key);
+        let waiting: Vec<RingSetKey> = ring_sets.filter(|key| self.moves.waiting.contains(key)).collect();
+        for key in waiting {
+            self.moves.waiting.remove(&key);
             self.replace(key);
         }
     }
@@ -87,7 +90,11 @@ impl Machine {
     pub(super) fn predecessor(&self, program: ProgramId, key: RingSetKey) -> Option<RingSetKey> {
         let new = self.sessions.ring_set(key)?;
         let mut leaving = self.leaving_of(program).into_iter();
-        leaving.find(|&old| self.sessions.ring_set(old).is_some_and(|old| is_same_place(old, new)))
+        leaving.find(|&old| {
+            self.sessions
+                .ring_set(old)
+                .is_some_and(|old| self.is_same_place(old, new))
+        })
     }
 
     /// The ring sets that a program is to leave.
@@ -105,7 +112,7 @@ impl Machine {
             return false;
         };
         let mut live = self.sessions.ring_sets_of(old.program);
-        let new = live.find(|(_, new)| is_same_place(old, new));
+        let new = live.find(|(_, new)| self.is_same_place(old, new));
         attached.contains(&key) && new.is_some_and(|(new, _)| !attached.contains(&new))
     }
 
@@ -114,8 +121,9 @@ impl Machine {
         self.moves.forget(key);
         self.tell_consumer(ToConsumer::RetireRingSet { key });
     }
-}
 
-fn is_same_place(old: &RingSet, new: &RingSet) -> bool {
-    (old.session, old.channel) == (new.session, new.channel)
+    fn is_same_place(&self, old: &RingSet, new: &RingSet) -> bool {
+        let latest = |ring_set: &RingSet| self.session(ring_set.session).latest(ring_set.channel);
+        old.session == new.session && latest(old) == latest(new)
+    }
 }

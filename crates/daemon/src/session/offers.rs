@@ -12,6 +12,7 @@ use piste_ctf::EventClass;
 
 use super::channel::bytes_of;
 use super::machine::Machine;
+use super::programs::Program;
 use super::rules::Rule;
 use super::sessions::{Change, ProgramId, RingSet, RingSetLife};
 use super::tracing_session::SessionState;
@@ -89,35 +90,16 @@ impl Machine {
         }
     }
 
-    /// Replaces a ring set that has a hole: the program gets a new one, which takes over the events, and keeps the memory of the old
-    /// one, for calls that have begun, until the consumer has emptied it. A program that is not connected gets it when it comes back.
+    /// Replaces a ring set that has a hole, or whose channel was replaced.
     pub(super) fn replace(&mut self, key: RingSetKey) {
+        let Some((new, channel)) = self.move_ring_set(key) else {
+            return;
+        };
         let Some(old) = self.sessions.ring_set(key).cloned() else {
             return;
         };
-        if old.life != RingSetLife::Live || self.orphans.contains(&key) {
-            return;
-        }
-        let Some(program) = self.programs.get(&old.program) else {
-            self.moves.wait_for_program(key);
-            return;
-        };
-        let blocks = program.blocks();
-        // It has recorded into this one, so it has left the one before.
-        if let Some(before) = self.predecessor(old.program, key) {
-            self.has_moved(before);
-        }
-        let is_closing = self.session(old.session).state == SessionState::Closing;
-        self.record(Change::RingSetRetired { key });
-        let new = if is_closing {
-            None
-        } else {
-            self.make_ring_set(old.program, old.session, old.channel, Some(key))
-        };
-        let Some(new) = new else {
-            return self.tell_consumer(ToConsumer::RetireRingSet { key });
-        };
-        self.offer(old.program, old.session, old.channel, &blocks, |_| {
+        let blocks = self.programs.get(&old.program).map(Program::blocks).unwrap_or_default();
+        self.offer(old.program, old.session, channel, &blocks, |_| {
             Before::Is(Selection::Nothing)
         });
         if let Some(program) = self.programs.get_mut(&old.program) {
@@ -125,6 +107,36 @@ impl Machine {
             program.dumped.insert(new);
         }
         self.await_move(old.program, key);
+    }
+
+    /// Gives a program a new ring set in the place of one that it has: it takes over the events, and the program keeps the memory of the old
+    /// one, for calls that have begun, until the consumer has emptied it. A program that is not connected gets it when it comes back.
+    /// The new one, and its channel: then [`Machine::await_move`] follows.
+    pub(super) fn move_ring_set(&mut self, key: RingSetKey) -> Option<(RingSetKey, u32)> {
+        let old = self.sessions.ring_set(key).cloned()?;
+        if old.life != RingSetLife::Live || self.orphans.contains(&key) {
+            return None;
+        }
+        if !self.programs.contains_key(&old.program) {
+            self.moves.wait_for_program(key);
+            return None;
+        }
+        // It has recorded into this one, so it has left the one before.
+        if let Some(before) = self.predecessor(old.program, key) {
+            self.has_moved(before);
+        }
+        let state = self.session(old.session);
+        let (is_closing, channel) = (state.state == SessionState::Closing, state.latest(old.channel));
+        self.record(Change::RingSetRetired { key });
+        let new = if is_closing {
+            None
+        } else {
+            self.make_ring_set(old.program, old.session, channel, Some(key))
+        };
+        if new.is_none() {
+            self.tell_consumer(ToConsumer::RetireRingSet { key });
+        }
+        new.map(|new| (new, channel))
     }
 
     /// Enables in a channel what it wants of `blocks`, and disables what it does not want, as far as that was another thing `before`.
@@ -350,7 +362,7 @@ impl Machine {
         let state = self.sessions.get(session)?;
         let settings = &state.channels[channel as usize].settings;
         let name = format!("piste:{}:{}", state.identity.name, settings.name);
-        let geometry = settings.geometry;
+        let settings = settings.clone();
         let recording = state.state == SessionState::Active;
         let ring_set = RingSet {
             session,
@@ -365,7 +377,7 @@ impl Machine {
         };
         let message = ring_set.announce(key);
         self.record(Change::RingSetAdded { key, ring_set });
-        self.make_rings(key, name, geometry, recording);
+        self.make_rings(key, name, settings, recording);
         self.tell_consumer(message);
         self.tell(id, ToProgram::Channel { key, replaces });
         Some(key)

@@ -16,6 +16,7 @@ use super::process::Process;
 use super::rotation::Chunks;
 use super::rules::Rule;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
+use crate::contexts::Contexts;
 use crate::link::{Domain, RingSetKey, SessionId};
 use crate::person::Person;
 use crate::shares::Holdings;
@@ -39,6 +40,18 @@ pub enum Change {
     ChannelAdded {
         session: SessionId,
         settings: ChannelSettings,
+    },
+    /// The records of a channel that programs have not recorded into carry these.
+    ContextsSet {
+        session: SessionId,
+        channel: u32,
+        contexts: Contexts,
+    },
+    /// Another channel, of the same name, takes the place of one, with its rules.
+    ChannelReplaced {
+        session: SessionId,
+        channel: u32,
+        by: u32,
     },
     /// The memory of as many ring sets of the channel was lost with what programs had recorded there.
     RingSetsLost {
@@ -207,6 +220,12 @@ impl Sessions {
                 self.current.insert(user, session);
             }
             Change::ChannelAdded { session, settings } => self.find(session)?.channels.push(Channel::new(settings)),
+            Change::ContextsSet {
+                session,
+                channel,
+                contexts,
+            } => self.find(session)?.find(channel)?.settings.contexts = contexts,
+            Change::ChannelReplaced { session, channel, by } => self.find(session)?.replace_channel(channel, by)?,
             Change::ProgramsNotRecorded { session, count } => self.find(session)?.programs_not_recorded += count,
             Change::RulesSet {
                 session,

@@ -6,7 +6,7 @@ use piste_abi::{PISTE_SUBBUF_BYTES_MAX, PISTE_SUBBUF_BYTES_MIN, PISTE_SUBBUF_COU
 use super::channel::ChannelSettings;
 use super::machine::Host;
 use super::refusal::Refusal;
-use crate::contexts::Contexts;
+use crate::contexts::{Contexts, WrongContext};
 use crate::link::{Geometry, Loss};
 
 const DEFAULT_SUBBUF_BYTES: u32 = 256 << 10;
@@ -81,7 +81,6 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
         loss,
         block_timeout_us,
         clock: host.clock,
-        contexts: contexts(wanted)?.unwrap_or(Contexts::ALL),
     };
     if let Err(error) = geometry.memory() {
         let value = format!("{} x {}", geometry.subbuf_count, geometry.subbuf_bytes);
@@ -90,6 +89,7 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
     Ok(ChannelSettings {
         name: wanted.name.clone(),
         geometry,
+        contexts: contexts(wanted)?.unwrap_or_default(),
     })
 }
 
@@ -104,9 +104,14 @@ pub(super) fn check_loss_of_snapshots(loss: Loss, snapshot: bool) -> Result<(), 
 
 /// The contexts that were asked for.
 fn contexts(wanted: &ChannelRequest) -> Result<Option<Contexts>, Refusal> {
-    let of =
-        |names| Contexts::of(names).map_err(|other| invalid("context", other, &Contexts::ALL.names().join(" or ")));
+    let of = |names| Contexts::of(names).map_err(Refusal::from);
     wanted.contexts.as_deref().map(of).transpose()
+}
+
+impl From<WrongContext> for Refusal {
+    fn from(wrong: WrongContext) -> Refusal {
+        invalid("context", wrong.name, &wrong.allowed)
+    }
 }
 
 impl Loss {
@@ -174,8 +179,8 @@ pub(super) fn check_same(existing: &ChannelSettings, wanted: &ChannelRequest, se
     )?;
     differs(
         "contexts",
-        other(contexts(wanted)?, is.contexts),
-        is.contexts.names().join(", "),
+        contexts(wanted)?.is_some_and(|wanted| wanted != existing.contexts),
+        existing.contexts.names().join(", "),
     )
 }
 

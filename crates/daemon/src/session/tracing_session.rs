@@ -118,6 +118,28 @@ impl Session {
             .ok_or_else(|| format!("there is no channel of number {channel}"))
     }
 
+    pub(super) fn replace_channel(&mut self, channel: u32, by: u32) -> Result<(), String> {
+        if by <= channel || by as usize >= self.channels.len() {
+            return Err(format!("channel {by} cannot take the place of channel {channel}"));
+        }
+        let replaced = self.find(channel)?;
+        replaced.replaced_by = Some(by);
+        replaced.rules.clear();
+        Ok(())
+    }
+
+    /// The channel that has the place of one now: itself, unless it was replaced.
+    pub fn latest(&self, channel: u32) -> u32 {
+        let next = |channel: &u32| self.channels.get(*channel as usize)?.replaced_by;
+        std::iter::successors(Some(channel), next).last().unwrap_or(channel)
+    }
+
+    /// The channels that were not replaced, with their numbers.
+    pub fn current_channels(&self) -> impl Iterator<Item = (u32, &Channel)> {
+        let all = (0..).zip(&self.channels);
+        all.filter(|(_, channel)| channel.replaced_by.is_none())
+    }
+
     /// Which programs, or which threads and CPUs, it is about.
     pub fn tracked(&self, domain: Domain) -> &Choice {
         match domain {
@@ -184,6 +206,11 @@ impl Session {
                 class: class.clone(),
                 user,
             }));
+        }
+        for (channel, state) in (0..).zip(&self.channels) {
+            if let Some(by) = state.replaced_by {
+                changes.push(Change::ChannelReplaced { session, channel, by });
+            }
         }
         self.kernel.summarize(session, changes);
         for domain in Domain::ALL {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use piste_ring::model::{Outcome, Program, Writer};
-use piste_ring::{ChannelMemory, ClockSource, Geometry, Key, LossMode, Next, Packet, Reader, Shape, create};
+use piste_ring::{ChannelMemory, ClockSource, Contexts, Geometry, Key, LossMode, Next, Packet, Reader, Shape, create};
 
 /// Units of each record: number of the thread and of the record, time, and three derived from the first.
 const RECORD_UNITS: usize = 5;
@@ -21,7 +21,6 @@ pub fn shape(loss: LossMode) -> Shape {
         loss,
         block_timeout_us: 0,
         clock: ClockSource::Monotonic,
-        contexts: 0,
     }
 }
 
@@ -34,7 +33,7 @@ impl Channel {
     pub fn new(shape: Shape) -> Self {
         let geometry = Geometry::new(shape).unwrap();
         let key = Key::new(9).unwrap();
-        let fd = create("piste-test", &geometry, key).unwrap();
+        let fd = create("piste-test", &geometry, key, &Contexts::default()).unwrap();
         let program = Program::attach(&fd, geometry).unwrap();
         Self {
             memory: ChannelMemory::open(fd, geometry, key).unwrap(),

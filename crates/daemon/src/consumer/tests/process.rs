@@ -20,7 +20,6 @@ const GEOMETRY: Geometry = Geometry {
     loss: Loss::Discard,
     block_timeout_us: 0,
     clock: Clock::Monotonic,
-    contexts: Contexts::NONE,
 };
 
 struct Process {
@@ -106,7 +105,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
             class: number_class(),
         },
     );
-    let memory = crate::rings::make("test", &GEOMETRY, 5, true).unwrap();
+    let memory = crate::rings::make("test", &GEOMETRY, &Contexts::NONE, 5, true).unwrap();
     let add = ToConsumer::AddRingSet {
         session: 1,
         stream_id: STREAM_ID,

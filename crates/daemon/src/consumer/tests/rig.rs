@@ -95,7 +95,6 @@ impl Rig {
             loss,
             block_timeout_us: 0,
             clock: crate::link::Clock::Monotonic,
-            contexts: Contexts::NONE,
         };
         let mut rig = Rig {
             session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &outbox),
@@ -134,14 +133,14 @@ impl Rig {
 
     /// A program starts; its key is also its process id.
     pub(super) fn program(&mut self, key: u32) {
-        let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
+        let memory = crate::rings::make("test", &self.geometry, &Contexts::NONE, key, true).unwrap();
         self.session.add_ring_set(producer(key, false), &memory, None).unwrap();
         self.memories.insert(key, memory);
     }
 
     /// A program starts that is heard when it rings. It does not ring by itself: see [`Rig::ring`].
     pub(super) fn audible_program(&mut self, key: u32) {
-        let memory = crate::rings::make("test", &self.geometry, key, true).unwrap();
+        let memory = crate::rings::make("test", &self.geometry, &Contexts::NONE, key, true).unwrap();
         let watch = Arc::<Watch>::default();
         watch.add_board(0, &piste_ring::create_board().unwrap());
         let ears = Ears {
@@ -172,7 +171,7 @@ impl Rig {
     }
 
     fn copy(&self, memory: &OwnedFd, key: u32) -> OwnedFd {
-        let copy = crate::rings::make("copy", &self.geometry, key, true).unwrap();
+        let copy = crate::rings::make("copy", &self.geometry, &Contexts::NONE, key, true).unwrap();
         let mut bytes = vec![0; self.geometry.memory().unwrap().total_bytes() as usize];
         rustix::io::pread(memory, &mut bytes, 0).unwrap();
         assert_eq!(rustix::io::pwrite(&copy, &bytes, 0), Ok(bytes.len()));
