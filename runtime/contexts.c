@@ -97,11 +97,11 @@ static int64_t current_priority(void)
 	case SCHED_FIFO:
 	case SCHED_RR:
 		syscall(SYS_sched_getparam, 0, &parameters);
-		return 99 - parameters.sched_priority;
+		return -1 - parameters.sched_priority;
 	case 6: /* SCHED_DEADLINE, which older headers do not know. */
-		return -1;
+		return -101;
 	default:
-		return 120 + current_nice();
+		return 20 + current_nice();
 	}
 }
 
@@ -362,6 +362,14 @@ static uint8_t *put_context(uint8_t *cursor, const struct piste_context *context
 	if (context->kind >= PISTE_CONTEXT_CGROUP_NS && context->kind <= PISTE_CONTEXT_UTS_NS)
 		return put_uint32(cursor, namespace_of(context->kind));
 	return cursor; /* The channel went meanwhile. */
+}
+
+void piste_context_write(const struct piste_context *context, uint8_t bytes[PISTE_CONTEXT_TEXT_BYTES])
+{
+	int saved_errno = errno;
+
+	put_context(bytes, context, NULL);
+	errno = saved_errno;
 }
 
 uint32_t piste_contexts_write(const struct piste_channel *channel, const void *ip, uint8_t bytes[PISTE_MORE_BYTES_MAX])

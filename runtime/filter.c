@@ -105,6 +105,14 @@ static bool names_pattern(const struct piste_filter *filter, const struct piste_
 	return true;
 }
 
+/* The kinds of contexts that programs know without asking anybody: no more is needed for filters. */
+static bool is_other_context(const struct piste_instruction *instruction)
+{
+	return instruction->offset >= PISTE_CONTEXT_VPID && instruction->offset <= PISTE_CONTEXT_USAGE &&
+	       instruction->offset != PISTE_CONTEXT_IP && instruction->offset != PISTE_CONTEXT_PROCNAME &&
+	       (instruction->offset != PISTE_CONTEXT_USAGE || instruction->operand <= PISTE_USAGE_LAST);
+}
+
 /* How many values an instruction takes from the stack, and how many it puts there. */
 static bool stack_use(const struct piste_filter *filter, const struct piste_instruction *instruction, uint32_t *taken,
                       uint32_t *put)
@@ -120,7 +128,8 @@ static bool stack_use(const struct piste_filter *filter, const struct piste_inst
 	case PISTE_FILTER_TEXT:
 		return is_text(kind);
 	case PISTE_FILTER_CONTEXT:
-		return kind >= PISTE_FILTER_VTID && kind <= PISTE_FILTER_COMM;
+		return (kind >= PISTE_FILTER_VTID && kind <= PISTE_FILTER_COMM) ||
+		       (kind == PISTE_FILTER_OTHER && is_other_context(instruction));
 	case PISTE_FILTER_SIGNED:
 	case PISTE_FILTER_UNSIGNED:
 	case PISTE_FILTER_FLOAT:
@@ -236,6 +245,7 @@ struct subject {
 	uint64_t bytes;
 	uint64_t places[PISTE_FILTER_PLACE_COUNT_MAX];
 	uint8_t comm[16];
+	uint8_t other[PISTE_CONTEXT_TEXT_BYTES]; /* A context. Only one of them is a text. */
 };
 
 static struct value nothing(void)
@@ -373,9 +383,31 @@ static uint64_t end_of(const struct subject *subject, uint8_t kind, uint64_t at)
 	return (uint64_t)(text.text - subject->fields) + text.bits + (kind == PISTE_FILTER_STRING);
 }
 
-static struct value context(struct subject *subject, uint8_t kind)
+static struct value other_context(struct subject *subject, const struct piste_instruction *instruction)
 {
-	switch (kind) {
+	struct piste_context context = {instruction->offset, 0, instruction->operand, {0}};
+
+	piste_context_write(&context, subject->other);
+	switch (context.kind) {
+	case PISTE_CONTEXT_VPID:
+	case PISTE_CONTEXT_NICE:
+	case PISTE_CONTEXT_PRIO:
+		return signed_value(load_int32_t(subject->other));
+	case PISTE_CONTEXT_PTHREAD_ID:
+	case PISTE_CONTEXT_USAGE:
+		return unsigned_value(load_uint64_t(subject->other));
+	case PISTE_CONTEXT_CGROUP_PATH:
+		return text_value(subject->other, strlen((char *)subject->other));
+	default:
+		return unsigned_value(load_uint32_t(subject->other));
+	}
+}
+
+static struct value context(struct subject *subject, const struct piste_instruction *instruction)
+{
+	switch (instruction->kind) {
+	case PISTE_FILTER_OTHER:
+		return other_context(subject, instruction);
 	case PISTE_FILTER_VTID:
 		return signed_value(piste_thread_id());
 	case PISTE_FILTER_CPU_ID:
@@ -537,7 +569,7 @@ static __attribute__((noinline)) bool execute(const struct piste_filter *filter,
 			                 subject.places[instruction->place] + instruction->offset);
 			continue;
 		case PISTE_FILTER_CONTEXT:
-			*top++ = context(&subject, instruction->kind);
+			*top++ = context(&subject, instruction);
 			continue;
 		case PISTE_FILTER_SIGNED:
 			*top++ = signed_value((int64_t)instruction->operand);

@@ -91,6 +91,8 @@ PISTE_PRIVATE bool piste_contexts_are_known(const struct piste_context *contexts
  * functions are. */
 PISTE_PRIVATE uint32_t piste_contexts_write(const struct piste_channel *channel, const void *ip,
                                             uint8_t bytes[PISTE_MORE_BYTES_MAX]);
+/* Writes one of them, which the program does not define. Safe in signal handlers. */
+PISTE_PRIVATE void piste_context_write(const struct piste_context *context, uint8_t bytes[PISTE_CONTEXT_TEXT_BYTES]);
 PISTE_PRIVATE void piste_contexts_forked(void);
 
 /* ---- counters.c ---- */

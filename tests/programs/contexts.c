@@ -81,7 +81,7 @@ __attribute__((noinline)) static void say(void)
 	control_group(group);
 	errno = before = 4711;
 	piste(contexts, said, gettid(), getpid(), name, (uint64_t)pthread_self(), (void *)(uintptr_t)say, nice_value,
-	      sched_getscheduler(0) == SCHED_FIFO ? 99 - 7 : 120 + nice_value);
+	      sched_getscheduler(0) == SCHED_FIFO ? -1 - 7 : 20 + nice_value);
 	piste(contexts, ids, uid[0], uid[1], uid[2], gid[0], gid[1], gid[2]);
 	if (errno != before)
 		abort();
@@ -167,8 +167,8 @@ static void obey(const char *line)
 		if (piste_context_register("shop", "tenant", answer_asked, &answer) != 0 ||
 		    piste_context_register("shop", "tenant", answer_asked, &answer) != EEXIST ||
 		    piste_context_register("", "tenant", answer_asked, NULL) != EINVAL ||
-		    piste_context_register("shop", "a name that is much too long for any use of it", answer_asked, NULL) !=
-		            EINVAL)
+		    piste_context_register("shop", "a name that is much too long for any use of it", answer_asked,
+		                           NULL) != EINVAL)
 			exit(1);
 	} else if (strcmp(line, "unregister") == 0) {
 		if (piste_context_unregister("shop", "tenant") != 0 ||

@@ -651,6 +651,7 @@ pub type piste_filter_text = ::core::ffi::c_uint;
 pub const PISTE_FILTER_VTID: piste_filter_context = 1;
 pub const PISTE_FILTER_CPU_ID: piste_filter_context = 2;
 pub const PISTE_FILTER_COMM: piste_filter_context = 3;
+pub const PISTE_FILTER_OTHER: piste_filter_context = 4;
 pub type piste_filter_context = ::core::ffi::c_uint;
 pub const PISTE_COMPARE_LESS: piste_comparison = 1;
 pub const PISTE_COMPARE_EQUAL: piste_comparison = 2;

@@ -10,10 +10,11 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (outside snapshot sessions, the default)
+    /// Discard the newest events when a ring is full (outside snapshot sessions, the default); in a snapshot session, every snapshot then has the
+    /// first events of each program, such as its configuration; not for kernel channels there
     #[arg(long, group = "loss")]
     discard: bool,
-    /// Overwrite the oldest events when a ring is full; snapshot sessions always do this
+    /// Overwrite the oldest events when a ring is full (in snapshot sessions, the default)
     #[arg(long, group = "loss")]
     overwrite: bool,
     /// When a ring is full, let the program wait for space, at most TIMEOUT (100us, 500ms, 1s, forever), then discard the event; not for

@@ -33,6 +33,11 @@ fn layouts(contexts: &[Field]) -> Layouts {
             ("e", FieldKind::Enum { labels: vec![] }),
         ],
     ));
+    layouts.insert(&event(
+        5,
+        "t:dynamic",
+        &[("d", FieldKind::Dynamic), ("n", scalar(Element::Uint8))],
+    ));
     layouts.insert(&event(40, "t:extended", &[("n", scalar(Element::Uint8))]));
     layouts
 }
@@ -360,4 +365,26 @@ fn a_class_can_be_replaced() {
     let mut writer = Writer::new(NONE, 5);
     writer.compact(1, 5, &[0; 8]);
     assert_eq!(say(layouts.check(&writer.packet, 108, 5, LIMIT)), "1 to 108 at 5");
+}
+
+#[test]
+fn a_value_is_as_long_as_its_type_says() {
+    let number = |tag: u8| [&[tag][..], &7_u64.to_le_bytes(), &[9]].concat();
+    assert_eq!(
+        check(NONE, 1000, LIMIT, |writer| {
+            writer.compact(5, 1001, &[0, 9]).compact(5, 1002, &number(1));
+            writer.compact(5, 1003, &number(2)).compact(5, 1004, &number(3));
+            writer
+                .compact(5, 1005, b"\x04ada\0\x09")
+                .compact(5, 1006, b"\x04\0\x09")
+        }),
+        "6 to 175 at 1006"
+    );
+    let faulty = |fields: &[u8]| check(NONE, 1000, LIMIT, |writer| writer.compact(5, 1001, fields));
+    assert_eq!(
+        faulty(&[5, 0, 0, 0]),
+        "0 to 96 at 1000, offset 96: a value of the record is of type 5, which is none"
+    );
+    assert!(faulty(b"\x04adaada").ends_with("does not end within the 16 bytes that are left"));
+    assert!(faulty(&[1, 2, 3]).ends_with("offset 96: the record needs at least 14 bytes, but only 8 are left"));
 }

@@ -188,6 +188,37 @@ impl Contexts {
     }
 }
 
+/// A context that filters can use in programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filterable {
+    /// Its kind.
+    pub kind: u32,
+    /// What the kernel counts.
+    pub config: u64,
+    /// What it is.
+    pub is_text: bool,
+}
+
+impl Filterable {
+    /// The context that a trace calls by that name.
+    pub fn of(field: &str) -> Option<Filterable> {
+        let counters = COUNTERS.iter().filter_map(|(name, _)| Context::counter(name));
+        let known = KNOWN.iter().map(|&(name, code)| Context::new(name, code));
+        let context = known.chain(counters).find(|context| context.field().name == field)?;
+        let config = match context.code {
+            Code::Kind(abi::PISTE_CONTEXT_IP) | Code::Bit(_) | Code::Counter(..) | Code::Application => return None,
+            Code::Kind(_) => 0,
+            Code::Usage(which) => which.into(),
+        };
+        let is_text = matches!(context.field_kind(), FieldKind::String | FieldKind::FixedText { .. });
+        Some(Filterable {
+            kind: context.kind(),
+            config,
+            is_text,
+        })
+    }
+}
+
 impl TryFrom<Vec<String>> for Contexts {
     type Error = String;
 

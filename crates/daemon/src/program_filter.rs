@@ -14,6 +14,7 @@ use piste_ctf::{Element, FieldKind, Label};
 use piste_filter::{Comparison, Condition, Field, Filter, FilterError, Operand, Step, Term, Test, Value};
 use serde::{Deserialize, Serialize};
 
+use crate::contexts::Filterable;
 use crate::description::EventDescription;
 
 /// The filter of a rule: its text is what it is known by.
@@ -115,6 +116,8 @@ enum OfProgram {
     Vpid,
     Pid,
     Uid,
+    Comm,
+    Other(Filterable),
 }
 
 /// What a field means that is none of the payload.
@@ -127,6 +130,8 @@ fn of_program(field: &Field) -> Option<OfProgram> {
         "vpid" if is_in(Scope::PacketContext) => Some(OfProgram::Vpid),
         "pid" if is_in(Scope::PacketContext) => Some(OfProgram::Pid),
         "uid" if is_in(Scope::PacketContext) => Some(OfProgram::Uid),
+        "procname" if is_in(Scope::EventContext) => Some(OfProgram::Comm),
+        _ if is_in(Scope::EventContext) => Filterable::of(name).map(OfProgram::Other),
         _ => None,
     }
 }
@@ -153,7 +158,9 @@ fn check_field(position: usize, field: &Field) -> Result<(), FilterError> {
     let name = field.path_text();
     Err(FilterError::at(
         position,
-        format!("programs cannot compare `{name}` of a context or a header; they know vtid, cpu_id, vpid, pid and uid"),
+        format!(
+            "programs cannot compare `{name}` of a context or a header; they know pid, uid and the contexts of `piste add-context --list` but ip, those of the processor and those of programs"
+        ),
     ))
 }
 
@@ -412,6 +419,18 @@ impl<'e> Described<'e> {
             Some(OfProgram::Vpid) => integer(self.evaluator.vpid.into()),
             Some(OfProgram::Pid) => integer(self.evaluator.pid.into()),
             Some(OfProgram::Uid) => integer(self.evaluator.uid.into()),
+            Some(OfProgram::Comm) => Known::Text(vec![context(piste_abi::PISTE_FILTER_COMM)]),
+            Some(OfProgram::Other(other)) => {
+                let push = piste_instruction {
+                    offset: other.kind,
+                    operand: other.config,
+                    ..context(piste_abi::PISTE_FILTER_OTHER)
+                };
+                match other.is_text {
+                    true => Known::Text(vec![push]),
+                    false => Known::Integer(vec![push]),
+                }
+            }
             None => Known::Nothing,
         }
     }

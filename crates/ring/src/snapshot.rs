@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looking at what an overwriting ring holds, without taking it and without stopping the program.
+//! Looking at what a ring holds, without taking it and without stopping the program.
 //!
 //! A sub-buffer can be overwritten while it is copied. Whoever overwrites moves `consumed` first (R4); so a look at `consumed` after
 //! the copy tells whether the copy is good.
@@ -19,6 +19,7 @@ use piste_abi::ConsumedWord;
 
 use crate::atomic::{AcqRel, Acquire};
 use crate::corruption::Corruption;
+use crate::geometry::LossMode;
 use crate::layout::Ring;
 use crate::packet::{Next, Salvage};
 use crate::reader::{Reader, copy_packet};
@@ -34,7 +35,8 @@ pub struct Snapshot<'a> {
 }
 
 impl Reader {
-    /// Looks at the ended sub-buffers of an overwriting ring; [`Reader::end_current`] before it adds the open one. Takes nothing.
+    /// Looks at the ended sub-buffers of an overwriting ring; [`Reader::end_current`] before it adds the open one. In a ring that discards, and
+    /// from which nobody takes, every sub-buffer is left as it is: the open one, too, which is then an incomplete one. Takes nothing.
     /// # Errors
     /// [`Corruption`] as for [`Reader::next`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>, Corruption> {
@@ -48,8 +50,16 @@ impl Reader {
                 next: oldest,
             });
         }
+        let open_count = u64::from(position.offset_units > 0);
+        if self.memory().geometry().loss() != LossMode::Overwrite {
+            return Ok(Snapshot {
+                reader: self,
+                sequence: oldest,
+                end: position.sequence + open_count,
+            });
+        }
         // An open sub-buffer has the place of the oldest one that a full ring would have.
-        let held = ring.subbuf_count() - u64::from(position.offset_units > 0);
+        let held = ring.subbuf_count() - open_count;
         let sequence = oldest.max(position.sequence.saturating_sub(held));
         Ok(Snapshot {
             reader: self,

@@ -161,6 +161,47 @@ fn a_snapshot_copies_what_is_committed_and_leaves_it() {
     assert_eq!(taken.numbers(0), [3, 4]);
 }
 
+#[test]
+fn snapshots_of_a_ring_that_discards_keep_its_first_records_and_use_none_of_its_space() {
+    let channel = Channel::new(shape(LossMode::Discard));
+    let writer = channel.program.writer(0, 0);
+    let reader = channel.memory.reader(0, 0);
+    let held = || {
+        let (mut data, mut all) = (Vec::new(), Vec::new());
+        let mut snapshot = reader.snapshot().unwrap();
+        loop {
+            match snapshot.next(&mut data) {
+                Next::Packet(_) => all.extend(records(&data).iter().map(|record| record[0])),
+                Next::Incomplete { sequence } => {
+                    let salvage = snapshot.salvage(sequence, &mut data).unwrap().unwrap();
+                    all.extend(numbers(&salvage, &data));
+                }
+                Next::Empty => return all,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert_eq!(held(), [0; 0]);
+    let mut written = Vec::new();
+    for number in 0.. {
+        if write_one(&writer, 0, number) != Outcome::Committed {
+            break;
+        }
+        written.push(number);
+        assert_eq!(held(), written);
+    }
+    // As many as without a snapshot: none ended a sub-buffer.
+    let other = Channel::new(shape(LossMode::Discard));
+    let other_writer = other.program.writer(0, 0);
+    let count = (0..)
+        .take_while(|&number| write_one(&other_writer, 0, number) == Outcome::Committed)
+        .count();
+    assert_eq!(written.len(), count);
+    write_one(&writer, 0, 1000);
+    assert_eq!(held(), written);
+    assert_eq!(reader.losses().discarded_full, 2);
+}
+
 /// A record that is reserved and no more.
 fn hole(writer: &Writer) -> Reservation {
     writer.reserve(RECORD_UNITS, &tick).unwrap()

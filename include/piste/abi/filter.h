@@ -70,6 +70,8 @@ enum piste_filter_context {
 	PISTE_FILTER_VTID = 1,   /* int32 */
 	PISTE_FILTER_CPU_ID = 2, /* uint16: CPU on which the filter is evaluated. */
 	PISTE_FILTER_COMM = 3,   /* The name of the thread, a text. */
+	PISTE_FILTER_OTHER =
+	        4, /* `offset` is an enum piste_context_kind (ring.h) from VPID to USAGE, but not PROCNAME or IP; `operand` is its config. */
 };
 
 /* What may be the relation of the first value to the second: bits. */

@@ -96,8 +96,7 @@ enum piste_context_kind {
 	PISTE_CONTEXT_PTHREAD_ID = 3, /* uint64: pthread_self(). */
 	PISTE_CONTEXT_IP = 4,         /* uint64: address behind the call that recorded the event. */
 	PISTE_CONTEXT_NICE = 5,       /* int32 */
-	PISTE_CONTEXT_PRIO =
-	        6, /* int32: as in the kernel's sched_switch: 100 to 139 is nice + 120, lower is real time. */
+	PISTE_CONTEXT_PRIO = 6,       /* int32: nice + 20; -1 - priority of real time; -101: deadline. */
 	/* uint32: ids of the thread in its own user namespace. */
 	PISTE_CONTEXT_VUID = 7,
 	PISTE_CONTEXT_VEUID = 8,

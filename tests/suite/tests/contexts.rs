@@ -470,3 +470,77 @@ fn a_flight_recorder_keeps_what_it_holds_when_contexts_are_added() {
     program.finish().expect_success();
     assert_eq!(Trace::at(&snapshot).event_count(), 3);
 }
+
+/// A filter that a program evaluates finds what it finds in a trace that has the contexts.
+#[test]
+fn filters_use_contexts_in_programs_as_in_traces() {
+    let place = Workplace::new();
+    let program = place.program("contexts.c");
+    let namespace = fs::metadata("/proc/self/ns/uts").map(|file| std::os::unix::fs::MetadataExt::ino(&file));
+    let namespace = namespace.expect("a namespace");
+    let is_root = rustix::process::geteuid().is_root();
+    let mut filters = vec![
+        r#"procname == "another name""#.to_owned(),
+        r#"procname =~ "a*" && nice > 0"#.to_owned(),
+        "prio == 25 || vpid == 1".to_owned(),
+        "perf_thread_task_clock > 1 && perf_thread_page_faults > 1".to_owned(),
+        format!("uts_ns != {namespace}"),
+        format!("cgroup_path =~ \"/*\" && uts_ns == {namespace}"),
+        "veuid == 12 && vuid == 0 || vsgid == 23".to_owned(),
+        "vgid & 1".to_owned(),
+        "pthread_id == 0 || cgroup_ns == 0".to_owned(),
+    ];
+    filters.truncate(if is_root { filters.len() } else { 4 });
+    let contexts = format!("vtid,{OF_THREADS},{IDS},{NAMESPACES},perf:thread:task-clock,perf:thread:page-faults");
+    let session = |name: &str, options: &[&str]| {
+        place.piste_succeeds(&["create", name, "-o", text(&place.path(name))]);
+        place.piste_succeeds(&["enable-channel", "default", "--context", &contexts]);
+        place.piste_succeeds(&[&["enable-event", "contexts:inner", "piste:log_*"], options].concat());
+        place.piste_succeeds(&["start"]);
+    };
+    session("all", &[]);
+    for (number, filter) in filters.iter().enumerate() {
+        session(&number.to_string(), &["--filter", filter]);
+    }
+    let mut program = place.start(program, &[]);
+    ask(
+        &mut program,
+        &[
+            "log",
+            "rename",
+            "log",
+            "thread log",
+            "renice",
+            "log",
+            "fork log",
+            "signal log",
+        ],
+    );
+    if is_root {
+        ask(&mut program, &["unshare", "log", "become", "log", "thread log"]);
+    }
+    program.finish().expect_success();
+    place.piste_succeeds(&["destroy", "--all"]);
+    let view = |name: &str, options: &[&str]| {
+        let trace = place.path(name);
+        let shown = place.piste_succeeds(&[&["view", "--format", "ndjson", text(&trace)], options].concat());
+        shown.lines().count()
+    };
+    let all = view("all", &[]);
+    assert!(all >= 6);
+    let mut some = 0;
+    for (number, filter) in filters.iter().enumerate() {
+        let expected = view("all", &["--filter", filter]);
+        assert_eq!(view(&number.to_string(), &[]), expected, "{filter}");
+        some += usize::from(expected > 0 && expected < all);
+        println!("{filter}: {expected} of {all}");
+    }
+    assert!(some + 2 >= filters.len());
+    let refused = place.piste(&[
+        "enable-event",
+        "x:*",
+        "--filter",
+        "app_shop_tenant == 1 && $ctx.ip == 0",
+    ]);
+    assert!(!refused.success());
+}

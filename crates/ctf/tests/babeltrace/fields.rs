@@ -168,6 +168,36 @@ fn lists_of_strings_and_of_structures_are_read() {
 }
 
 #[test]
+fn values_whose_type_the_record_tells_are_read() {
+    let names = ["none", "signed", "unsigned", "double", "string"];
+    let mut fields_of: Vec<_> = names.map(|name| (name, FieldKind::Dynamic)).into();
+    fields_of.push(("last", FieldKind::String));
+    let bytes = [
+        &[0][..],
+        &[1],
+        &(-5_i64).to_le_bytes(),
+        &[2],
+        &u64::MAX.to_le_bytes(),
+        &[3],
+        &0.5_f64.to_le_bytes(),
+        b"\x04ada\0",
+        b"end\0",
+    ];
+    let text = fields(event(0, "t:dynamic", &fields_of), &bytes.concat());
+    let value = |name: &str, tag: u8, of_type: &str, value: &str| {
+        format!(r#"_{name}_tag = ( "_{of_type}" : container = {tag} ), {name} = {{ {value} }}, "#)
+    };
+    let expected = [
+        value("none", 0, "none", "{ }"),
+        value("signed", 1, "int64", "-5"),
+        value("unsigned", 2, "uint64", "18446744073709551615"),
+        value("double", 3, "double", "0.5"),
+        value("string", 4, "string", "\"ada\""),
+    ];
+    assert_eq!(text, format!(r#"{{ {}last = "end" }}"#, expected.concat()));
+}
+
+#[test]
 fn enumerations_are_read() {
     let label = |name: &str, value| Label {
         name: name.to_owned(),

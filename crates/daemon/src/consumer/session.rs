@@ -291,7 +291,9 @@ impl Recording for Session {
     fn snapshot(&mut self, request: RequestId, output: Output, outbox: &Outbox) {
         self.trace.metadata.look_at_clock();
         match &mut self.mode {
-            Mode::Recorder(recorder) => recorder.begin_snapshot(SnapshotJob::new(request, output, &self.ring_sets)),
+            Mode::Recorder(recorder) => {
+                recorder.begin_snapshot(SnapshotJob::new(request, output, &self.channels, &self.ring_sets))
+            }
             Mode::Streaming => service::refuse_snapshot(request, outbox),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what the rings of a flight recorder hold to a trace of its own, while the programs go on.
 //!
-//! All open sub-buffers are ended first, so that the newest events are in. Then one ring is written at a time, so that other
+//! All open sub-buffers are ended first, so that the newest events are in; those of channels that keep their first events instead are left open. Then one ring is written at a time, so that other
 //! sessions are not held up. The metadata comes last: a folder without it is a snapshot that was interrupted.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,11 +36,22 @@ type Outcome = Result<Vec<ChannelTotals>, Failure>;
 
 impl SnapshotJob {
     /// A snapshot of everything that was recorded until now, to be written to `output`.
-    pub(super) fn new(request: RequestId, output: Output, ring_sets: &BTreeMap<RingSetKey, RingSet>) -> Self {
+    pub(super) fn new(
+        request: RequestId,
+        output: Output,
+        channels: &BTreeMap<u32, Channel>,
+        ring_sets: &BTreeMap<RingSetKey, RingSet>,
+    ) -> Self {
         let mut rings = VecDeque::new();
         for (key, ring_set) in ring_sets {
             for ring_index in ring_set.memory.touched() {
-                ring_set.memory.reader(ring_index, 0).end_current();
+                // Rings that keep their first events are never emptied: what is left of a sub-buffer that is ended is lost for good.
+                if channels
+                    .get(&ring_set.producer.stream_id)
+                    .is_some_and(Channel::overwrites)
+                {
+                    ring_set.memory.reader(ring_index, 0).end_current();
+                }
                 rings.push_back((*key, ring_index));
             }
         }

@@ -4,7 +4,7 @@
 use piste_kernel::spec::{ChannelSpec, Context, Loss as KernelLoss, Memory};
 
 use super::refusal::Refusal;
-use super::settings::{ChannelRequest, MemoryRequest, check_loss_of_snapshots, differs, invalid, other, power_of_two};
+use super::settings::{ChannelRequest, MemoryRequest, differs, invalid, other, power_of_two};
 use crate::link::Loss;
 
 const DEFAULT_SUBBUF_BYTES: u32 = 64 << 10;
@@ -25,7 +25,10 @@ const BUFFER_BYTES_MAX: u16 = 4096;
 pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) -> Result<ChannelSpec, Refusal> {
     let default_loss = if snapshot { Loss::Overwrite } else { Loss::Discard };
     let loss = wanted.loss.unwrap_or(default_loss);
-    check_loss_of_snapshots(loss, snapshot)?;
+    if snapshot && loss != Loss::Overwrite {
+        let allowed = "overwrite, because the session keeps the kernel's rings in memory for snapshots";
+        return Err(invalid("loss mode", loss.name(), allowed));
+    }
     let loss = match loss {
         Loss::Discard => KernelLoss::Discard,
         Loss::Overwrite => KernelLoss::Overwrite,

@@ -48,7 +48,11 @@ pub enum MemoryRequest {
 pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Result<ChannelSettings, Refusal> {
     let default_loss = if snapshot { Loss::Overwrite } else { Loss::Discard };
     let loss = wanted.loss.unwrap_or(default_loss);
-    check_loss_of_snapshots(loss, snapshot)?;
+    if snapshot && loss == Loss::Block {
+        let allowed =
+            "overwrite, or discard to keep the first events, because the session has no reader while it records";
+        return Err(invalid("loss mode", loss.name(), allowed));
+    }
     let block_timeout_us = match (loss, wanted.block_timeout_us) {
         (Loss::Block, None) => u32::MAX,
         (Loss::Block, Some(timeout_us)) => u32::try_from(timeout_us)
@@ -91,15 +95,6 @@ pub(super) fn settle(wanted: &ChannelRequest, snapshot: bool, host: Host) -> Res
         geometry,
         contexts: contexts(wanted)?.unwrap_or_default(),
     })
-}
-
-/// A session with `snapshot` has no reader while it records.
-pub(super) fn check_loss_of_snapshots(loss: Loss, snapshot: bool) -> Result<(), Refusal> {
-    if snapshot && loss != Loss::Overwrite {
-        let allowed = "overwrite, because the session keeps its rings in memory for snapshots";
-        return Err(invalid("loss mode", loss.name(), allowed));
-    }
-    Ok(())
 }
 
 /// The contexts that were asked for.
