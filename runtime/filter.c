@@ -138,7 +138,7 @@ static bool stack_use(const struct piste_filter *filter, const struct piste_inst
 		return names_text(filter, instruction);
 	case PISTE_FILTER_BITS:
 		*taken = 2;
-		return true;
+		return kind <= PISTE_BITS_SHIFT_RIGHT;
 	}
 	*put = 0;
 	*taken = 1;
@@ -419,6 +419,45 @@ static struct value context(struct subject *subject, const struct piste_instruct
 	}
 }
 
+static uint64_t shifted_right(const struct value *value, uint64_t shift)
+{
+	return value->is_negative ? (uint64_t)((int64_t)value->bits >> shift) : value->bits >> shift;
+}
+
+/* An integer is its sign and 64 bits, of which the sign says how they go on. */
+static struct value bits_of(const struct value *left, uint8_t operator, const struct value * right)
+{
+	struct value result = {INTEGER, left->is_negative, left->bits, NULL};
+
+	if (left->kind != INTEGER || right->kind != INTEGER ||
+	    (operator>= PISTE_BITS_SHIFT_LEFT &&(right->is_negative || right->bits > 63)))
+		return nothing();
+	switch (operator) {
+	case PISTE_BITS_AND:
+		result.bits &= right->bits;
+		result.is_negative &= right->is_negative;
+		break;
+	case PISTE_BITS_OR:
+		result.bits |= right->bits;
+		result.is_negative |= right->is_negative;
+		break;
+	case PISTE_BITS_XOR:
+		result.bits ^= right->bits;
+		result.is_negative ^= right->is_negative;
+		break;
+	case PISTE_BITS_SHIFT_LEFT:
+		result.bits <<= right->bits;
+		if (shifted_right(&result, right->bits) != left->bits)
+			return nothing();
+		break;
+	default:
+		result.bits = shifted_right(left, right->bits);
+		break;
+	}
+	/* Less than any integer of 64 bits. */
+	return result.is_negative && (int64_t)result.bits >= 0 ? nothing() : result;
+}
+
 static double number_of(const struct value *value)
 {
 	double number;
@@ -585,12 +624,7 @@ static __attribute__((noinline)) bool execute(const struct piste_filter *filter,
 			continue;
 		case PISTE_FILTER_BITS:
 			top--;
-			if (top[-1].kind == INTEGER && top->kind == INTEGER) {
-				top[-1].bits &= top->bits;
-				top[-1].is_negative = top[-1].is_negative && top->is_negative;
-			} else {
-				top[-1] = nothing();
-			}
+			top[-1] = bits_of(&top[-1], instruction->kind, top);
 			continue;
 		case PISTE_FILTER_COMPARE:
 			is_true = compare(instruction->comparison, &top[-2], &top[-1]);

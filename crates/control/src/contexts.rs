@@ -65,8 +65,27 @@ pub const OF_PROGRAMS: [Context; 40] = [
 ];
 
 /// Those of channels of the kernel.
-pub const OF_KERNEL: [Context; 3] = [
+pub const OF_KERNEL: [Context; 22] = [
     context("tid", "thread ID"),
     context("cpu_id", "CPU that recorded the event"),
     context("interrupt_state", "what was interrupted or disabled"),
+    context("pid", "process ID (this and those below are derived from /proc)"),
+    context("ppid", "process ID of the parent"),
+    context("procname", "name of the thread"),
+    context("prio", "priority of the thread, as in sched_switch"),
+    context("nice", "nice value of the thread"),
+    context("uid", "real user ID"),
+    context("euid", "effective user ID"),
+    context("suid", "saved user ID"),
+    context("gid", "real group ID"),
+    context("egid", "effective group ID"),
+    context("sgid", "saved group ID"),
+    context("cgroup_ns", "control group namespace (inode number)"),
+    context("ipc_ns", "IPC namespace"),
+    context("mnt_ns", "mount namespace"),
+    context("net_ns", "network namespace"),
+    context("pid_ns", "PID namespace"),
+    context("time_ns", "time namespace"),
+    context("user_ns", "user namespace"),
+    context("uts_ns", "host name (UTS) namespace"),
 ];

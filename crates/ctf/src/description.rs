@@ -144,6 +144,17 @@ pub enum FieldKind {
     Dynamic,
 }
 
+/// What a [`FieldKind::Dynamic`] can be: the number that stands before the value, as enum piste_dynamic of `include/piste/abi/ring.h` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say all")]
+pub enum DynamicType {
+    None = 0,
+    Int64 = 1,
+    Uint64 = 2,
+    Float64 = 3,
+    String = 4,
+}
+
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {

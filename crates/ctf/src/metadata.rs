@@ -259,8 +259,8 @@ fn dynamic(field: &Field, names: &mut FieldNames) -> String {
         + &member(&format!("variant <{tag}> {{ {} }}", options.join(" ")), &name)
 }
 
-/// What a [`FieldKind::Dynamic`] can be, by the number that stands before it: the name of the type, the bytes of a value unless it is a
-/// string, and the type. The names are as LTTng has them, of which readers leave out the `_`. As enum piste_dynamic of `include/piste/abi/ring.h` has it.
+/// The types of a [`FieldKind::Dynamic`], by their numbers: the name, the bytes of a value unless it is a string, and the type. The names are as
+/// LTTng has them.
 pub(crate) const DYNAMIC_TYPES: [(&str, Option<u64>, &str); 5] = [
     ("_none", Some(0), "struct { }"),
     (

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use piste_abi::{IntoBytes, piste_instruction};
 use piste_ctf::read::schema::Scope;
 use piste_ctf::{Element, FieldKind, Label};
-use piste_filter::{Comparison, Condition, Field, Filter, FilterError, Operand, Step, Term, Test, Value};
+use piste_filter::{BitOperator, Comparison, Condition, Field, Filter, FilterError, Operand, Step, Term, Test, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::contexts::Filterable;
@@ -354,17 +354,25 @@ impl<'e> Described<'e> {
             Term::Comm => Ok(Known::Text(vec![context(piste_abi::PISTE_FILTER_COMM)])),
             Term::Pid => integer(self.evaluator.pid.into()),
             Term::Field(field) => Ok(self.field(field)),
-            Term::Bits { left, position, right } => {
+            Term::Bits {
+                left,
+                operator,
+                position,
+                right,
+            } => {
                 let (left, right) = (self.operand(left)?, self.operand(right)?);
                 let (Some(mut operands), Some(others)) = (left.pushed(), right.pushed()) else {
                     return Ok(Known::Nothing);
                 };
                 operands.extend(others);
-                operands.push(opcode(piste_abi::PISTE_FILTER_BITS));
+                operands.push(piste_instruction {
+                    kind: code_of_operator(*operator) as u8,
+                    ..opcode(piste_abi::PISTE_FILTER_BITS)
+                });
                 match depth(&operands) > piste_abi::PISTE_FILTER_DEPTH_MAX as usize {
                     true => Err(FilterError::at(
                         *position,
-                        "too many `&` within one another for a program",
+                        "too many operators within one another for a program",
                     )),
                     false => Ok(Known::Integer(operands)),
                 }
@@ -784,6 +792,16 @@ fn push_integer(value: i128) -> piste_instruction {
     match i64::try_from(value) {
         Ok(value) => with_operand(piste_abi::PISTE_FILTER_SIGNED, value as u64),
         Err(_) => with_operand(piste_abi::PISTE_FILTER_UNSIGNED, value as u64),
+    }
+}
+
+fn code_of_operator(operator: BitOperator) -> u32 {
+    match operator {
+        BitOperator::And => piste_abi::PISTE_BITS_AND,
+        BitOperator::Or => piste_abi::PISTE_BITS_OR,
+        BitOperator::Xor => piste_abi::PISTE_BITS_XOR,
+        BitOperator::ShiftLeft => piste_abi::PISTE_BITS_SHIFT_LEFT,
+        BitOperator::ShiftRight => piste_abi::PISTE_BITS_SHIFT_RIGHT,
     }
 }
 

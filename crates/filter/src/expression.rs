@@ -105,15 +105,33 @@ pub enum Term {
     Comm,
     /// A field or a context.
     Field(Field),
-    /// `(a & b)`: the bits that both have.
+    /// `(a & b)`, `a << 3`: what becomes of the bits of two integers.
     Bits {
         /// The first operand.
         left: Box<Operand>,
+        /// What becomes of them.
+        operator: BitOperator,
         /// Of the operator.
         position: usize,
         /// The second operand.
         right: Box<Operand>,
     },
+}
+
+/// What becomes of the bits of two integers, which have as many of the sign as anybody looks at. The result is an integer of 64 bits, with or
+/// without a sign; where it would not be one, there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitOperator {
+    /// `&`: those that both have.
+    And,
+    /// `|`: those that one of them has.
+    Or,
+    /// `^`: those that only one of them has; `~a` is `a ^ -1`.
+    Xor,
+    /// `<<`, by 0 to 63.
+    ShiftLeft,
+    /// `>>`, by 0 to 63.
+    ShiftRight,
 }
 
 /// The way to a value.
@@ -219,6 +237,33 @@ impl Field {
     }
 }
 
+impl BitOperator {
+    /// As it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            BitOperator::And => "&",
+            BitOperator::Or => "|",
+            BitOperator::Xor => "^",
+            BitOperator::ShiftLeft => "<<",
+            BitOperator::ShiftRight => ">>",
+        }
+    }
+
+    /// What becomes of the bits of two integers.
+    pub fn of(self, one: i128, other: i128) -> Option<i128> {
+        let shift = || u32::try_from(other).ok().filter(|shift| *shift < 64);
+        let result = match self {
+            BitOperator::And => one & other,
+            BitOperator::Or => one | other,
+            BitOperator::Xor => one ^ other,
+            // An operand has 64 bits: nothing of it is lost.
+            BitOperator::ShiftLeft => one.checked_mul(1_i128 << shift()?)?,
+            BitOperator::ShiftRight => one >> shift()?,
+        };
+        (i64::MIN.into()..=u64::MAX.into()).contains(&result).then_some(result)
+    }
+}
+
 impl Comparison {
     /// As it is written.
     pub fn sign(self) -> &'static str {
@@ -248,5 +293,37 @@ impl Comparison {
         use Comparison::{Bits, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
         let all = [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual, Bits];
         all.into_iter().find(|comparison| comparison.sign() == sign)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BitOperator;
+
+    #[test]
+    fn bits_of_integers_go_on_with_the_sign() {
+        use BitOperator::{And, Or, ShiftLeft, ShiftRight, Xor};
+        let all = i128::from(u64::MAX);
+        let least = i128::from(i64::MIN);
+        for (one, operator, other, expected) in [
+            (6, And, -4, Some(4)),
+            (-1, And, all, Some(all)),
+            (5, Or, -8, Some(-3)),
+            (all, Or, least, Some(-1)),
+            (0, Xor, -1, Some(-1)),
+            (all, Xor, -1, None),
+            (all >> 1, Xor, -1, Some(least)),
+            (1, ShiftLeft, 63, Some(1 << 63)),
+            (2, ShiftLeft, 63, None),
+            (all, ShiftLeft, 63, None),
+            (-1, ShiftLeft, 63, Some(least)),
+            (-3, ShiftLeft, 62, None),
+            (-3, ShiftRight, 1, Some(-2)),
+            (all, ShiftRight, 63, Some(1)),
+            (1, ShiftLeft, 64, None),
+            (1, ShiftRight, -1, None),
+        ] {
+            assert_eq!(operator.of(one, other), expected, "{one} {} {other}", operator.sign());
+        }
     }
 }

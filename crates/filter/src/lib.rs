@@ -24,7 +24,7 @@ pub mod value;
 use std::fmt;
 
 pub use condition::Condition;
-pub use expression::{Comparison, Expression, Field, Operand, Step, Term, Test};
+pub use expression::{BitOperator, Comparison, Expression, Field, Operand, Step, Term, Test};
 pub use pattern::Pattern;
 pub use value::Value;
 

@@ -4,9 +4,19 @@
 use piste_ctf::read::schema::Scope;
 use piste_patterns::nearest;
 
-use crate::expression::{ANYWHERE, Comparison, Expression, Field, Operand, SCOPES, Step, Term, Test};
+use crate::expression::{ANYWHERE, BitOperator, Comparison, Expression, Field, Operand, SCOPES, Step, Term, Test};
 use crate::token::{Token, tokens, unescaped};
 use crate::{DEPTH_MAX, FilterError, Pattern, TESTS_MAX, TEXT_BYTES_MAX};
+
+/// As in C, from those that bind least to those that bind most.
+const JOINED: &[&[BitOperator]] = &[
+    &[BitOperator::Or],
+    &[BitOperator::Xor],
+    &[BitOperator::And],
+    &[BitOperator::ShiftLeft, BitOperator::ShiftRight],
+];
+/// Those that bind tighter than comparisons.
+const SHIFTS: &[&[BitOperator]] = &[&[BitOperator::ShiftLeft, BitOperator::ShiftRight]];
 
 /// What stands for itself after a `$`.
 const VARIABLES: [(&str, Term); 6] = [
@@ -107,28 +117,34 @@ impl<'t> Parser<'t> {
 
     /// `a == b`, `a & b`, or what else may stand between parentheses.
     fn comparison(&mut self) -> Result<Node, FilterError> {
-        let mut left = match self.primary()? {
+        let mut node = self.joined(SHIFTS)?;
+        let join = JOINED
+            .iter()
+            .flat_map(|level| level.iter())
+            .find(|operator| self.is_at(operator.sign()));
+        for level in (0..JOINED.len() - SHIFTS.len()).rev() {
+            node = self.more(node, JOINED[level], &JOINED[level + 1..])?;
+        }
+        let left = match node {
             Node::Value(left) => left,
             condition => return Ok(condition),
         };
-        let mut is_joined = false;
-        while self.is_at("&") {
-            left = self.bits(left)?;
-            is_joined = true;
-        }
         let position = self.position();
         let Token::Sign(sign) = *self.token() else {
             return Ok(Node::Value(left));
         };
         let comparison = match Comparison::of_sign(sign) {
-            // To C it would be `a & (b == c)`, which nobody means.
-            Some(_) if is_joined => return Err(self.wrong("write `(a & b) == c`, with parentheses")),
             Some(comparison) => comparison,
             None if ["=~", "!~", "~"].contains(&sign) => return self.like(left),
             None => return Ok(Node::Value(left)),
         };
+        // To C, `a & b == c` is `a & (b == c)`, which nobody means.
+        if let Some(join) = join {
+            let sign = join.sign();
+            return Err(self.wrong(&format!("write `(a {sign} b) == c`, with parentheses")));
+        }
         self.next += 1;
-        let right = self.right_of(position)?;
+        let right = self.value_of(position, SHIFTS)?;
         self.test(Test::Compare {
             left,
             position,
@@ -137,25 +153,47 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// `a & b`; the sign comes next.
-    fn bits(&mut self, left: Operand) -> Result<Operand, FilterError> {
-        let position = self.position();
-        self.next += 1;
-        let right = self.right_of(position)?;
-        self.count()?;
-        Ok(Operand {
-            position: left.position,
-            term: Term::Bits {
-                left: Box::new(left),
-                position,
-                right: Box::new(right),
-            },
-        })
+    /// Values with the operators of these levels between them, of which the last ones bind tightest.
+    fn joined(&mut self, levels: &[&[BitOperator]]) -> Result<Node, FilterError> {
+        let Some((operators, tighter)) = levels.split_first() else {
+            return self.primary();
+        };
+        let first = self.joined(tighter)?;
+        self.more(first, operators, tighter)
+    }
+
+    /// What operators of one level join to a value.
+    fn more(
+        &mut self,
+        first: Node,
+        operators: &[BitOperator],
+        tighter: &[&[BitOperator]],
+    ) -> Result<Node, FilterError> {
+        let mut node = first;
+        while let Node::Value(left) = node {
+            let Some(operator) = operators.iter().find(|operator| self.is_at(operator.sign())) else {
+                return Ok(Node::Value(left));
+            };
+            let position = self.position();
+            self.next += 1;
+            let right = self.value_of(position, tighter)?;
+            self.count()?;
+            node = Node::Value(Operand {
+                position: left.position,
+                term: Term::Bits {
+                    left: Box::new(left),
+                    operator: *operator,
+                    position,
+                    right: Box::new(right),
+                },
+            });
+        }
+        Ok(node)
     }
 
     /// The value on the right of an operator.
-    fn right_of(&mut self, operator: usize) -> Result<Operand, FilterError> {
-        match self.primary()? {
+    fn value_of(&mut self, operator: usize, levels: &[&[BitOperator]]) -> Result<Operand, FilterError> {
+        match self.joined(levels)? {
             Node::Value(right) => Ok(right),
             Node::Condition(_) => Err(FilterError::at(
                 operator,
@@ -213,12 +251,37 @@ impl<'t> Parser<'t> {
         self.operand().map(Node::Value)
     }
 
+    /// `~a`; the sign is taken.
+    fn inverted(&mut self, position: usize) -> Result<Operand, FilterError> {
+        self.deeper()?;
+        let inner = self.value_of(position, &[])?;
+        self.depth -= 1;
+        self.count()?;
+        let all = Operand {
+            position,
+            term: Term::Integer(-1),
+        };
+        Ok(Operand {
+            position,
+            term: Term::Bits {
+                left: Box::new(inner),
+                operator: BitOperator::Xor,
+                position,
+                right: Box::new(all),
+            },
+        })
+    }
+
     fn operand(&mut self) -> Result<Operand, FilterError> {
         let position = self.position();
         let term = match *self.token() {
             Token::Integer(number) => Term::Integer(number),
             Token::Float(number) => Term::Float(number),
             Token::Quoted(content) => Term::Text(unescaped(content, position + 1)?.into()),
+            Token::Sign("~") => {
+                self.next += 1;
+                return self.inverted(position);
+            }
             Token::Sign("-") => {
                 self.next += 1;
                 match *self.token() {
@@ -295,19 +358,29 @@ impl<'t> Parser<'t> {
 
     /// What is true or false: also `a & b`, which is true when a bit is left.
     fn condition(&mut self, node: Node) -> Result<Expression, FilterError> {
-        match node {
-            Node::Condition(expression) => Ok(expression),
-            Node::Value(Operand {
-                term: Term::Bits { left, position, right },
-                ..
-            }) => Ok(Expression::Test(Test::Compare {
-                left: *left,
+        let operand = match node {
+            Node::Condition(expression) => return Ok(expression),
+            Node::Value(operand) => operand,
+        };
+        let (left, position, comparison, right) = match operand.term {
+            Term::Bits {
+                left,
+                operator: BitOperator::And,
                 position,
-                comparison: Comparison::Bits,
-                right: *right,
-            })),
-            Node::Value(_) => Err(self.wrong("expected a comparison: ==, !=, <, <=, >, >=, =~, !~ or &")),
-        }
+                right,
+            } => (*left, position, Comparison::Bits, *right),
+            Term::Bits { position, .. } => {
+                let term = Term::Integer(0);
+                (operand, position, Comparison::NotEqual, Operand { position, term })
+            }
+            _ => return Err(self.wrong("expected a comparison: ==, !=, <, <=, >, >=, =~, !~ or &")),
+        };
+        Ok(Expression::Test(Test::Compare {
+            left,
+            position,
+            comparison,
+            right,
+        }))
     }
 
     fn count(&mut self) -> Result<(), FilterError> {

@@ -18,8 +18,9 @@ pub(crate) enum Token<'t> {
 }
 
 /// The longest come first.
-const SIGNS: [&str; 19] = [
-    "&&", "||", "==", "!=", "<=", ">=", "=~", "!~", "<", ">", "!", "(", ")", "[", "]", ".", "&", "-", "~",
+const SIGNS: [&str; 23] = [
+    "&&", "||", "==", "!=", "<=", ">=", "=~", "!~", "<<", ">>", "<", ">", "!", "(", ")", "[", "]", ".", "&", "|", "^",
+    "-", "~",
 ];
 
 /// What numbers may end with.
@@ -79,7 +80,6 @@ fn token(rest: &str) -> Result<(Token<'_>, usize), FilterError> {
 fn unknown_sign(first: char) -> String {
     match first {
         '=' => "`=` is not a comparison; write `==`".into(),
-        '|' => "`|` is not an operator; write `||`".into(),
         _ => format!("unexpected {first:?}"),
     }
 }

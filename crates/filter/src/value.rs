@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use piste_ctf::read::schema::Label;
 
-use crate::{Comparison, Operand, Pattern, Term};
+use crate::{BitOperator, Comparison, Operand, Pattern, Term};
 
 /// A value of an event.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +31,21 @@ impl Operand {
             Term::Integer(value) => Some(Value::Integer(*value)),
             Term::Float(value) => Some(Value::Float(*value)),
             Term::Text(text) => Some(Value::Text(text.as_bytes())),
-            Term::Bits { left, right, .. } => Some(left.constant()?.bits(right.constant()?)),
+            Term::Bits {
+                left, operator, right, ..
+            } => Some(left.constant()?.bits(*operator, right.constant()?)),
             _ => None,
         }
     }
 }
 
 impl<'v> Value<'v> {
-    /// The bits that two integers have in common; nothing for other values.
-    pub fn bits(self, other: Value<'_>) -> Value<'v> {
-        match (self.integer(), other.integer()) {
-            (Some(one), Some(other)) => Value::Integer(one & other),
-            _ => Value::Nothing,
-        }
+    /// What becomes of the bits of two integers; nothing for other values.
+    pub fn bits(self, operator: BitOperator, other: Value<'_>) -> Value<'v> {
+        let (Some(one), Some(other)) = (self.integer(), other.integer()) else {
+            return Value::Nothing;
+        };
+        operator.of(one, other).map_or(Value::Nothing, Value::Integer)
     }
 
     /// Whether they compare so.

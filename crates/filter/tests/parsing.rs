@@ -42,7 +42,9 @@ fn operand(operand: &Operand) -> String {
         Term::Float(number) => format!("{number:?}"),
         Term::Text(text) => format!("{text:?}"),
         Term::Field(found) => field(found),
-        Term::Bits { left, right, .. } => format!("[{} & {}]", self::operand(left), self::operand(right)),
+        Term::Bits {
+            left, operator, right, ..
+        } => format!("[{} {} {}]", self::operand(left), operator.sign(), self::operand(right)),
         other => format!("${other:?}"),
     }
 }
@@ -100,6 +102,25 @@ fn bits_are_values_in_parentheses_and_conditions_without() {
 }
 
 #[test]
+fn operators_for_bits_bind_as_in_c() {
+    check(
+        "(a | b ^ c & d << 2 >> 1) == 0",
+        "[6.a | [6.b ^ [6.c & [[6.d << 2] >> 1]]]] Equal 0",
+    );
+    check("(a & b | c & d) != 1", "[[6.a & 6.b] | [6.c & 6.d]] NotEqual 1");
+    check("a << 2 == b >> 1", "[6.a << 2] Equal [6.b >> 1]");
+    check("(~a & 6) == ~-7", "[[6.a ^ -1] & 6] Equal [-7 ^ -1]");
+    check("~~a < 3", "[[6.a ^ -1] ^ -1] Less 3");
+    check("a | b", "[6.a | 6.b] NotEqual 0");
+    check(
+        "a ^ 6 && !(b << 1)",
+        "([6.a ^ 6] NotEqual 0 and not [6.b << 1] NotEqual 0)",
+    );
+    check("(a) & b == c", "8: write `(a & b) == c`, with parentheses");
+    check("a ~ \"x*\" || ~a", "(6.a like x* or [6.a ^ -1] NotEqual 0)");
+}
+
+#[test]
 fn operands_are_fields_variables_numbers_and_strings() {
     check("a.b[3].c == -7", "6.a.b[3].c Equal -7");
     check("$ctx.vtid > 010", "3.vtid Greater 8");
@@ -131,7 +152,10 @@ fn faults_name_their_place() {
         ),
         ("!a", "2: expected a comparison: ==, !=, <, <=, >, >=, =~, !~ or &"),
         ("a = 1", "2: `=` is not a comparison; write `==`"),
-        ("a | 1", "2: `|` is not an operator; write `||`"),
+        ("a | 1 == 1", "6: write `(a | b) == c`, with parentheses"),
+        ("a ^ b < 1", "6: write `(a ^ b) == c`, with parentheses"),
+        ("a ==", "4: expected a field, a number or a string"),
+        ("a << == 1", "5: expected a field, a number or a string"),
         ("a == 1 b", "7: expected `&&`, `||` or the end"),
         ("b == 2 && (a == 1", "10: this parenthesis is not closed"),
         ("(a == 1 b", "8: expected `&&`, `||` or `)`"),

@@ -10,6 +10,7 @@ mod class_id;
 pub(crate) mod copies;
 mod detail;
 mod event;
+mod facts;
 pub(crate) mod field_names;
 mod finding;
 mod kept;
@@ -34,6 +35,8 @@ use crate::probe::ProbeEvent;
 use crate::spec::{ChannelSpec, Context};
 
 pub use copies::program_call;
+pub use facts::Fact;
+pub(crate) use facts::NAME_BYTES;
 pub use finding::{Fault, Finding};
 pub use threads::{LivingThreads, RecordedThreads, Threads};
 
@@ -132,6 +135,10 @@ fn context_fields(context: Context) -> Vec<Field> {
             field("interrupt_state", Element::Uint8, Base::Hex),
             field("preempt_count", Element::Uint8, Base::Hex),
         ],
+        derived => vec![Field {
+            name: derived.name().to_owned(),
+            kind: FieldKind::Dynamic,
+        }],
     }
 }
 
@@ -145,6 +152,7 @@ fn put_contexts(contexts: &[Context], builder: &mut Builder) {
                 Ok(())
             }
             Context::InterruptState => builder.copy(FLAGS_FROM.into(), 2),
+            derived => builder.fact(TID_FROM.into(), *derived),
         };
         within.expect("the first bytes of a record are no longer than any");
     }

@@ -11,8 +11,12 @@
 mod builder;
 mod values;
 
+use piste_ctf::DynamicType;
+
+use crate::convert::Fact;
 use crate::convert::{Cursor, Fault, NewThreads, NoRoom, Threads};
 use crate::format::Location;
+use crate::spec::Context;
 use piste_syscalls::copies::State;
 
 pub(crate) use builder::{Builder, TooFar};
@@ -67,6 +71,8 @@ enum Step {
     Request { from: u16, bytes: u16 },
     /// Writes the process that a thread belongs to; the thread itself where nobody knows.
     Process { from: u16 },
+    /// Writes a derived context of a thread, as a value whose type is in the record.
+    Fact { from: u16, context: Context },
     /// Writes a text that is elsewhere in the record, with a zero byte.
     Text { from: u16, location: Location },
     /// Writes how many elements are elsewhere in the record, and these.
@@ -165,6 +171,10 @@ impl Plan {
                     let process = process.unwrap_or(PROCESS_UNKNOWN);
                     at.put(process.to_le_bytes())?;
                 }
+                Step::Fact { from, context } => {
+                    let tid = i32::from_le_bytes(chunk(record, from).ok_or(short)?);
+                    put_fact(around, tid, context, at)?;
+                }
                 Step::Text { from, location } => put_text(elsewhere(record, from, location)?, at)?,
                 Step::Elements {
                     from,
@@ -191,6 +201,36 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// Of the idle thread of each CPU, there is none in `/proc`. What is known of a process that has just begun comes first.
+#[cold]
+fn put_fact(around: &mut Surroundings, tid: i32, context: Context, at: &mut Cursor) -> Result<(), Stop> {
+    let Surroundings {
+        new_threads, threads, ..
+    } = around;
+    let fact = match context {
+        Context::Pid => {
+            let mut ask = |tid| match threads.fact(tid, Context::Pid) {
+                Some(Fact::Number(pid)) => i32::try_from(pid).ok(),
+                _ => None,
+            };
+            let process = new_threads.process_of(tid, &mut ask);
+            process.map(|pid| Fact::Number(pid.into()))
+        }
+        _ => threads.fact(tid, context),
+    };
+    match fact {
+        None => Ok(at.put([DynamicType::None as u8])?),
+        Some(Fact::Number(number)) => {
+            at.put([DynamicType::Int64 as u8])?;
+            Ok(at.put(number.to_le_bytes())?)
+        }
+        Some(Fact::Name(name)) => {
+            at.put([DynamicType::String as u8])?;
+            put_text(&name, at)
+        }
     }
 }
 

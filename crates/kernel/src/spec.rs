@@ -74,11 +74,78 @@ pub enum Context {
     CpuId,
     /// Depth of preemption and migration locks, interrupt state: what tracefs calls flags.
     InterruptState,
+    /// The process of the thread. This and the following ones are not in the kernel's records, but derived from `/proc`: what the thread is when its
+    /// events are read.
+    Pid,
+    /// The parent of the process.
+    Ppid,
+    /// The name of the thread.
+    Procname,
+    /// Its priority, as sched_switch has it in traces.
+    Prio,
+    /// Its nice value.
+    Nice,
+    /// Its real user ID, in pisted's user namespace.
+    Uid,
+    /// The effective one.
+    Euid,
+    /// The saved one.
+    Suid,
+    /// Its real group ID.
+    Gid,
+    /// The effective one.
+    Egid,
+    /// The saved one.
+    Sgid,
+    /// The inode number of its namespace of control groups.
+    CgroupNs,
+    /// Of IPC.
+    IpcNs,
+    /// Of mounts.
+    MntNs,
+    /// Of networks.
+    NetNs,
+    /// Of process IDs.
+    PidNs,
+    /// Of clocks.
+    TimeNs,
+    /// Of users.
+    UserNs,
+    /// Of host names.
+    UtsNs,
 }
 
 impl Context {
     /// Every context there is.
-    pub const ALL: [Context; 3] = [Context::Tid, Context::CpuId, Context::InterruptState];
+    pub const ALL: [Context; 22] = [
+        Context::Tid,
+        Context::CpuId,
+        Context::InterruptState,
+        Context::Pid,
+        Context::Ppid,
+        Context::Procname,
+        Context::Prio,
+        Context::Nice,
+        Context::Uid,
+        Context::Euid,
+        Context::Suid,
+        Context::Gid,
+        Context::Egid,
+        Context::Sgid,
+        Context::CgroupNs,
+        Context::IpcNs,
+        Context::MntNs,
+        Context::NetNs,
+        Context::PidNs,
+        Context::TimeNs,
+        Context::UserNs,
+        Context::UtsNs,
+    ];
+
+    /// Whether it is not in the kernel's records.
+    pub fn is_derived(self) -> bool {
+        !matches!(self, Context::Tid | Context::CpuId | Context::InterruptState)
+    }
 
     /// As people write it.
     pub fn name(self) -> &'static str {
@@ -86,6 +153,25 @@ impl Context {
             Context::Tid => "tid",
             Context::CpuId => "cpu_id",
             Context::InterruptState => "interrupt_state",
+            Context::Pid => "pid",
+            Context::Ppid => "ppid",
+            Context::Procname => "procname",
+            Context::Prio => "prio",
+            Context::Nice => "nice",
+            Context::Uid => "uid",
+            Context::Euid => "euid",
+            Context::Suid => "suid",
+            Context::Gid => "gid",
+            Context::Egid => "egid",
+            Context::Sgid => "sgid",
+            Context::CgroupNs => "cgroup_ns",
+            Context::IpcNs => "ipc_ns",
+            Context::MntNs => "mnt_ns",
+            Context::NetNs => "net_ns",
+            Context::PidNs => "pid_ns",
+            Context::TimeNs => "time_ns",
+            Context::UserNs => "user_ns",
+            Context::UtsNs => "uts_ns",
         }
     }
 

@@ -46,9 +46,7 @@ fn calls_of_a_32_bit_program_have_the_names_of_its_table() {
     let layout = Arc::new(Layout::new(catalog.names()));
     let channel = handmade::channel(&[Context::Tid]);
     let programs = Arc::new(Mutex::new(programs));
-    let threads = LivingThreads {
-        programs: Some(programs.clone()),
-    };
+    let threads = LivingThreads::new(Some(programs.clone()));
     let mut converter = Converter::new(catalog, layout, &channel, &[], Box::new(threads));
     let mut classes = HashMap::new();
     let mut seen = Vec::new();

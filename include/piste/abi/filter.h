@@ -45,7 +45,7 @@ enum piste_opcode {
 	PISTE_FILTER_FLOAT = 8,    /* ... as the bits of a double. */
 	PISTE_FILTER_CONSTANT = 9, /* A text, of (operand >> 32) bytes at (uint32_t)operand of the texts. */
 	/* This takes two values, and puts one on the stack. */
-	PISTE_FILTER_BITS = 10, /* The bits that two integers have in common. */
+	PISTE_FILTER_BITS = 10, /* What becomes of the bits of two integers: `kind` is an enum piste_bits. */
 
 	/* Tests: they go on at instruction `if_true` or `if_false`. */
 	PISTE_FILTER_COMPARE = 16, /* Two values. */
@@ -72,6 +72,15 @@ enum piste_filter_context {
 	PISTE_FILTER_COMM = 3,   /* The name of the thread, a text. */
 	PISTE_FILTER_OTHER =
 	        4, /* `offset` is an enum piste_context_kind (ring.h) from VPID to USAGE, but not PROCNAME or IP; `operand` is its config. */
+};
+
+/* The result is an integer of 64 bits, with or without a sign; where it would not be one, it is nothing. */
+enum piste_bits {
+	PISTE_BITS_AND = 0,
+	PISTE_BITS_OR = 1,
+	PISTE_BITS_XOR = 2,
+	PISTE_BITS_SHIFT_LEFT = 3, /* By 0 to 63. */
+	PISTE_BITS_SHIFT_RIGHT = 4,
 };
 
 /* What may be the relation of the first value to the second: bits. */

@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use piste_suite::process::{Running, wait_until};
-use piste_suite::{Compilation, Event, Trace, Workplace, build_tree};
+use piste_suite::{Compilation, Event, Trace, Workplace, build_tree, kernel};
 use serde_json::{Map, Value};
 
 /// Of the thread and its process, as events of the program have fields of the same names.
@@ -315,17 +318,18 @@ fn contexts_that_there_are_none_of_are_refused() {
     let complaint = place.piste(&["add-context", "vpid"]).stderr;
     assert!(complaint.contains("no channel \"default\""), "{complaint}");
     let list = place.piste_succeeds(&["add-context", "--list"]);
-    let names: Vec<&str> = list
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
-        .filter(|name| {
-            !name.starts_with("perf:")
-                && !name.starts_with("app:")
-                && !name.ends_with("tid")
-                && !name.starts_with("interrupt")
-        })
-        .collect();
-    place.piste_succeeds(&["enable-channel", "all", "--context", &names.join(",")]);
+    let (of_programs, of_kernel) = list.split_once("\n\n").expect("two lists");
+    let names = |list: &str| {
+        let names = list
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+        let names = names.filter(|name| !name.starts_with("perf:") && !name.starts_with("app:"));
+        names.collect::<Vec<_>>().join(",")
+    };
+    place.piste_succeeds(&["enable-channel", "all", "--context", &names(of_programs)]);
+    if kernel::shared_workplace().is_some() {
+        place.piste_succeeds(&["enable-channel", "-k", "kernel", "--context", &names(of_kernel)]);
+    }
 }
 
 /// While a program records from two threads, again and again.
@@ -476,7 +480,7 @@ fn a_flight_recorder_keeps_what_it_holds_when_contexts_are_added() {
 fn filters_use_contexts_in_programs_as_in_traces() {
     let place = Workplace::new();
     let program = place.program("contexts.c");
-    let namespace = fs::metadata("/proc/self/ns/uts").map(|file| std::os::unix::fs::MetadataExt::ino(&file));
+    let namespace = fs::metadata("/proc/self/ns/uts").map(|file| file.ino());
     let namespace = namespace.expect("a namespace");
     let is_root = rustix::process::geteuid().is_root();
     let mut filters = vec![
@@ -543,4 +547,90 @@ fn filters_use_contexts_in_programs_as_in_traces() {
         "app_shop_tenant == 1 && $ctx.ip == 0",
     ]);
     assert!(!refused.success());
+}
+
+/// What the kernel does not record is derived from what `/proc` says of the thread.
+#[test]
+fn contexts_of_kernel_channels_say_what_the_thread_is() {
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let program = place.program("contexts.c");
+    let trace = place.path("trace");
+    let contexts = "tid,pid,ppid,procname,prio,nice,uid,euid,suid,gid,egid,sgid,cgroup_ns,ipc_ns,mnt_ns,net_ns,pid_ns,time_ns,user_ns,uts_ns";
+    place.piste_succeeds(&["create", "web", "-o", text(&trace)]);
+    place.piste_succeeds(&["enable-channel", "-k", "calls", "--context", contexts]);
+    place.piste_succeeds(&["enable-event", "-k", "-c", "calls", "--syscall", "getresgid"]);
+    place.piste_succeeds(&["enable-event", "contexts:*"]);
+    place.piste_succeeds(&["start"]);
+    let mut program = place.start(program, &[]);
+    let pid = program.pid();
+    place.piste_succeeds(&["track", "-k", "--pid", &pid.to_string()]);
+    // What was read of the thread is taken for true for a tenth of a second.
+    let mut known = BTreeMap::new();
+    for change in ["rename", "renice", "unshare", "become"] {
+        ask(&mut program, &[change]);
+        let read = || {
+            let status = place.piste_json(&["status"]);
+            let mut channels = status["channels"].as_array().expect("channels").iter();
+            let calls = channels
+                .find(|channel| channel["settings"]["name"] == "calls")
+                .expect("a channel");
+            calls["events"].as_u64().expect("a count")
+        };
+        let before = read();
+        ask(&mut program, &["say"]);
+        wait_until("the entry and the exit were read", || read() == before + 2);
+        known.insert(change, namespaces_of(pid));
+        thread::sleep(Duration::from_millis(300));
+    }
+    program.finish().expect_success();
+    place.piste_succeeds(&["destroy"]);
+    let shown = place.piste_succeeds(&["view", "--format", "ndjson", text(&trace)]);
+    let events: Vec<Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let calls = named(&events, "syscall_entry_getresgid");
+    let own = |key: &str, call: &Value, value: Value| assert_eq!(call["event_context"][key], value, "{key} in {call}");
+    assert_eq!(calls.len(), 4);
+    let last = namespaces_of(std::process::id() as i32);
+    assert_ne!(last, known["unshare"]);
+    for (call, change) in calls.into_iter().zip(["rename", "renice", "unshare", "become"]) {
+        own("tid", call, pid.into());
+        own("pid", call, pid.into());
+        own("ppid", call, std::process::id().into());
+        own("procname", call, "another name".into());
+        let nice = if change == "rename" { 0 } else { 5 };
+        own("nice", call, nice.into());
+        own("prio", call, (20 + nice).into());
+        let ids = if change == "become" {
+            [0, 12, 0, 21, 22, 23]
+        } else {
+            [0; 6]
+        };
+        for (key, id) in ["uid", "euid", "suid", "gid", "egid", "sgid"].into_iter().zip(ids) {
+            own(key, call, id.into());
+        }
+        for (key, number) in &known[change] {
+            own(key, call, (*number).into());
+        }
+    }
+    let metadata = Trace::at(trace.join("kernel")).metadata();
+    assert!(
+        metadata.contains("piste_derived_contexts = \"pid, ppid, procname, "),
+        "{metadata}"
+    );
+}
+
+fn namespaces_of(pid: i32) -> BTreeMap<String, u64> {
+    let names = NAMESPACES
+        .split(',')
+        .filter_map(|name| Some((name, name.strip_suffix("_ns")?)));
+    names
+        .map(|(name, file)| {
+            let file = fs::metadata(format!("/proc/{pid}/ns/{file}")).expect("a namespace");
+            (name.to_owned(), file.ino())
+        })
+        .collect()
 }

@@ -86,6 +86,11 @@ fn sessions(place: &Workplace, printed: &Printed) {
     run("session", &["create", "web", "-o", text(&place.path("web"))]);
     run("channel", &["enable-channel", "often", "--block", "100ms"]);
     run(
+        "channel",
+        &["add-context", "-c", "often", "procname", "app:shop:tenant"],
+    );
+    run("contexts", &["add-context", "--list"]);
+    run(
         "rules",
         &[
             "enable-event",

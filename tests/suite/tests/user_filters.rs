@@ -119,7 +119,21 @@ fn test(random: &mut Rng) -> String {
         "'shapes:*'",
     ];
     let (left, sign) = (integer(random), order(random));
-    match random.u32(0..9) {
+    let operator = |random: &mut Rng| one(random, &["&", "|", "^", "<<", ">>"]);
+    match random.u32(0..11) {
+        9 => format!(
+            "({left} {} {}) {sign} {}",
+            operator(random),
+            one(random, &["0", "1", "3", "63", "64", "-1", "0x8000000000000000", "i8"]),
+            one(random, &constants)
+        ),
+        10 => format!(
+            "(~{left} {} {}) {sign} (i64 {} {})",
+            operator(random),
+            integer(random),
+            operator(random),
+            one(random, &["0", "2", "~0", "u64"])
+        ),
         0 => format!("{left} {sign} {}", integer(random)),
         1 => format!("{} {sign} {}", one(random, &floats), one(random, &float_constants)),
         2 => format!("{} {sign} {}", one(random, &floats), one(random, &constants)),

@@ -272,9 +272,7 @@ fn load(
 
 /// Makes events of its records.
 pub(super) fn converter(spec: &ChannelSpec, frame: Frame<'_>) -> Converter {
-    let threads = Box::new(LivingThreads {
-        programs: frame.programs.cloned(),
-    });
+    let threads = Box::new(LivingThreads::new(frame.programs.cloned()));
     let kernel = frame.kernel;
     Converter::of_calls(kernel.catalog.clone(), kernel.layout.clone(), spec, threads)
 }

@@ -152,6 +152,9 @@ impl Channel {
         notes.extend(findings);
         let mut converter = converter(&spec, frame, &probes);
         metadata.add_stream(&stream_class(&spec));
+        if spec.contexts.iter().any(|context| context.is_derived()) {
+            metadata.say_derived_contexts();
+        }
         converter.restore_classes(metadata.classes_of(spec.stream_id));
         let home = Home {
             channel: &spec,
@@ -719,9 +722,7 @@ fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
 
 fn converter(spec: &ChannelSpec, frame: Frame<'_>, probes: &Probes) -> Converter {
     let kernel = frame.kernel;
-    let threads = Box::new(LivingThreads {
-        programs: frame.programs.cloned(),
-    });
+    let threads = Box::new(LivingThreads::new(frame.programs.cloned()));
     Converter::new(
         kernel.catalog.clone(),
         kernel.layout.clone(),

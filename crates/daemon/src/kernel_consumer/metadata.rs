@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use piste_ctf::metadata::{Form, class_fingerprint, environment_line, event_class, opening, stream_class, uuid_text};
 use piste_ctf::{EnvironmentValue, EventClass, StreamClass, Trace};
+use piste_kernel::spec::Context;
 
 use crate::consumer::clock::ClockError;
 use crate::consumer::metadata::{BESIDE, WRITE_ERROR, domain_beside};
@@ -81,6 +82,13 @@ impl Metadata {
     /// Says that some of the events that tell which threads have the CPUs are recorded and others are not.
     pub(super) fn say_selected_events(&mut self) {
         self.mark("piste_selected_events");
+    }
+
+    /// Says which contexts the kernel did not record: what the threads were when their events were read.
+    pub(super) fn say_derived_contexts(&mut self) {
+        let derived = Context::ALL.into_iter().filter(|context| context.is_derived());
+        let names: Vec<&str> = derived.map(Context::name).collect();
+        self.say("piste_derived_contexts", names.join(", "));
     }
 
     /// Packets could not be written. The file says so when the disk has space for it again, or in the end.

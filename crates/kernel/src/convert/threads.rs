@@ -3,8 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Fact;
+use super::facts::Facts;
 use crate::proc;
 use crate::programs::Programs;
+use crate::spec::Context;
 
 /// Tells of threads what their records do not.
 pub trait Threads {
@@ -17,6 +20,9 @@ pub trait Threads {
 
     /// Whether a thread ran a 32-bit program at this time.
     fn is_compat(&mut self, tid: i32, ticks: u64) -> bool;
+
+    /// What a thread's context is that is [derived](Context::is_derived); `None` when that cannot be known.
+    fn fact(&mut self, tid: i32, context: Context) -> Option<Fact>;
 }
 
 /// Threads of which nothing is known but what their records say: those of another machine.
@@ -35,6 +41,10 @@ impl Threads for RecordedThreads {
     fn is_compat(&mut self, _: i32, _: u64) -> bool {
         false
     }
+
+    fn fact(&mut self, _: i32, _: Context) -> Option<Fact> {
+        None
+    }
 }
 
 /// The threads of this machine: from `/proc`, which lists those that are alive, and [`Programs`]. Without `programs`, all programs are taken for
@@ -42,20 +52,33 @@ impl Threads for RecordedThreads {
 #[derive(Debug, Clone, Default)]
 pub struct LivingThreads {
     /// Shared by all channels of a session.
-    pub programs: Option<Arc<Mutex<Programs>>>,
+    programs: Option<Arc<Mutex<Programs>>>,
+    facts: Facts,
+}
+
+impl LivingThreads {
+    /// Those of this machine.
+    pub fn new(programs: Option<Arc<Mutex<Programs>>>) -> LivingThreads {
+        LivingThreads {
+            programs,
+            facts: Facts::default(),
+        }
+    }
+
+    fn told_process_of(&self, tid: i32) -> Option<i32> {
+        let programs = self.programs.as_ref()?;
+        let programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.process_of(tid)
+    }
 }
 
 impl Threads for LivingThreads {
     fn process_of(&mut self, tid: i32) -> Option<i32> {
-        let programs = self.programs.as_ref();
-        let told = programs.and_then(|programs| {
-            let programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
-            programs.process_of(tid)
-        });
-        told.or_else(|| proc::process_of(tid))
+        self.told_process_of(tid).or_else(|| proc::process_of(tid))
     }
 
     fn catch_up(&mut self) -> bool {
+        self.facts.look_at_clock();
         let programs = self.programs.as_ref();
         programs.is_some_and(|programs| programs.lock().unwrap_or_else(PoisonError::into_inner).catch_up())
     }
@@ -66,5 +89,12 @@ impl Threads for LivingThreads {
             let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
             programs.is_compat(tid, ticks)
         })
+    }
+
+    fn fact(&mut self, tid: i32, context: Context) -> Option<Fact> {
+        // Of a process, more is known than `/proc` says.
+        let told = (context == Context::Pid).then(|| self.told_process_of(tid)).flatten();
+        told.map(|pid| Fact::Number(pid.into()))
+            .or_else(|| self.facts.get(tid, context))
     }
 }

@@ -4,11 +4,13 @@
 
 use piste_ctf::Element;
 use piste_ctf::read::schema::Scope;
-use piste_filter::{Comparison, Condition, Filter, FilterError, Operand, Pattern, Step, Term, Test, Value};
+use piste_filter::{
+    BitOperator, Comparison, Condition, Filter, FilterError, Operand, Pattern, Step, Term, Test, Value,
+};
 use piste_syscalls::filters::{self, Number, PATTERN_COUNT, Text};
 use piste_syscalls::{Syscall, Table};
 
-use super::MissingField;
+use super::{MissingField, no_operator};
 use crate::convert::copies::{Comparable, comparable};
 use crate::spec::Memory;
 
@@ -133,10 +135,19 @@ impl Translator<'_> {
         if let Some(value) = operand.constant() {
             return Ok(Side::Constant(value));
         }
-        let Term::Bits { left, position, right } = &operand.term else {
+        let Term::Bits {
+            left,
+            operator,
+            position,
+            right,
+        } = &operand.term
+        else {
             let subject = self.subject(&operand.term, operand.position)?;
             return Ok(subject.map_or(Side::Missing, |subject| Side::Subject(subject, ALL_BITS)));
         };
+        if *operator != BitOperator::And {
+            return Err(no_operator(*operator, *position));
+        }
         match (self.side(left)?, self.side(right)?) {
             (Side::Missing, _) | (_, Side::Missing) => Ok(Side::Missing),
             (Side::Subject(subject, ALL_BITS), Side::Constant(Value::Integer(mask)))

@@ -15,7 +15,7 @@ mod pattern;
 mod subject;
 mod test;
 
-use piste_filter::{Condition, Filter, FilterError, Term};
+use piste_filter::{BitOperator, Condition, Filter, FilterError, Term};
 
 use crate::format::EventFormat;
 
@@ -124,6 +124,15 @@ fn written(condition: &Condition<String>) -> String {
         Condition::Not(inner) => format!("!({})", written(inner)),
         Condition::Test(words) => words.clone(),
     }
+}
+
+/// An operator that the kernel does not have.
+fn no_operator(operator: BitOperator, position: usize) -> FilterError {
+    let sign = operator.sign();
+    FilterError::at(
+        position,
+        format!("of the operators for bits, the kernel has only `&`, not `{sign}`; use it when you read the trace"),
+    )
 }
 
 #[cfg(test)]

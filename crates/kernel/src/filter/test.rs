@@ -3,11 +3,11 @@
 
 use piste_ctf::Label;
 use piste_ctf::read::schema::Scope;
-use piste_filter::{Comparison, Condition, Field, FilterError, Operand, Pattern, Step, Term, Test, Value};
+use piste_filter::{BitOperator, Comparison, Condition, Field, FilterError, Operand, Pattern, Step, Term, Test, Value};
 
-use super::MissingField;
 use super::pattern;
 use super::subject::{Comparable, Meaning, Subject};
+use super::{MissingField, no_operator};
 use crate::format::EventFormat;
 use crate::plan::kernel_state_bits;
 
@@ -115,7 +115,13 @@ impl<'e> Translator<'e> {
             Term::Comm => Some(Subject::comm()),
             Term::Cpu => Some(Subject::cpu()),
             Term::Field(field) => self.field(field, operand.position)?,
-            Term::Bits { left, position, right } => return self.bits(left, *position, right),
+            Term::Bits {
+                left,
+                operator: BitOperator::And,
+                position,
+                right,
+            } => return self.bits(left, *position, right),
+            Term::Bits { operator, position, .. } => return Err(no_operator(*operator, *position)),
             Term::Integer(_) | Term::Float(_) | Term::Text(_) => None,
         };
         Ok(subject.map_or(Side::Missing, Side::Subject))

@@ -4,7 +4,9 @@
 use piste_ctf::{Field, FieldKind};
 
 use super::{CopyName, Plan, Step};
+use crate::convert::NAME_BYTES;
 use crate::format::Location;
+use crate::spec::Context;
 
 /// Puts a plan together, field by field, and the fields' descriptions.
 #[derive(Debug, Default)]
@@ -74,6 +76,14 @@ impl Builder {
     pub(crate) fn process(&mut self, from: u32) -> Result<(), TooFar> {
         let (from, _) = self.read(from, 4)?;
         self.step(Step::Process { from }, 4);
+        Ok(())
+    }
+
+    /// Writes a derived context of the thread whose ID is at `from`.
+    pub(crate) fn fact(&mut self, from: u32, context: Context) -> Result<(), TooFar> {
+        let (from, _) = self.read(from, 4)?;
+        // Its type, and a number or the longest name.
+        self.step(Step::Fact { from, context }, 1 + NAME_BYTES);
         Ok(())
     }
 

@@ -107,6 +107,16 @@ fn value(rest: &mut &[u8], kind: &FieldKind) -> Result<Value, String> {
             take(rest, text.len() + 1)?;
             Ok(Value::Bytes(text))
         }
+        FieldKind::Dynamic => match take(rest, 1)?[0] {
+            0 => Ok(Value::Bytes(Vec::new())),
+            1..=3 => take(rest, 8).map(|bytes| Value::Integer(bytes.to_vec())),
+            4 => {
+                let text = text(rest).to_vec();
+                take(rest, text.len() + 1)?;
+                Ok(Value::Bytes(text))
+            }
+            tag => Err(format!("a value of type {tag}")),
+        },
         FieldKind::Strings => {
             let count = count(rest)?;
             let before = *rest;

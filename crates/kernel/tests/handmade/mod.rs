@@ -5,7 +5,7 @@
 
 pub mod decode;
 
-use piste_kernel::convert::Threads;
+use piste_kernel::convert::{Fact, Threads};
 use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Rule};
 
@@ -73,5 +73,13 @@ impl Threads for Numbered {
 
     fn is_compat(&mut self, tid: i32, _: u64) -> bool {
         (3200..3300).contains(&tid)
+    }
+
+    fn fact(&mut self, tid: i32, context: Context) -> Option<Fact> {
+        match context {
+            Context::Procname if tid < 1000 => Some(Fact::Name(*b"a name\0\0\0\0\0\0\0\0\0\0")),
+            Context::Procname => None,
+            _ => Some(Fact::Number(-1)),
+        }
     }
 }

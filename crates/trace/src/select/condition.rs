@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 
 use piste_ctf::read::plan::{EventPlan, Plan};
-use piste_filter::{Comparison, Condition, Expression, Operand, Pattern, Term, Test, Value};
+use piste_filter::{BitOperator, Comparison, Condition, Expression, Operand, Pattern, Term, Test, Value};
 
 use super::values::{Slot, Values, Wanted};
 use super::who::Who;
@@ -34,7 +34,7 @@ pub(super) enum Origin {
     Tid,
     Comm,
     Slot(Slot),
-    Bits(Box<(Origin, Origin)>),
+    Bits(Box<(Origin, BitOperator, Origin)>),
     Nothing,
 }
 
@@ -138,11 +138,13 @@ impl Origin {
             Term::Field(field) => wanted
                 .add(class.plan, class.stream_class_id, class.event, field)
                 .map_or(Origin::Nothing, Origin::Slot),
-            Term::Bits { left, right, .. } => {
-                let both = (Origin::new(left, class, wanted), Origin::new(right, class, wanted));
-                match both.0.is_nothing() || both.1.is_nothing() {
+            Term::Bits {
+                left, operator, right, ..
+            } => {
+                let (left, right) = (Origin::new(left, class, wanted), Origin::new(right, class, wanted));
+                match left.is_nothing() || right.is_nothing() {
                     true => Origin::Nothing,
-                    false => Origin::Bits(Box::new(both)),
+                    false => Origin::Bits(Box::new((left, *operator, right))),
                 }
             }
         }
@@ -155,7 +157,7 @@ impl Origin {
     fn is_constant(&self) -> bool {
         match self {
             Origin::Integer(_) | Origin::Float(_) | Origin::Text(_) | Origin::Nothing => true,
-            Origin::Bits(both) => both.0.is_constant() && both.1.is_constant(),
+            Origin::Bits(bits) => bits.0.is_constant() && bits.2.is_constant(),
             _ => false,
         }
     }
@@ -176,7 +178,10 @@ impl Origin {
                 .as_ref()
                 .map_or(Value::Nothing, |comm| Value::Text(comm.as_bytes())),
             Origin::Slot(slot) => values.get(*slot),
-            Origin::Bits(both) => both.0.value(values, about).bits(both.1.value(values, about)),
+            Origin::Bits(bits) => {
+                let (left, operator, right) = &**bits;
+                left.value(values, about).bits(*operator, right.value(values, about))
+            }
             Origin::Nothing => Value::Nothing,
         }
     }
