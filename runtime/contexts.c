@@ -353,7 +353,7 @@ static uint8_t *put_context(uint8_t *cursor, const struct piste_context *context
 	case PISTE_CONTEXT_COUNTER:
 		return put_dynamic(cursor, piste_counter_value(context->type, context->config));
 	case PISTE_CONTEXT_APPLICATION:
-		return put_dynamic(cursor, value_of(find_provided(context->name)));
+		return put_dynamic(cursor, value_of(find_provided((const char *)context->name)));
 	default:
 		break;
 	}

@@ -119,7 +119,7 @@ pub struct piste_context {
     pub kind: u32,
     pub type_: u32,
     pub config: u64,
-    pub name: [::core::ffi::c_char; 48usize],
+    pub name: [u8; 48usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {

@@ -301,10 +301,7 @@ impl Context {
             Code::Counter(kind, config) => (told.type_, told.config) = (kind, config),
             Code::Application => {
                 let bytes = self.name[APPLICATION_PREFIX.len()..].bytes();
-                told.name
-                    .iter_mut()
-                    .zip(bytes)
-                    .for_each(|(to, byte)| *to = byte.cast_signed());
+                told.name.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
             }
         }
         told
@@ -392,10 +389,7 @@ mod tests {
         );
         let told = contexts.told();
         assert_eq!((told.bits, told.more.len()), (abi::PISTE_CONTEXT_VTID, 4));
-        assert_eq!(
-            told.more[3].name[..12],
-            *b"shop:tenant\0".map(u8::cast_signed).as_slice()
-        );
+        assert_eq!(told.more[3].name[..12], *b"shop:tenant\0");
         let counters: Vec<_> = contexts.counters().collect();
         assert_eq!(counters, [("perf:thread:cycles", HARDWARE, 0)]);
     }

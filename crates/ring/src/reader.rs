@@ -266,6 +266,11 @@ impl Reader {
         Ok(position)
     }
 
+    /// The oldest sub-buffer that the program cannot reuse, whatever it says.
+    pub(crate) fn oldest_kept(&self) -> u64 {
+        self.consumed.sequence()
+    }
+
     /// Keeps the sub-buffer at `sequence` from the program for good; the caller copies it. False when the program overwrote it.
     pub(crate) fn give_up(&mut self) -> bool {
         let is_ours = self.consumed.hold(self.memory.ring(self.ring_index));

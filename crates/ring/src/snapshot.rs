@@ -52,9 +52,10 @@ impl Reader {
         }
         let open_count = u64::from(position.offset_units > 0);
         if self.memory().geometry().loss() != LossMode::Overwrite {
+            // What the ring says of it may be anything: the position was compared with what was taken.
             return Ok(Snapshot {
                 reader: self,
-                sequence: oldest,
+                sequence: self.oldest_kept(),
                 end: position.sequence + open_count,
             });
         }

@@ -145,7 +145,7 @@ struct piste_context {
 	uint32_t kind;   /* enum piste_context_kind */
 	uint32_t type;   /* Of COUNTER, otherwise 0. */
 	uint64_t config; /* Of COUNTER and USAGE, otherwise 0. */
-	char name
+	uint8_t name
 	        [PISTE_CONTEXT_NAME_BYTES]; /* Of APPLICATION: "provider:name" with a zero byte; otherwise zero bytes. */
 };
 PISTE_ABI_SIZE(struct piste_context, 64);
