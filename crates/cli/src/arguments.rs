@@ -102,6 +102,7 @@ pub(crate) enum Command {
         name: String,
     },
     EnableChannel(EnableChannel),
+    DisableChannel(DisableChannel),
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
     Track(Track),
@@ -183,16 +184,19 @@ pub(crate) struct Create {
     pub(crate) snapshot: bool,
 }
 
-/// Create a channel: ring buffers and settings for some events
+/// Create a channel with its own rings, or enable it again
+///
+/// A channel keeps its settings: if it exists, enabling it with other settings is an error.
 #[derive(Args)]
-#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
+#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME...")]
 pub(crate) struct EnableChannel {
     #[command(flatten)]
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Name of the channel
-    pub(crate) name: String,
+    /// Names of the channels
+    #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
     /// Record these values with each event, in addition to its fields: vtid (thread ID in the program's namespace), cpu_id; with -k: tid,
     /// cpu_id, interrupt_state; or none [default: vtid,cpu_id; with -k: tid]
     #[arg(
@@ -204,6 +208,21 @@ pub(crate) struct EnableChannel {
     pub(crate) contexts: Option<Vec<String>>,
     #[command(flatten)]
     pub(crate) options: ChannelOptions,
+}
+
+/// Disable a channel, and keep its rules and what it recorded
+///
+/// A disabled channel records nothing until `piste enable-channel` enables it again. You can change its rules in the meantime.
+#[derive(Args)]
+#[command(override_usage = "piste disable-channel [OPTIONS] [-u | -k] NAME...")]
+pub(crate) struct DisableChannel {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    #[command(flatten)]
+    pub(crate) domain: DomainFlags,
+    /// Names of the channels
+    #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
 }
 
 /// Take snapshots of a session created with --snapshot

@@ -85,6 +85,8 @@ fn sessions(place: &Workplace, printed: &Printed) {
     let run = |schema: &str, command: &[&str]| printed.run(place, schema, command);
     run("session", &["create", "web", "-o", text(&place.path("web"))]);
     run("channel", &["enable-channel", "often", "--block", "100ms"]);
+    run("channel", &["disable-channel", "often"]);
+    run("channels", &["enable-channel", "often", "rare"]);
     run(
         "rules",
         &[

@@ -15,6 +15,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "create",
             "set-session",
             "enable-channel",
+            "disable-channel",
             "enable-event",
             "disable-event",
             "track",

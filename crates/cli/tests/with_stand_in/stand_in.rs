@@ -137,6 +137,7 @@ impl Script {
             kernel_tracked: Tracked::default(),
             channels: vec![ChannelStatus {
                 settings: settings("default".into()),
+                enabled: true,
                 rules: vec![],
                 kernel_rules: vec![],
                 events: 100,
@@ -253,6 +254,15 @@ impl VarlinkInterface for StandIn {
         call.reply(self.0.session(session.unwrap_or_default()))
     }
 
+    fn disable_channel(
+        &self,
+        call: &mut dyn Call_DisableChannel,
+        _: Option<String>,
+        _: String,
+        _: Option<Domain>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
     fn disable_event(
         &self,
         call: &mut dyn Call_DisableEvent,

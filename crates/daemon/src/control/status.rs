@@ -41,6 +41,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
         totals.lost_packets += state.lost_ring_set_count;
         channel(
             settings(&state.settings),
+            state.enabled,
             Rules::User(&state.rules),
             totals,
             identity.snapshot,
@@ -49,7 +50,8 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
     let kernel_channels = session.kernel.channels.iter().map(|spec| {
         let totals = of(totals.kernel, spec.stream_id);
         let rules = Rules::Kernel(&spec.rules);
-        channel(kernel_words::settings(spec), rules, totals, identity.snapshot)
+        let enabled = session.kernel.is_enabled(spec.stream_id);
+        channel(kernel_words::settings(spec), enabled, rules, totals, identity.snapshot)
     });
     let dumped = totals
         .kernel
@@ -124,6 +126,7 @@ enum Rules<'a> {
 
 fn channel(
     settings: shown::ChannelSettings,
+    enabled: bool,
     rules: Rules<'_>,
     totals: ChannelTotals,
     snapshot: bool,
@@ -135,6 +138,7 @@ fn channel(
     let overwritten = if snapshot { 0 } else { totals.overwritten_events };
     shown::ChannelStatus {
         settings,
+        enabled,
         rules,
         kernel_rules,
         events: count(totals.events),

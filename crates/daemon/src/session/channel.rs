@@ -16,8 +16,10 @@ use crate::shares::Holdings;
 pub struct Channel {
     /// Name and shape.
     pub settings: ChannelSettings,
-    /// Which events it records.
+    /// Which events it records while it is enabled.
     pub rules: Vec<Rule>,
+    /// A disabled channel records nothing, and keeps its rules.
+    pub enabled: bool,
     /// The index is the class's id.
     pub classes: Vec<EventClass>,
     /// Ring sets whose memory was lost with what was in it.
@@ -46,6 +48,7 @@ impl Channel {
         Channel {
             settings,
             rules: Vec::new(),
+            enabled: true,
             classes: Vec::new(),
             lost_ring_set_count: 0,
             classes_by_hash: HashMap::new(),
@@ -65,14 +68,19 @@ impl Channel {
         }
     }
 
+    /// The rules that apply now: none while the channel is disabled.
+    pub fn effective_rules(&self) -> &[Rule] {
+        if self.enabled { &self.rules } else { &[] }
+    }
+
     /// Whether an enabled rule wants an event.
     pub fn wants(&self, name: &str, level: u8) -> bool {
-        self.rules.iter().any(|rule| rule.matches(name, level))
+        self.effective_rules().iter().any(|rule| rule.matches(name, level))
     }
 
     /// Whether an enabled rule wants events of a name, of some level.
     pub fn names(&self, name: &str) -> bool {
-        self.rules.iter().any(|rule| rule.names(name))
+        self.effective_rules().iter().any(|rule| rule.names(name))
     }
 
     /// The class of an event, by name and fields: two programs that agree on both have the same.
