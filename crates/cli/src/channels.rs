@@ -56,7 +56,7 @@ pub(crate) fn disable_channel(arguments: DisableChannel, json: bool) -> Result<(
 }
 
 /// Refuses several channels of which one does not exist, before anything is done with the others.
-pub(crate) fn check_exist(
+fn check_exist(
     client: &mut Client,
     session: Option<&String>,
     domain: &Domain,
@@ -79,6 +79,42 @@ pub(crate) fn check_exist(
     Err(Error::Refused(Box::new(ErrorKind::NoChannel(Some(no_channel)))).into())
 }
 
+/// Does something with each of the channels that a command names, or with the default one: `None`. If one of several does not exist, nothing is
+/// done.
+pub(crate) fn with_named<T>(
+    client: &mut Client,
+    session: Option<&String>,
+    domain: &Domain,
+    names: &[String],
+    mut act: impl FnMut(&mut Client, Option<String>) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
+    if names.is_empty() {
+        return Ok(vec![act(client, None)?]);
+    }
+    check_exist(client, session, domain, names)?;
+    for_each(names, |name| act(client, Some(name.clone())))
+}
+
+/// A remark for each of the channels that is disabled.
+pub(crate) fn disabled_notes(
+    client: &mut Client,
+    session: Option<String>,
+    domain: &Domain,
+    names: &[String],
+) -> Result<Vec<String>, Failure> {
+    let session = client.calls().status(session).call()?.session;
+    let option = if *domain == Domain::kernel { "-k " } else { "" };
+    let disabled =
+        of_domain(&session, domain).filter(|(name, enabled)| !enabled && names.iter().any(|known| known == name));
+    let note = |(name, _)| {
+        let name = printable(name);
+        format!(
+            "note: channel {name} is disabled and records nothing; enable it with `piste enable-channel {option}{name}`"
+        )
+    };
+    Ok(disabled.map(note).collect())
+}
+
 /// The channels of a domain, each with whether it is enabled.
 fn of_domain<'s>(session: &'s SessionStatus, domain: &Domain) -> impl Iterator<Item = (&'s str, bool)> + Clone {
     let channels = session.channels.iter();
@@ -87,10 +123,7 @@ fn of_domain<'s>(session: &'s SessionStatus, domain: &Domain) -> impl Iterator<I
 }
 
 /// Does something with each channel. A failure says with which channels it was done before.
-pub(crate) fn for_each<T>(
-    names: &[String],
-    mut act: impl FnMut(&String) -> Result<T, Failure>,
-) -> Result<Vec<T>, Failure> {
+fn for_each<T>(names: &[String], mut act: impl FnMut(&String) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     let mut done = vec![];
     for name in names {
         done.push(act(name).map_err(|failure| failure.after(&names[..done.len()]))?);

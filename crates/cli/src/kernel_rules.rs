@@ -28,7 +28,7 @@ pub(crate) fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
 }
 
 /// A rule of a recording, and the preset that it comes from.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) rule: KernelRule,
     pub(crate) preset: Option<&'static str>,

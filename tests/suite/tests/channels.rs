@@ -138,6 +138,53 @@ fn several_channels_are_disabled_and_enabled_together_or_not_at_all() {
 }
 
 #[test]
+fn rules_of_several_channels_are_changed_together_or_not_at_all() {
+    let place = Workplace::new();
+    let mut puppet = puppet(&place);
+    create(&place, "web");
+    place.piste_succeeds(&["enable-channel", "one", "two"]);
+    let shown = place.piste_succeeds(&["enable-event", "-c", "one,two", "shop:order", "bank:*"]);
+    assert_eq!(
+        shown,
+        "enabled shop:order, in channel one\nenabled bank:*, in channel one\n\
+         enabled shop:order, in channel two\nenabled bank:*, in channel two\n"
+    );
+    let unknown = refusal(&place, &["enable-event", "-c", "one,tow", "shop:debug_note"]);
+    assert_eq!(unknown, "session \"web\" has no channel \"tow\"; did you mean \"two\"?");
+    place.piste_succeeds(&["enable-event", "-c", "one", "shop:debug_note"]);
+    let partly = refusal(&place, &["disable-event", "-c", "one", "-c", "two", "shop:debug_note"]);
+    assert!(
+        partly.starts_with("channel \"two\" has no rule \"shop:debug_note\""),
+        "{partly}"
+    );
+    assert!(partly.ends_with("; already done for one"), "{partly}");
+    let disabled = place.piste_json(&["disable-event", "-c", "two,one", "bank:*"]);
+    let channels = disabled["channels"].as_array().expect("channels");
+    assert!(
+        channels.iter().map(|changed| &changed["channel"]).eq(["two", "one"]),
+        "{disabled:#}"
+    );
+    assert_eq!(channels[1]["rules"][0]["enabled"], false, "{disabled:#}");
+
+    place.piste_succeeds(&["start"]);
+    assert_eq!(puppet.ask("enabled"), "order ");
+    assert_eq!(puppet.ask("record 2"), "done");
+    // Whoever adds a rule to a disabled channel is told.
+    place.piste_succeeds(&["disable-channel", "two"]);
+    let finished = place.piste(&["enable-event", "-c", "one,two", "bank:failure"]);
+    assert_eq!(
+        finished.expect_success().stderr,
+        "piste: note: channel two is disabled and records nothing; enable it with `piste enable-channel two`\n"
+    );
+    assert_eq!(puppet.ask("record 3"), "done");
+    place.piste_succeeds(&["destroy"]);
+    assert_eq!(
+        counts(&place, "web"),
+        expected(&[("shop:order", 2 * 2 + 3), ("bank:failure", 3)])
+    );
+}
+
+#[test]
 fn the_kernel_records_nothing_for_a_disabled_channel() {
     let Some(place) = kernel::shared_workplace() else {
         return;

@@ -103,6 +103,10 @@ fn sessions(place: &Workplace, printed: &Printed) {
         "rules",
         &["enable-event", "-k", "sched_switch", "--filter", "prev_pid > 0"],
     );
+    run(
+        "rules_of_channels",
+        &["enable-event", "-u", "-c", "often,rare", "count:*"],
+    );
     run("tracked", &["track", "-k", "--pid", &place.pisted().to_string()]);
     run("tracked", &["track", "-u", "--exec", "count,other", "--cgroup", "/"]);
     run("tracked", &["untrack", "-u", "--exec", "other"]);

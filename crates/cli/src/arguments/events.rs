@@ -48,9 +48,9 @@ pub(crate) struct EnableEvent {
     /// Record all events
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel to record the events in [default: default, created if missing]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
+    /// Channels to record the events in [default: default, created if missing]
+    #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+    pub(crate) channels: Vec<String>,
     /// Exclude matching events
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
@@ -107,9 +107,9 @@ pub(crate) struct DisableEvent {
     /// Disable all rules of the channel
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel of the rule [default: default]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
+    /// Channels of the rule [default: default]
+    #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+    pub(crate) channels: Vec<String>,
 }
 
 /// `-u` or `-k`, which are understood before, after and between names.
