@@ -2,7 +2,9 @@
 //! Which events of the kernel are recorded: the options of `record` and `enable-event` as rules, and rules as text.
 
 use piste_control::Error;
-use piste_control::interface::{ErrorKind, KernelEventKind, KernelRule, VarlinkClient, VarlinkClientInterface};
+use piste_control::interface::{
+    CallPart, ErrorKind, KernelEventKind, KernelRule, VarlinkClient, VarlinkClientInterface,
+};
 
 use crate::arguments::{EnableEvent, KernelOptions};
 use crate::call_stack;
@@ -16,6 +18,7 @@ pub(crate) fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
     KernelRule {
         kind,
         pattern: pattern.into(),
+        call_part: None,
         binary: None,
         place: None,
         arguments: vec![],
@@ -120,7 +123,10 @@ pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<Wanted>, Fa
     let tracepoints = arguments.patterns.iter();
     named.extend(tracepoints.map(|pattern| rule(KernelEventKind::tracepoint, pattern)));
     let calls = options.syscalls.iter();
-    named.extend(calls.map(|pattern| rule(KernelEventKind::syscall, pattern)));
+    named.extend(calls.map(|pattern| KernelRule {
+        call_part: options.call_part(),
+        ..rule(KernelEventKind::syscall, pattern)
+    }));
     named.extend(options.probes.rules(options.name.as_deref())?);
     for rule in &mut named {
         rule.filter.clone_from(&arguments.filter);
@@ -215,7 +221,11 @@ pub(crate) fn text(rule: &KernelRule) -> String {
     let name = styled(STRONG, printable(&rule.pattern));
     let mut text = match &rule.kind {
         KernelEventKind::tracepoint => name,
-        KernelEventKind::syscall => format!("system call {name}"),
+        KernelEventKind::syscall => match &rule.call_part {
+            None => format!("system call {name}"),
+            Some(CallPart::entry) => format!("system call {name}, entry only"),
+            Some(CallPart::exit) => format!("system call {name}, exit only"),
+        },
         KernelEventKind::usdt => format!("{name} of {}", printable(rule.binary.as_deref().unwrap_or_default())),
         probe => format!("{name} at {}", place(probe, rule)),
     };

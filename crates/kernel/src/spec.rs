@@ -126,6 +126,9 @@ pub enum EventSource {
     Syscall {
         /// The pattern.
         pattern: String,
+        /// Which of their two events.
+        #[serde(default)]
+        part: CallPart,
     },
     /// A place in a program or library, and each return from it with `is_return`.
     Uprobe {
@@ -160,6 +163,31 @@ pub enum EventSource {
         /// At its returns.
         is_return: bool,
     },
+}
+
+/// Which events of a system call are recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPart {
+    /// Its entry and its exit.
+    #[default]
+    Both,
+    /// Its entry only.
+    Entry,
+    /// Its exit only.
+    Exit,
+}
+
+impl CallPart {
+    /// The entry is recorded.
+    pub fn has_entry(self) -> bool {
+        self != CallPart::Exit
+    }
+
+    /// The exit is recorded.
+    pub fn has_exit(self) -> bool {
+        self != CallPart::Entry
+    }
 }
 
 /// Which part of the stack an event carries.

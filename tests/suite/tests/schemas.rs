@@ -107,6 +107,7 @@ fn sessions(place: &Workplace, printed: &Printed) {
         "rules_of_channels",
         &["enable-event", "-u", "-c", "often,rare", "count:*"],
     );
+    run("rules", &["enable-event", "-k", "--syscall", "read", "--entry"]);
     run("tracked", &["track", "-k", "--pid", &place.pisted().to_string()]);
     run("tracked", &["track", "-u", "--exec", "count,other", "--cgroup", "/"]);
     run("tracked", &["untrack", "-u", "--exec", "other"]);

@@ -2,7 +2,7 @@
 //! The options of `enable-event` and `disable-event`, of programs' events and of the kernel's.
 
 use clap::{ArgAction, Args};
-use piste_control::interface::{self, Level, LevelRange};
+use piste_control::interface::{self, CallPart, Level, LevelRange};
 use piste_control::level::LEVELS;
 
 use crate::arguments::{ProbeOptions, SessionOption};
@@ -30,6 +30,7 @@ Examples:
   piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --preset sched,syscalls
   piste enable-event -k --syscall 'open*,read,write'
+  piste enable-event -k --syscall execve --entry
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
   piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
 )]
@@ -74,6 +75,12 @@ pub(crate) struct KernelEventOptions {
     /// Record system calls with matching names, at their entry and exit: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
     pub(crate) syscalls: Vec<String>,
+    /// Record only the entries of the system calls of --syscall; with --exit, both
+    #[arg(long, requires = "syscalls")]
+    pub(crate) entry: bool,
+    /// Record only the exits of the system calls of --syscall; with --entry, both
+    #[arg(long, requires = "syscalls")]
+    pub(crate) exit: bool,
     /// Record a set of kernel events
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser(), requires = "kernel")]
     pub(crate) presets: Vec<&'static Preset>,
@@ -91,6 +98,17 @@ pub(crate) struct KernelEventOptions {
     /// Record only stack frames with addresses from A to B, B excluded
     #[arg(long, value_name = "A-B", value_parser = call_stack::parse_range, requires = "callstack")]
     pub(crate) callstack_range: Option<AddressRange>,
+}
+
+impl KernelEventOptions {
+    /// The only part of system calls that is recorded; `None` for both.
+    pub(crate) fn call_part(&self) -> Option<CallPart> {
+        match (self.entry, self.exit) {
+            (true, false) => Some(CallPart::entry),
+            (false, true) => Some(CallPart::exit),
+            _ => None,
+        }
+    }
 }
 
 /// Disable a rule that enable-event added

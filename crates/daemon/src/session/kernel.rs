@@ -328,7 +328,7 @@ impl Machine {
 /// The pattern that a rule was made with: what names it.
 pub fn pattern(source: &EventSource) -> String {
     match source {
-        EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } => pattern.clone(),
+        EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern, .. } => pattern.clone(),
         EventSource::Uprobe { name, .. } | EventSource::Kprobe { name, .. } => name.clone(),
         EventSource::Usdt { provider, probe, .. } => format!("{provider}:{probe}"),
     }
@@ -352,7 +352,7 @@ pub fn check_rules_fit(rules: &[Rule]) -> Result<(), Refusal> {
 
 /// Names of probes are for [`piste_kernel::probe::check`].
 fn check_patterns(rule: &Rule) -> Result<(), InvalidPattern> {
-    if let EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } = &rule.source {
+    if let EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern, .. } = &rule.source {
         check_pattern(pattern)?;
     }
     rule.excluded.iter().try_for_each(|excluded| check_pattern(excluded))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel channels: what people ask, and what the kernel consumer is told.
 
-use piste_kernel::spec::{EventSource, Rule};
+use piste_kernel::spec::{CallPart, EventSource, Rule};
 
 use super::*;
 use crate::link::{Loss, RequestId};
@@ -242,6 +242,7 @@ fn a_rule_about_the_same_events_takes_the_place_of_the_earlier_one() {
         })
     };
     let open = rule(EventSource::Syscall {
+        part: CallPart::Both,
         pattern: "sched_switch".into(),
     });
     let first = vec![tracepoint("sched_switch"), open, probe("/a"), probe("/b")];
