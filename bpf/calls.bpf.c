@@ -906,8 +906,8 @@ static __always_inline void count_lost(u32 cpu)
 		count->lost++;
 }
 
-/* Whether the entry in the record is recorded. If so, its exit finds it. */
-__noinline int passes_entry(u32 cpu, u32 filter_index)
+/* Whether the entry in the record is recorded. If so, its exit finds it, where exits are wanted. */
+__noinline int passes_entry(u32 cpu, u32 filter_index, u32 is_exit_wanted)
 {
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &cpu);
 	struct filter *filter = bpf_map_lookup_elem(&filters, &filter_index);
@@ -929,6 +929,8 @@ __noinline int passes_entry(u32 cpu, u32 filter_index)
 	}
 	if (!unknown && !decide(filter_index, 0, yes))
 		return false;
+	if (!is_exit_wanted)
+		return true;
 	head = (const struct head *)scratch->record;
 	tid = head->tid;
 	scratch->answers.number = head->number;
@@ -1035,7 +1037,8 @@ int record_entry(u64 *context)
 	table = table_of(regs);
 	index_of_call = call_index(table, number);
 	call = bpf_map_lookup_elem(&calls, &index_of_call);
-	if (!call || !(call->wanted & WANTED_ENTRY))
+	/* A filter of exits asks about arguments, too. */
+	if (!call || !(call->wanted & WANTED_ENTRY || call->filter))
 		return 0;
 	scratch = bpf_map_lookup_elem(&scratches, &cpu);
 	if (!scratch)
@@ -1052,9 +1055,11 @@ int record_entry(u64 *context)
 		                      &entry->states);
 		bytes = scratch->job.at;
 	}
-	if (call->filter && !passes_entry(cpu, call->filter - 1U))
+	if (call->filter && !passes_entry(cpu, call->filter - 1U, call->wanted & WANTED_EXIT))
 		return 0;
-	if (unreadable) {
+	if (!(call->wanted & WANTED_ENTRY))
+		return 0;
+	if (unreadable && call->wanted & WANTED_EXIT) {
 		unreadable |= (u64)number << 8;
 		bpf_map_update_elem(&unread, &tid, &unreadable, BPF_ANY);
 		if (!has_unread)

@@ -103,6 +103,7 @@ pub(crate) enum Command {
     },
     EnableChannel(EnableChannel),
     AddContext(AddContext),
+    DisableChannel(DisableChannel),
     EnableEvent(EnableEvent),
     DisableEvent(DisableEvent),
     Track(Track),
@@ -184,16 +185,19 @@ pub(crate) struct Create {
     pub(crate) snapshot: bool,
 }
 
-/// Create a channel: ring buffers and settings for some events
+/// Create a channel with its own rings, or enable it again
+///
+/// A channel keeps its settings: if it exists, enabling it with other settings is an error.
 #[derive(Args)]
-#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME")]
+#[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME...")]
 pub(crate) struct EnableChannel {
     #[command(flatten)]
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Name of the channel
-    pub(crate) name: String,
+    /// Names of the channels
+    #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) options: ChannelOptions,
 }
@@ -213,15 +217,30 @@ pub(crate) struct EnableChannel {
 pub(crate) struct AddContext {
     #[command(flatten)]
     pub(crate) session: SessionOption,
-    /// Channel to record the values in [default: default]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
+    /// Channels to record the values in [default: default]
+    #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+    pub(crate) channels: Vec<String>,
     /// Names of the values; app:PROVIDER:NAME is one that programs define (see piste(3))
     #[arg(value_name = "CONTEXT", value_delimiter = ',', required_unless_present = "list")]
     pub(crate) contexts: Vec<String>,
     /// List the values that can be recorded
-    #[arg(long, conflicts_with_all = ["contexts", "channel", "session"])]
+    #[arg(long, conflicts_with_all = ["contexts", "channels", "session"])]
     pub(crate) list: bool,
+}
+
+/// Disable a channel, and keep its rules and what it recorded
+///
+/// A disabled channel records nothing until `piste enable-channel` enables it again. You can change its rules in the meantime.
+#[derive(Args)]
+#[command(override_usage = "piste disable-channel [OPTIONS] [-u | -k] NAME...")]
+pub(crate) struct DisableChannel {
+    #[command(flatten)]
+    pub(crate) session: SessionOption,
+    #[command(flatten)]
+    pub(crate) domain: DomainFlags,
+    /// Names of the channels
+    #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
 }
 
 /// Take snapshots of a session created with --snapshot

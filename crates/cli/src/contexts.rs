@@ -2,14 +2,14 @@
 //! `piste add-context`: more values beside each event of a channel.
 
 use piste_control::contexts::{Context, OF_KERNEL, OF_PROGRAMS};
-use piste_control::interface::VarlinkClientInterface;
+use piste_control::interface::{Domain, VarlinkClientInterface};
 use serde_json::{Value, json};
 
 use crate::arguments::AddContext;
+use crate::channels::{contexts, name_of, told, with_named};
 use crate::failure::Failure;
-use crate::json::of_pisted;
 use crate::screen::{STRONG, printable, show, show_json, styled};
-use crate::session::{connect, contexts};
+use crate::session::connect;
 
 /// A context of the programs' own, as it is listed.
 const OF_APPLICATIONS: Context = Context {
@@ -22,19 +22,22 @@ pub(crate) fn add_context(arguments: AddContext, json: bool) -> Result<(), Failu
     if arguments.list {
         return list(json);
     }
-    let channel = connect()?
-        .calls()
-        .add_contexts(arguments.session.session, arguments.channel, arguments.contexts)
-        .call()?
-        .channel;
-    if json {
-        return show_json(&of_pisted(&channel)?);
-    }
-    show(&format!(
-        "channel {}: with {}\n",
-        styled(STRONG, printable(&channel.name)),
-        printable(&contexts(&channel))
-    ))
+    let mut client = connect()?;
+    let (session, names) = (arguments.session.session, &arguments.channels);
+    let channels = with_named(
+        &mut client,
+        session.as_ref(),
+        &Domain::user,
+        names,
+        |client, channel| {
+            let (session, contexts) = (session.clone(), arguments.contexts.clone());
+            let reply = client.calls().add_contexts(session, channel, contexts).call()?;
+            Ok(reply.channel)
+        },
+    )?;
+    told(&channels, json, |channel| {
+        format!("{}: with {}", name_of(channel), printable(&contexts(channel)))
+    })
 }
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -2,10 +2,13 @@
 //! Which events of the kernel are recorded: the options of `record` and `enable-event` as rules, and rules as text.
 
 use piste_control::Error;
-use piste_control::interface::{ErrorKind, KernelEventKind, KernelRule, VarlinkClient, VarlinkClientInterface};
+use piste_control::interface::{
+    CallPart, ErrorKind, KernelEventKind, KernelRule, VarlinkClient, VarlinkClientInterface,
+};
 
 use crate::arguments::{EnableEvent, KernelOptions};
 use crate::call_stack;
+use crate::dynamic::kernel_symbol;
 use crate::failure::Failure;
 use crate::preset::{self, Preset};
 use crate::screen::{STRONG, printable, styled};
@@ -16,6 +19,7 @@ pub(crate) fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
     KernelRule {
         kind,
         pattern: pattern.into(),
+        call_part: None,
         binary: None,
         place: None,
         arguments: vec![],
@@ -28,7 +32,7 @@ pub(crate) fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
 }
 
 /// A rule of a recording, and the preset that it comes from.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) rule: KernelRule,
     pub(crate) preset: Option<&'static str>,
@@ -120,7 +124,10 @@ pub(crate) fn of_enable_event(arguments: &EnableEvent) -> Result<Vec<Wanted>, Fa
     let tracepoints = arguments.patterns.iter();
     named.extend(tracepoints.map(|pattern| rule(KernelEventKind::tracepoint, pattern)));
     let calls = options.syscalls.iter();
-    named.extend(calls.map(|pattern| rule(KernelEventKind::syscall, pattern)));
+    named.extend(calls.map(|pattern| KernelRule {
+        call_part: options.call_part(),
+        ..rule(KernelEventKind::syscall, pattern)
+    }));
     named.extend(options.probes.rules(options.name.as_deref())?);
     for rule in &mut named {
         rule.filter.clone_from(&arguments.filter);
@@ -215,7 +222,11 @@ pub(crate) fn text(rule: &KernelRule) -> String {
     let name = styled(STRONG, printable(&rule.pattern));
     let mut text = match &rule.kind {
         KernelEventKind::tracepoint => name,
-        KernelEventKind::syscall => format!("system call {name}"),
+        KernelEventKind::syscall => match &rule.call_part {
+            None => format!("system call {name}"),
+            Some(CallPart::entry) => format!("system call {name}, entry only"),
+            Some(CallPart::exit) => format!("system call {name}, exit only"),
+        },
         KernelEventKind::usdt => format!("{name} of {}", printable(rule.binary.as_deref().unwrap_or_default())),
         probe => format!("{name} at {}", place(probe, rule)),
     };
@@ -237,15 +248,20 @@ pub(crate) fn text(rule: &KernelRule) -> String {
     text
 }
 
-/// `/bin/bash:readline`, `return of /bin/bash:readline`
+/// `/bin/bash:readline`, `the return of /bin/bash:readline`, `0xffffffff81234567 (do_exit+0x10)`
 fn place(kind: &KernelEventKind, rule: &KernelRule) -> String {
     let returns = matches!(kind, KernelEventKind::uretprobe | KernelEventKind::kretprobe);
     let parts = [rule.binary.as_deref(), rule.place.as_deref()];
     let place: Vec<&str> = parts.into_iter().flatten().collect();
+    let symbol = match (&rule.binary, &rule.place) {
+        (None, Some(place)) => kernel_symbol(place).map(|symbol| format!(" ({symbol})")),
+        _ => None,
+    };
     format!(
-        "{}{}",
+        "{}{}{}",
         if returns { "the return of " } else { "" },
-        printable(&place.join(":"))
+        printable(&place.join(":")),
+        symbol.unwrap_or_default()
     )
 }
 

@@ -9,6 +9,7 @@ mod arguments;
 mod attendant;
 mod call_stack;
 mod channel_options;
+mod channels;
 mod child;
 mod columns;
 mod completion;
@@ -97,7 +98,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Strace(arguments) => return strace::strace(&arguments),
         Command::Create(create) => session::create(create, json),
         Command::SetSession { name } => session::set_current(name, json),
-        Command::EnableChannel(channel) => session::enable_channel(channel, json),
+        Command::EnableChannel(channel) => channels::enable_channel(channel, json),
+        Command::DisableChannel(channel) => channels::disable_channel(channel, json),
         Command::AddContext(context) => contexts::add_context(context, json),
         Command::EnableEvent(event) => rules::enable_event(event, json),
         Command::DisableEvent(event) => rules::disable_event(event, json),

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste enable-event` and `disable-event`: the rules of a channel, of programs' events and of the kernel's.
 
+use piste_control::Client;
 use piste_control::client::programs;
 use piste_control::interface::{
     Domain, EventRule, KernelEventKind, KernelRule, Level, Program, VarlinkClientInterface,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::{DisableEvent, EnableEvent};
+use crate::channels::{disabled_notes, with_named};
 use crate::failure::Failure;
 use crate::kernel_rules;
 use crate::screen::{self, STRONG, printable, show, show_json, styled};
@@ -18,10 +20,29 @@ use piste_patterns::nearest;
 
 const DEFAULT_CHANNEL: &str = "default";
 
+/// The rules of a channel that a command changed.
+struct Changed {
+    channel: String,
+    /// For JSON.
+    rules: Value,
+    /// For people.
+    texts: Vec<String>,
+}
+
+impl Changed {
+    fn new<Rule: Serialize>(channel: String, rules: &[Rule], text: impl Fn(&Rule) -> String) -> Changed {
+        Changed {
+            channel,
+            rules: json!(rules),
+            texts: rules.iter().map(text).collect(),
+        }
+    }
+}
+
 /// `piste enable-event`
 pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
     if arguments.domain.chosen() == Domain::kernel {
-        return enable_kernel_event(arguments, json);
+        return enable_kernel_event(&arguments, json);
     }
     let patterns = if arguments.all {
         vec!["*".into()]
@@ -29,43 +50,80 @@ pub(crate) fn enable_event(arguments: EnableEvent, json: bool) -> Result<(), Fai
         arguments.patterns
     };
     let mut client = connect()?;
-    let mut reply = client
-        .calls()
-        .enable_event(
-            arguments.session.session,
-            arguments.channel,
-            patterns.clone(),
-            arguments.excluded,
-            arguments.level_only.or(arguments.level),
-            arguments.filter,
-        )
-        .call()?;
-    // The reply has all rules of the channel.
-    reply.rules.retain(|rule| patterns.contains(&rule.pattern));
-    let texts = reply.rules.iter().map(rule_text);
-    told("enabled", &reply.channel, &reply.rules, texts, json)?;
+    let session = arguments.session.session;
+    let levels = arguments.level_only.or(arguments.level);
+    let enable = |client: &mut Client, channel| {
+        let mut reply = client
+            .calls()
+            .enable_event(
+                session.clone(),
+                channel,
+                patterns.clone(),
+                arguments.excluded.clone(),
+                levels.clone(),
+                arguments.filter.clone(),
+            )
+            .call()?;
+        // The reply has all rules of the channel.
+        reply.rules.retain(|rule| patterns.contains(&rule.pattern));
+        Ok(Changed::new(reply.channel, &reply.rules, rule_text))
+    };
+    let enabled = with_named(
+        &mut client,
+        session.as_ref(),
+        &Domain::user,
+        &arguments.channels,
+        enable,
+    )?;
+    told("enabled", &enabled, json)?;
     if !json {
+        note_disabled(&mut client, session, &Domain::user, enabled)?;
         let programs = programs(client.calls())?;
-        for doubt in reply.rules.iter().filter_map(|rule| doubt(&rule.pattern, &programs)) {
+        for doubt in patterns.iter().filter_map(|pattern| doubt(pattern, &programs)) {
             screen::tell_sentence(&doubt);
         }
     }
     Ok(())
 }
 
-fn enable_kernel_event(arguments: EnableEvent, json: bool) -> Result<(), Failure> {
-    let wanted = kernel_rules::of_enable_event(&arguments)?;
+fn enable_kernel_event(arguments: &EnableEvent, json: bool) -> Result<(), Failure> {
+    let wanted = kernel_rules::of_enable_event(arguments)?;
     let named: Vec<_> = wanted.iter().map(|wanted| named(&wanted.rule)).collect();
     let mut client = connect()?;
-    let (session, channel) = (arguments.session.session, arguments.channel);
-    let mut enabled = kernel_rules::enable(client.calls(), session, channel, wanted)?;
-    enabled.rules.retain(|rule| named.contains(&self::named(rule)));
-    let texts = enabled.rules.iter().map(kernel_rules::text);
-    told("enabled", &enabled.channel, &enabled.rules, texts, json)?;
+    let session = arguments.session.session.clone();
+    let mut lacking = vec![];
+    let enable = |client: &mut Client, channel| {
+        let mut enabled = kernel_rules::enable(client.calls(), session.clone(), channel, wanted.clone())?;
+        enabled.rules.retain(|rule| named.contains(&self::named(rule)));
+        lacking = enabled.lacking;
+        Ok(Changed::new(enabled.channel, &enabled.rules, kernel_rules::text))
+    };
+    let enabled = with_named(
+        &mut client,
+        session.as_ref(),
+        &Domain::kernel,
+        &arguments.channels,
+        enable,
+    )?;
+    told("enabled", &enabled, json)?;
     if !json {
-        let lacking = enabled.lacking.iter();
+        note_disabled(&mut client, session, &Domain::kernel, enabled)?;
+        let lacking = lacking.iter();
         lacking.for_each(|lacking| screen::tell_sentence(&kernel_rules::lack_text(lacking)));
     }
+    Ok(())
+}
+
+/// Says which of the channels record nothing.
+fn note_disabled(
+    client: &mut Client,
+    session: Option<String>,
+    domain: &Domain,
+    changed: Vec<Changed>,
+) -> Result<(), Failure> {
+    let names: Vec<String> = changed.into_iter().map(|changed| changed.channel).collect();
+    let notes = disabled_notes(client, session, domain, &names)?;
+    notes.iter().for_each(|note| screen::tell_sentence(note));
     Ok(())
 }
 
@@ -99,41 +157,43 @@ pub(crate) fn disable_event(arguments: DisableEvent, json: bool) -> Result<(), F
     let patterns = if arguments.all { vec![] } else { arguments.patterns };
     let is_wanted = |pattern: &String| patterns.is_empty() || patterns.contains(pattern);
     let mut client = connect()?;
-    let (session, channel) = (arguments.session.session, arguments.channel);
-    if arguments.domain.chosen() == Domain::kernel {
-        let mut reply = client
-            .calls()
-            .disable_kernel_event(session, channel, patterns.clone())
-            .call()?;
-        reply.rules.retain(|rule| is_wanted(&rule.pattern));
-        let texts = reply.rules.iter().map(kernel_rules::text);
-        return told("disabled", &reply.channel, &reply.rules, texts, json);
-    }
-    let mut reply = client
-        .calls()
-        .disable_event(session, channel, patterns.clone())
-        .call()?;
-    reply.rules.retain(|rule| is_wanted(&rule.pattern));
-    let texts = reply.rules.iter().map(rule_text);
-    told("disabled", &reply.channel, &reply.rules, texts, json)
+    let (session, domain) = (arguments.session.session, arguments.domain.chosen());
+    let disable = |client: &mut Client, channel| {
+        let (calls, session, patterns) = (client.calls(), session.clone(), patterns.clone());
+        Ok(match domain {
+            Domain::user => {
+                let mut reply = calls.disable_event(session, channel, patterns).call()?;
+                reply.rules.retain(|rule| is_wanted(&rule.pattern));
+                Changed::new(reply.channel, &reply.rules, rule_text)
+            }
+            Domain::kernel => {
+                let mut reply = calls.disable_kernel_event(session, channel, patterns).call()?;
+                reply.rules.retain(|rule| is_wanted(&rule.pattern));
+                Changed::new(reply.channel, &reply.rules, kernel_rules::text)
+            }
+        })
+    };
+    let disabled = with_named(&mut client, session.as_ref(), &domain, &arguments.channels, disable)?;
+    told("disabled", &disabled, json)
 }
 
-/// Shows what was done with these rules of a channel.
-fn told(
-    verb: &str,
-    channel: &str,
-    rules: &impl Serialize,
-    texts: impl Iterator<Item = String>,
-    json: bool,
-) -> Result<(), Failure> {
+/// Shows what was done with rules of channels.
+fn told(verb: &str, changed: &[Changed], json: bool) -> Result<(), Failure> {
     if json {
-        return show_json(&json!({ "channel": channel, "rules": rules }));
+        let of_channel = |changed: &Changed| json!({ "channel": changed.channel, "rules": changed.rules });
+        return match changed {
+            [one] => show_json(&of_channel(one)),
+            several => show_json(&json!({ "channels": several.iter().map(of_channel).collect::<Vec<_>>() })),
+        };
     }
-    let of_channel = match channel {
-        DEFAULT_CHANNEL => String::new(),
-        other => format!(", in channel {}", printable(other)),
-    };
-    let lines: String = texts.map(|text| format!("{verb} {text}{of_channel}\n")).collect();
+    let mut lines = String::new();
+    for Changed { channel, texts, .. } in changed {
+        let of_channel = match &**channel {
+            DEFAULT_CHANNEL => String::new(),
+            other => format!(", in channel {}", printable(other)),
+        };
+        lines.extend(texts.iter().map(|text| format!("{verb} {text}{of_channel}\n")));
+    }
     show(&lines)
 }
 

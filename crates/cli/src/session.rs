@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that change sessions: create, set-session, enable-channel, start, stop, snapshot record, rotate, regenerate,
-//! destroy. Each is one call to pisted and a line about what is so now. Those of events are in rules.rs.
+//! The commands that change sessions: create, set-session, start, stop, snapshot record, rotate, regenerate, destroy. Each is
+//! one call to pisted and a line about what is so now. Those of channels are in channels.rs, those of events in rules.rs.
 
 use std::path::Path;
 
-use piste_control::interface::{ChannelSettings, Domain, LossMode, SessionStatus, VarlinkClientInterface};
+use piste_control::interface::{Domain, SessionStatus, VarlinkClientInterface};
 use piste_control::{Client, Places};
 use piste_reason::reason;
 use serde_json::json;
 
-use crate::arguments::{Create, Destroy, EnableChannel, OneSession, Regenerate, Snapshot};
+use crate::arguments::{Create, Destroy, OneSession, Regenerate, Snapshot};
 use crate::failure::Failure;
 use crate::folder::refuse_url;
 use crate::json::of_pisted;
 use crate::patience::wait_for;
-use crate::quantity::{counted, duration, size};
+use crate::quantity::{counted, size};
 use crate::screen::{STRONG, printable, show, show_json, styled};
 use crate::summary;
 use crate::tracked;
@@ -60,60 +60,14 @@ pub(crate) fn set_current(name: String, json: bool) -> Result<(), Failure> {
     ))
 }
 
-/// `piste enable-channel`
-pub(crate) fn enable_channel(arguments: EnableChannel, json: bool) -> Result<(), Failure> {
-    let request = arguments.options.request(arguments.domain.chosen(), arguments.name);
-    let channel = connect()?
-        .calls()
-        .enable_channel(arguments.session.session, request)
-        .call()?
-        .channel;
-    if json {
-        return show_json(&of_pisted(&channel)?);
-    }
-    let contexts = match &*contexts(&channel) {
-        "" => "without contexts".into(),
-        contexts => format!("with {contexts}"),
-    };
-    let of_kernel = match channel.domain {
-        Domain::kernel => "kernel ",
-        Domain::user => "",
-    };
-    show(&format!(
-        "{of_kernel}channel {}: {}, rings of {}, {contexts}\n",
-        styled(STRONG, printable(&channel.name)),
-        loss_mode(&channel),
-        rings(&channel)
-    ))
-}
-
-/// `discard`, `overwrite`, `block 500 ms`
-pub(crate) fn loss_mode(channel: &ChannelSettings) -> String {
-    match (&channel.loss, channel.block_timeout_us) {
-        (LossMode::discard, _) => "discard".into(),
-        (LossMode::overwrite, _) => "overwrite".into(),
-        (LossMode::block, None) => "block forever".into(),
-        (LossMode::block, Some(timeout_us)) => format!("block {}", duration(timeout_us.saturating_mul(1000))),
-    }
-}
-
-/// `4 x 256 KiB`
-pub(crate) fn rings(channel: &ChannelSettings) -> String {
-    format!("{} x {}", channel.subbuf_count, size(channel.subbuf_bytes))
-}
-
-/// `vtid, cpu_id`, or nothing.
-pub(crate) fn contexts(channel: &ChannelSettings) -> String {
-    channel.contexts.join(", ")
-}
-
 /// `piste start`
 pub(crate) fn start(arguments: OneSession, json: bool) -> Result<(), Failure> {
     let session = connect()?.calls().start(arguments.chosen()).call()?.session;
     if json {
         return show_json(&of_pisted(&session)?);
     }
-    let has = |domain: Domain| session.channels.iter().any(|channel| channel.settings.domain == domain);
+    let enabled = || session.channels.iter().filter(|channel| channel.enabled);
+    let has = |domain: Domain| enabled().any(|channel| channel.settings.domain == domain);
     let mut of = vec![];
     if has(Domain::kernel) {
         of.push(match tracked::text(&session.kernel_tracked) {

@@ -4,6 +4,7 @@
 use piste_control::interface::{ChannelStatus, Domain, SessionState, SessionStatus, VarlinkClientInterface};
 
 use crate::arguments::OneSession;
+use crate::channels::{contexts, loss_mode, rings};
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::json::of_pisted;
@@ -13,7 +14,7 @@ use crate::page::{Page, Width};
 use crate::quantity::{count, counted, rate, size};
 use crate::rules::rule_text;
 use crate::screen::{BAD, FAINT, STRONG, printable, styled};
-use crate::session::{connect, contexts, loss_mode, rings};
+use crate::session::connect;
 use crate::summary::{finding_text, findings, headline};
 use crate::tracked;
 
@@ -134,7 +135,7 @@ fn channels(session: &SessionStatus, width: Width) -> String {
     for channel in &session.channels {
         let contexts = contexts(&channel.settings);
         columns.row([
-            Cell::styled(STRONG, &channel.settings.name),
+            Cell::styled(STRONG, channel_name(channel)),
             Cell::from(domain_name(&channel.settings.domain)),
             Cell::from(loss_mode(&channel.settings)),
             Cell::from(rings(&channel.settings)),
@@ -162,7 +163,7 @@ fn rules(session: &SessionStatus) -> String {
             let kernel = if of_kernel(channel) { "kernel " } else { "" };
             let line = format!(
                 "{rule}{disabled}, in {kernel}channel {}",
-                printable(&channel.settings.name)
+                printable(&channel_name(channel))
             );
             text += &labelled("events", &line);
         }
@@ -174,6 +175,12 @@ fn rules(session: &SessionStatus) -> String {
         );
     }
     text
+}
+
+/// `often`, `rare (disabled)`
+fn channel_name(channel: &ChannelStatus) -> String {
+    let disabled = if channel.enabled { "" } else { " (disabled)" };
+    format!("{}{disabled}", channel.settings.name)
 }
 
 fn of_kernel(channel: &ChannelStatus) -> bool {
@@ -214,6 +221,15 @@ mod tests {
             seen.ends_with("  events    system call open*, in kernel channel kernel\n"),
             "{seen}"
         );
+    }
+
+    #[test]
+    fn a_disabled_channel_is_shown_with_its_rules() {
+        let mut session = session();
+        session.channels[0].enabled = false;
+        let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
+        assert!(seen.contains("\n  default (disabled)  user    discard"), "{seen}");
+        assert!(seen.ends_with(", in channel default (disabled)\n"), "{seen}");
     }
 
     #[test]

@@ -317,6 +317,7 @@ pub(crate) mod tests {
             tracked: Tracked::default(),
             kernel_tracked: Tracked::default(),
             channels: vec![ChannelStatus {
+                enabled: true,
                 settings: ChannelSettings {
                     name: "default".into(),
                     domain: Domain::user,

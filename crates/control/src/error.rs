@@ -173,6 +173,12 @@ fn sentence(kind: &ErrorKind) -> String {
             e.filter, e.reason, e.position
         ),
         E::InvalidProbe(Some(e)) => format!("probe {:?} is not possible: {}", e.probe, e.reason),
+        E::NothingEnabled(Some(e)) if !e.disabled_channels.is_empty() => format!(
+            "session {:?} has no enabled events outside its disabled channels ({}); enable these with `piste enable-channel -s {}`, or -k for the kernel's",
+            e.session,
+            e.disabled_channels.join(", "),
+            e.session
+        ),
         E::NothingEnabled(Some(e)) => format!(
             "session {:?} has no enabled events; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",
             e.session, e.session
@@ -289,10 +295,19 @@ mod tests {
                 format!(r#"session "web" has no channel "fast" (create it with `piste enable-channel {option} fast`)"#);
             assert_eq!(no_channel(domain), expected);
         }
-        let nothing = ErrorKind::NothingEnabled(Some(NothingEnabled_Args { session: "web".into() }));
+        let nothing = |disabled_channels| {
+            refused(ErrorKind::NothingEnabled(Some(NothingEnabled_Args {
+                session: "web".into(),
+                disabled_channels,
+            })))
+        };
         assert_eq!(
-            refused(nothing),
+            nothing(vec![]),
             r#"session "web" has no enabled events; enable some with `piste enable-event -s web -u '*'`, or -k for the kernel's"#
+        );
+        assert_eq!(
+            nothing(vec!["often".into()]),
+            r#"session "web" has no enabled events outside its disabled channels (often); enable these with `piste enable-channel -s web`, or -k for the kernel's"#
         );
     }
 }

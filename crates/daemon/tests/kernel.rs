@@ -124,6 +124,7 @@ impl Drop for TracingPisted {
 
 fn rule(kind: KernelEventKind, pattern: &str) -> KernelRule {
     KernelRule {
+        call_part: None,
         kind,
         pattern: pattern.into(),
         binary: None,

@@ -17,7 +17,7 @@ use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::page_ring::PageRing;
 use piste_kernel::ring::Ring;
 use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
-use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Rule};
+use piste_kernel::spec::{CallPart, ChannelSpec, Context, EventSource, Loss, Rule};
 use piste_kernel::tracefs::Tracefs;
 
 const SUBBUF_BYTES: u32 = 65536;
@@ -180,7 +180,10 @@ fn channel() -> ChannelSpec {
         contexts: vec![Context::Tid],
         rules: vec![
             rule(EventSource::Tracepoint { pattern: pattern() }),
-            rule(EventSource::Syscall { pattern: pattern() }),
+            rule(EventSource::Syscall {
+                pattern: pattern(),
+                part: CallPart::Both,
+            }),
         ],
     }
 }

@@ -10,7 +10,7 @@ use crate::convert::field_names;
 use crate::filter::{self, MissingField, Words};
 use crate::layout::Layout;
 use crate::pattern::{self, InvalidPattern};
-use crate::spec::{EventSource, Memory, Rule};
+use crate::spec::{CallPart, EventSource, Memory, Rule};
 use piste_filter::{Condition, Filter, FilterError};
 use piste_patterns::{matches, nearest};
 use piste_syscalls::filters::{self, TEST_COUNT};
@@ -30,8 +30,10 @@ pub enum ResolvedEvent {
         /// The rule's filter for it, in the kernel's words.
         filter: Option<String>,
     },
-    /// A system call: its entry and its exit.
+    /// A system call: its entry, its exit, or both.
     Syscall {
+        /// Which of them.
+        part: CallPart,
         /// Which numbers it is called by.
         table: Table,
         /// Its number.
@@ -87,20 +89,40 @@ pub struct SyscallFilters {
 pub fn rule(rule: &Rule, catalog: &Catalog, memory: Option<&Memory>) -> Result<Vec<ResolvedEvent>, Refusal> {
     match &rule.source {
         EventSource::Tracepoint { pattern } => tracepoints(rule, pattern, catalog),
-        EventSource::Syscall { pattern } => {
+        EventSource::Syscall { pattern, part } => {
+            let part = *part;
+            check_part(rule, part, catalog)?;
             if let Some(memory) = memory.filter(|_| catalog.architecture().has_tables()) {
-                return filtered_calls(rule, pattern, catalog.architecture(), memory);
+                return filtered_calls(rule, (pattern, part), catalog.architecture(), memory);
             }
             let filters = syscall_filters(rule, catalog)?;
             match catalog.architecture() {
-                architecture if architecture.has_tables() => calls(rule, pattern, architecture),
-                architecture => unnamed_calls(rule, pattern, filters, architecture),
+                architecture if architecture.has_tables() => calls(rule, (pattern, part), architecture),
+                architecture => unnamed_calls(rule, (pattern, part), filters, architecture),
             }
         }
         EventSource::Uprobe { .. } | EventSource::Usdt { .. } | EventSource::Kprobe { .. } => {
             // The event is not there yet.
             parsed(rule)?;
             Ok(Vec::new())
+        }
+    }
+}
+
+/// At the entry of a call it is not known what the call will return.
+fn check_part(rule: &Rule, part: CallPart, catalog: &Catalog) -> Result<(), Refusal> {
+    let (Some(filter), false) = (parsed(rule)?, part.has_exit()) else {
+        return Ok(());
+    };
+    let Ok(entry) = catalog.by_name("raw_syscalls", "sys_enter") else {
+        return Ok(());
+    };
+    let translation = filter::translate(&filter, entry, None).map_err(|error| Refusal::filter(&filter, error))?;
+    match translation.missing.iter().find(|missing| missing.name == "ret") {
+        None => Ok(()),
+        Some(ret) => {
+            let reason = "`ret` is known only at the exit of a system call; leave out --entry";
+            Err(Refusal::filter(&filter, FilterError::at(ret.position, reason)))
         }
     }
 }
@@ -270,7 +292,7 @@ fn filter_of(
 /// Where no call has a name, all are recorded or none.
 fn unnamed_calls(
     rule: &Rule,
-    pattern: &str,
+    (pattern, part): (&str, CallPart),
     filters: SyscallFilters,
     architecture: Architecture,
 ) -> Result<Vec<ResolvedEvent>, Refusal> {
@@ -291,10 +313,16 @@ fn unnamed_calls(
         name: name.to_owned(),
         filter,
     };
-    Ok(vec![raw("sys_enter", filters.entry), raw("sys_exit", filters.exit)])
+    let entry = part.has_entry().then(|| raw("sys_enter", filters.entry));
+    let exit = part.has_exit().then(|| raw("sys_exit", filters.exit));
+    Ok(entry.into_iter().chain(exit).collect())
 }
 
-fn calls(rule: &Rule, pattern: &str, architecture: Architecture) -> Result<Vec<ResolvedEvent>, Refusal> {
+fn calls(
+    rule: &Rule,
+    (pattern, part): (&str, CallPart),
+    architecture: Architecture,
+) -> Result<Vec<ResolvedEvent>, Refusal> {
     check_patterns(rule, pattern)?;
     let all = || {
         [Table::Native, Table::Compat]
@@ -316,6 +344,7 @@ fn calls(rule: &Rule, pattern: &str, architecture: Architecture) -> Result<Vec<R
         return Err(all_excluded(pattern));
     }
     let resolved = meant.into_iter().map(|(table, call)| ResolvedEvent::Syscall {
+        part,
         table,
         number: call.number,
         name: call.name,
@@ -327,11 +356,11 @@ fn calls(rule: &Rule, pattern: &str, architecture: Architecture) -> Result<Vec<R
 /// The calls that a rule means, with its filter for each.
 fn filtered_calls(
     rule: &Rule,
-    pattern: &str,
+    (pattern, part): (&str, CallPart),
     architecture: Architecture,
     memory: &Memory,
 ) -> Result<Vec<ResolvedEvent>, Refusal> {
-    let mut meant = calls(rule, pattern, architecture)?;
+    let mut meant = calls(rule, (pattern, part), architecture)?;
     let Some(filter) = parsed(rule)? else { return Ok(meant) };
     let refused = |error| Refusal::filter(&filter, error);
     // Fields that none of them has, so far.

@@ -212,6 +212,9 @@ pub enum EventSource {
     Syscall {
         /// The pattern.
         pattern: String,
+        /// Which of their two events.
+        #[serde(default)]
+        part: CallPart,
     },
     /// A place in a program or library, and each return from it with `is_return`.
     Uprobe {
@@ -239,13 +242,38 @@ pub enum EventSource {
     Kprobe {
         /// Name of the event in the trace.
         name: String,
-        /// `SYMBOL` or `SYMBOL+OFFSET`.
+        /// `SYMBOL`, `SYMBOL+OFFSET`, `0xADDRESS` or `0xADDRESS+OFFSET`. An address is valid until the kernel starts again.
         place: String,
         /// What to record, in the words of tracefs.
         arguments: Vec<String>,
         /// At its returns.
         is_return: bool,
     },
+}
+
+/// Which events of a system call are recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPart {
+    /// Its entry and its exit.
+    #[default]
+    Both,
+    /// Its entry only.
+    Entry,
+    /// Its exit only.
+    Exit,
+}
+
+impl CallPart {
+    /// The entry is recorded.
+    pub fn has_entry(self) -> bool {
+        self != CallPart::Exit
+    }
+
+    /// The exit is recorded.
+    pub fn has_exit(self) -> bool {
+        self != CallPart::Entry
+    }
 }
 
 /// Which part of the stack an event carries.

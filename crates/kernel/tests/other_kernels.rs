@@ -12,7 +12,7 @@ use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, Finding, program_call, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::resolve::{self, Refusal, ResolvedEvent};
-use piste_kernel::spec::{Context, EventSource, Memory};
+use piste_kernel::spec::{CallPart, Context, EventSource, Memory};
 use piste_syscalls::copies::{Kind, Size};
 use piste_syscalls::{Architecture, Table};
 
@@ -211,7 +211,10 @@ fn rules_choose_all_calls_of_other_processors_or_are_refused() {
     let other = catalog(USUAL, &enter_fields(8), &exit_fields(8)).on(Architecture::named("loongarch64"));
     let rule = |pattern: &str| {
         let pattern = pattern.to_owned();
-        handmade::rule(EventSource::Syscall { pattern })
+        handmade::rule(EventSource::Syscall {
+            pattern,
+            part: CallPart::Both,
+        })
     };
     let all = resolve::rule(&rule("*"), &other, None).unwrap();
     let raw = |name: &str| ResolvedEvent::Tracepoint {

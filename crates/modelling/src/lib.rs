@@ -178,6 +178,8 @@ impl<'t> Ground<'t> {
         // Without switches only each event itself tells on which thread it happened.
         let has_switches = survey.has_switches() && !part.on_threads;
         let is_partial = has_others || !has_switches;
+        let half_calls = needs::HalfCalls::of(traces);
+        cut.extend(half_calls.notes());
         let circumstances = Circumstances {
             begin_ns,
             tell_from_ns: span.begin_ns,
@@ -190,6 +192,7 @@ impl<'t> Ground<'t> {
             has_interrupts: needs::has_interrupts(traces),
             has_arrivals,
             idle_ends_untold,
+            half_calls: half_calls.names(),
             hidden: is_said.then_some("pisted"),
         };
         Ok(Ground {

@@ -85,6 +85,8 @@ fn sessions(place: &Workplace, printed: &Printed) {
     let run = |schema: &str, command: &[&str]| printed.run(place, schema, command);
     run("session", &["create", "web", "-o", text(&place.path("web"))]);
     run("channel", &["enable-channel", "often", "--block", "100ms"]);
+    run("channel", &["disable-channel", "often"]);
+    run("channels", &["enable-channel", "often", "rare"]);
     run(
         "channel",
         &["add-context", "-c", "often", "procname", "app:shop:tenant"],
@@ -106,6 +108,11 @@ fn sessions(place: &Workplace, printed: &Printed) {
         "rules",
         &["enable-event", "-k", "sched_switch", "--filter", "prev_pid > 0"],
     );
+    run(
+        "rules_of_channels",
+        &["enable-event", "-u", "-c", "often,rare", "count:*"],
+    );
+    run("rules", &["enable-event", "-k", "--syscall", "read", "--entry"]);
     run("tracked", &["track", "-k", "--pid", &place.pisted().to_string()]);
     run("tracked", &["track", "-u", "--exec", "count,other", "--cgroup", "/"]);
     run("tracked", &["untrack", "-u", "--exec", "other"]);

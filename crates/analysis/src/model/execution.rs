@@ -16,11 +16,14 @@ pub(super) fn does_work(vector: u32) -> bool {
 impl System {
     pub(super) fn call_entry(&mut self, call: Name, arguments: &Arguments<'_>, cpu: u32, at: &At, to: &mut dyn Listen) {
         let Some(id) = self.caller(cpu, at, to) else { return };
-        let before = self.in_mode(id, cpu, Mode::User);
+        let before = self.in_mode(id, cpu, self.outside(id));
         if let Calling::Inside(_, Some(_)) = self.threads[id.index()].call {
             self.tear_call(id);
         }
         self.threads[id.index()].has_called = true;
+        if self.half_calls.contains(&call) {
+            return self.half_call(id, before, cpu, at, to);
+        }
         self.threads[id.index()].call = Calling::Inside(call, Some(at.ns));
         self.go_on(id, before, cpu, at, to);
         // A gap in what came before is no reason to doubt what begins now.
@@ -48,6 +51,11 @@ impl System {
             (Some(call), _) | (None, Calling::Inside(call, _)) => Some(call),
             (None, _) => None,
         };
+        if call.is_some_and(|call| self.half_calls.contains(&call)) {
+            self.threads[id.index()].has_called = true;
+            let before = self.in_mode(id, cpu, Mode::Unknown);
+            return self.half_call(id, before, cpu, at, to);
+        }
         let before = match call {
             Some(call) => self.in_mode(id, cpu, Mode::Call(call)),
             None => self.in_mode(id, cpu, Mode::Unknown),
@@ -79,6 +87,24 @@ impl System {
             if self.is_told() {
                 to.call(self, &call);
             }
+        }
+    }
+
+    /// An entry whose exit is not recorded, or an exit whose entry is not: what the thread does from here on is not known.
+    fn half_call(&mut self, id: ThreadId, before: State, cpu: u32, at: &At, to: &mut dyn Listen) {
+        self.threads[id.index()].call = Calling::Half;
+        self.go_on(id, before, cpu, at, to);
+        self.threads[id.index()].call = Calling::Half;
+        self.threads[id.index()].asked = None;
+        self.threads[id.index()].futex = None;
+        self.set_mode(id, cpu);
+    }
+
+    /// What a thread that enters a call ran for, as far as the entry tells.
+    fn outside(&self, id: ThreadId) -> Mode {
+        match self.threads[id.index()].call {
+            Calling::Half => Mode::Unknown,
+            _ => Mode::User,
         }
     }
 

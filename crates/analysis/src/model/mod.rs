@@ -90,6 +90,8 @@ pub struct Circumstances {
     /// CPUs of which no switch away from the idle thread is told: Linux 6.18 tells none after a CPU was offline. More of them may be found in
     /// the trace.
     pub idle_ends_untold: BTreeSet<u32>,
+    /// System calls of which only entries, or only exits, are recorded.
+    pub half_calls: BTreeSet<String>,
     /// How the names of the tracer's own threads begin, when it leaves out what they do and what interrupts them.
     pub hidden: Option<&'static str>,
 }
@@ -109,6 +111,7 @@ impl Circumstances {
             has_interrupts: true,
             has_arrivals: true,
             idle_ends_untold: BTreeSet::new(),
+            half_calls: BTreeSet::new(),
             hidden: None,
         }
     }
@@ -141,6 +144,8 @@ pub struct System {
     sched_yield: Name,
     /// Calls by which a signal's handler goes back to what it interrupted.
     handler_returns: [Name; 2],
+    /// Calls of which only entries, or only exits, are recorded.
+    half_calls: BTreeSet<Name>,
     files: Files,
     /// What calls do to files.
     effects: FxHashMap<Name, Option<Effect>>,
@@ -156,6 +161,8 @@ impl System {
         let mut names = Names::default();
         let sched_yield = names.keep(b"sched_yield");
         let handler_returns = [b"rt_sigreturn".as_slice(), b"sigreturn"].map(|name| names.keep(name));
+        let half_calls = circumstances.half_calls.iter();
+        let half_calls = half_calls.map(|name| names.keep(name.as_bytes())).collect();
         System {
             names,
             now_ns: circumstances.begin_ns,
@@ -172,6 +179,7 @@ impl System {
             cpus: Vec::new(),
             sched_yield,
             handler_returns,
+            half_calls,
             files: Files::default(),
             effects: FxHashMap::default(),
             requests: Requests::default(),

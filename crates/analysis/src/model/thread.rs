@@ -80,6 +80,8 @@ pub(super) enum Calling {
     Outside,
     /// Since when is absent when the entry is not in the trace, or is another thread's.
     Inside(Name, Option<i64>),
+    /// The latest of its calls has only one of its two events in the trace: nobody knows how long it lasted.
+    Half,
 }
 
 impl Thread {
@@ -149,7 +151,7 @@ impl Thread {
             (Nature::Kernel, _) => Mode::Kernel,
             (_, Calling::Inside(call, _)) => Mode::Call(call),
             (_, Calling::Outside) => Mode::User,
-            (_, Calling::Unknown) => Mode::Unknown,
+            (_, Calling::Unknown | Calling::Half) => Mode::Unknown,
         }
     }
 

@@ -11,7 +11,7 @@ use super::reading::{PageOptions, ProgressOption};
 use super::selection::{RangeOptions, TIMES_HELP, WhoseOptions};
 use crate::moment;
 
-/// Show what stands out in a trace, such as losses and long waits
+/// Show what stands out in a trace, such as loss and long waits
 ///
 /// Looks for losses, long interrupts and waits, throttling, lock convoys, busy threads and more. Lists the most important results first, each
 /// with its measurements, its time, and a command that shows the details.

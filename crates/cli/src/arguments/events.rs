@@ -2,7 +2,7 @@
 //! The options of `enable-event` and `disable-event`, of programs' events and of the kernel's.
 
 use clap::{ArgAction, Args};
-use piste_control::interface::{self, Level, LevelRange};
+use piste_control::interface::{self, CallPart, Level, LevelRange};
 use piste_control::level::LEVELS;
 
 use crate::arguments::{ProbeOptions, SessionOption};
@@ -30,6 +30,7 @@ Examples:
   piste enable-event -k sched_switch --callstack kernel,user:16
   piste enable-event -k --preset sched,syscalls
   piste enable-event -k --syscall 'open*,read,write'
+  piste enable-event -k --syscall execve --entry
   piste enable-event -k --uprobe '/bin/bash:readline prompt=+0(%di):string'
   piste enable-event -k --usdt libstdc++.so.6:libstdcxx:throw"
 )]
@@ -48,9 +49,9 @@ pub(crate) struct EnableEvent {
     /// Record all events
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel to record the events in [default: default, created if missing]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
+    /// Channels to record the events in [default: default, created if missing]
+    #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+    pub(crate) channels: Vec<String>,
     /// Exclude matching events
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
@@ -74,6 +75,12 @@ pub(crate) struct KernelEventOptions {
     /// Record system calls with matching names, at their entry and exit: open*,read
     #[arg(long = "syscall", value_name = "PATTERN", value_delimiter = ',', requires = "kernel")]
     pub(crate) syscalls: Vec<String>,
+    /// Record only the entries of the system calls of --syscall; with --exit, both
+    #[arg(long, requires = "syscalls")]
+    pub(crate) entry: bool,
+    /// Record only the exits of the system calls of --syscall; with --entry, both
+    #[arg(long, requires = "syscalls")]
+    pub(crate) exit: bool,
     /// Record a set of kernel events
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', value_parser = preset::parser(), requires = "kernel")]
     pub(crate) presets: Vec<&'static Preset>,
@@ -93,6 +100,17 @@ pub(crate) struct KernelEventOptions {
     pub(crate) callstack_range: Option<AddressRange>,
 }
 
+impl KernelEventOptions {
+    /// The only part of system calls that is recorded; `None` for both.
+    pub(crate) fn call_part(&self) -> Option<CallPart> {
+        match (self.entry, self.exit) {
+            (true, false) => Some(CallPart::entry),
+            (false, true) => Some(CallPart::exit),
+            _ => None,
+        }
+    }
+}
+
 /// Disable a rule that enable-event added
 #[derive(Args)]
 #[command(override_usage = "piste disable-event [OPTIONS] [-u | -k] PATTERN...")]
@@ -107,9 +125,9 @@ pub(crate) struct DisableEvent {
     /// Disable all rules of the channel
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channel of the rule [default: default]
-    #[arg(short, long)]
-    pub(crate) channel: Option<String>,
+    /// Channels of the rule [default: default]
+    #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+    pub(crate) channels: Vec<String>,
 }
 
 /// `-u` or `-k`, which are understood before, after and between names.

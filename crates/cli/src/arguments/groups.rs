@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "set-session",
             "enable-channel",
             "add-context",
+            "disable-channel",
             "enable-event",
             "disable-event",
             "track",

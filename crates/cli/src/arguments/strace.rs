@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
 use crate::ids::parse_id;
 
-/// Print the system calls of a command or process, as strace does
+/// Print system calls of a command or process, as strace does
 ///
 /// Runs CMD, prints its system calls to stderr, and exits with CMD's status. A BPF program records the calls, and `piste` prints them shortly
 /// afterwards. CMD is not stopped at each call, so tracing adds about half a microsecond to a call instead of the tens of microseconds that

@@ -7,7 +7,7 @@ use crate::arguments::{DomainFlags, SessionOption};
 use crate::ids::{parse_group, parse_id, parse_user};
 use crate::tracked::{Cpus, parse_control_group, parse_cpus};
 
-/// Choose which programs, or which threads and CPUs, are recorded
+/// Choose the programs, or threads and CPUs, that are recorded
 ///
 /// Adds to what the session tracks. By default, it records everything. As soon as it tracks a process, a user or anything else below, it records only
 /// what it tracks. If it tracks several kinds of things, for example processes and users, it records only what matches all of them.

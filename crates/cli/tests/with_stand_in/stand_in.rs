@@ -137,6 +137,7 @@ impl Script {
             kernel_tracked: Tracked::default(),
             channels: vec![ChannelStatus {
                 settings: settings("default".into()),
+                enabled: true,
                 rules: vec![],
                 kernel_rules: vec![],
                 events: 100,
@@ -263,6 +264,15 @@ impl VarlinkInterface for StandIn {
         not_asked(call)
     }
 
+    fn disable_channel(
+        &self,
+        call: &mut dyn Call_DisableChannel,
+        _: Option<String>,
+        _: String,
+        _: Option<Domain>,
+    ) -> varlink::Result<()> {
+        not_asked(call)
+    }
     fn disable_event(
         &self,
         call: &mut dyn Call_DisableEvent,

@@ -184,15 +184,23 @@ impl Daemon {
         self.reply(answer, set);
     }
 
-    /// Makes a channel.
+    /// Makes a channel, or enables it; answers when the programs follow.
     pub fn enable_channel(&mut self, session: &Asked, wanted: &ChannelRequest, answer: Answer<shown::ChannelSettings>) {
-        let session = self.machine.find_own_session(session);
-        let checked = session.and_then(|session| {
+        let enabled = self.machine.find_own_session(session).and_then(|session| {
             counters::check(wanted.contexts.as_deref().unwrap_or_default())?;
-            Ok(session)
+            let (settings, pending) = self.machine.enable_channel(session, wanted)?;
+            Ok((session, status::settings(&settings), pending))
         });
-        let enabled = checked.and_then(|session| self.machine.enable_channel(session, wanted));
-        self.reply(answer, enabled.map(|settings| status::settings(&settings)));
+        self.answer_after_programs(enabled, answer);
+    }
+
+    /// Disables a channel; answers when the programs follow.
+    pub fn disable_channel(&mut self, session: &Asked, name: &str, answer: Answer<shown::ChannelSettings>) {
+        let disabled = self.machine.find_own_session(session).and_then(|session| {
+            let (settings, pending) = self.machine.disable_channel(session, name)?;
+            Ok((session, status::settings(&settings), pending))
+        });
+        self.answer_after_programs(disabled, answer);
     }
 
     /// Adds contexts to a channel; answers when the programs record them.
@@ -206,17 +214,9 @@ impl Daemon {
         let added = self.machine.find_own_session(session).and_then(|session| {
             counters::check(contexts)?;
             let (settings, pending) = self.machine.add_contexts(session, channel, contexts)?;
-            Ok((session, settings, pending))
+            Ok((session, status::settings(&settings), pending))
         });
-        let (session, settings, pending) = match added {
-            Ok(added) => added,
-            Err(refusal) => return self.reply(answer, Err(refusal)),
-        };
-        let then = move |daemon: &mut Daemon, ended: Ended| {
-            daemon.note_silent(session, &ended);
-            daemon.reply(answer, Ok(status::settings(&settings)));
-        };
-        self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
+        self.answer_after_programs(added, answer);
     }
 
     /// Adds rules; answers when the programs follow them.
@@ -229,9 +229,9 @@ impl Daemon {
     ) {
         let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, pending) = self.machine.enable_event(session, channel.as_deref(), wanted)?;
-            Ok((session, channel, pending))
+            Ok((session, self.channel_rules(session, channel), pending))
         });
-        self.answer_rules(changed, answer);
+        self.answer_after_programs(changed, answer);
     }
 
     /// Disables rules; answers when the programs follow them.
@@ -244,21 +244,29 @@ impl Daemon {
     ) {
         let changed = self.machine.find_own_session(session).and_then(|session| {
             let (channel, pending) = self.machine.disable_event(session, channel.as_deref(), patterns)?;
-            Ok((session, channel, pending))
+            Ok((session, self.channel_rules(session, channel), pending))
         });
-        self.answer_rules(changed, answer);
+        self.answer_after_programs(changed, answer);
     }
 
-    fn answer_rules(&mut self, changed: Result<(SessionId, u32, Pending), Refusal>, answer: Answer<ChannelRules>) {
-        let (session, channel, pending) = match changed {
-            Ok(changed) => changed,
+    fn channel_rules(&self, session: SessionId, channel: u32) -> ChannelRules {
+        let channel = &self.machine.session(session).channels[channel as usize];
+        (channel.settings.name.clone(), status::rules(&channel.rules))
+    }
+
+    /// Answers once the programs of a session do what was decided.
+    fn answer_after_programs<T: 'static>(
+        &mut self,
+        decided: Result<(SessionId, T, Pending), Refusal>,
+        answer: Answer<T>,
+    ) {
+        let (session, value, pending) = match decided {
+            Ok(decided) => decided,
             Err(refusal) => return self.reply(answer, Err(refusal)),
         };
-        let state = &self.machine.session(session).channels[channel as usize];
-        let rules = (state.settings.name.clone(), status::rules(&state.rules));
         let then = move |daemon: &mut Daemon, ended: Ended| {
             daemon.note_silent(session, &ended);
-            daemon.reply(answer, Ok(rules));
+            daemon.reply(answer, Ok(value));
         };
         self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }

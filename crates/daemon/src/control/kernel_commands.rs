@@ -48,7 +48,7 @@ impl Daemon {
         self.reply(answer, prepared);
     }
 
-    /// Makes a kernel channel; answers when it records, in a session that does.
+    /// Makes a kernel channel, or enables it; answers when it records, in a session that does.
     pub fn enable_kernel_channel(
         &mut self,
         session: &Asked,
@@ -60,6 +60,15 @@ impl Daemon {
             Ok((session, kernel_words::settings(&channel), request))
         });
         self.answer_after_kernel(enabled, answer);
+    }
+
+    /// Disables a kernel channel; answers when the kernel follows.
+    pub fn disable_kernel_channel(&mut self, session: &Asked, name: &str, answer: Answer<shown::ChannelSettings>) {
+        let disabled = self.machine.find_own_session(session).and_then(|session| {
+            let (channel, request) = self.machine.disable_kernel_channel(session, name)?;
+            Ok((session, kernel_words::settings(&channel), request))
+        });
+        self.answer_after_kernel(disabled, answer);
     }
 
     /// Adds rules to a kernel channel; answers when the kernel follows them.

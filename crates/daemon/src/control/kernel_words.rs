@@ -2,7 +2,7 @@
 //! The kernel domain in the words of the control interface, and back.
 
 use piste_control::interface as shown;
-use piste_kernel::spec::{ChannelSpec, EventSource, Rule, Stack};
+use piste_kernel::spec::{CallPart, ChannelSpec, EventSource, Rule, Stack};
 
 use super::status;
 use crate::session::Refusal;
@@ -62,9 +62,14 @@ fn rule(rule: &Rule) -> shown::KernelRule {
             (kind, (None, Some(place.clone()), arguments.clone()))
         }
     };
+    let call_part = match rule.source {
+        EventSource::Syscall { part, .. } => shown_part(part),
+        _ => None,
+    };
     shown::KernelRule {
         kind,
         pattern: pattern(&rule.source),
+        call_part,
         binary,
         place,
         arguments,
@@ -73,6 +78,22 @@ fn rule(rule: &Rule) -> shown::KernelRule {
         fields: rule.fields.clone(),
         stack: rule.stack.as_ref().map(stack),
         enabled: rule.enabled,
+    }
+}
+
+fn shown_part(part: CallPart) -> Option<shown::CallPart> {
+    match part {
+        CallPart::Both => None,
+        CallPart::Entry => Some(shown::CallPart::entry),
+        CallPart::Exit => Some(shown::CallPart::exit),
+    }
+}
+
+fn wanted_part(part: Option<shown::CallPart>) -> CallPart {
+    match part {
+        None => CallPart::Both,
+        Some(shown::CallPart::entry) => CallPart::Entry,
+        Some(shown::CallPart::exit) => CallPart::Exit,
     }
 }
 
@@ -100,6 +121,7 @@ fn wanted_rule(wanted: shown::KernelRule) -> Result<Rule, Refusal> {
     let stack = wanted.stack.as_ref().map(wanted_stack).transpose()?;
     let mut said = Said {
         pattern: wanted.pattern,
+        call_part: wanted.call_part,
         binary: wanted.binary,
         place: wanted.place,
         arguments: wanted.arguments,
@@ -110,6 +132,7 @@ fn wanted_rule(wanted: shown::KernelRule) -> Result<Rule, Refusal> {
         },
         Kind::syscall => EventSource::Syscall {
             pattern: said.pattern.clone(),
+            part: wanted_part(said.call_part.take()),
         },
         kind @ (Kind::uprobe | Kind::uretprobe) => EventSource::Uprobe {
             name: said.pattern.clone(),
@@ -150,6 +173,7 @@ fn wanted_rule(wanted: shown::KernelRule) -> Result<Rule, Refusal> {
 /// What a rule says about its place, as far as nothing was made of it yet.
 struct Said {
     pattern: String,
+    call_part: Option<shown::CallPart>,
     binary: Option<String>,
     place: Option<String>,
     arguments: Vec<String>,
@@ -170,6 +194,9 @@ impl Said {
     }
 
     fn check_nothing_left(&self) -> Result<(), Refusal> {
+        if self.call_part.is_some() {
+            return Err(self.invalid("only system calls have an entry and an exit"));
+        }
         match (&self.binary, &self.place, &*self.arguments) {
             (None, None, []) => Ok(()),
             (Some(_), ..) => Err(self.invalid("events of this kind have no binary")),

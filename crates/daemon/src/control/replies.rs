@@ -78,7 +78,10 @@ pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal
             value,
             allowed,
         } => call.reply_invalid_setting(setting.into(), value, allowed),
-        Refusal::NothingEnabled { session } => call.reply_nothing_enabled(session),
+        Refusal::NothingEnabled {
+            session,
+            disabled_channels,
+        } => call.reply_nothing_enabled(session, disabled_channels),
         Refusal::AlreadyActive { session } => call.reply_already_active(session),
         Refusal::NotActive { session } => call.reply_not_active(session),
         Refusal::NotSnapshot { session } => call.reply_not_snapshot(session),

@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
 use piste_control::interface::{
-    Call_AddContexts, Call_CreateSession, Call_DestroySession, Call_DisableEvent, Call_DisableKernelEvent, Call_Doctor,
-    Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush, Call_ListKernelEvents,
-    Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls, Call_RegenerateStateDump,
-    Call_Rotate, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Track,
-    Call_TrackEverything, Call_Untrack, Call_Version, ChannelRequest, Domain, KernelRule, LevelRange, LossMode,
-    ProbePlaceKind, Tracked, VarlinkInterface, new,
+    Call_AddContexts, Call_CreateSession, Call_DestroySession, Call_DisableChannel, Call_DisableEvent,
+    Call_DisableKernelEvent, Call_Doctor, Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush,
+    Call_ListKernelEvents, Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls,
+    Call_RegenerateStateDump, Call_Rotate, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start,
+    Call_Status, Call_Stop, Call_Track, Call_TrackEverything, Call_Untrack, Call_Version, ChannelRequest, Domain,
+    KernelRule, LevelRange, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
 };
 use piste_reason::reason;
 use rustix::net::sockopt::socket_peercred;
@@ -276,6 +276,21 @@ impl VarlinkInterface for Server {
         let answer = self
             .inbox
             .ask(move |daemon, answer| daemon.add_contexts(&asked, channel.as_deref(), &contexts, answer));
+        reply!(call, answer, settings => settings)
+    }
+
+    fn disable_channel(
+        &self,
+        call: &mut dyn Call_DisableChannel,
+        session: Option<String>,
+        channel: String,
+        domain: Option<Domain>,
+    ) -> varlink::Result<()> {
+        let asked = self.asked(session);
+        let answer = self.inbox.ask(move |daemon, answer| match domain {
+            None | Some(Domain::user) => daemon.disable_channel(&asked, &channel, answer),
+            Some(Domain::kernel) => daemon.disable_kernel_channel(&asked, &channel, answer),
+        });
         reply!(call, answer, settings => settings)
     }
 

@@ -49,6 +49,7 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
         }
         channel(
             settings(&state.settings),
+            state.enabled,
             Rules::User(&state.rules),
             sum,
             identity.snapshot,
@@ -57,7 +58,8 @@ pub fn session(machine: &Machine, id: SessionId, totals: Totals<'_>, now: Moment
     let kernel_channels = session.kernel.channels.iter().map(|spec| {
         let totals = of(totals.kernel, spec.stream_id);
         let rules = Rules::Kernel(&spec.rules);
-        channel(kernel_words::settings(spec), rules, totals, identity.snapshot)
+        let enabled = session.kernel.is_enabled(spec.stream_id);
+        channel(kernel_words::settings(spec), enabled, rules, totals, identity.snapshot)
     });
     let dumped = totals
         .kernel
@@ -132,6 +134,7 @@ enum Rules<'a> {
 
 fn channel(
     settings: shown::ChannelSettings,
+    enabled: bool,
     rules: Rules<'_>,
     totals: ChannelTotals,
     snapshot: bool,
@@ -143,6 +146,7 @@ fn channel(
     let overwritten = if snapshot { 0 } else { totals.overwritten_events };
     shown::ChannelStatus {
         settings,
+        enabled,
         rules,
         kernel_rules,
         events: count(totals.events),

@@ -16,7 +16,7 @@ use piste_kernel::filled_ring::FilledRing;
 use piste_kernel::instance::Instance;
 use piste_kernel::resolve::{self, ResolvedEvent};
 use piste_kernel::shared_buffer::{RingKey, SharedBuffer};
-use piste_kernel::spec::{ChannelSpec, EventSource, Loss, Memory, Rule, Tracked};
+use piste_kernel::spec::{CallPart, ChannelSpec, EventSource, Loss, Memory, Rule, Tracked};
 use piste_kernel::tracked;
 use piste_reason::reason;
 use piste_syscalls::Table;
@@ -312,13 +312,13 @@ impl Wanted {
             calls: [(); TABLE_COUNT].map(|()| vec![Call::default(); CALL_COUNT]),
             ..Wanted::default()
         };
-        // Which calls of a kind are recorded; absent: all of them.
-        let mut conditions: BTreeMap<(usize, u32), Option<Condition<Test>>> = BTreeMap::new();
+        let mut meant: BTreeMap<(usize, u32), Meant> = BTreeMap::new();
         let rules = spec.rules.iter().filter(|rule| rule.enabled && is_of_calls(rule));
         for rule in rules.filter(|_| sees_to_calls(spec)) {
             // Control has refused rules that mean nothing.
             for event in resolve::rule(rule, catalog, Some(memory)).unwrap_or_default() {
                 let ResolvedEvent::Syscall {
+                    part,
                     table,
                     number,
                     condition,
@@ -327,17 +327,23 @@ impl Wanted {
                 else {
                     continue;
                 };
-                let known = conditions.entry((table as usize, number));
-                known
-                    .and_modify(|known| *known = either(known.take(), condition.clone()))
-                    .or_insert(condition);
+                let new = Meant { part, condition };
+                let known = meant.remove(&(table as usize, number));
+                let all = match known {
+                    Some(known) => known.or(new),
+                    None => new,
+                };
+                meant.insert((table as usize, number), all);
             }
-            if matches!(&rule.source, EventSource::Syscall { pattern } if pattern == "*") && rule.filter.is_none() {
-                wanted.add_unknown(catalog);
+            match &rule.source {
+                EventSource::Syscall { pattern, part } if pattern == "*" && rule.filter.is_none() => {
+                    wanted.add_unknown(*part, catalog);
+                }
+                _ => {}
             }
         }
-        for ((table, number), condition) in conditions {
-            wanted.add(table, number, condition, catalog, memory);
+        for ((table, number), meant) in meant {
+            wanted.add(table, number, meant, catalog, memory);
         }
         wanted
     }
@@ -355,24 +361,19 @@ impl Wanted {
     }
 
     /// Calls that are in no table.
-    fn add_unknown(&mut self, catalog: &Catalog) {
+    fn add_unknown(&mut self, part: CallPart, catalog: &Catalog) {
         let architecture = catalog.architecture();
         for (table, calls) in TABLES.into_iter().zip(&mut self.calls) {
             let numbered = (0..).zip(calls.iter_mut());
             for (_, call) in numbered.filter(|(number, _)| architecture.by_number(table, *number).is_none()) {
-                (call.entry, call.exit) = (true, true);
+                call.entry |= part.has_entry();
+                call.exit |= part.has_exit();
             }
         }
     }
 
-    fn add(
-        &mut self,
-        table: usize,
-        number: u32,
-        condition: Option<Condition<Test>>,
-        catalog: &Catalog,
-        memory: &Memory,
-    ) {
+    fn add(&mut self, table: usize, number: u32, meant: Meant, catalog: &Catalog, memory: &Memory) {
+        let Meant { part, condition } = meant;
         let call = catalog.architecture().by_number(TABLES[table], number);
         let (Some(call), true) = (call, (number as usize) < CALL_COUNT - 1) else {
             return;
@@ -380,10 +381,12 @@ impl Wanted {
         let filter = condition.and_then(|condition| self.filter(call.name, &condition));
         let calls = &mut self.calls[table];
         calls[number as usize] = Call {
+            entry: part.has_entry(),
+            exit: part.has_exit(),
             filter,
             ..program_call(TABLES[table], call, memory)
         };
-        if call.name.ends_with("sigreturn") {
+        if call.name.ends_with("sigreturn") && part.has_exit() {
             // Its exit has lost its number.
             calls[CALL_COUNT - 1].exit = true;
         }
@@ -412,9 +415,26 @@ impl Wanted {
     }
 }
 
-/// The condition that is true if one of them is; absent: always.
-fn either(one: Option<Condition<Test>>, other: Option<Condition<Test>>) -> Option<Condition<Test>> {
-    Some(Condition::any(vec![one?, other?]))
+/// What rules want of a call.
+struct Meant {
+    part: CallPart,
+    /// Which of its calls; absent: all of them.
+    condition: Option<Condition<Test>>,
+}
+
+impl Meant {
+    /// What one of two rules wants. The program has one filter for a call, so both parts are recorded wherever one rule passes.
+    fn or(self, other: Meant) -> Meant {
+        let part = match self.part == other.part {
+            true => self.part,
+            false => CallPart::Both,
+        };
+        let either = |one, other| Some(Condition::any(vec![one?, other?]));
+        Meant {
+            part,
+            condition: either(self.condition, other.condition),
+        }
+    }
 }
 
 const TABLES: [Table; TABLE_COUNT] = [Table::Native, Table::Compat];

@@ -12,7 +12,7 @@ use super::machine::{Machine, Pending};
 use super::refusal::Refusal;
 use super::sessions::{Change, RingSetLife};
 use crate::contexts::Contexts;
-use crate::link::{RingSetKey, SessionId, ToConsumer};
+use crate::link::{Domain, RingSetKey, SessionId, ToConsumer};
 
 impl Machine {
     /// Adds contexts to a channel, in addition to those that it has. Its settings, and what to wait for.
@@ -67,7 +67,7 @@ impl Machine {
         }
         let by = state.channels.len() as u32;
         let old = &state.channels[channel as usize];
-        let rules = old.rules.clone();
+        let (rules, is_enabled) = (old.rules.clone(), old.enabled);
         let classes: Vec<_> = old
             .classes_with_users()
             .map(|(class, user)| (class.clone(), user))
@@ -78,6 +78,14 @@ impl Machine {
             channel: by,
             rules,
         });
+        if !is_enabled {
+            self.record(Change::EnabledSet {
+                session,
+                domain: Domain::User,
+                channel: by,
+                enabled: false,
+            });
+        }
         self.add_channel_at_consumer(session, by);
         for (class, user) in classes {
             self.record(Change::ClassAdded {

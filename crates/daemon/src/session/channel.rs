@@ -17,10 +17,12 @@ use crate::shares::Holdings;
 pub struct Channel {
     /// Name and shape.
     pub settings: ChannelSettings,
-    /// Which events it records.
+    /// Which events it records while it is enabled.
     pub rules: Vec<Rule>,
     /// The channel that has taken the place of this one, which has no rules then.
     pub replaced_by: Option<u32>,
+    /// A disabled channel records nothing, and keeps its rules.
+    pub enabled: bool,
     /// The index is the class's id.
     pub classes: Vec<EventClass>,
     /// Ring sets whose memory was lost with what was in it.
@@ -52,6 +54,7 @@ impl Channel {
             settings,
             rules: Vec::new(),
             replaced_by: None,
+            enabled: true,
             classes: Vec::new(),
             lost_ring_set_count: 0,
             classes_by_hash: HashMap::new(),
@@ -71,14 +74,19 @@ impl Channel {
         }
     }
 
+    /// The rules that apply now: none while the channel is disabled.
+    pub fn effective_rules(&self) -> &[Rule] {
+        if self.enabled { &self.rules } else { &[] }
+    }
+
     /// Whether an enabled rule wants an event.
     pub fn wants(&self, name: &str, level: u8) -> bool {
-        self.rules.iter().any(|rule| rule.matches(name, level))
+        self.effective_rules().iter().any(|rule| rule.matches(name, level))
     }
 
     /// Whether an enabled rule wants events of a name, of some level.
     pub fn names(&self, name: &str) -> bool {
-        self.rules.iter().any(|rule| rule.names(name))
+        self.effective_rules().iter().any(|rule| rule.names(name))
     }
 
     /// The class of an event, by name and fields: two programs that agree on both have the same.

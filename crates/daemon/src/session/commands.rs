@@ -159,19 +159,21 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a channel, unless it exists as it is wanted.
+    /// Makes a channel, or enables one that exists as it is wanted. Its settings, and what to wait for.
     ///
     /// # Errors
     /// It exists otherwise, or cannot be as it is wanted.
-    pub fn enable_channel(&mut self, session: SessionId, wanted: &ChannelRequest) -> Result<ChannelSettings, Refusal> {
-        let state = self.session(session);
-        let existing = state
-            .current_channels()
-            .find(|(_, channel)| channel.settings.name == wanted.name);
-        if let Some((_, existing)) = existing {
-            check_same(&existing.settings, wanted, &state.identity.name)?;
-            return Ok(existing.settings.clone());
+    pub fn enable_channel(
+        &mut self,
+        session: SessionId,
+        wanted: &ChannelRequest,
+    ) -> Result<(ChannelSettings, Pending), Refusal> {
+        if let Ok(existing) = self.find_channel(session, &wanted.name) {
+            let settings = self.channel(session, existing).settings.clone();
+            check_same(&settings, wanted, &self.session(session).identity.name)?;
+            return Ok((settings, self.set_enabled(session, existing, true)));
         }
+        let state = self.session(session);
         check_name("channel name", &wanted.name)?;
         if state.channels.len() >= CHANNEL_COUNT_MAX {
             return Err(Refusal::TooManyChannels {
@@ -189,7 +191,32 @@ impl Machine {
         if channel == 0 && self.is_active(session) {
             self.start_at_consumer(session);
         }
-        Ok(settings)
+        Ok((settings, Pending::default()))
+    }
+
+    /// Disables a channel: it records nothing until it is enabled again. Its settings, and what to wait for.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn disable_channel(&mut self, session: SessionId, name: &str) -> Result<(ChannelSettings, Pending), Refusal> {
+        let channel = self.find_channel(session, name)?;
+        let pending = self.set_enabled(session, channel, false);
+        Ok((self.channel(session, channel).settings.clone(), pending))
+    }
+
+    fn set_enabled(&mut self, session: SessionId, channel: u32, enabled: bool) -> Pending {
+        let state = self.channel(session, channel);
+        if state.enabled == enabled {
+            return Pending::default();
+        }
+        let earlier = state.effective_rules().to_vec();
+        self.record(Change::EnabledSet {
+            session,
+            domain: Domain::User,
+            channel,
+            enabled,
+        });
+        self.announce(session, News::Rules { channel, earlier }, None)
     }
 
     /// Adds a rule for each pattern, or enables it again, then with this filter. The channel's number, and what to wait for.
@@ -313,11 +340,12 @@ impl Machine {
     }
 
     fn set_rules(&mut self, session: SessionId, channel: u32, rules: Vec<Rule>) -> Pending {
-        let earlier = self.channel(session, channel).rules.clone();
-        if rules == earlier {
+        let state = self.channel(session, channel);
+        if rules == state.rules {
             self.forget_told();
             return self.wait_for_told(None);
         }
+        let earlier = state.effective_rules().to_vec();
         self.record(Change::RulesSet {
             session,
             channel,
@@ -329,21 +357,18 @@ impl Machine {
     /// Starts recording.
     ///
     /// # Errors
-    /// The session records already, or has no enabled rule.
+    /// The session records already, or no enabled channel has an enabled rule.
     pub fn start(&mut self, session: SessionId, at: Moment) -> Result<Starting, Refusal> {
         let state = self.session(session);
         let name = || state.identity.name.clone();
         if state.state == SessionState::Active {
             return Err(Refusal::AlreadyActive { session: name() });
         }
-        if !state
-            .channels
-            .iter()
-            .flat_map(|channel| &channel.rules)
-            .any(|rule| rule.enabled)
-            && !state.kernel.is_enabled()
-        {
-            return Err(Refusal::NothingEnabled { session: name() });
+        if !state.has_enabled_rule() {
+            return Err(Refusal::NothingEnabled {
+                session: name(),
+                disabled_channels: state.disabled_channels(),
+            });
         }
         self.record(Change::Started { session, at });
         Ok(match self.start_kernel(session) {

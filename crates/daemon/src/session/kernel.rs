@@ -4,6 +4,8 @@
 //! What only the kernel knows, such as whether it has an event, was looked up before (control). The kernel consumer hears
 //! of a session with its first kernel channel, not before. What it is told, and how recording starts and ends, is kernel_life.rs.
 
+use std::collections::BTreeSet;
+
 use piste_kernel::spec::{ChannelSpec, EventSource, Rule};
 
 use super::choice::Choice;
@@ -32,6 +34,8 @@ const STATE_DUMP: &str = "statedump";
 pub struct KernelDomain {
     /// The index is the channel's number, and the id of its stream class.
     pub channels: Vec<ChannelSpec>,
+    /// Numbers of the channels that are disabled: they record nothing, and keep their rules.
+    disabled: BTreeSet<u32>,
     /// What they are about.
     pub tracked: Choice,
 }
@@ -42,12 +46,42 @@ impl KernelDomain {
         !self.channels.is_empty()
     }
 
-    /// Whether some rule is enabled.
-    pub fn is_enabled(&self) -> bool {
+    /// Whether some rule of an enabled channel is enabled.
+    pub fn has_enabled_rule(&self) -> bool {
         self.channels
             .iter()
+            .filter(|channel| self.is_enabled(channel.stream_id))
             .flat_map(|channel| &channel.rules)
             .any(|rule| rule.enabled)
+    }
+
+    /// Names of the disabled channels.
+    pub(super) fn disabled_names(&self) -> impl Iterator<Item = &String> {
+        self.disabled
+            .iter()
+            .map(|&channel| &self.channels[channel as usize].name)
+    }
+
+    /// Whether a channel is enabled.
+    pub fn is_enabled(&self, channel: u32) -> bool {
+        !self.disabled.contains(&channel)
+    }
+
+    /// A channel as it records now: none of its rules is enabled while it is disabled.
+    pub(super) fn effective(&self, channel: u32) -> ChannelSpec {
+        let mut spec = self.channels[channel as usize].clone();
+        let is_enabled = self.is_enabled(channel);
+        spec.rules.iter_mut().for_each(|rule| rule.enabled &= is_enabled);
+        spec
+    }
+
+    pub(super) fn set_enabled(&mut self, channel: u32, enabled: bool) -> Result<(), String> {
+        self.find(channel)?;
+        match enabled {
+            true => self.disabled.remove(&channel),
+            false => self.disabled.insert(channel),
+        };
+        Ok(())
     }
 
     pub(super) fn add(&mut self, channel: ChannelSpec) -> Result<(), String> {
@@ -68,6 +102,12 @@ impl KernelDomain {
     pub(super) fn summarize(&self, session: SessionId, changes: &mut Vec<Change>) {
         let channels = self.channels.iter().cloned();
         changes.extend(channels.map(|channel| Change::KernelChannelAdded { session, channel }));
+        changes.extend(self.disabled.iter().map(|&channel| Change::EnabledSet {
+            session,
+            domain: Domain::Kernel,
+            channel,
+            enabled: false,
+        }));
     }
 }
 
@@ -103,7 +143,7 @@ impl Machine {
         })
     }
 
-    /// Makes a kernel channel, unless it exists as it is wanted. What to wait for, if the session records.
+    /// Makes a kernel channel, or enables one that exists as it is wanted. What to wait for, if the session records.
     ///
     /// # Errors
     /// It exists otherwise, or cannot be as it is wanted.
@@ -116,7 +156,9 @@ impl Machine {
         let name = &state.identity.name;
         if let Some(existing) = state.kernel.channels.iter().find(|spec| spec.name == wanted.name) {
             check_same(existing, wanted, name)?;
-            return Ok((existing.clone(), None));
+            let existing = existing.clone();
+            let request = self.set_kernel_channel_enabled(session, existing.stream_id, true);
+            return Ok((existing, request));
         }
         check_name("channel name", &wanted.name)?;
         if wanted.name == STATE_DUMP {
@@ -139,6 +181,33 @@ impl Machine {
         self.record(Change::KernelChannelAdded { session, channel });
         let request = self.add_kernel_channel(session, stream_id);
         Ok((added, request))
+    }
+
+    /// Disables a kernel channel: it records nothing until it is enabled again. What to wait for, if the session records.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn disable_kernel_channel(
+        &mut self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<(ChannelSpec, Option<RequestId>), Refusal> {
+        let channel = self.find_kernel_channel(session, name)?;
+        let request = self.set_kernel_channel_enabled(session, channel, false);
+        Ok((self.kernel_channel(session, channel).clone(), request))
+    }
+
+    fn set_kernel_channel_enabled(&mut self, session: SessionId, channel: u32, enabled: bool) -> Option<RequestId> {
+        if self.session(session).kernel.is_enabled(channel) != enabled {
+            self.record(Change::EnabledSet {
+                session,
+                domain: Domain::Kernel,
+                channel,
+                enabled,
+            });
+            self.tell_kernel_channel(session, channel);
+        }
+        self.confirm_at_kernel(session)
     }
 
     /// Adds rules to a kernel channel; one that is about the same events as an earlier one takes its place. The channel's
@@ -259,7 +328,7 @@ impl Machine {
 /// The pattern that a rule was made with: what names it.
 pub fn pattern(source: &EventSource) -> String {
     match source {
-        EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } => pattern.clone(),
+        EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern, .. } => pattern.clone(),
         EventSource::Uprobe { name, .. } | EventSource::Kprobe { name, .. } => name.clone(),
         EventSource::Usdt { provider, probe, .. } => format!("{provider}:{probe}"),
     }
@@ -283,7 +352,7 @@ pub fn check_rules_fit(rules: &[Rule]) -> Result<(), Refusal> {
 
 /// Names of probes are for [`piste_kernel::probe::check`].
 fn check_patterns(rule: &Rule) -> Result<(), InvalidPattern> {
-    if let EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern } = &rule.source {
+    if let EventSource::Tracepoint { pattern } | EventSource::Syscall { pattern, .. } = &rule.source {
         check_pattern(pattern)?;
     }
     rule.excluded.iter().try_for_each(|excluded| check_pattern(excluded))

@@ -63,7 +63,7 @@ impl Machine {
     }
 
     pub(super) fn tell_kernel_channel(&mut self, session: SessionId, channel: u32) {
-        let spec = self.kernel_channel(session, channel).clone();
+        let spec = self.session(session).kernel.effective(channel);
         self.tell_kernel_consumer(ToConsumer::SetKernelChannel { session, spec });
     }
 
@@ -122,7 +122,10 @@ impl Machine {
             return Err(Refusal::NotActive { session: name() });
         }
         if !state.kernel.is_used() {
-            return Err(Refusal::NothingEnabled { session: name() });
+            return Err(Refusal::NothingEnabled {
+                session: name(),
+                disabled_channels: Vec::new(),
+            });
         }
         Ok(self.ask_kernel_consumer(|request| ToConsumer::RegenerateStateDump { session, request }))
     }

@@ -202,11 +202,11 @@ impl Machine {
 
     /// Remembers which fields of a channel's filters these events have.
     fn note_fields(&mut self, session: SessionId, channel: u32, blocks: &Blocks) {
-        let rules = &self.session(session).channels[channel as usize].rules;
+        let rules = self.session(session).channels[channel as usize].effective_rules();
         if rules.iter().all(|rule| rule.filter.is_none()) {
             return;
         }
-        let rules = rules.clone();
+        let rules = rules.to_vec();
         let events = blocks.iter().flat_map(|(_, block)| block.events.iter());
         for event in events.filter(|event| !is_state_dump(event)) {
             for rule in rules.iter().filter(|rule| rule.matches(&event.name, event.level)) {
@@ -232,7 +232,7 @@ impl Machine {
         let evaluator = self.evaluator(id);
         let rules = match self.is_left_out(id, session) {
             true => &[][..],
-            false => &channel.rules,
+            false => channel.effective_rules(),
         };
         for (module, block) in blocks {
             for event in block.events.iter() {

@@ -78,6 +78,7 @@ pub enum Refusal {
     },
     NothingEnabled {
         session: String,
+        disabled_channels: Vec<String>,
     },
     AlreadyActive {
         session: String,

@@ -70,6 +70,13 @@ pub enum Change {
         channel: u32,
         rules: Vec<Rule>,
     },
+    /// A channel of a domain is enabled, or disabled, now. New channels are enabled.
+    EnabledSet {
+        session: SessionId,
+        domain: Domain,
+        channel: u32,
+        enabled: bool,
+    },
     ClassAdded {
         session: SessionId,
         channel: u32,
@@ -232,6 +239,12 @@ impl Sessions {
                 channel,
                 rules,
             } => self.find(session)?.find(channel)?.rules = rules,
+            Change::EnabledSet {
+                session,
+                domain,
+                channel,
+                enabled,
+            } => self.find(session)?.set_enabled(domain, channel, enabled)?,
             Change::RingSetsLost {
                 session,
                 channel,

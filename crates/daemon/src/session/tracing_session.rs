@@ -140,6 +140,27 @@ impl Session {
         all.filter(|(_, channel)| channel.replaced_by.is_none())
     }
 
+    /// Whether some rule of an enabled channel is enabled.
+    pub(super) fn has_enabled_rule(&self) -> bool {
+        let mut of_programs = self.channels.iter().flat_map(Channel::effective_rules);
+        of_programs.any(|rule| rule.enabled) || self.kernel.has_enabled_rule()
+    }
+
+    /// Names of the disabled channels, those of the user domain first.
+    pub(super) fn disabled_channels(&self) -> Vec<String> {
+        let of_programs = self.current_channels().filter(|(_, channel)| !channel.enabled);
+        let of_programs = of_programs.map(|(_, channel)| &channel.settings.name);
+        of_programs.chain(self.kernel.disabled_names()).cloned().collect()
+    }
+
+    pub(super) fn set_enabled(&mut self, domain: Domain, channel: u32, enabled: bool) -> Result<(), String> {
+        match domain {
+            Domain::User => self.find(channel)?.enabled = enabled,
+            Domain::Kernel => self.kernel.set_enabled(channel, enabled)?,
+        }
+        Ok(())
+    }
+
     /// Which programs, or which threads and CPUs, it is about.
     pub fn tracked(&self, domain: Domain) -> &Choice {
         match domain {
@@ -192,6 +213,14 @@ impl Session {
                 channel,
                 rules,
             });
+            if !state.enabled {
+                changes.push(Change::EnabledSet {
+                    session,
+                    domain: Domain::User,
+                    channel,
+                    enabled: false,
+                });
+            }
             if state.lost_ring_set_count > 0 {
                 let count = state.lost_ring_set_count;
                 changes.push(Change::RingSetsLost {

@@ -18,7 +18,7 @@ use piste_daemon::person::Person;
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::instance::Instance;
 use piste_kernel::owner::Owner;
-use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Rule, Tracked};
+use piste_kernel::spec::{CallPart, ChannelSpec, Context, EventSource, Loss, Rule, Tracked};
 use piste_kernel::state_dump;
 use piste_kernel::tracefs::Tracefs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -349,7 +349,10 @@ pub fn channel(name: &str, sources: &[EventSource]) -> ChannelSpec {
 /// The call whose argument is a number that the program chooses.
 pub fn numbered() -> EventSource {
     let pattern = "lseek".into();
-    EventSource::Syscall { pattern }
+    EventSource::Syscall {
+        pattern,
+        part: CallPart::Both,
+    }
 }
 
 pub fn tracepoint(pattern: &str) -> EventSource {

@@ -13,7 +13,7 @@ use piste_kernel::convert::{Converted, Converter, RecordedThreads, stream_class}
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::layout::Layout;
 use piste_kernel::page::{Lost, Page};
-use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Rule, Stack};
+use piste_kernel::spec::{CallPart, ChannelSpec, Context, EventSource, Loss, Rule, Stack};
 
 use super::contents::Contents;
 use super::convert::Work;
@@ -229,7 +229,10 @@ fn spec(named: Named, contents: &Contents, survey: &Survey) -> ChannelSpec {
         subbuf_count: 0,
         contexts: vec![Context::Tid],
         rules: vec![
-            rule(EventSource::Syscall { pattern: all() }),
+            rule(EventSource::Syscall {
+                pattern: all(),
+                part: CallPart::Both,
+            }),
             rule(EventSource::Tracepoint { pattern: all() }),
         ],
     }

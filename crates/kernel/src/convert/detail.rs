@@ -50,6 +50,15 @@ impl Detail {
         })
     }
 
+    /// Whether `rules` ask for the exits of a system call.
+    pub(super) fn has_exits(rules: &[Rule], call: Subject) -> bool {
+        let mut meant = rules
+            .iter()
+            .enumerate()
+            .filter(|(index, rule)| call.is_meant(*index, rule));
+        meant.any(|(_, rule)| matches!(rule.source, EventSource::Syscall { part, .. } if part.has_exit()))
+    }
+
     /// Whether the field with this name in the trace is recorded.
     pub(super) fn has(&self, field: &str) -> bool {
         let chosen = self.fields.as_ref();
@@ -77,7 +86,7 @@ impl Subject<'_> {
                 let meant = |pattern: &str| pattern::matches_event(pattern, system, name, trace_name);
                 meant(pattern) && !is_excluded(&meant)
             }
-            (Subject::Syscall { name, program_name }, EventSource::Syscall { pattern }) => {
+            (Subject::Syscall { name, program_name }, EventSource::Syscall { pattern, .. }) => {
                 let meant = |pattern: &str| {
                     piste_patterns::matches(pattern, name) || piste_patterns::matches(pattern, program_name)
                 };

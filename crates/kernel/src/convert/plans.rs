@@ -284,6 +284,9 @@ impl Plans {
                 let Some(index) = self.add(planned, detail) else {
                     return Call::Dropped;
                 };
+                if side == Side::Entry && Detail::has_exits(&self.rules, subject) {
+                    self.describe_exit(table, number, format);
+                }
                 if returns {
                     Call::Return(index)
                 } else {
@@ -291,6 +294,21 @@ impl Plans {
                 }
             }
             Err(TooFar) => Call::Dropped,
+        }
+    }
+
+    /// The trace describes the exit of a call together with its entry, though no exit may come: of a call without one, readers know that exits are
+    /// not recorded.
+    fn describe_exit(&mut self, table: Table, number: usize, entry: CallFormat) {
+        let exit = match entry.has_copies {
+            true => Some(CallFormat::copied(Side::Exit, false)),
+            false => {
+                let format = self.catalog.by_name("raw_syscalls", "sys_exit");
+                format.ok().and_then(CallFormat::of)
+            }
+        };
+        if let Some(exit) = exit {
+            self.call(table, number as u64, exit);
         }
     }
 

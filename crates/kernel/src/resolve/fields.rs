@@ -123,6 +123,7 @@ mod tests {
     #[test]
     fn a_call_has_arguments_and_a_result_and_one_call_of_many_is_enough() {
         let calls = |pattern: &str| EventSource::Syscall {
+            part: crate::spec::CallPart::Both,
             pattern: pattern.into(),
         };
         check(calls("openat"), None, &["filename", "ret"], Ok(()));

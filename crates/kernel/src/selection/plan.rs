@@ -8,7 +8,7 @@ use crate::filter::{self, Translation, Words};
 use crate::format::EventFormat;
 use crate::probe::ProbeEvent;
 use crate::resolve::{self, ResolvedEvent};
-use crate::spec::Rule;
+use crate::spec::{CallPart, Rule};
 use crate::turn_off::EventName;
 use piste_filter::FilterError;
 
@@ -85,19 +85,29 @@ fn wanted(
 ) -> Result<Vec<(EventName, Option<String>)>, resolve::Refusal> {
     let resolved = resolve::rule(rule, selection.catalog, None)?;
     let mut events = Vec::new();
-    let mut called = Vec::new();
+    let (mut called, mut parts) = (Vec::new(), CallPart::Both);
     for event in resolved {
         match event {
             ResolvedEvent::Tracepoint { system, name, filter } => events.push(((system, name), filter)),
-            ResolvedEvent::Syscall { table, number, .. } => called.push((table, number)),
+            ResolvedEvent::Syscall {
+                part, table, number, ..
+            } => {
+                // They are all of one rule.
+                parts = part;
+                called.push((table, number));
+            }
         }
     }
     if !called.is_empty() {
         let filters = resolve::syscall_filters(rule, selection.catalog)?;
         let raw = |name: &str| ("raw_syscalls".to_owned(), name.to_owned());
         let numbers = numbers::Numbers::of(&called, selection.catalog.architecture());
-        events.push((raw("sys_enter"), both(numbers.filter_of_entries(), filters.entry)));
-        events.push((raw("sys_exit"), both(numbers.filter_of_exits(), filters.exit)));
+        if parts.has_entry() {
+            events.push((raw("sys_enter"), both(numbers.filter_of_entries(), filters.entry)));
+        }
+        if parts.has_exit() {
+            events.push((raw("sys_exit"), both(numbers.filter_of_exits(), filters.exit)));
+        }
     }
     let is_meant = |probe: &&ProbeEvent| probe.rule == Some(index) && probe.is_wanted;
     for probe in selection.probes.iter().filter(is_meant) {

@@ -7,7 +7,7 @@ pub mod decode;
 
 use piste_kernel::convert::{Fact, Threads};
 use piste_kernel::page::{Page, PageLayout};
-use piste_kernel::spec::{ChannelSpec, Context, EventSource, Loss, Rule};
+use piste_kernel::spec::{CallPart, ChannelSpec, Context, EventSource, Loss, Rule};
 
 /// A page of records, given by time and bytes.
 pub fn page<'r>(begin_ticks: u64, records: impl IntoIterator<Item = (u64, &'r [u8])>) -> Vec<u8> {
@@ -42,7 +42,10 @@ pub fn channel(contexts: &[Context]) -> ChannelSpec {
         contexts: contexts.to_vec(),
         rules: vec![
             rule(EventSource::Tracepoint { pattern: pattern() }),
-            rule(EventSource::Syscall { pattern: pattern() }),
+            rule(EventSource::Syscall {
+                pattern: pattern(),
+                part: CallPart::Both,
+            }),
         ],
     }
 }

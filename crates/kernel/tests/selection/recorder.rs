@@ -13,7 +13,7 @@ use piste_kernel::instance::Instance;
 use piste_kernel::owner::Owner;
 use piste_kernel::page::{Page, PageLayout};
 use piste_kernel::selection::{self, Selection};
-use piste_kernel::spec::{ChannelSpec, EventSource, Loss, Rule, Tracked};
+use piste_kernel::spec::{CallPart, ChannelSpec, EventSource, Loss, Rule, Tracked};
 use piste_kernel::tracefs::Tracefs;
 
 use crate::real::skipped;
@@ -171,6 +171,7 @@ pub(crate) fn tracepoints(pattern: &str) -> Rule {
 
 pub(crate) fn syscalls(pattern: &str) -> Rule {
     rule(EventSource::Syscall {
+        part: CallPart::Both,
         pattern: pattern.to_owned(),
     })
 }

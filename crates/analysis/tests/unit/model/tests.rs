@@ -943,3 +943,45 @@ fn where_events_are_missing_nobody_knows_behind_whom() {
         70 cpu0 switch 4 waits 1";
     assert_eq!(behind_whom(1, lost, lines), ["45-70: 3 for 15, 4 for 10"]);
 }
+
+#[test]
+fn what_a_thread_does_after_half_a_call_is_unknown() {
+    let half = || {
+        Run::new(Circumstances {
+            half_calls: ["read".to_owned()].into(),
+            ..Circumstances::whole(0)
+        })
+    };
+    let entries = "
+        5 cpu0 switch 2 waits 1
+        10 cpu0:1 call write
+        12 cpu0:1 return 1
+        15 cpu0:1 read
+        20 cpu0 switch 1 waits 0
+        25 cpu0 waking 1
+        30 cpu0 switch 0 runs 1
+        40 cpu0:1 read
+        50 cpu0:1 call write
+        55 cpu0:1 return 1";
+    let run = half().lines(entries, 60);
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-10 user, 10-12 write, 12-15 user, 15-20 runs, 20-25 blocked, 25-30 runnable, 30-40 runs, \
+         40-50 runs, 50-55 write, 55-60 user"
+    );
+    let calls = |run: &Run| run.kept.calls.iter().map(|call| call.begin_ns).collect::<Vec<_>>();
+    assert_eq!(calls(&run), [10, 50]);
+
+    let exits = "
+        5 cpu0 switch 2 waits 1
+        20 cpu0:1 answer
+        30 cpu0:1 answer
+        40 cpu0:1 call write
+        45 cpu0:1 return 1";
+    let run = half().lines(exits, 60);
+    assert_eq!(
+        run.did(1),
+        "0-5 runnable, 5-20 runs, 20-30 runs, 30-40 runs, 40-45 write, 45-60 user"
+    );
+    assert_eq!(calls(&run), [40]);
+}

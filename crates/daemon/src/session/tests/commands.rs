@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sessions, channels, rules, start, stop.
 
+use std::collections::BTreeSet;
+
 use super::super::commands::SESSION_COUNT_MAX;
 use super::*;
 use crate::link::Loss;
@@ -263,7 +265,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     }
     assert_eq!(
         machine.start(session, at(0)),
-        Err(Refusal::NothingEnabled { session: web() })
+        Err(Refusal::NothingEnabled {
+            session: web(),
+            disabled_channels: vec![]
+        })
     );
     assert_eq!(machine.stop(session, at(0)), Err(Refusal::NotActive { session: web() }));
     assert_eq!(
@@ -303,7 +308,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     machine.disable_event(session, None, &[]).unwrap();
     assert_eq!(
         machine.start(session, at(0)),
-        Err(Refusal::NothingEnabled { session: web() })
+        Err(Refusal::NothingEnabled {
+            session: web(),
+            disabled_channels: vec![]
+        })
     );
 }
 
@@ -311,13 +319,13 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 fn channels_have_settings_within_limits_that_do_not_change() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
-    let settings = machine.enable_channel(session, &channel("fast")).unwrap();
+    let (settings, _) = machine.enable_channel(session, &channel("fast")).unwrap();
     assert_eq!(
         (settings.geometry.subbuf_bytes, settings.geometry.subbuf_count),
         (262_144, 4)
     );
     assert_eq!(settings.geometry.loss, Loss::Discard);
-    assert_eq!(machine.enable_channel(session, &channel("fast")).unwrap(), settings);
+    assert_eq!(machine.enable_channel(session, &channel("fast")).unwrap().0, settings);
     let other = ChannelRequest {
         subbuf_count: Some(8),
         ..channel("fast")
@@ -406,6 +414,7 @@ fn channels_have_settings_within_limits_that_do_not_change() {
         machine
             .enable_channel(session, &blocking)
             .unwrap()
+            .0
             .geometry
             .block_timeout_us,
         u32::MAX
@@ -446,7 +455,7 @@ fn snapshots_are_of_overwriting_rings() {
         }
     ));
     assert_eq!(
-        machine.enable_channel(session, &channel("x")).unwrap().geometry.loss,
+        machine.enable_channel(session, &channel("x")).unwrap().0.geometry.loss,
         Loss::Overwrite
     );
     machine.enable_event(session, Some("x"), &rules(&["*"])).unwrap();
@@ -545,4 +554,66 @@ fn one_user_leaves_sessions_and_kernel_memory_for_others() {
         assert!(machine.enable_kernel_channel(roots, &large(name)).is_ok());
     }
     assert!(machine.enable_kernel_channel(roots, &channel("four")).is_err());
+}
+
+#[test]
+fn a_disabled_channel_keeps_its_rules_and_programs_hear_of_them_when_it_is_enabled() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order", "bank:failure"]);
+
+    machine.disable_channel(session, "default").unwrap();
+    check(&mut machine, &["7: disable 1 1.0=0", "7: sync 3"]);
+    // What matches its rules is told nobody, whichever comes first.
+    machine.enable_event(session, None, &rules(&["bank:*"])).unwrap();
+    machine.disable_channel(session, "default").unwrap();
+    machine.hello(BOB, facts(1000, 1), hello(&[]));
+    machine.events(BOB, 1, block(&["shop:order"]), 100);
+    machine.sync(BOB, 1);
+    check(&mut machine, &["8: synced 1"]);
+
+    let (_, pending) = machine.enable_channel(session, &channel("default")).unwrap();
+    assert_eq!(pending.programs, BTreeSet::from([ADA, BOB]));
+    check(
+        &mut machine,
+        &[
+            "consumer: class 1/0 1 bank:failure",
+            "7: enable 1 1.0=0 1.1=1",
+            "make 2 piste:web:default recording",
+            "consumer: rings 1/0 2 of 8 from 2",
+            "8: channel 2",
+            "8: enable 2 1.0=0",
+            "7: sync 5",
+            "8: sync 5",
+        ],
+    );
+}
+
+#[test]
+fn a_disabled_channel_stays_disabled_when_pisted_is_replaced() {
+    let mut earlier = machine();
+    let session = recording(&mut earlier, "web", &["shop:*"]);
+    register(&mut earlier, ADA, &["shop:order"]);
+    earlier.disable_channel(session, "default").unwrap();
+    earlier.disable_channel(session, "defalt").unwrap_err();
+    let kept = replay(&earlier.sessions().summary());
+    assert_eq!(kept.summary(), earlier.sessions().summary());
+
+    let mut next = machine_after(kept);
+    let other = ChannelRequest {
+        subbuf_count: Some(8),
+        ..channel("default")
+    };
+    assert!(next.enable_channel(session, &other).is_err());
+    assert!(!next.session(session).channels[0].enabled);
+    next.stop(session, at(1)).unwrap();
+    assert_eq!(
+        next.start(session, at(2)),
+        Err(Refusal::NothingEnabled {
+            session: "web".into(),
+            disabled_channels: vec!["default".into()],
+        })
+    );
+    next.enable_channel(session, &channel("default")).unwrap();
+    assert!(next.start(session, at(3)).is_ok());
 }

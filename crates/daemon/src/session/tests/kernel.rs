@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel channels: what people ask, and what the kernel consumer is told.
 
-use piste_kernel::spec::{EventSource, Rule};
+use piste_kernel::spec::{CallPart, EventSource, Rule};
 
 use super::*;
 use crate::link::{Loss, RequestId};
@@ -242,6 +242,7 @@ fn a_rule_about_the_same_events_takes_the_place_of_the_earlier_one() {
         })
     };
     let open = rule(EventSource::Syscall {
+        part: CallPart::Both,
         pattern: "sched_switch".into(),
     });
     let first = vec![tracepoint("sched_switch"), open, probe("/a"), probe("/b")];
@@ -338,7 +339,10 @@ fn kernel_channels_have_their_own_defaults_and_limits() {
 fn kernel_refusals_name_what_is_wrong() {
     let mut machine = machine();
     let session = machine.create_session(identity("web")).unwrap();
-    let nothing = Err(Refusal::NothingEnabled { session: "web".into() });
+    let nothing = Err(Refusal::NothingEnabled {
+        session: "web".into(),
+        disabled_channels: vec![],
+    });
     machine.enable_kernel_channel(session, &channel("default")).unwrap();
     assert_eq!(machine.start(session, at(0)), nothing);
     let invalid = machine.enable_kernel_event(session, None, vec![tracepoint("a b")]);
@@ -515,4 +519,42 @@ fn the_rules_of_a_kernel_channel_fit_into_one_message() {
         None,
         &vec!["a_1".into(); 5000]
     )));
+}
+
+#[test]
+fn no_rule_of_a_disabled_kernel_channel_is_enabled() {
+    let mut machine = machine();
+    let session = machine.create_session(identity("web")).unwrap();
+    machine
+        .enable_kernel_event(session, None, vec![tracepoint("sched_*")])
+        .unwrap();
+    machine.start(session, at(0)).unwrap();
+    machine.take_effects();
+
+    let (_, request) = machine.disable_kernel_channel(session, "default").unwrap();
+    assert_eq!(request, Some(2));
+    check(&mut machine, &["kernel: set 1/0 default []", "kernel: report 1 #2"]);
+    machine
+        .enable_kernel_event(session, None, vec![tracepoint("irq:*")])
+        .unwrap();
+    check(&mut machine, &["kernel: set 1/0 default []", "kernel: report 1 #3"]);
+
+    let kept = replay(&machine.sessions().summary());
+    assert_eq!(kept.summary(), machine.sessions().summary());
+    let mut next = machine_after(kept);
+    next.everything_of_kernel();
+    check(
+        &mut next,
+        &[
+            "kernel: open 1",
+            "kernel: tracked 1 []",
+            "kernel: set 1/0 default []",
+            "kernel: start 1 #1",
+        ],
+    );
+    next.enable_kernel_channel(session, &channel("default")).unwrap();
+    check(
+        &mut next,
+        &["kernel: set 1/0 default [sched_* irq:*]", "kernel: report 1 #2"],
+    );
 }
