@@ -339,11 +339,11 @@ impl Context {
     }
 
     fn longest_bytes(&self) -> usize {
-        let text_bytes = abi::PISTE_CONTEXT_TEXT_BYTES as usize;
-        match self.field_kind() {
-            FieldKind::Scalar { element, .. } => element.bytes() as usize,
-            FieldKind::FixedText { bytes } => bytes as usize,
-            _ => 1 + text_bytes,
+        match (self.field_kind(), self.code) {
+            (FieldKind::Scalar { element, .. }, _) => element.bytes() as usize,
+            (FieldKind::FixedText { bytes }, _) => bytes as usize,
+            (_, Code::Counter(..)) => 1 + size_of::<u64>(),
+            _ => 1 + abi::PISTE_CONTEXT_TEXT_BYTES as usize,
         }
     }
 }
@@ -443,7 +443,7 @@ mod tests {
     fn every_context_has_its_length() {
         let bytes = |name: &str| Context::of(name).unwrap().longest_bytes();
         assert_eq!(["vpid", "procname", "pthread_id", "ip"].map(bytes), [4, 16, 8, 8]);
-        assert_eq!(["uts_ns", "perf:thread:cs"].map(bytes), [4, 8]);
+        assert_eq!(["uts_ns", "perf:thread:cs", "perf:thread:cycles"].map(bytes), [4, 8, 9]);
         assert_eq!(bytes("app:shop:tenant"), 257);
         assert!(bytes("cgroup_path") >= 256);
     }

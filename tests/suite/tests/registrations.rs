@@ -75,6 +75,7 @@ struct Session {
     /// Its trace.
     folder: String,
     is_active: bool,
+    is_channel_disabled: bool,
     rules: BTreeMap<&'static str, Rule>,
     context_count: usize,
 }
@@ -90,7 +91,9 @@ impl Session {
     fn wants(&self, event: &str, number: u64) -> bool {
         let lets_pass = |rule: &Rule| rule.is_enabled && rule.bit.is_none_or(|bit| number & bit != 0);
         let mut rules = self.rules.iter();
-        self.is_active && rules.any(|(pattern, rule)| matches(pattern, event) && lets_pass(rule))
+        self.is_active
+            && !self.is_channel_disabled
+            && rules.any(|(pattern, rule)| matches(pattern, event) && lets_pass(rule))
     }
 }
 
@@ -190,7 +193,17 @@ fn command(control: &mut Control, random: &mut Rng, session: &mut Session, place
             let started = control.call("Start", json!({}), &["AlreadyActive", "NothingEnabled"]);
             session.is_active |= started.is_ok();
         }
-        160..198 => {
+        160..170 => {
+            let wanted = json!({ "channel": "default" });
+            control.call("DisableChannel", wanted, &[]).expect("it is there");
+            session.is_channel_disabled = true;
+        }
+        170..190 => {
+            let wanted = json!({ "channel": { "name": "default" } });
+            control.call("EnableChannel", wanted, &[]).expect("it is there");
+            session.is_channel_disabled = false;
+        }
+        190..198 => {
             let stopped = control.call("Stop", json!({}), &["NotActive"]);
             session.is_active &= stopped.is_err();
         }

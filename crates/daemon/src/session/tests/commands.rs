@@ -435,18 +435,18 @@ fn channels_have_settings_within_limits_that_do_not_change() {
 }
 
 #[test]
-fn snapshots_are_of_overwriting_rings() {
+fn snapshots_are_of_rings_that_wait_for_no_reader() {
     let mut machine = machine();
     let flight = SessionIdentity {
         snapshot: true,
         ..identity("flight")
     };
     let session = machine.create_session(flight).unwrap();
-    let discarding = ChannelRequest {
-        loss: Some(Loss::Discard),
-        ..channel("x")
+    let with = |name: &str, loss| ChannelRequest {
+        loss: Some(loss),
+        ..channel(name)
     };
-    let refusal = machine.enable_channel(session, &discarding).unwrap_err();
+    let refusal = machine.enable_channel(session, &with("x", Loss::Block)).unwrap_err();
     assert!(matches!(
         refusal,
         Refusal::InvalidSetting {
@@ -458,6 +458,8 @@ fn snapshots_are_of_overwriting_rings() {
         machine.enable_channel(session, &channel("x")).unwrap().0.geometry.loss,
         Loss::Overwrite
     );
+    let first = machine.enable_channel(session, &with("first", Loss::Discard)).unwrap();
+    assert_eq!(first.0.geometry.loss, Loss::Discard);
     machine.enable_event(session, Some("x"), &rules(&["*"])).unwrap();
     assert_eq!(
         machine.next_snapshot(session),

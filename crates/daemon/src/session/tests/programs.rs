@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that register, load libraries, leave, come back and die.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::session::machine::Pending;
 
 #[test]
 fn a_program_that_registers_gets_what_an_active_session_wants() {
@@ -386,4 +389,111 @@ fn one_users_programs_bring_no_more_classes_than_their_share() {
     machine.hello(BOB, facts(1001, 1), hello(&[]));
     machine.events(BOB, 1, block(&["shop:pay"]), 100);
     assert_eq!(count(&machine), 65_536 / 4 + 1);
+}
+
+fn add_contexts(machine: &mut Machine, session: SessionId, names: &[&str]) -> Pending {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let (settings, pending) = machine.add_contexts(session, None, &names).unwrap();
+    assert!(names.iter().all(|name| settings.contexts.names().contains(name)));
+    pending
+}
+
+#[test]
+fn a_channel_that_nobody_recorded_into_gets_contexts_itself() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    machine.take_effects();
+    let pending = add_contexts(&mut machine, session, &["procname"]);
+    assert!(pending.programs.is_empty());
+    check(&mut machine, &["consumer: channel 1/0 default"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.take_effects();
+    assert!(
+        add_contexts(&mut machine, session, &["vtid", "procname"])
+            .programs
+            .is_empty()
+    );
+    check(&mut machine, &[]);
+}
+
+#[test]
+fn programs_move_to_the_channel_that_has_more_contexts() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order", "shop:pay", "bank:fail"]);
+    register(&mut machine, BOB, &["bank:fail"]);
+    machine.take_effects();
+    let pending = add_contexts(&mut machine, session, &["procname"]);
+    // Who records nothing hears nothing.
+    assert_eq!(pending.programs, BTreeSet::from([ADA]));
+    check(
+        &mut machine,
+        &[
+            "consumer: channel 1/1 default",
+            "consumer: class 1/1 0 shop:order",
+            "consumer: class 1/1 1 shop:pay",
+            "make 2 piste:web:default recording",
+            "consumer: rings 1/1 2 of 7 from 2",
+            "7: channel 2 for 1",
+            "7: sync 3",
+            "7: enable 2 1.0=0 1.1=1",
+            "7: sync 4",
+        ],
+    );
+    machine.confirmed(ADA, 4);
+    check(&mut machine, &["consumer: retire 1"]);
+    // Rules are those of the new one, of the same name.
+    let rules = RulesRequest {
+        patterns: vec!["bank:*".into()],
+        excluded: vec![],
+        levels: Levels::ALL,
+        filter: None,
+    };
+    machine.enable_event(session, None, &rules).unwrap();
+    check(
+        &mut machine,
+        &[
+            "consumer: class 1/1 2 bank:fail",
+            "7: enable 2 1.2=2",
+            "make 3 piste:web:default recording",
+            "consumer: rings 1/1 3 of 8 from 4",
+            "8: channel 3",
+            "8: enable 3 1.0=2",
+            "7: sync 5",
+            "8: sync 5",
+        ],
+    );
+    let summary = machine.sessions().summary();
+    assert_eq!(replay(&summary).summary(), summary);
+}
+
+#[test]
+fn a_program_that_is_away_moves_when_it_is_back_even_to_another_pisted() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.disconnected(ADA);
+    add_contexts(&mut machine, session, &["procname"]);
+    add_contexts(&mut machine, session, &["prio"]);
+    machine.take_effects();
+    let expected = [
+        "make 2 piste:web:default recording",
+        "consumer: rings 1/2 2 of 7 from 2",
+        "7: channel 2 for 1",
+        "7: sync",
+    ];
+    let mut next = machine_after(replay(&machine.sessions().summary()));
+    for machine in [&mut machine, &mut next] {
+        machine.hello(ADA, facts(1000, 1), hello(&[1]));
+        let effects = machine.take_effects();
+        let shown = effects
+            .iter()
+            .filter(|effect| !matches!(effect, Effect::Record(_)))
+            .map(show);
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(shown.len(), expected.len(), "{shown:?}");
+        for (shown, expected) in shown.iter().zip(expected) {
+            assert!(shown.starts_with(expected), "{shown} is not {expected}");
+        }
+    }
 }
