@@ -129,6 +129,18 @@ def kprobe(lab: Recordings) -> str:
     return f"{len(opened)} files opened"
 
 
+def kprobe_at(lab: Recordings) -> str:
+    lab.whole("kprobe-at")
+    opened = [event["payload"]["file"] for event in lab.events("kprobe-at") if event["name"] == "do_sys_openat2"]
+    expect_at_least("opens of /etc/hostname", opened.count("/etc/hostname"), 1)
+    refused = lab.file("kprobe-refused").splitlines()
+    reasons = ("no instruction begins there", "not in the code of the kernel", "allow")
+    expect("refusals", len(refused), len(reasons))
+    for line, reason in zip(refused, reasons, strict=True):
+        expect(f"{reason!r} in {line!r}", reason in line, True)
+    return f"{len(opened)} files opened"
+
+
 def kretprobe(lab: Recordings) -> str:
     lab.whole("kretprobe")
     opened = [event["payload"]["fd"] for event in lab.events("kretprobe") if event["name"] == "opened_ret"]
@@ -285,6 +297,7 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "filter": filter,
     "stacks": stacks,
     "kprobe": kprobe,
+    "kprobe_at": kprobe_at,
     "kretprobe": kretprobe,
     "eprobe": eprobe,
     "uprobe": uprobe,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places for probes as people write them: `/bin/bash:readline+0x10 prompt=+0(%di):string`, `libc.so.6:libc:setjmp`, `do_exit`.
+//! Places for probes as people write them: `/bin/bash:readline+0x10 prompt=+0(%di):string`, `libc.so.6:libc:setjmp`, `do_exit`,
+//! `0xffffffff81234567`.
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use piste_control::interface::{KernelEventKind, KernelRule};
 use piste_reason::reason;
 use piste_symbols::binary::open;
+use piste_symbols::kernel::KernelSymbols;
 use piste_symbols::parameters::fetch;
 use piste_terminal::printable;
 
@@ -89,14 +92,38 @@ fn fetched(argument: String, binary: &Path, place: &str, kind: &KernelEventKind)
 fn in_kernel(kind: KernelEventKind, text: &str, name: Option<&str>) -> Result<KernelRule, Failure> {
     let (place, arguments) = words(text);
     if place.is_empty() {
-        return Err(malformed(text, "SYMBOL or SYMBOL+OFFSET"));
+        return Err(malformed(text, "SYMBOL or SYMBOL+OFFSET, or 0xADDRESS"));
     }
-    let default = event_name(&kind, place);
+    let default = match (place.starts_with("0x"), kernel_symbol(place)) {
+        (true, Some(symbol)) => event_name(&kind, &symbol),
+        (true, None) => event_name(&kind, &format!("kernel_{place}")),
+        _ => event_name(&kind, place),
+    };
     Ok(KernelRule {
         place: Some(place.into()),
         arguments,
         ..rule(kind, name.unwrap_or(&default))
     })
+}
+
+/// `do_exit+0x10` for a place in the kernel that is given by its address, if /proc/kallsyms shows addresses.
+pub(crate) fn kernel_symbol(place: &str) -> Option<String> {
+    static SYMBOLS: LazyLock<KernelSymbols> = LazyLock::new(|| KernelSymbols::read().unwrap_or_default());
+    symbol_of(place, || &SYMBOLS)
+}
+
+fn symbol_of<'s>(place: &str, symbols: impl FnOnce() -> &'s KernelSymbols) -> Option<String> {
+    let digits = place.strip_prefix("0x")?;
+    let (base, plus) = digits.split_once('+').unwrap_or((digits, "0"));
+    let plus = match plus.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => plus.parse(),
+    };
+    let address = u64::from_str_radix(base, 16).ok()?.checked_add(plus.ok()?)?;
+    match symbols().symbol(address)? {
+        (name, 0) => Some(name.to_owned()),
+        (name, offset) => Some(format!("{name}+{offset:#x}")),
+    }
 }
 
 fn usdt(text: &str) -> Result<KernelRule, Failure> {
@@ -203,6 +230,22 @@ mod tests {
             (Some("do_exit"), "do_exit_return")
         );
         assert_eq!(rule.arguments, ["$retval"]);
+    }
+
+    #[test]
+    fn an_address_in_the_kernel_has_the_name_of_its_function() {
+        let symbols = KernelSymbols::of_list("ffffffff81000100 T schedule\nffffffff81000200 T _etext\n");
+        let symbol = |place| symbol_of(place, || &symbols);
+        assert_eq!(symbol("0xffffffff81000100").as_deref(), Some("schedule"));
+        assert_eq!(symbol("0xffffffff81000100+16").as_deref(), Some("schedule+0x10"));
+        assert_eq!(symbol("0xffffffff81000102+0x2").as_deref(), Some("schedule+0x4"));
+        assert_eq!(symbol("0xffffffff81000300"), None);
+        assert_eq!(symbol("schedule+0x4"), None);
+        let rule = probe(KernelEventKind::kprobe, "0x10 %ax", None).unwrap();
+        assert_eq!(
+            (rule.place.as_deref(), rule.pattern.as_str()),
+            (Some("0x10"), "kernel_0x10")
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use piste_control::interface::{
 
 use crate::arguments::{EnableEvent, KernelOptions};
 use crate::call_stack;
+use crate::dynamic::kernel_symbol;
 use crate::failure::Failure;
 use crate::preset::{self, Preset};
 use crate::screen::{STRONG, printable, styled};
@@ -247,15 +248,20 @@ pub(crate) fn text(rule: &KernelRule) -> String {
     text
 }
 
-/// `/bin/bash:readline`, `return of /bin/bash:readline`
+/// `/bin/bash:readline`, `the return of /bin/bash:readline`, `0xffffffff81234567 (do_exit+0x10)`
 fn place(kind: &KernelEventKind, rule: &KernelRule) -> String {
     let returns = matches!(kind, KernelEventKind::uretprobe | KernelEventKind::kretprobe);
     let parts = [rule.binary.as_deref(), rule.place.as_deref()];
     let place: Vec<&str> = parts.into_iter().flatten().collect();
+    let symbol = match (&rule.binary, &rule.place) {
+        (None, Some(place)) => kernel_symbol(place).map(|symbol| format!(" ({symbol})")),
+        _ => None,
+    };
     format!(
-        "{}{}",
+        "{}{}{}",
         if returns { "the return of " } else { "" },
-        printable(&place.join(":"))
+        printable(&place.join(":")),
+        symbol.unwrap_or_default()
     )
 }
 

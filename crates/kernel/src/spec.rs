@@ -156,7 +156,7 @@ pub enum EventSource {
     Kprobe {
         /// Name of the event in the trace.
         name: String,
-        /// `SYMBOL` or `SYMBOL+OFFSET`.
+        /// `SYMBOL`, `SYMBOL+OFFSET`, `0xADDRESS` or `0xADDRESS+OFFSET`. An address is valid until the kernel starts again.
         place: String,
         /// What to record, in the words of tracefs.
         arguments: Vec<String>,

@@ -52,11 +52,11 @@ impl KernelSymbols {
     /// # Errors
     /// The list cannot be read. One in which addresses are hidden is read, and empty.
     pub fn read() -> io::Result<KernelSymbols> {
-        Ok(KernelSymbols::parse(&fs::read_to_string("/proc/kallsyms")?))
+        Ok(KernelSymbols::of_list(&fs::read_to_string("/proc/kallsyms")?))
     }
 
-    /// Lines `ADDRESS TYPE NAME[ [MODULE]]`.
-    fn parse(text: &str) -> KernelSymbols {
+    /// Of a list like /proc/kallsyms: lines `ADDRESS TYPE NAME[ [MODULE]]`.
+    pub fn of_list(text: &str) -> KernelSymbols {
         let mut modules: HashMap<&str, u32> = HashMap::new();
         let mut symbol = |line| {
             let mut words = str::split_ascii_whitespace(line);
@@ -137,7 +137,7 @@ ffffffffc0002000 t last	[module]
 ffffffffc0800000 d table	[other]
 0000000000000000 T hidden
 ";
-        let symbols = KernelSymbols::parse(list);
+        let symbols = KernelSymbols::of_list(list);
         for (address, symbol, is_function) in [
             (0xffff_ffff_80ff_ffff, None, false),
             (0xffff_ffff_8100_0000, Some(("_stext", 0)), true),
@@ -160,7 +160,7 @@ ffffffffc0800000 d table	[other]
             let function = symbol.filter(|_| is_function).map(|(name, _)| name);
             assert_eq!(symbols.function(address), function, "{address:#x}");
         }
-        assert!(KernelSymbols::parse("0000000000000000 T hidden\n").is_empty());
+        assert!(KernelSymbols::of_list("0000000000000000 T hidden\n").is_empty());
     }
 
     #[test]
@@ -168,7 +168,7 @@ ffffffffc0800000 d table	[other]
         let function = |number: u64| format!("{:x} t function_{number}\n", 0xffff_ffff_8100_0000 + 0x100 * number);
         let mut list: String = (0..20).map(function).collect();
         list += "ffffffff82400000 D __start_rodata\nffffffff82860120 D __start_ro_after_init\n";
-        let named = |list: &str, address| KernelSymbols::parse(list).symbol(address).is_some();
+        let named = |list: &str, address| KernelSymbols::of_list(list).symbol(address).is_some();
         assert!(named(&list, 0xffff_ffff_8240_0010));
         list += &function(20);
         assert!(!named(&list, 0xffff_ffff_8240_0010) && !named(&list, 0xffff_ffff_8240_0000));

@@ -323,6 +323,7 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
     } else {
         "built without CONFIG_KPROBE_EVENTS"
     };
+    let at_no_code = if has_kprobes { "not in the code" } else { of_kernel };
     let here = |what: &str| at(&program, what);
     let long = format!("work %{}", "x".repeat(70));
     for (option, probe, words) in [
@@ -356,6 +357,7 @@ fn what_cannot_be_probed_is_refused_in_one_line() {
         ("--usdt", here("shop:oder"), "(similar: shop:order)"),
         ("--usdt", here("order"), "form BINARY:PROVIDER:NAME"),
         ("--kprobe", "no_such_function_of_this_kernel".into(), of_kernel),
+        ("--kprobe", "0x1000".into(), at_no_code),
         (
             "--kretprobe",
             "no_such_function_of_this_kernel $retval".into(),

@@ -20,10 +20,10 @@ pub(crate) struct ProbeOptions {
     /// Record a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME
     #[arg(long, value_name = "PROBE")]
     pub(crate) usdt: Vec<String>,
-    /// Record each time execution reaches a place in the kernel: 'SYMBOL[+OFFSET][ ARGUMENT]...'
+    /// Record each time execution reaches a place in the kernel: 'SYMBOL[+OFFSET][ ARGUMENT]...' or '0xADDRESS[+OFFSET][ ARGUMENT]...'
     #[arg(long, value_name = "PLACE")]
     pub(crate) kprobe: Vec<String>,
-    /// Record each return from a kernel function: 'SYMBOL[ ARGUMENT]...'
+    /// Record each return from a kernel function: 'SYMBOL[ ARGUMENT]...' or '0xADDRESS[ ARGUMENT]...'
     #[arg(long, value_name = "PLACE")]
     pub(crate) kretprobe: Vec<String>,
 }

@@ -19,6 +19,7 @@ use crate::session::kernel::pattern;
 /// # Errors
 /// The first thing that cannot be.
 pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> Result<(), Refusal> {
+    let tracefs = clerk.tracefs()?;
     let catalog = &clerk.catalog()?;
     // Filters of system calls depend on who records them: `check_calls`.
     let unfiltered = |rule: &Rule| Rule {
@@ -33,6 +34,7 @@ pub fn check_rules(clerk: &mut Clerk, rules: &[Rule], people: [&Person; 2]) -> R
             of_probe = probe::check(&rule.source, person.asker())
                 .map_err(|error| refused_probe(place(&rule.source), error))?;
         }
+        probe::try_address(&tracefs, &rule.source).map_err(|error| refused_probe(place(&rule.source), error))?;
         resolve::check_fields(rule, &meant, of_probe, catalog).map_err(|NoField { field, nearest }| {
             Refusal::NoField {
                 field,

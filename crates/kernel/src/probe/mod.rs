@@ -9,6 +9,7 @@
 //! - [`Probes`] are the tracefs events of a channel. One wish can take several: a static probe that was inlined in three functions is
 //!   three places. Each place is an event of its own in tracefs, and all of them are one event of the trace
 //!   ([`ProbeEvent::class_id`]).
+//! - [`try_address`] asks the kernel about a place that is an address.
 //! - [`leftovers`] removes what a dead owner left.
 //!
 //! A place in a function must be where an instruction begins (boundary): the kernel puts its breakpoint anywhere, and a program that runs over
@@ -31,6 +32,7 @@ mod names;
 mod place;
 mod plan;
 mod remove;
+mod trial;
 mod usdt;
 
 use std::path::Path;
@@ -39,6 +41,7 @@ pub use asker::Asker;
 pub use define::{Plans, ProbeEvent, Probes};
 pub use error::ProbeError;
 pub use remove::leftovers;
+pub use trial::try_address;
 
 use elf::{Elf, Symbol, SymbolKind};
 use plan::Definition;

@@ -147,11 +147,11 @@ pub(super) fn plan(source: &EventSource, asker: Asker) -> Result<Plan, ProbeErro
             )?;
             let is_return = *is_return;
             let is_kernel = true;
-            kernel_place::check(place, is_return)?;
+            let place = kernel_place::checked(place, is_return)?;
             let definition = Definition {
                 trace_name: name.clone(),
                 is_return,
-                target: Target::Kernel { place: place.clone() },
+                target: Target::Kernel { place },
                 arguments: fetch::checked(arguments, Probed { is_kernel, is_return })?,
             };
             Ok(Plan {
