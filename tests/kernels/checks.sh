@@ -55,10 +55,11 @@ kretprobe() { probes kretprobe --kretprobe 'do_sys_openat2 fd=$retval:s32' --nam
 
 # A function's address is as good as its name; what the kernel does not take is refused.
 kprobe_at() {
-	local address refused place
+	local address protected refused place
 	address=0x$(awk '$3 == "do_sys_openat2" { print $1; exit }' /proc/kallsyms)
+	protected=0x$(awk '$3 == "exc_int3" || $3 == "do_int3" { print $1; exit }' /proc/kallsyms)
 	piste create kprobe-refused || return 1
-	for place in "$address+1" 0x1000; do
+	for place in "$address+1" 0x1000 "$protected"; do
 		refused=$(piste enable-event -k --kprobe "$place" 2>&1) && return 1
 		echo "$refused" | tee -a $out/kprobe-refused
 	done

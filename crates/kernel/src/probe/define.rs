@@ -306,14 +306,14 @@ fn make(tracefs: &Tracefs, group: &str, event: &str, definition: &Definition) ->
     definition
         .list()
         .add(tracefs, &command)
-        .map_err(|error| match reason(tracefs, event) {
+        .map_err(|error| match complaint(tracefs, event) {
             Some(reason) => format!("the kernel refuses it: {reason} ({command})"),
             None => error.to_string(),
         })
 }
 
 /// The last thing that the kernel complained of, if it was about this event.
-fn reason(tracefs: &Tracefs, event: &str) -> Option<String> {
+pub(super) fn complaint(tracefs: &Tracefs, event: &str) -> Option<String> {
     // [  123.4] trace_uprobe: error: Failed to parse fetch arg
     //   Command: p:group/event ...
     let log = tracefs.read("error_log").ok()?;

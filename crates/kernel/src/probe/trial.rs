@@ -6,8 +6,8 @@ use std::io;
 use std::process;
 
 use piste_reason::reason;
-use rustix::io::Errno;
 
+use super::define::complaint;
 use super::error::ProbeError;
 use super::kernel_place;
 use super::listed::List;
@@ -34,7 +34,7 @@ pub fn try_address(tracefs: &Tracefs, source: &EventSource) -> Result<(), ProbeE
     let made = List::Kernel.add(tracefs, &format!("{kind}:{event} {address}"));
     made.map_err(|error| ProbeError::Place {
         place: place.clone(),
-        reason: refusal(&error),
+        reason: refusal(complaint(tracefs, &event).as_deref(), &error),
     })?;
     List::Kernel
         .add(tracefs, &format!("-:{event}"))
@@ -44,13 +44,15 @@ pub fn try_address(tracefs: &Tracefs, source: &EventSource) -> Result<(), ProbeE
         })
 }
 
-fn refusal(error: &io::Error) -> String {
-    match Errno::from_io_error(error) {
-        Some(Errno::ILSEQ) => "no instruction begins there".into(),
-        Some(Errno::INVAL | Errno::NOENT) => {
-            "the kernel allows no probe there: it is not code, or belongs to a function that must not be probed".into()
-        }
-        _ => format!("the kernel refuses a probe there: {}", reason(error)),
+/// What people are told when the kernel refuses a probe with an error, and complains of it in its log.
+fn refusal(complaint: Option<&str>, error: &io::Error) -> String {
+    match complaint {
+        Some(complaint) if complaint.contains("instruction boundary") => "no instruction begins there".into(),
+        Some(complaint) => format!(
+            "the kernel allows no probe there ({complaint}); it protects functions that probes themselves need, and code that runs before the \
+             kernel can handle a trap"
+        ),
+        None => format!("the kernel refuses a probe there: {error}"),
     }
 }
 
@@ -60,9 +62,13 @@ mod tests {
 
     #[test]
     fn what_the_kernel_refuses_has_a_reason() {
-        let of = |errno: Errno| refusal(&io::Error::from_raw_os_error(errno.raw_os_error()));
-        assert_eq!(of(Errno::ILSEQ), "no instruction begins there");
-        assert!(of(Errno::INVAL).starts_with("the kernel allows no probe there"));
-        assert!(of(Errno::NOMEM).starts_with("the kernel refuses a probe there: "));
+        let error = io::Error::other("cannot write");
+        let of = |complaint| refusal(complaint, &error);
+        assert_eq!(
+            of(Some("Probe point is not an instruction boundary")),
+            "no instruction begins there"
+        );
+        assert!(of(Some("Failed to register probe event")).starts_with("the kernel allows no probe there (Failed"));
+        assert_eq!(of(None), "the kernel refuses a probe there: cannot write");
     }
 }
