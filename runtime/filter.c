@@ -425,14 +425,14 @@ static uint64_t shifted_right(const struct value *value, uint64_t shift)
 }
 
 /* An integer is its sign and 64 bits, of which the sign says how they go on. */
-static struct value bits_of(const struct value *left, uint8_t operator, const struct value * right)
+static struct value bits_of(const struct value *left, uint8_t how, const struct value *right)
 {
 	struct value result = {INTEGER, left->is_negative, left->bits, NULL};
 
 	if (left->kind != INTEGER || right->kind != INTEGER ||
-	    (operator>= PISTE_BITS_SHIFT_LEFT &&(right->is_negative || right->bits > 63)))
+	    (how >= PISTE_BITS_SHIFT_LEFT && (right->is_negative || right->bits > 63)))
 		return nothing();
-	switch (operator) {
+	switch (how) {
 	case PISTE_BITS_AND:
 		result.bits &= right->bits;
 		result.is_negative &= right->is_negative;

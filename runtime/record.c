@@ -163,6 +163,10 @@ look:
 	if (!channel)
 		return NULL;
 	id = piste_slot_id(word);
+	/* Relaxed: nothing is read because of it. A writer that reads an old value stops where the consumer ended the sub-buffer, because
+	 * entering the next one checks again. A wiped or replaced page has no rings. */
+	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key)))
+		goto inactive;
 	if (collected && collected->channel != channel) {
 		collected->channel = channel;
 		collected->bytes = piste_contexts_write(channel, record->ip, collected->context);
@@ -173,10 +177,7 @@ look:
 		more_bytes = collected->bytes;
 	index = current_index();
 	cpu = piste_thread_current_cpu();
-	/* Relaxed: nothing is read because of it. A writer that reads an old value stops where the consumer ended the sub-buffer, because
-	 * entering the next one checks again. A wiped or replaced page has no rings. */
-	if (piste_unlikely(!piste_load_relaxed(&piste_channel_header(channel)->active_key) ||
-	                   index >= channel->ring_count))
+	if (piste_unlikely(index >= channel->ring_count))
 		goto inactive;
 	ring = piste_channel_ring(channel, index);
 	for (;;) {

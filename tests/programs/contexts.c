@@ -14,6 +14,7 @@
  *   signal        does the next thing in a signal handler
  *   register      registers the program's contexts
  *   unregister    unregisters them
+ *   calls N       fails unless its function was called as often
  *   integer N, unsigned N, number N, string S, nothing
  *                 what they say from now on
  */
@@ -90,8 +91,11 @@ __attribute__((noinline)) static void say(void)
 	      group);
 }
 
+static int calls;
+
 static void answer_asked(void *data, struct piste_value *value)
 {
+	calls++;
 	/* An event of its own, which must not ask again. */
 	piste(contexts, inner, 1);
 	errno = 1;
@@ -131,6 +135,7 @@ static void in_handler(int number)
 
 static void obey(const char *line)
 {
+	int expected_calls;
 	pthread_t thread;
 	pid_t child;
 
@@ -182,6 +187,9 @@ static void obey(const char *line)
 		answer = piste_value_double(answer.number);
 	} else if (sscanf(line, "string %1023s", text) == 1) {
 		answer = piste_value_string(text);
+	} else if (sscanf(line, "calls %d", &expected_calls) == 1) {
+		if (calls != expected_calls)
+			exit(1);
 	} else if (strcmp(line, "nothing") == 0) {
 		answer.kind = PISTE_VALUE_NONE;
 	} else {

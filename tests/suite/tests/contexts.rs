@@ -199,8 +199,16 @@ fn values_of_the_program_are_recorded_from_when_it_registers_them() {
         "register",
         "integer 8",
         "log",
+        // That of the child was one of the child's.
+        "calls 6",
     ];
     ask(&mut program, &lines);
+    // Nobody is asked while nothing is recorded.
+    recorded.place.piste_succeeds(&["stop"]);
+    ask(&mut program, &["log", "calls 6"]);
+    recorded.place.piste_succeeds(&["start"]);
+    recorded.place.piste_succeeds(&["disable-event", "piste:log_*"]);
+    ask(&mut program, &["log", "calls 6"]);
     program.finish().expect_success();
     let events = recorded.end();
     let said: Vec<String> = named(&events, "piste:log_INFO")

@@ -92,7 +92,7 @@ impl Machine {
 
     /// Replaces a ring set that has a hole, or whose channel was replaced.
     pub(super) fn replace(&mut self, key: RingSetKey) {
-        let Some((new, channel)) = self.move_ring_set(key) else {
+        let Some(channel) = self.move_ring_set(key) else {
             return;
         };
         let Some(old) = self.sessions.ring_set(key).cloned() else {
@@ -102,17 +102,13 @@ impl Machine {
         self.offer(old.program, old.session, channel, &blocks, |_| {
             Before::Is(Selection::Nothing)
         });
-        if let Some(program) = self.programs.get_mut(&old.program) {
-            program.undumped.remove(&new);
-            program.dumped.insert(new);
-        }
         self.await_move(old.program, key);
     }
 
     /// Gives a program a new ring set in the place of one that it has: it takes over the events, and the program keeps the memory of the old
     /// one, for calls that have begun, until the consumer has emptied it. A program that is not connected gets it when it comes back.
-    /// The new one, and its channel: then [`Machine::await_move`] follows.
-    pub(super) fn move_ring_set(&mut self, key: RingSetKey) -> Option<(RingSetKey, u32)> {
+    /// The channel of the new one: then [`Machine::await_move`] follows.
+    pub(super) fn move_ring_set(&mut self, key: RingSetKey) -> Option<u32> {
         let old = self.sessions.ring_set(key).cloned()?;
         if old.life != RingSetLife::Live || self.orphans.contains(&key) {
             return None;
@@ -133,10 +129,18 @@ impl Machine {
         } else {
             self.make_ring_set(old.program, old.session, channel, Some(key))
         };
-        if new.is_none() {
+        let Some(new) = new else {
             self.tell_consumer(ToConsumer::RetireRingSet { key });
+            return None;
+        };
+        // It described itself in the old one, unless it has yet to.
+        if let Some(program) = self.programs.get_mut(&old.program) {
+            match program.undumped.remove(&key) {
+                true => program.undumped.insert(new),
+                false => program.dumped.insert(new),
+            };
         }
-        new.map(|new| (new, channel))
+        Some(channel)
     }
 
     /// Enables in a channel what it wants of `blocks`, and disables what it does not want, as far as that was another thing `before`.
