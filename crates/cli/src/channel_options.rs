@@ -10,8 +10,8 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (outside snapshot sessions, the default); in a snapshot session, every snapshot then has the
-    /// first events of each program, such as its configuration; not for kernel channels there
+    /// Discard the newest events when a ring is full (the default, except in snapshot sessions, where it keeps the first events of each
+    /// program for all snapshots)
     #[arg(long, group = "loss")]
     discard: bool,
     /// Overwrite the oldest events when a ring is full (in snapshot sessions, the default)

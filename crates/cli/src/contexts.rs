@@ -54,7 +54,7 @@ fn list(json: bool) -> Result<(), Failure> {
         let line = |context: &Context| {
             format!(
                 "  {} {}\n",
-                styled(STRONG, &format!("{:<33}", context.name)),
+                styled(STRONG, format!("{:<33}", context.name)),
                 context.what
             )
         };

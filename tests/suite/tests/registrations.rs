@@ -133,7 +133,7 @@ fn run_programs(place: &Workplace, program: &Path, world: &World, seed: u64) -> 
             let before = world.version.load(Ordering::SeqCst);
             assert_eq!(running.ask("record 1"), "done");
             let after = world.version.load(Ordering::SeqCst);
-            let is_quiet = before == after && before % 2 == 0;
+            let is_quiet = before == after && before.is_multiple_of(2);
             world.quiet_rounds.fetch_add(u64::from(is_quiet), Ordering::SeqCst);
             // It leaves the CPU to the next command.
             while is_quiet && world.version.load(Ordering::SeqCst) == after && !world.is_over.load(Ordering::SeqCst) {
