@@ -129,17 +129,18 @@ static uint64_t namespace_of(uint32_t kind)
 	return stat(paths[kind - PISTE_CONTEXT_CGROUP_NS], &status) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-/* The line of version 2 comes last, and begins with "0::". */
+/* The line of version 2 comes last, and begins with "0::". The system calls themselves: a thread can be cancelled in the C library's open(),
+ * read() and close(), but not while it records. */
 static uint8_t *put_control_group(uint8_t *cursor)
 {
-	int file = open("/proc/thread-self/cgroup", O_RDONLY | O_CLOEXEC);
+	int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/cgroup", O_RDONLY | O_CLOEXEC);
 	char text[1024];
 	ssize_t bytes = 0;
 	char *line, *end;
 
 	if (file >= 0) {
-		bytes = read(file, text, sizeof(text) - 1);
-		close(file);
+		bytes = syscall(SYS_read, file, text, sizeof(text) - 1);
+		syscall(SYS_close, file);
 	}
 	text[bytes > 0 ? bytes : 0] = 0;
 	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");

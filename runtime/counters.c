@@ -55,7 +55,8 @@ static struct perf_event_mmap_page *open_counter(uint32_t type, uint64_t config)
 	if (file < 0)
 		return NULL;
 	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, file, 0);
-	close(file);
+	/* Not the C library's, in which a thread can be cancelled. */
+	syscall(SYS_close, file);
 	return page == MAP_FAILED ? NULL : page;
 }
 

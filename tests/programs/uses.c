@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Where a record may stand in C: everything here must compile without a warning. */
+#include <piste/context.h>
 #include <piste/tracepoint.h>
 #include <stdlib.h>
 
@@ -19,6 +20,17 @@ static int costly(void)
 static inline void in_an_inline_function(int id)
 {
 	piste(uses, order, id, "inline", 1);
+}
+
+static void say_nothing(void *data, struct piste_value *value)
+{
+	*value = data ? piste_value_string("data") : piste_value_double(0.5);
+}
+
+static int as_a_context(void)
+{
+	return piste_context_register("uses", "context", say_nothing, NULL) ||
+	       piste_context_unregister("uses", "context");
 }
 
 static void as_a_statement(int id)
@@ -52,5 +64,5 @@ int main(int argc, char **argv)
 		piste_log(WARNING, "%d arguments, the first is %s", argc, argv[0]);
 	else
 		piste_log(INFO, "few arguments");
-	return 0;
+	return as_a_context();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Where a record may stand in C++: everything here must compile without a warning. */
 #include <cstddef>
+#include <piste/context.h>
 #include <piste/tracepoint.h>
 #include <string>
 #include <vector>
@@ -64,5 +65,6 @@ int main(int argc, char **argv)
 		piste(uses, state, 1);
 	piste_printf("%d arguments", argc);
 	piste_log(NOTICE, "no argument");
-	return 0;
+	return piste_context_register(
+	        "uses", "context", [](void *, piste_value *value) { *value = piste_value_int64(1); }, nullptr);
 }

@@ -142,6 +142,12 @@ impl Context {
         Context::UtsNs,
     ];
 
+    /// Whether it is a namespace.
+    pub fn is_namespace(self) -> bool {
+        use Context::{CgroupNs, IpcNs, MntNs, NetNs, PidNs, TimeNs, UserNs, UtsNs};
+        matches!(self, CgroupNs | IpcNs | MntNs | NetNs | PidNs | TimeNs | UserNs | UtsNs)
+    }
+
     /// Whether it is not in the kernel's records.
     pub fn is_derived(self) -> bool {
         !matches!(self, Context::Tid | Context::CpuId | Context::InterruptState)

@@ -177,6 +177,7 @@ impl Machine {
         let stream_id = state.kernel.channels.len() as u32;
         let channel = settle(wanted, stream_id, state.identity.snapshot)?;
         self.check_kernel_memory(&state.identity.owner, &channel)?;
+        check_contexts(&state.identity.owner, &channel)?;
         let added = channel.clone();
         self.record(Change::KernelChannelAdded { session, channel });
         let request = self.add_kernel_channel(session, stream_id);
@@ -392,5 +393,17 @@ fn is_about_the_same(one: &EventSource, other: &EventSource) -> bool {
             },
         ) => binary == other_binary && pattern(one) == pattern(other),
         _ => false,
+    }
+}
+
+/// The kernel hides the namespaces of a process from other users: `/proc/PID/ns` needs what a debugger needs.
+fn check_contexts(owner: &Person, channel: &ChannelSpec) -> Result<(), Refusal> {
+    let hidden = channel.contexts.iter().find(|context| context.is_namespace());
+    match (owner.uid(), hidden) {
+        (Some(_), Some(hidden)) => Err(Refusal::NoPermission {
+            what: format!("recording {}", hidden.name()),
+            mend: "namespaces of processes can be recorded only in root's sessions".into(),
+        }),
+        _ => Ok(()),
     }
 }

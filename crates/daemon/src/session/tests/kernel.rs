@@ -325,6 +325,19 @@ fn kernel_channels_have_their_own_defaults_and_limits() {
     let (odd, _) = machine.enable_kernel_channel(session, &odd).unwrap();
     assert_eq!(odd.subbuf_count, 3);
     assert_eq!(odd.contexts.len(), 2);
+    let with_namespace = ChannelRequest {
+        contexts: Some(vec!["pid".into(), "net_ns".into()]),
+        ..channel("namespaces")
+    };
+    assert!(machine.enable_kernel_channel(session, &with_namespace).is_ok());
+    let of_member = machine
+        .create_session(SessionIdentity {
+            owner: Person::of_user(1000),
+            ..identity("a member's")
+        })
+        .unwrap();
+    let refusal = machine.enable_kernel_channel(of_member, &with_namespace).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoPermission { what, .. } if what == "recording net_ns"));
 
     let snapshot = SessionIdentity {
         snapshot: true,
