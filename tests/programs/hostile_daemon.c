@@ -223,8 +223,11 @@ static struct wrong {
         WRONG(ring_stride_bytes, (uint64_t)1 << 63),
         WRONG(total_bytes, 0),
         WRONG(total_bytes, UINT64_MAX),
+        WRONG(more_count, 1), /* Of no kind. */
+        WRONG(more_count, PISTE_MORE_COUNT_MAX + 1),
+        WRONG(more_count, 0xffffffff),
         WRONG(reserved_0[0], 1),
-        WRONG(reserved_0[12], 1),
+        WRONG(reserved_0[11], 1),
 };
 
 /* Whether the program refuses the channel for its layout. */
@@ -460,6 +463,22 @@ static void scribble(void)
 		madvise(place->memory + PAGE, place->header.total_bytes - PAGE, MADV_REMOVE);
 }
 
+/* Any contexts, few of which are of no kind. */
+static void choose_contexts(struct piste_channel_header *header)
+{
+	header->more_count = random_below(PISTE_MORE_COUNT_MAX + 1);
+	for (uint32_t index = 0; index < header->more_count; index++) {
+		struct piste_context *context = &header->more[index];
+
+		context->kind = 1 + random_below(random_below(64) ? PISTE_CONTEXT_KIND_LAST : 99);
+		context->type = random_below(5);
+		context->config = random_below(PISTE_USAGE_LAST + 1);
+		if (context->kind == PISTE_CONTEXT_APPLICATION)
+			for (size_t byte = 0; byte < sizeof(context->name) - (random_below(64) != 0); byte++)
+				context->name[byte] = (uint8_t)random_number();
+	}
+}
+
 /* A good channel, or one with something changed. Never one that blocks for long: that it may, if it is told so. */
 static bool offer_channel(int socket)
 {
@@ -473,6 +492,8 @@ static bool offer_channel(int socket)
 	header.block_timeout_us = random_below(20);
 	header.clock = random_below(2);
 	header.contexts = random_below(4);
+	if (random_below(2))
+		choose_contexts(&header);
 	if (random_below(2)) {
 		memory = make_memory(&header, bytes, SEALS);
 		keep(&header, memory);

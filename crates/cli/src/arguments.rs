@@ -202,7 +202,7 @@ pub(crate) struct EnableChannel {
     pub(crate) options: ChannelOptions,
 }
 
-/// Record more values with each event of a channel, such as the thread's name
+/// Record more values with each event of a channel
 ///
 /// Can be used while the session records: the events from then on have the values. Each value costs time and space for every event of the channel;
 /// most need a system call.

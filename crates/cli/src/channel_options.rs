@@ -10,11 +10,11 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (the default, except in snapshot sessions, where it keeps the first events of each
-    /// program for all snapshots)
+    /// Discard the newest events when a ring is full (outside snapshot sessions, the default); in snapshot sessions, snapshots then keep the first
+    /// events of each program
     #[arg(long, group = "loss")]
     discard: bool,
-    /// Overwrite the oldest events when a ring is full (in snapshot sessions, the default)
+    /// Overwrite the oldest events when a ring is full, as snapshot sessions do by default
     #[arg(long, group = "loss")]
     overwrite: bool,
     /// When a ring is full, let the program wait for space, at most TIMEOUT (100us, 500ms, 1s, forever), then discard the event; not for
