@@ -47,7 +47,8 @@ struct piste_value {
 
 /* Sets `value`, which is none before, to that of the calling thread. It runs in the thread that records the event, before the event: in a
  * signal handler too if the program records events there. A string need only last until the thread records its next event. Events that the
- * function records have no values of the program. It must return: no exception and no longjmp() may leave it. */
+ * function records have no values of the program. It must return: no exception and no longjmp() may leave it, and its thread must not be
+ * cancelled in it (piste_context_unregister() would wait for ever). */
 typedef void piste_context_function(void *data, struct piste_value *value);
 
 /* Registers a context. Provider and name have 46 bytes together at most, and are copied. Thread-safe, not for signal handlers. Returns 0, or:

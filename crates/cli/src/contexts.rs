@@ -14,7 +14,7 @@ use crate::session::connect;
 /// A context of the programs' own, as it is listed.
 const OF_APPLICATIONS: Context = Context {
     name: "app:PROVIDER:NAME",
-    what: "a value that programs define with piste_context_register()",
+    what: "what the program says (<piste/context.h>)",
 };
 
 /// `piste add-context`
@@ -61,7 +61,7 @@ fn list(json: bool) -> Result<(), Failure> {
         contexts.map(line).collect::<String>()
     };
     show(&format!(
-        "channels of programs:\n{}\nchannels of the kernel, when they are made (piste enable-channel -k NAME --context ...):\n{}",
+        "channels of programs:\n{}\nchannels of the kernel (enable-channel -k NAME --context ...):\n{}",
         table(&mut of_programs()),
         table(&mut OF_KERNEL.iter())
     ))

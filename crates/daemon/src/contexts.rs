@@ -202,9 +202,16 @@ pub struct Filterable {
 impl Filterable {
     /// The context that a trace calls by that name.
     pub fn of(field: &str) -> Option<Filterable> {
-        let counters = COUNTERS.iter().filter_map(|(name, _)| Context::counter(name));
-        let known = KNOWN.iter().map(|&(name, code)| Context::new(name, code));
-        let context = known.chain(counters).find(|context| context.field().name == field)?;
+        // For each comparison of each event with a filter: without a copy.
+        let is_counter = |name: &str| {
+            let counter = field.strip_prefix("perf_thread_").unwrap_or_default();
+            let in_field = |byte| if byte == b'-' { b'_' } else { byte };
+            name.bytes().map(in_field).eq(counter.bytes())
+        };
+        let known = KNOWN.iter().find(|(name, _)| *name == field);
+        let counter = || COUNTERS.iter().find(|(name, _)| is_counter(name));
+        let (name, code) = known.or_else(counter)?;
+        let context = Context::new(name, *code);
         let config = match context.code {
             Code::Kind(abi::PISTE_CONTEXT_IP) | Code::Bit(_) | Code::Counter(..) | Code::Application => return None,
             Code::Kind(_) => 0,
@@ -402,6 +409,32 @@ mod tests {
         assert_eq!(counters.len(), all.len() - 23);
         assert!(counters.iter().all(|counter| all.contains(&&**counter)));
         assert_eq!(KNOWN.len(), 23);
+    }
+
+    #[test]
+    fn filters_know_contexts_by_the_names_of_their_fields() {
+        let counters = COUNTERS.iter().filter_map(|(name, _)| Context::counter(name));
+        for context in KNOWN
+            .iter()
+            .map(|&(name, code)| Context::new(name, code))
+            .chain(counters)
+        {
+            let found = Filterable::of(&context.field().name).map(|found| found.kind);
+            let is_possible = matches!(context.code, Code::Usage(_))
+                || matches!(context.code, Code::Kind(kind) if kind != abi::PISTE_CONTEXT_IP);
+            assert_eq!(found, is_possible.then(|| context.kind()), "{context:?}");
+        }
+        for other in [
+            "",
+            "prio2",
+            "task_clock",
+            "perf_thread_",
+            "perf:thread:faults",
+            "perf_thread_task-clock",
+            "app_shop_tenant",
+        ] {
+            assert!(Filterable::of(other).is_none(), "{other}");
+        }
     }
 
     #[test]

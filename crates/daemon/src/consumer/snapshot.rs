@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what the rings of a flight recorder hold to a trace of its own, while the programs go on.
 //!
-//! All open sub-buffers are ended first, so that the newest events are in; those of channels that keep their first events instead are left open. Then one ring is written at a time, so that other
-//! sessions are not held up. The metadata comes last: a folder without it is a snapshot that was interrupted.
+//! All open sub-buffers are ended first, so that the newest events are in; those of channels that keep their first events instead are left open.
+//! Then one ring is written at a time, so that other sessions are not held up. The metadata comes last: a folder without it is a snapshot that was
+//! interrupted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
