@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Where a record may stand in C: everything here must compile without a warning. */
 #include <piste/context.h>
+#include <piste/snapshot.h>
 #include <piste/tracepoint.h>
 #include <stdlib.h>
 
@@ -35,7 +36,9 @@ static int as_a_context(void)
 
 static void as_a_statement(int id)
 {
-	if (id > 1)
+	if (id > 2)
+		piste_snapshot("a statement");
+	else if (id > 1)
 		piste(uses, nothing);
 	else
 		piste(uses, order, id, NULL, 0.5f);

@@ -2,6 +2,7 @@
 /* Where a record may stand in C++: everything here must compile without a warning. */
 #include <cstddef>
 #include <piste/context.h>
+#include <piste/snapshot.h>
 #include <piste/tracepoint.h>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ class Till
 	Till()
 	{
 		piste(uses, nothing);
+		piste_snapshot("a till");
 	}
 	~Till()
 	{

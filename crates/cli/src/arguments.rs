@@ -10,6 +10,7 @@
 //! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
 //! - [`tracking`]: those of `track` and `untrack`
+//! - [`triggers`]: those of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`
 //! - [`reading`]: those of `stats` and `info`
 //! - [`writing`]: those of `trim`, `import` and `export`
 //! - [`symbols`]: names for addresses, for all commands that show events
@@ -30,6 +31,7 @@ mod strace;
 mod symbols;
 mod top;
 mod tracking;
+mod triggers;
 mod view;
 mod web;
 mod writing;
@@ -50,6 +52,7 @@ pub(crate) use self::selection::{filter, tell_absent};
 pub(crate) use self::strace::{SortBy, Strace};
 pub(crate) use self::top::{Sort, Top};
 pub(crate) use self::tracking::{Track, TrackedValues, Untrack};
+pub(crate) use self::triggers::{AddTrigger, ConditionOptions, ListTriggers, Listen, RemoveTrigger};
 pub(crate) use self::view::{Clock, Color, View, ViewFormat};
 pub(crate) use self::web::Web;
 pub(crate) use self::writing::{Export, Format, Import, Trim};
@@ -131,6 +134,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         page: PageOptions,
     },
+    AddTrigger(Box<AddTrigger>),
+    ListTriggers(ListTriggers),
+    RemoveTrigger(RemoveTrigger),
+    Listen(Listen),
     Top(Top),
     Web(Web),
     View(View),
@@ -416,6 +423,13 @@ mod tests {
             "piste untrack",
             "piste untrack -k",
             "piste untrack -a",
+            "piste add-trigger -k a --level err",
+            "piste add-trigger -e a --per-second 0",
+            "piste add-trigger -e a --per-second 1001",
+            "piste add-trigger -e a --at-most 0",
+            "piste add-trigger -e a --entry",
+            "piste remove-trigger",
+            "piste listen --count 0",
         ] {
             assert!(refused(line), "{line}");
         }
@@ -429,6 +443,12 @@ mod tests {
             "piste track --cpu 0",
             "piste untrack -k --cpu 0",
             "piste untrack --follow",
+            "piste add-trigger late -e a --level err --per-second 1000 --at-most 1",
+            "piste add-trigger --syscall open --exit --snapshot web",
+            "piste add-trigger --uprobe /bin/sh:main --stop web",
+            "piste remove-trigger a b,c",
+            "piste listen",
+            "piste listen a b --count 1 --run true",
         ] {
             assert!(!refused(line), "{line}");
         }

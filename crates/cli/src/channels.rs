@@ -119,8 +119,11 @@ fn of_domain<'s>(session: &'s SessionStatus, domain: &Domain) -> impl Iterator<I
     of_domain.map(|channel| (&*channel.settings.name, channel.enabled))
 }
 
-/// Does something with each channel. A failure says with which channels it was done before.
-fn for_each<T>(names: &[String], mut act: impl FnMut(&String) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+/// Does something with each channel or trigger. A failure says with which of them it was done before.
+pub(crate) fn for_each<T>(
+    names: &[String],
+    mut act: impl FnMut(&String) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
     let mut done = vec![];
     for name in names {
         done.push(act(name).map_err(|failure| failure.after(&names[..done.len()]))?);

@@ -90,8 +90,9 @@ fn values(command: &str, argument: &Arg) -> Option<Values> {
         ("analyze" | "diff", "table") => tables,
         (_, "contexts") => contexts,
         ("record", "preload") => |_| HELPERS.map(str::to_owned).to_vec(),
-        ("record", "kernel") => kernel_events,
-        ("record", "userspace") => |_| program_events(),
+        ("record" | "add-trigger", "kernel") => kernel_events,
+        ("record", "userspace") | ("add-trigger", "events") => |_| program_events(),
+        ("remove-trigger" | "listen", "names") => |_| triggers(),
         ("enable-event", "patterns") | ("list", "pattern") => events,
         (_, "syscall" | "syscalls") => |_| syscalls(),
         // A new one.
@@ -121,8 +122,19 @@ fn tables(line: &Line) -> Vec<String> {
     tables.iter().map(|table| (*table).to_owned()).collect()
 }
 
+/// Options of `add-trigger` that choose an event of the kernel, beside `-k`.
+const OF_KERNEL_EVENTS: [&str; 6] = [
+    "--syscall",
+    "--uprobe",
+    "--uretprobe",
+    "--usdt",
+    "--kprobe",
+    "--kretprobe",
+];
+
 fn contexts(line: &Line) -> Vec<String> {
-    match line.has("-k") || line.has("--kernel") {
+    let is_of_kernel = || OF_KERNEL_EVENTS.into_iter().any(|option| line.has(option));
+    match line.has("-k") || line.has("--kernel") || line.has("add-trigger") && is_of_kernel() {
         true => OF_KERNEL.map(|context| context.name.to_owned()).to_vec(),
         false => OF_PROGRAMS.map(|context| context.name.to_owned()).to_vec(),
     }
@@ -165,6 +177,11 @@ fn program_events() -> Vec<String> {
 fn sessions() -> Vec<String> {
     let sessions = pisted().and_then(|mut pisted| Some(pisted.calls().list_sessions().call().ok()?.sessions));
     sessions.into_iter().flatten().map(|session| session.name).collect()
+}
+
+fn triggers() -> Vec<String> {
+    let triggers = pisted().and_then(|mut pisted| Some(pisted.calls().list_triggers().call().ok()?.triggers));
+    triggers.into_iter().flatten().map(|trigger| trigger.name).collect()
 }
 
 /// The one that runs, if one does.

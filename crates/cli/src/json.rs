@@ -36,7 +36,7 @@ fn in_our_words(value: Value) -> Value {
             .map(|(key, value)| match (key.as_str(), value) {
                 ("output", value) => ("trace".to_owned(), value),
                 ("offset", value) => ("offset_bytes".to_owned(), value),
-                ("started_ns", Value::Number(ns)) => (key, Value::String(ns.to_string())),
+                ("started_ns" | "last_ns", Value::Number(ns)) => (key, Value::String(ns.to_string())),
                 (_, value) => (key, in_our_words(value)),
             })
             .collect(),
@@ -52,11 +52,10 @@ mod tests {
 
     #[test]
     fn what_pisted_answers_is_told_in_our_words() {
-        let answer =
-            json!({ "sessions": [{ "output": "/t", "started_ns": 7, "duration_ns": 8 }], "places": [{ "offset": 1 }] });
+        let answer = json!({ "sessions": [{ "output": "/t", "started_ns": 7, "duration_ns": 8 }], "places": [{ "offset": 1 }], "last_ns": 9 });
         assert_eq!(
             of_pisted(&answer).expect("JSON"),
-            json!({ "sessions": [{ "trace": "/t", "started_ns": "7", "duration_ns": 8 }], "places": [{ "offset_bytes": 1 }] })
+            json!({ "sessions": [{ "trace": "/t", "started_ns": "7", "duration_ns": 8 }], "places": [{ "offset_bytes": 1 }], "last_ns": "9" })
         );
     }
 }

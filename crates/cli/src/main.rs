@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
-//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs; what they show together is summary.rs. They work through
-//! `piste_control`. view.rs and stats.rs
+//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/; what they show together is summary.rs.
+//! They work through `piste_control`. view.rs and stats.rs
 //! read traces, with `piste_trace`.
 
 mod analyze;
@@ -49,6 +49,7 @@ mod report;
 mod rules;
 mod screen;
 mod session;
+mod snapshot_triggers;
 mod stats;
 mod status;
 mod strace;
@@ -56,6 +57,7 @@ mod summary;
 mod top;
 mod traces;
 mod tracked;
+mod trigger;
 mod trim;
 mod unfinished;
 mod unwritten;
@@ -113,6 +115,10 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Destroy(destroy) => session::destroy(destroy, json),
         Command::List(list) => list::list(list, json),
         Command::Status { session, page } => status::status(session, &Page::new(&page), json),
+        Command::AddTrigger(arguments) => trigger::add(&arguments, json),
+        Command::ListTriggers(arguments) => trigger::list(&arguments, json),
+        Command::RemoveTrigger(arguments) => trigger::remove(&arguments, json),
+        Command::Listen(arguments) => trigger::listen(&arguments, json),
         Command::View(view) => view::view(&view, json),
         Command::Info(info) => info::info(&info, json),
         Command::Stats(stats) => stats::stats(&stats, json),

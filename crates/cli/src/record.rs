@@ -104,7 +104,7 @@ fn record_and_tell(arguments: &Record, json: bool) -> Result<u8, Failure> {
 
 fn run(arguments: &Record) -> Result<Ended, Failure> {
     let (orders, received) = channel();
-    let at_signal = arguments.snapshot_on.contains(&SnapshotOn::Signal);
+    let at_signal = arguments.has_snapshot_on(&SnapshotOn::Signal);
     let guard = Guard::new(at_signal.then(|| orders.clone()))
         .map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     // All that can be refused without a session is refused before there is one.
@@ -166,8 +166,8 @@ fn in_a_session(
         takes_everyone: arguments.all_system || !arguments.pids.is_empty(),
     };
     let session = format!("record-{}", &id[..8]);
-    let recording = Recording::create(places.clone(), session.clone(), arguments, &subject)?;
-    let at_exit = arguments.snapshot_on.contains(&SnapshotOn::Exit);
+    let mut recording = Recording::create(places.clone(), session.clone(), arguments, &subject)?;
+    let at_exit = arguments.has_snapshot_on(&SnapshotOn::Exit);
     let charge = Charge {
         duration: arguments.duration.filter(|_| !arguments.command.is_empty()),
         snapshot_at_stop: at_exit,
@@ -184,10 +184,11 @@ fn in_a_session(
             // It and what it starts may change to other folders.
             command.envs(places.setting().map(|run_folder| ("PISTE_RUNDIR", run_folder)));
             command.env("PISTE_RECORD", subject.record_id);
-            run_command(arguments, &recording, guard, &mut command, attend)
+            run_command(arguments, &mut recording, guard, &mut command, attend)
         }
-        None => wait(arguments, &recording, guard, attend),
+        None => wait(arguments, &mut recording, guard, attend),
     };
+    recording.end_triggers();
     let last = match &ran {
         Ok(Ran { stopped: false, .. }) if at_exit => snapshot(&charge),
         _ => Ok(()),
@@ -210,7 +211,7 @@ struct Ran {
 /// Runs the command to its end.
 fn run_command(
     arguments: &Record,
-    recording: &Recording,
+    recording: &mut Recording,
     guard: &Guard,
     command: &mut Command,
     attend: impl FnOnce() -> Attendant,
@@ -239,7 +240,7 @@ fn run_command(
 /// Waits until the time is over, somebody ends it, or the processes have ended.
 fn wait(
     arguments: &Record,
-    recording: &Recording,
+    recording: &mut Recording,
     guard: &Guard,
     attend: impl FnOnce() -> Attendant,
 ) -> Result<Ran, Failure> {

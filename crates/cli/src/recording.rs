@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::filtered::FilteredPattern;
 use crate::kernel_rules::{self, Wanted};
 use crate::screen::tell_sentence;
+use crate::snapshot_triggers::SnapshotTriggers;
 use crate::tracked;
 
 /// What a helper says about the program it was loaded into: where its code lies, for looking up addresses later.
@@ -24,7 +25,10 @@ pub(crate) const KERNEL_CHANNEL: &str = "kernel";
 pub(crate) struct Recording {
     places: Places,
     session: String,
+    /// Only programs with it take part; absent: all.
+    record_id: Option<String>,
     kernel: KernelSide,
+    triggers: Option<SnapshotTriggers>,
 }
 
 /// The kernel's part of a recording.
@@ -65,12 +69,14 @@ impl Recording {
         let record_id = (!subject.takes_everyone).then(|| subject.record_id.clone());
         let (name, output) = (Some(session.clone()), Some(subject.output.into()));
         calls
-            .create_session(name, output, snapshot, record_id, Some(true), Some(true))
+            .create_session(name, output, snapshot, record_id.clone(), Some(true), Some(true))
             .call()?;
         let mut recording = Recording {
             places,
             session,
+            record_id,
             kernel: KernelSide::default(),
+            triggers: None,
         };
         match recording.set_up(calls, arguments, subject, wanted) {
             Ok(()) => Ok(recording),
@@ -137,7 +143,7 @@ impl Recording {
     }
 
     /// Starts recording the whole system, or these processes.
-    pub(crate) fn start(&self, arguments: &Record, pids: &[u32]) -> Result<(), Error> {
+    pub(crate) fn start(&mut self, arguments: &Record, pids: &[u32]) -> Result<(), Error> {
         let mut client = Client::connect_or_start(&self.places)?;
         let tracked = arguments.kernel.tracked.tracked(pids, !pids.is_empty());
         if self.kernel.is_recorded && tracked::text(&tracked).is_some() {
@@ -148,7 +154,19 @@ impl Recording {
             client.calls().track(self.session(), Domain::user, tracked).call()?;
         }
         client.calls().start(self.session()).call()?;
+        let events: Vec<FilteredPattern> = arguments.snapshot_events().cloned().collect();
+        if !events.is_empty() {
+            let triggers = SnapshotTriggers::add(&self.places, &self.session, self.record_id.as_ref(), &events)?;
+            self.triggers = Some(triggers);
+        }
         Ok(())
+    }
+
+    /// Takes no more snapshots on events. Those that have begun are complete when this returns.
+    pub(crate) fn end_triggers(&mut self) {
+        if let Some(triggers) = self.triggers.take() {
+            triggers.end(&self.places);
+        }
     }
 
     /// Ends the session. A pisted that was replaced, now or while it recorded, is asked again.

@@ -133,7 +133,7 @@ fn named(rule: &KernelRule) -> (KernelEventKind, String) {
 }
 
 /// A pattern that no running program's event matches is right when the program comes later, and a typing error when not.
-fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
+pub(crate) fn doubt(pattern: &str, programs: &[Program]) -> Option<String> {
     let names = || {
         programs
             .iter()

@@ -183,6 +183,15 @@ fn sentence(kind: &ErrorKind) -> String {
             "session {:?} has no enabled events; enable some with `piste enable-event -s {} -u '*'`, or -k for the kernel's",
             e.session, e.session
         ),
+        E::NoTrigger(Some(e)) => format!(
+            "there is no trigger {:?}{}",
+            e.name,
+            did_you_mean(&e.nearest, "see `piste list-triggers`")
+        ),
+        E::TriggerExists(Some(e)) => format!(
+            "a trigger {:?} exists already; choose another name, or remove it with `piste remove-trigger {}`",
+            e.name, e.name
+        ),
         E::AlreadyActive(Some(e)) => format!("session {:?} is already recording", e.session),
         E::NotActive(Some(e)) => format!(
             "session {:?} is not recording; start it with `piste start -s {}`",
@@ -259,7 +268,9 @@ fn did_you_mean(nearest: &[String], hint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::{Domain, NoChannel_Args, NoSession_Args, NothingEnabled_Args};
+    use crate::interface::{
+        Domain, NoChannel_Args, NoSession_Args, NoTrigger_Args, NothingEnabled_Args, TriggerExists_Args,
+    };
 
     fn refused(kind: ErrorKind) -> String {
         Error::Refused(Box::new(kind)).to_string()
@@ -308,6 +319,28 @@ mod tests {
         assert_eq!(
             nothing(vec!["often".into()]),
             r#"session "web" has no enabled events outside its disabled channels (often); enable these with `piste enable-channel -s web`, or -k for the kernel's"#
+        );
+    }
+    #[test]
+    fn refusals_about_triggers_say_what_to_do() {
+        let no_trigger = |nearest: &[&str]| {
+            refused(ErrorKind::NoTrigger(Some(NoTrigger_Args {
+                name: "slwo".into(),
+                nearest: nearest.iter().map(|name| name.to_string()).collect(),
+            })))
+        };
+        assert_eq!(
+            no_trigger(&[]),
+            r#"there is no trigger "slwo" (see `piste list-triggers`)"#
+        );
+        assert_eq!(
+            no_trigger(&["slow"]),
+            r#"there is no trigger "slwo"; did you mean "slow"?"#
+        );
+        let exists = ErrorKind::TriggerExists(Some(TriggerExists_Args { name: "slow".into() }));
+        assert_eq!(
+            refused(exists),
+            r#"a trigger "slow" exists already; choose another name, or remove it with `piste remove-trigger slow`"#
         );
     }
 }

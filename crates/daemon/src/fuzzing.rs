@@ -82,6 +82,7 @@ pub(crate) fn recording_machine() -> Machine {
         snapshot: false,
         record_id: None,
         never_current: false,
+        trigger: None,
         bound_to: None,
         trace,
     };

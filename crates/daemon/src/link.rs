@@ -17,7 +17,7 @@
 //!   Report, Flush,
 //!   CloseSession (request)              ->
 //!                                       <-      Done (request)
-//!                                       <-      RingSetDone, RingSetRefused, RingRecovered, Finding, at any time
+//!                                       <-      RingSetDone, RingSetRefused, RingRecovered, Matched, Finding, at any time
 //! ```
 //!
 //! One message is one datagram of JSON. Either process may die at any time and be replaced. Then control says `Adopt` and
@@ -259,14 +259,40 @@ pub struct Opening {
     /// Whose it is.
     #[serde(default)]
     pub owner: Person,
-    /// Rings are kept until `Snapshot` writes them; nothing is written to `output` itself.
-    pub snapshot: bool,
+    /// What becomes of its events.
+    pub purpose: Purpose,
     /// What the metadata says about the trace; in a rotation, about the chunk that ends.
     pub trace: Trace,
     /// The rotation that is going on.
     pub rotation: Option<Rotation>,
     /// The answer to the last rotation: what finished chunks have.
     pub archived: Vec<ChannelTotals>,
+}
+
+/// What becomes of a session's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// They are written to the trace in `output` at once.
+    Trace,
+    /// They are kept in the rings until `Snapshot` writes them; nothing is written to `output` itself.
+    Snapshots,
+    /// They are told as `Matched`; nothing is written.
+    Trigger,
+}
+
+/// An event that a trigger waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    /// Its name in traces.
+    pub event: String,
+    /// When it was recorded, since 1970.
+    pub time_ns: i64,
+    /// Process id of its program in pisted's pid namespace; 0 is the kernel.
+    pub pid: i32,
+    /// Its contexts, an object in JSON.
+    pub contexts: String,
+    /// Its fields, an object in JSON.
+    pub fields: String,
 }
 
 /// A bell on a board (include/piste/abi/ring.h).
@@ -324,6 +350,15 @@ pub enum ToControl {
     RingRecovered {
         /// The ring set.
         key: RingSetKey,
+    },
+    /// Events of a trigger's session.
+    Matched {
+        /// The session.
+        session: SessionId,
+        /// The first of them, in the order of time.
+        matches: Vec<Match>,
+        /// All of them.
+        count: u64,
     },
     /// Something that people should know about the session.
     Finding {
@@ -408,6 +443,19 @@ pub struct ChannelTotals {
 }
 
 impl ChannelTotals {
+    /// Events that nobody has seen, as far as they were counted.
+    pub fn missed(&self) -> u64 {
+        [
+            self.discarded_full,
+            self.discarded_too_large,
+            self.discarded_late,
+            self.overwritten_events,
+            self.lost_packets,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+
     /// Of a channel without anything.
     pub fn of(stream_id: u32) -> ChannelTotals {
         ChannelTotals {

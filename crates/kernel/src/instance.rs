@@ -201,6 +201,17 @@ impl Instance {
         Ok(findings)
     }
 
+    /// Has whoever waits for a ring woken by its first event, instead of a full page.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn wake_at_once(&self) -> io::Result<()> {
+        match self.has("buffer_percent") {
+            true => self.write("buffer_percent", "0"),
+            false => Ok(()),
+        }
+    }
+
     fn set_if_other(&self, file: &str, value: u64) -> io::Result<()> {
         if first_number(&self.read(file)?) == Some(value) {
             return Ok(());

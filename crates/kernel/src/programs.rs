@@ -138,9 +138,7 @@ impl Programs {
     fn begin(instance: Instance, clock: TraceClock, pages: PageLayout, formats: Formats) -> io::Result<Programs> {
         instance.set_clock(clock)?;
         instance.set_ring(Loss::Overwrite, SUBBUF_BYTES, SUBBUF_COUNT)?;
-        if instance.has("buffer_percent") {
-            instance.write("buffer_percent", "0")?;
-        }
+        instance.wake_at_once()?;
         for event in ["task/task_newtask", "sched/sched_process_exec"] {
             instance.write(format!("events/{event}/enable"), "1")?;
         }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use piste_trace::json::is_text;
+use piste_ctf::read::json_value::is_text;
 
 use crate::column::Value;
 

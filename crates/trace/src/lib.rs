@@ -11,7 +11,7 @@
 //!   select   which of them are wanted
 //!   lines    events as lines of text
 //!   symbols  names of addresses in events
-//!   objects  events as JSON, with their values as json has them
+//!   objects  events as JSON, with their values as piste_ctf's json_value has them
 //!   rows     events with some of their values, as CSV, JSON or text
 //!   phases   what begins and ends something
 //!   blind    where events are missing
@@ -40,7 +40,6 @@ pub mod folder;
 pub mod fuzzing;
 pub mod growth;
 pub mod index;
-pub mod json;
 pub mod lines;
 pub mod loss;
 pub mod merge;
@@ -56,7 +55,6 @@ pub mod rows;
 pub mod select;
 pub mod stream;
 pub mod symbols;
-mod text;
 pub mod type_name;
 
 pub use finding::{Finding, Findings, Kind};

@@ -8,11 +8,11 @@
 
 use std::io::{self, Write};
 
+use piste_ctf::read::json_value::{JsonValue, string};
 use piste_ctf::read::schema::{Scope, Version};
 use piste_ctf::read::text::WallTime;
 
 use crate::folder::Trace;
-use crate::json::{JsonValue, string};
 use crate::merge::{Merge, Merged};
 use crate::select::{Cpus, Matcher, Selection};
 use crate::symbols::{self, EventSymbols};

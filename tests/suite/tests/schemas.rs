@@ -121,6 +121,7 @@ fn sessions(place: &Workplace, printed: &Printed) {
     run("session", &["start"]);
     run("regenerated", &["regenerate", "statedump"]);
     place.run(place.program("count.c"), &["1", "100"]).expect_success();
+    triggers(place, printed);
     run("chunk", &["rotate"]);
     run("session", &["status"]);
     run("rules", &["disable-event", "-u", "count:*"]);
@@ -138,6 +139,65 @@ fn sessions(place: &Workplace, printed: &Printed) {
     run("session", &["list", "-s", "web"]);
     run("session", &["destroy", "web"]);
     run("sessions", &["destroy", "--all"]);
+}
+
+/// Triggers of both domains, and a match with its outcome.
+fn triggers(place: &Workplace, printed: &Printed) {
+    let run = |schema: &str, command: &[&str]| printed.run(place, schema, command);
+    run(
+        "trigger",
+        &[
+            "add-trigger",
+            "counted",
+            "-e",
+            "count:*",
+            "--rotate",
+            "web",
+            "--at-most",
+            "1",
+            "--context",
+            "vpid",
+        ],
+    );
+    run("trigger", &["add-trigger", "opened", "--syscall", "open*", "--exit"]);
+    run(
+        "trigger",
+        &[
+            "add-trigger",
+            "switched",
+            "-k",
+            "sched_switch",
+            "--filter",
+            "prev_prio < -100",
+        ],
+    );
+    let mut listening = place
+        .command(repository().join("build/bin/piste"))
+        .args(["--json", "listen", "counted"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut told = String::new();
+    let mut stderr = BufReader::new(listening.stderr.take().expect("it is piped"));
+    stderr.read_line(&mut told).expect("it can be read");
+    printed.add_lines("message", &told);
+    place.run(place.program("count.c"), &["1", "100"]).expect_success();
+    let mut notices = String::new();
+    let mut stdout = BufReader::new(listening.stdout.take().expect("it is piped"));
+    while !notices.contains("\"outcome\"") {
+        assert_ne!(
+            stdout.read_line(&mut notices).expect("it can be read"),
+            0,
+            "{told}{notices}"
+        );
+    }
+    listening.kill().expect("it runs");
+    listening.wait().expect("it ends");
+    printed.add_lines("notice", &notices);
+    run("triggers", &["list-triggers"]);
+    run("trigger", &["remove-trigger", "counted"]);
+    run("triggers", &["remove-trigger", "opened", "switched"]);
 }
 
 fn lists(place: &Workplace, printed: &Printed) {

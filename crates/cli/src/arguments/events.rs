@@ -158,7 +158,7 @@ impl DomainFlags {
 }
 
 /// `info`, which means this and more severe, or `err..info`, in any order.
-fn parse_levels(text: &str) -> Result<LevelRange, String> {
+pub(super) fn parse_levels(text: &str) -> Result<LevelRange, String> {
     let (one, other) = match text.split_once("..") {
         Some((one, other)) => (parse_level(one)?, parse_level(other)?),
         None => (Level::emerg, parse_level(text)?),
@@ -173,7 +173,7 @@ fn parse_levels(text: &str) -> Result<LevelRange, String> {
     })
 }
 
-fn parse_only_level(name: &str) -> Result<LevelRange, String> {
+pub(super) fn parse_only_level(name: &str) -> Result<LevelRange, String> {
     let level = parse_level(name)?;
     Ok(LevelRange {
         most_severe: level.clone(),

@@ -7,7 +7,7 @@ use clap::Command;
 use crate::screen::{STRONG, styled};
 
 /// Each command in its group, in the order in which `piste --help` lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "strace", "list"]),
     (
         "Sessions (record on demand)",
@@ -29,6 +29,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "regenerate",
             "destroy",
         ],
+    ),
+    (
+        "Triggers (act on events as they happen)",
+        &["add-trigger", "list-triggers", "remove-trigger", "listen"],
     ),
     (
         "Read and analyse traces",

@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use crate::arguments::ProbeOptions;
 use crate::call_stack::{self, StackChoice};
 use crate::channel_options::{ChannelOptions, KernelRingOptions};
-use crate::filtered::FilteredPatterns;
+use crate::filtered::{FilteredPattern, FilteredPatterns};
 use crate::ids::parse_id;
 use crate::preset::{self, Preset};
 use crate::quantity::parse_duration;
@@ -72,9 +72,10 @@ pub(crate) struct Record {
     /// events
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
-    /// Keep the newest events in memory, and write a snapshot of them to disk when this happens
-    #[arg(long, value_name = "WHEN", value_delimiter = ',', ignore_case = true)]
-    pub(crate) snapshot_on: Vec<SnapshotOn>,
+    /// Keep the newest events in memory, and write a snapshot of them to disk when this happens: SIGUSR1 (sent to piste), exit (of CMD; without CMD,
+    /// the end of the recording), or an event of a program: shop:late, 'shop:late if latency_ns > 5000000'
+    #[arg(long, value_name = "WHEN", value_parser = parse_moments)]
+    pub(crate) snapshot_on: Vec<Moments>,
     /// Write the summary to FILE as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
@@ -105,6 +106,20 @@ impl Record {
         let patterns = self.kernel.tracepoints.userspace.iter();
         patterns.map(|one| one.pattern.clone()).collect()
     }
+
+    /// Whether a snapshot is taken then.
+    pub(crate) fn has_snapshot_on(&self, when: &SnapshotOn) -> bool {
+        self.snapshot_on.iter().any(|moments| moments.0.contains(when))
+    }
+
+    /// The events of programs on which a snapshot is taken.
+    pub(crate) fn snapshot_events(&self) -> impl Iterator<Item = &FilteredPattern> {
+        let all = self.snapshot_on.iter().flat_map(|moments| &moments.0);
+        all.filter_map(|when| match when {
+            SnapshotOn::Event(event) => Some(event),
+            SnapshotOn::Signal | SnapshotOn::Exit => None,
+        })
+    }
 }
 
 /// What is recorded of the kernel.
@@ -132,13 +147,40 @@ pub(crate) struct KernelOptions {
 }
 
 /// When a snapshot is taken.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotOn {
-    /// When SIGUSR1 is sent to piste
-    #[value(name = "SIGUSR1", alias = "usr1")]
+    /// When SIGUSR1 is sent to piste.
     Signal,
-    /// When CMD has ended; without CMD, when the recording ends
+    /// When CMD has ended; without CMD, when the recording ends.
     Exit,
+    /// On a matching event of a program.
+    Event(FilteredPattern),
+}
+
+/// The value of one `--snapshot-on`.
+#[derive(Clone, Debug)]
+pub(crate) struct Moments(Vec<SnapshotOn>);
+
+/// `SIGUSR1,exit,shop:late`, or `shop:late if latency_ns > 5000000`: a filter may contain commas.
+fn parse_moments(text: &str) -> Result<Moments, String> {
+    let event = |pattern: &str, filter: Option<&str>| {
+        SnapshotOn::Event(FilteredPattern {
+            pattern: pattern.trim().into(),
+            filter: filter.map(|filter| filter.trim().into()),
+        })
+    };
+    if let Some((pattern, filter)) = text.split_once(" if ") {
+        return Ok(Moments(vec![event(pattern, Some(filter))]));
+    }
+    let moment = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "sigusr1" | "usr1" => Ok(SnapshotOn::Signal),
+        "exit" => Ok(SnapshotOn::Exit),
+        _ if word.contains([':', '*']) => Ok(event(word, None)),
+        _ => {
+            Err("write SIGUSR1, exit, or an event of a program (PROVIDER:EVENT, with `if FILTER` behind it)".to_owned())
+        }
+    };
+    text.split(',').map(moment).collect::<Result<_, _>>().map(Moments)
 }
 
 /// When to say what stands out.
@@ -150,4 +192,33 @@ pub(crate) enum Tell {
     Always,
     /// Never
     Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(pattern: &str, filter: Option<&str>) -> SnapshotOn {
+        SnapshotOn::Event(FilteredPattern {
+            pattern: pattern.into(),
+            filter: filter.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn snapshots_are_taken_at_moments_and_on_events() {
+        let parsed = |text| parse_moments(text).map(|moments| moments.0);
+        assert_eq!(parsed("usr1,EXIT"), Ok(vec![SnapshotOn::Signal, SnapshotOn::Exit]));
+        assert_eq!(
+            parsed("exit,shop:late"),
+            Ok(vec![SnapshotOn::Exit, event("shop:late", None)])
+        );
+        assert_eq!(
+            parsed("shop:late if who == \"a,b\" && x > 1"),
+            Ok(vec![event("shop:late", Some("who == \"a,b\" && x > 1"))])
+        );
+        for wrong in ["", "exi", "exit,late", "exit,"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
 }

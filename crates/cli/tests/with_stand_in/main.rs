@@ -6,3 +6,4 @@ mod record;
 mod scene;
 mod stand_in;
 mod start;
+mod triggers;

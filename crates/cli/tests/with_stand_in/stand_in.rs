@@ -33,6 +33,11 @@ struct State {
     deaths: u32,
     /// Calls to end a session wait while this is set.
     held: bool,
+    triggers: Vec<TriggerStatus>,
+    /// What is told to all who listen.
+    notices: Vec<Listen_Reply>,
+    /// Connections of those who listen end once they have been told all notices.
+    stops_telling: bool,
 }
 
 impl Script {
@@ -89,6 +94,14 @@ impl Script {
     /// Calls to end a session wait from now on, or go on.
     pub(crate) fn hold(&self, held: bool) {
         self.change(|state| state.held = held);
+    }
+    /// Tells those who listen.
+    pub(crate) fn notify(&self, notice: Listen_Reply) {
+        self.change(|state| state.notices.push(notice));
+    }
+    /// Ends the connections of those who listen.
+    pub(crate) fn stop_telling(&self) {
+        self.change(|state| state.stops_telling = true);
     }
     /// Waits until the stand-in was asked for `method`.
     pub(crate) fn wait_for(&self, method: &str) {
@@ -283,10 +296,10 @@ impl VarlinkInterface for StandIn {
         not_asked(call)
     }
     fn list_programs(&self, call: &mut dyn Call_ListPrograms) -> varlink::Result<()> {
-        not_asked(call)
+        call.reply(vec![], false)
     }
     fn list_sessions(&self, call: &mut dyn Call_ListSessions) -> varlink::Result<()> {
-        not_asked(call)
+        call.reply(vec![self.0.session("web".into())])
     }
     fn set_current(&self, call: &mut dyn Call_SetCurrent, _: String) -> varlink::Result<()> {
         not_asked(call)
@@ -402,5 +415,79 @@ impl VarlinkInterface for StandIn {
     }
     fn version(&self, call: &mut dyn Call_Version) -> varlink::Result<()> {
         not_asked(call)
+    }
+    fn add_trigger(
+        &self,
+        call: &mut dyn Call_AddTrigger,
+        name: Option<String>,
+        condition: TriggerCondition,
+        actions: Vec<TriggerAction>,
+        per_second: Option<i64>,
+        at_most: Option<i64>,
+        _: Option<String>,
+        _: Option<bool>,
+    ) -> varlink::Result<()> {
+        let known = self.0.state.lock().unwrap().triggers.clone();
+        let name = name.unwrap_or_else(|| format!("trigger-{}", known.len() + 1));
+        if known.iter().any(|trigger| trigger.name == name) {
+            return call.reply_trigger_exists(name);
+        }
+        self.0.note(format!("trigger {name}"));
+        let trigger = TriggerStatus {
+            name,
+            uid: 1000,
+            user: "ada".into(),
+            condition,
+            actions,
+            per_second: per_second.unwrap_or(10),
+            at_most,
+            matched: 0,
+            acted: 0,
+            missed: 0,
+            last_ns: None,
+            findings: vec![],
+        };
+        self.0.change(|state| state.triggers.push(trigger.clone()));
+        call.reply(trigger)
+    }
+    fn remove_trigger(&self, call: &mut dyn Call_RemoveTrigger, name: String) -> varlink::Result<()> {
+        let known = self.0.state.lock().unwrap().triggers.clone();
+        match known.iter().find(|trigger| trigger.name == name) {
+            None => call.reply_no_trigger(name, known.iter().map(|trigger| trigger.name.clone()).collect()),
+            Some(trigger) => {
+                self.0.note(format!("remove {name}"));
+                self.0
+                    .change(|state| state.triggers.retain(|trigger| trigger.name != name));
+                call.reply(trigger.clone())
+            }
+        }
+    }
+    fn list_triggers(&self, call: &mut dyn Call_ListTriggers) -> varlink::Result<()> {
+        call.reply(self.0.state.lock().unwrap().triggers.clone())
+    }
+    fn listen(&self, call: &mut dyn Call_Listen, names: Vec<String>) -> varlink::Result<()> {
+        let known = self.0.state.lock().unwrap().triggers.clone();
+        if let Some(unknown) = names
+            .iter()
+            .find(|name| known.iter().all(|trigger| trigger.name != **name))
+        {
+            return call.reply_no_trigger(unknown.clone(), vec![]);
+        }
+        assert!(call.wants_more());
+        call.set_continues(true);
+        call.reply(None, None, None, 0)?;
+        self.0.note(format!("listen {names:?}"));
+        let mut told = 0;
+        loop {
+            let wait = |state: &mut State| state.notices.len() == told && !state.stops_telling;
+            let state = self.0.state.lock().unwrap();
+            let state = self.0.changed.wait_while(state, wait).unwrap();
+            let Some(notice) = state.notices.get(told).cloned() else {
+                return Err(varlink::ErrorKind::ConnectionClosed.into());
+            };
+            drop(state);
+            call.reply(notice.trigger, notice.matched, notice.outcome, notice.skipped)?;
+            told += 1;
+        }
     }
 }

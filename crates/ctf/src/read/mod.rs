@@ -12,6 +12,8 @@
 //! - [`packet`]: packets and their events, passed over in leaps (`leap`) or walked over ([`walk`]);
 //! - [`symbols`]: names of addresses beside the addresses;
 //! - [`text`]: events as lines of text;
+//! - [`json_value`]: values as JSON;
+//! - [`characters`]: texts of any encoding as UTF-8;
 //! - [`clock`], for the times of events;
 //! - [`cursor`]: over bits.
 //!
@@ -43,10 +45,12 @@
 //!
 //! `examples/count.rs` and `examples/text.rs` read the files of a trace.
 
+pub mod characters;
 pub mod clock;
 pub mod cursor;
 pub(crate) mod extent;
 pub mod json;
+pub mod json_value;
 mod leap;
 pub mod metadata;
 pub mod packet;

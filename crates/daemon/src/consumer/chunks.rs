@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::continued::{Continued, Left};
+use super::matches::Matches;
 use super::sink::{self, Needs, Paths, move_chunk};
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Stream};
@@ -38,6 +39,8 @@ pub(crate) struct Chunks {
     moving: Option<Moving>,
     /// The chunk that was finished last.
     finished: Option<PathBuf>,
+    /// Of a trigger: nothing is written.
+    pub(crate) matches: Option<Matches>,
 }
 
 /// A rotation: streams move on from one chunk to the next.
@@ -81,6 +84,7 @@ impl Chunks {
             asked: VecDeque::new(),
             moving: None,
             finished: None,
+            matches: None,
         };
         let error = chunks.resume(rotation).err();
         (chunks, error)
@@ -214,6 +218,9 @@ impl Chunks {
     /// As [`Stream::open`].
     pub(crate) fn open_stream(&self, channel: &str, identity: Identity) -> Result<Stream, StorageError> {
         let paths = Paths::new(&self.owner, &self.folder, channel, identity.stream_instance_id);
+        if let Some(matches) = &self.matches {
+            return Ok(Stream::of_matches(paths, identity, matches.clone()));
+        }
         if let Some(start) = self.continued.start(identity.key()) {
             return Stream::open_continued(paths, identity, start);
         }

@@ -147,6 +147,11 @@ impl Metadata {
         self.written
     }
 
+    /// Whoever needs it knows everything.
+    pub(super) fn need_not_be_written(&mut self) {
+        self.written = true;
+    }
+
     /// The file is gone.
     pub(super) fn forget_file(&mut self) {
         self.written = false;

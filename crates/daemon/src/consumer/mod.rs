@@ -17,6 +17,8 @@
 //!                   stream.rs       stream file and index file, which is the journal
 //! ```
 //!
+//! The session of a trigger streams, too: what stream.rs is given is told to control instead of being written (matches.rs).
+//!
 //! flush.rs has those who wait until what was recorded by now is written. chunks.rs says in which folder a stream is while a session is rotated, and gone.rs what happens when somebody removes the folder.
 //!
 //! The process can be killed at any instant: what is on disk and what is in the rings tell the next consumer everything. It
@@ -34,6 +36,7 @@ pub(crate) mod flush;
 mod gone;
 mod held;
 pub(crate) mod ladder;
+pub(crate) mod matches;
 pub(crate) mod metadata;
 pub(crate) mod outbox;
 pub(crate) mod pace;
@@ -61,6 +64,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::ladder::SOON;
 use self::outbox::Outbox;
 use self::pace::Pace;
 use self::program::Program;
@@ -136,7 +140,8 @@ impl Domain for Programs {
                 let ring_bytes = u64::from(geometry.subbuf_bytes) * u64::from(geometry.subbuf_count);
                 let pace = self.pace.get_or_insert_with(|| Pace::new(pace::PROGRAMS, ring_bytes));
                 pace.admit(ring_bytes);
-                self.watch.look_each(pace.ceiling());
+                let soon = if session.is_of_trigger() { SOON } else { Duration::MAX };
+                self.watch.look_each(pace.ceiling().min(soon));
                 session.add_channel(stream, &geometry)
             }
             ToConsumer::AddClass { stream_id, class, .. } => session.add_class(stream_id, class),

@@ -148,7 +148,11 @@ impl Ring {
         let mut next_sequence = stream.end().next_sequence;
         let earlier = memory.first_kept(ring_index).saturating_sub(next_sequence);
         // Of a ring that no other consumer read, only a program that wrote nonsense into its memory says this: reading it finds that out.
-        if earlier > 0 && producer.inherited && !desk.channel.overwrites() {
+        if earlier > 0 && desk.trace.is_of_trigger() {
+            // An earlier consumer has told of them.
+            next_sequence += earlier;
+            stream.begin_again(next_sequence);
+        } else if earlier > 0 && producer.inherited && !desk.channel.overwrites() {
             // An earlier consumer wrote them, and the files are gone since. Behind other packets, the gap in the numbers tells.
             next_sequence += earlier;
             if stream.end().packets == 0 {
@@ -171,6 +175,11 @@ impl Ring {
             held: None,
             next_look_at_files: None,
         })
+    }
+
+    /// Has everything taken at the next look that was recorded by now. The next event enters a sub-buffer, and its program rings.
+    pub(super) fn end_current(&mut self) {
+        self.reader.end_current();
     }
 
     /// Bytes that wait to be taken.

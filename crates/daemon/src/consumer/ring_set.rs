@@ -110,6 +110,9 @@ impl RingSet {
             fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
             let all = desk.channel.geometry.subbuf_count();
             let mut most = all;
+            if desk.trace.is_of_trigger() {
+                ring.end_current();
+            }
             let taken = ring.take(&mut most, Patience::Living, producer, desk)?;
             Ok(taken == Taken::All && most == all)
         })

@@ -15,6 +15,7 @@ use super::attention::Attention;
 use super::channel::Channel;
 use super::flush::Flushes;
 use super::ladder::stream;
+use super::matches::Matches;
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
@@ -26,7 +27,9 @@ use super::stage::{Again, Stage};
 use super::storage::Storage;
 use super::streaming::Flush;
 use super::trace::{TraceFolder, add_counted};
-use crate::link::{self, ChannelTotals, Failure, Opening, RequestId, RingSetKey, Rotation, SessionId, ToControl};
+use crate::link::{
+    self, ChannelTotals, Failure, Opening, Purpose, RequestId, RingSetKey, Rotation, SessionId, ToControl,
+};
 use crate::person::Output;
 
 pub(super) struct Session {
@@ -63,23 +66,23 @@ impl Session {
             session: id,
             output,
             owner,
-            snapshot,
+            purpose,
             trace,
             rotation,
             archived,
         } = opening;
-        let (trace, error) = TraceFolder::open(&output, owner, Metadata::new(trace), archived, rotation);
+        let (mut trace, error) = TraceFolder::open(&output, owner, Metadata::new(trace), archived, rotation);
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
                 what: format!("what is already in the trace is not counted: {error}"),
             });
         }
-        let mode = if snapshot {
-            Mode::Recorder(Recorder::default())
-        } else {
-            Mode::Streaming
+        let mode = match purpose {
+            Purpose::Snapshots => Mode::Recorder(Recorder::default()),
+            Purpose::Trace | Purpose::Trigger => Mode::Streaming,
         };
+        trace.chunks.matches = (purpose == Purpose::Trigger).then(Matches::default);
         Self {
             id,
             trace,
@@ -176,7 +179,9 @@ impl Session {
     /// Does what there is to do with the rings.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let Mode::Recorder(recorder) = &mut self.mode else {
-            return stream(self, shared);
+            let again = stream(self, shared);
+            self.tell_matches(shared.outbox);
+            return again;
         };
         if recorder.write_snapshot(&self.trace.metadata, &mut self.channels, &self.ring_sets, shared) {
             return Again::After(Duration::ZERO);
@@ -189,6 +194,17 @@ impl Session {
         }
     }
 
+    fn tell_matches(&self, outbox: &Outbox) {
+        if let Some(matches) = &self.trace.chunks.matches {
+            matches.tell(self.id, outbox);
+        }
+    }
+
+    /// Its events are told to control, and nothing is written.
+    pub(super) fn is_of_trigger(&self) -> bool {
+        self.trace.is_of_trigger()
+    }
+
     /// Nothing more is written: answers, and is stopped or closed.
     pub(super) fn finish_ending(&mut self, shared: &mut Shared<'_>) -> Again {
         let Some(ending) = self.stage.ended() else {
@@ -199,9 +215,11 @@ impl Session {
             self.look_at_past_files();
             self.trace.note_clock();
         }
-        if ending.close {
+        if ending.close && !self.is_of_trigger() {
             self.trace.chunks.give_back();
         }
+        // Before the answer.
+        self.tell_matches(shared.outbox);
         self.flushes.end_all(&Ok(()), shared.outbox);
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }
@@ -217,8 +235,10 @@ impl Session {
             match self.mode {
                 Mode::Streaming => {
                     ring_set.add_to(&mut past, channel);
-                    let streams = ring_set.legacy(channel);
-                    channel.past_streams.extend(streams);
+                    if !self.trace.is_of_trigger() {
+                        let streams = ring_set.legacy(channel);
+                        channel.past_streams.extend(streams);
+                    }
                 }
                 Mode::Recorder(_) => ring_set.add_losses_to(&mut past),
             }

@@ -23,6 +23,7 @@ use piste_ctf::index::Entry;
 use piste_ctf::packet::{HEADER_BYTES, Header, KERNEL_HEADER_BYTES, UNIT_BYTES};
 
 use super::continued::StreamKey;
+use super::matches::Matches;
 use super::sink::{Intact, Paths, Position, StreamFiles, StreamSink};
 use super::storage::StorageError;
 
@@ -32,6 +33,8 @@ pub(crate) struct Stream<Sink = StreamFiles> {
     sink: Sink,
     identity: Identity,
     end: End,
+    /// Packets go there instead of to the sink.
+    matches: Option<Matches>,
 }
 
 /// What every packet of a stream says.
@@ -134,13 +137,30 @@ impl Stream {
             None => End::at(start),
             Some(entries) => end_of(&entries, &identity, start).ok_or_else(|| sink.foreign())?,
         };
-        Ok(Stream { sink, identity, end })
+        Ok(Stream {
+            sink,
+            identity,
+            end,
+            matches: None,
+        })
+    }
+
+    /// One whose packets are told instead of written.
+    pub(crate) fn of_matches(paths: Paths, identity: Identity, matches: Matches) -> Stream {
+        Stream {
+            matches: Some(matches),
+            ..Stream::ended(paths, identity, End::default())
+        }
     }
 
     /// One that was written to its `end` before.
     pub(crate) fn ended(paths: Paths, identity: Identity, end: End) -> Stream {
-        let sink = StreamFiles::new(paths);
-        Stream { sink, identity, end }
+        Stream {
+            sink: StreamFiles::new(paths),
+            identity,
+            end,
+            matches: None,
+        }
     }
 
     pub(crate) fn paths(&self) -> &Paths {
@@ -156,6 +176,9 @@ impl Stream {
     pub(crate) fn look_at_files(&mut self) -> Seen {
         let end = self.end.position();
         let header_bytes = self.identity.origin.header_bytes();
+        if self.matches.is_some() {
+            return Seen::Everything;
+        }
         match self.sink.intact(end) {
             Intact::Everything => return Seen::Everything,
             Intact::Packets => {
@@ -291,7 +314,9 @@ impl<Sink: StreamSink> Stream<Sink> {
 
         let entry = Entry::of(&header, self.end.data_bytes);
         let end = self.end.position();
-        if let Err(error) = self.sink.append(packet, &entry, end) {
+        if let Some(matches) = &self.matches {
+            matches.take(packet, facts.events, self.identity.origin.pid());
+        } else if let Err(error) = self.sink.append(packet, &entry, end) {
             self.sink.truncate(end);
             return Err(error);
         }
@@ -307,6 +332,14 @@ impl Origin {
         match self {
             Origin::Ring { .. } => HEADER_BYTES,
             Origin::Cpu(_) => KERNEL_HEADER_BYTES,
+        }
+    }
+
+    /// The process in pisted's pid namespace; 0 of the kernel.
+    fn pid(self) -> i32 {
+        match self {
+            Origin::Ring { process, .. } => process.pid,
+            Origin::Cpu(_) => 0,
         }
     }
 }

@@ -285,6 +285,8 @@ impl Streaming for Session {
         match self.stage {
             _ if self.ring_sets.is_empty() => Again::Never,
             Stage::Started if self.attention.is_at_rest() && !self.flushes.are_wanted() => Again::After(LOOK_AT_ALL),
+            // Soon, and sooner than large rings need it.
+            Stage::Started if self.is_of_trigger() => Again::After(SOON),
             Stage::Started => Again::AtPace,
             Stage::Stopped | Stage::Ending(_) => Again::After(SOON),
         }

@@ -107,6 +107,10 @@ impl TraceFolder {
     /// # Errors
     /// The file that could not be written.
     pub(super) fn write_metadata(&mut self) -> Result<(), StorageError> {
+        if let Some(matches) = self.chunks.matches.as_ref().filter(|_| !self.metadata.is_written()) {
+            matches.describe(&self.metadata.current_text());
+            self.metadata.need_not_be_written();
+        }
         if !self.metadata.is_written() {
             self.metadata.write(self.chunks.owner(), self.chunks.folder())?;
             self.chunks.set_aside(Needs {
@@ -120,11 +124,16 @@ impl TraceFolder {
     /// Whether somebody has removed the metadata. It is written again then, before the next packet or in the end.
     pub(super) fn metadata_is_gone(&mut self) -> bool {
         let path = self.chunks.folder().join("metadata");
-        let is_gone = self.metadata.is_written() && is_gone(self.chunks.owner(), &path);
+        let is_gone = !self.is_of_trigger() && self.metadata.is_written() && is_gone(self.chunks.owner(), &path);
         if is_gone {
             self.metadata.forget_file();
         }
         is_gone
+    }
+
+    /// Its events are told to control, and nothing is written.
+    pub(super) fn is_of_trigger(&self) -> bool {
+        self.chunks.matches.is_some()
     }
 
     /// The session ends on a full disk: the metadata takes a part of the space that was set aside, and the streams get the rest.

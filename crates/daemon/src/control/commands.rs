@@ -34,6 +34,16 @@ pub struct SessionRequest {
     pub bound_to: Option<Process>,
 }
 
+/// A record id as clients write it.
+pub(super) fn record_id(text: String) -> Result<[u8; 16], Refusal> {
+    let id = host::parse_hex(&text).filter(|id| *id != [0; 16]);
+    id.ok_or(Refusal::InvalidSetting {
+        setting: "record id",
+        value: text,
+        allowed: "32 hex digits, not all 0".into(),
+    })
+}
+
 /// A channel's name and rules.
 pub type ChannelRules = (String, Vec<shown::EventRule>);
 
@@ -62,17 +72,7 @@ impl Daemon {
         let stamp = time_stamp();
         let name = wanted.name.unwrap_or_else(|| format!("auto-{stamp}"));
         self.machine.check_session_name(&name)?;
-        let record_id =
-            match wanted.record_id {
-                None => None,
-                Some(text) => Some(host::parse_hex(&text).filter(|id| *id != [0; 16]).ok_or(
-                    Refusal::InvalidSetting {
-                        setting: "record id",
-                        value: text,
-                        allowed: "32 hex digits, not all 0".into(),
-                    },
-                )?),
-            };
+        let record_id = wanted.record_id.map(record_id).transpose()?;
         let output = match wanted.output {
             Some(output) => PathBuf::from(output),
             None => match host::home(wanted.owner.uid()) {
@@ -89,11 +89,12 @@ impl Daemon {
             record_id,
             never_current: wanted.never_current,
             bound_to: wanted.bound_to,
+            trigger: None,
             trace,
         })
     }
 
-    fn describe_trace(&mut self, session: &str, stamp: &str) -> Trace {
+    pub(super) fn describe_trace(&mut self, session: &str, stamp: &str) -> Trace {
         let mut uuid = [0; 16];
         rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty()).expect("16 random bytes");
         // Version 4, variant 1: a random uuid.
@@ -170,6 +171,10 @@ impl Daemon {
     /// A session is closed, or was given up.
     pub(super) fn forget_session(&mut self, session: SessionId) {
         self.recording_has_ended(session);
+        let state = self.machine.sessions().get(session);
+        if let Some(trigger) = state.and_then(|state| state.identity.trigger.as_ref()) {
+            self.listeners.trigger_is_gone(&trigger.name);
+        }
         self.machine.session_ended(session);
         self.creators.remove(&session);
         for domain in Domain::ALL {

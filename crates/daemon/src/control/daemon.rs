@@ -22,6 +22,7 @@ use super::keeper::Keepers;
 use super::kernel_desk::KernelDesk;
 use super::poll::{Poll, Watched};
 use super::rotation::AfterRotations;
+use super::triggers::{Acting, Listeners};
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
@@ -97,6 +98,8 @@ pub struct Daemon {
     pub(super) creators: BTreeMap<SessionId, OwnedFd>,
     pub(super) inbox: Inbox,
     pub(super) files: Files,
+    pub(super) listeners: Listeners,
+    pub(super) acting: Acting,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -147,6 +150,8 @@ impl Daemon {
             creators: BTreeMap::new(),
             inbox: parts.inbox,
             files: parts.files,
+            listeners: Listeners::default(),
+            acting: Acting::default(),
             commands: parts.commands,
             clients: parts.clients,
             exit_when_idle: parts.exit_when_idle,
@@ -378,6 +383,7 @@ impl Daemon {
 
     /// With no session left, the consumers end too. Else they record on, and a new pisted will find them.
     fn take_leave(&mut self) {
+        self.listeners.end();
         self.clients.wait_until_answered();
         for domain in Domain::ALL {
             if self.is_without_session()

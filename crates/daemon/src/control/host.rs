@@ -78,6 +78,11 @@ impl ProcessStat {
     }
 }
 
+/// The user who runs pisted.
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The name of a user, else the number.
 pub fn user_name(uid: u32) -> String {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -90,7 +95,7 @@ pub fn home(uid: Option<u32>) -> Option<String> {
     let own = if uid.is_none() { set() } else { None };
     own.or_else(|| {
         let passwd = fs::read_to_string("/etc/passwd").ok()?;
-        let uid = uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let uid = uid.unwrap_or_else(own_uid);
         entry_of(&passwd, uid)?.get(5).map(|&home| home.to_owned())
     })
 }

@@ -16,6 +16,7 @@
 //! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
 //! - [`counters`]: whether programs can read the processor's counters;
 //! - [`tracking_commands`], [`tracked_words`]: what people ask a session to be about;
+//! - [`triggers`]: what is done when an event matches, and who is told;
 //! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
 //!   kernel is asked for it;
 //! - [`journal`], [`trial`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
@@ -59,6 +60,7 @@ pub mod status;
 pub mod tracked_words;
 pub mod tracking_commands;
 pub mod trial;
+pub mod triggers;
 pub mod turns;
 pub mod upkeep;
 pub mod waiting;

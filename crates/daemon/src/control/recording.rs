@@ -9,6 +9,7 @@ use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::output::{make_output, not_made, time_stamp};
 use super::reports::refusal_of;
+use super::rotation::destroyed_meanwhile;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
 use crate::link::{ChannelTotals, Domain, SessionId};
@@ -28,20 +29,32 @@ pub struct SnapshotTaken {
 impl Daemon {
     /// Starts a session; answers when the kernel, the programs and their consumer record.
     pub fn start(&mut self, session: &Asked, answer: Answer<shown::SessionStatus>) {
-        let found = self.machine.find_own_session(session);
-        let started = found.and_then(|session| Ok((session, self.machine.start(session, clock::now())?)));
-        match started {
+        match self.machine.find_own_session(session) {
             Err(refusal) => self.reply(answer, Err(refusal)),
-            Ok((session, Starting::Programs(pending))) => self.wait_for_programs(session, pending, Ok(()), answer),
-            Ok((session, Starting::Kernel(request))) => {
+            Ok(session) => self.start_session(session, move |daemon, started| {
+                let status = started.map(|()| daemon.status_of(session));
+                daemon.reply(answer, status);
+            }),
+        }
+    }
+
+    /// Starts a session that was found; goes on when everything records. Where that succeeded, the session is still there.
+    pub(super) fn start_session(
+        &mut self,
+        session: SessionId,
+        done: impl FnOnce(&mut Daemon, Result<(), Refusal>) + 'static,
+    ) {
+        match self.machine.start(session, clock::now()) {
+            Err(refusal) => done(self, Err(refusal)),
+            Ok(Starting::Programs(pending)) => self.wait_for_programs(session, pending, Ok(()), done),
+            Ok(Starting::Kernel(request)) => {
                 self.wait_for_kernel(session, Some(request), move |daemon, kernel| {
                     // Somebody may have stopped it meanwhile.
                     if daemon.machine.is_active(session) {
                         let pending = daemon.machine.start_programs(session);
-                        daemon.wait_for_programs(session, pending, kernel, answer);
+                        daemon.wait_for_programs(session, pending, kernel, done);
                     } else {
-                        let status = kernel.map(|()| daemon.status_of(session));
-                        daemon.reply(answer, status);
+                        done(daemon, kernel);
                     }
                 });
             }
@@ -53,37 +66,50 @@ impl Daemon {
         session: SessionId,
         pending: Pending,
         kernel: Result<(), Refusal>,
-        answer: Answer<shown::SessionStatus>,
+        done: impl FnOnce(&mut Daemon, Result<(), Refusal>) + 'static,
     ) {
         let then = move |daemon: &mut Daemon, ended: Ended| {
+            if daemon.machine.sessions().get(session).is_none() {
+                return done(daemon, Err(destroyed_meanwhile()));
+            }
             daemon.note_silent(session, &ended);
             let mut outcomes = ended.outcomes.into_iter();
             let programs = outcomes.try_for_each(|outcome| daemon.learn(session, Domain::User, outcome));
-            let status = kernel.and(programs).map(|()| daemon.status_of(session));
-            daemon.reply(answer, status);
+            done(daemon, kernel.and(programs));
         };
         self.wait(pending, [], WRITE_TIMEOUT, Box::new(then));
     }
 
     /// Stops a session; answers when everything is written.
     pub fn stop(&mut self, session: &Asked, answer: Answer<shown::SessionStatus>) {
-        let found = self.machine.find_own_session(session);
-        let stopped = found.and_then(|session| Ok((session, self.machine.stop(session, clock::now())?)));
-        match stopped {
+        match self.machine.find_own_session(session) {
             Err(refusal) => self.reply(answer, Err(refusal)),
-            Ok((session, request)) => {
-                self.recording_ends(session);
-                self.wait_for_consumer(session, request, move |daemon, outcome| {
-                    let programs = daemon.learn(session, Domain::User, outcome);
-                    let stop = daemon.machine.stop_kernel(session);
-                    daemon.wait_for_kernel(session, stop, move |daemon, kernel| {
-                        daemon.recording_has_ended(session);
-                        let status = programs.and(kernel).map(|()| daemon.status_of(session));
-                        daemon.reply(answer, status);
-                    });
-                });
-            }
+            Ok(session) => self.stop_session(session, move |daemon, stopped| {
+                let status = stopped.map(|()| daemon.status_of(session));
+                daemon.reply(answer, status);
+            }),
         }
+    }
+
+    /// Stops a session that was found; goes on when everything is written. Where that succeeded, the session is still there.
+    pub(super) fn stop_session(
+        &mut self,
+        session: SessionId,
+        done: impl FnOnce(&mut Daemon, Result<(), Refusal>) + 'static,
+    ) {
+        let request = match self.machine.stop(session, clock::now()) {
+            Ok(request) => request,
+            Err(refusal) => return done(self, Err(refusal)),
+        };
+        self.recording_ends(session);
+        self.wait_for_consumer(session, request, move |daemon, outcome| {
+            let programs = daemon.learn(session, Domain::User, outcome);
+            let stop = daemon.machine.stop_kernel(session);
+            daemon.wait_for_kernel(session, stop, move |daemon, kernel| {
+                daemon.recording_has_ended(session);
+                done(daemon, programs.and(kernel));
+            });
+        });
     }
 
     /// Writes a snapshot: for whoever is `asking`, to a folder of that person's; beside others of the session, for its owner.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Answers as the interface has them: refusals as its errors, long lists in parts.
 
-use piste_control::interface::VarlinkCallError;
+use piste_control::Error;
+use piste_control::interface::{self, ErrorKind, VarlinkCallError};
 
 use super::status::{self, count};
 use crate::session::Refusal;
@@ -30,6 +31,45 @@ pub fn in_parts<Call: VarlinkCallError + ?Sized, Item>(
     }
 }
 
+/// A refusal as a sentence, the one that clients print.
+pub fn sentence(refusal: Refusal) -> String {
+    let mut kept = Kept(None);
+    // It only keeps what it is given.
+    let _ = refuse(&mut kept, refusal);
+    let error = kept
+        .0
+        .map(|reply| Error::from(interface::Error::from(ErrorKind::from(&reply))));
+    error.map_or_else(String::new, |error| error.to_string())
+}
+
+/// Keeps the reply instead of sending it.
+struct Kept(Option<varlink::Reply>);
+
+impl varlink::CallTrait for Kept {
+    fn reply_struct(&mut self, reply: varlink::Reply) -> varlink::Result<()> {
+        self.0 = Some(reply);
+        Ok(())
+    }
+
+    fn set_continues(&mut self, _: bool) {}
+
+    fn is_oneway(&self) -> bool {
+        false
+    }
+
+    fn wants_more(&self) -> bool {
+        false
+    }
+
+    fn get_request(&self) -> Option<&varlink::Request<'_>> {
+        None
+    }
+
+    fn to_upgraded(&mut self) {}
+}
+
+impl VarlinkCallError for Kept {}
+
 /// Replies with the error that a refusal is.
 pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal) -> varlink::Result<()> {
     let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
@@ -37,6 +77,8 @@ pub fn refuse<Call: VarlinkCallError + ?Sized>(call: &mut Call, refusal: Refusal
         Refusal::NoSession { name, nearest } => call.reply_no_session(name, nearest),
         Refusal::NoCurrentSession => call.reply_no_current_session(),
         Refusal::SessionExists { name } => call.reply_session_exists(name),
+        Refusal::NoTrigger { name, nearest } => call.reply_no_trigger(name, nearest),
+        Refusal::TriggerExists { name } => call.reply_trigger_exists(name),
         Refusal::SessionsExist { names } => call.reply_sessions_exist(names),
         Refusal::NoChannel {
             name,

@@ -6,6 +6,7 @@ use piste_control::interface as shown;
 use super::daemon::{Daemon, REPORT_TIMEOUT, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::program_list::{KNOWN_AT_ONCE, KnownProgram, known_programs};
+use super::replies::sentence;
 use super::status::Totals;
 use super::waiting::{Ended, Outcome};
 use super::{clock, status};
@@ -40,9 +41,9 @@ impl Daemon {
 
     /// Answers with the status of all sessions.
     pub fn list_sessions(&mut self, by: Person, answer: Answer<Vec<shown::SessionStatus>>) {
-        let sessions = self.machine.open_session_ids();
+        let sessions = self.machine.named_session_ids();
         self.report(sessions, move |daemon| {
-            let sessions = daemon.machine.open_session_ids().into_iter();
+            let sessions = daemon.machine.named_session_ids().into_iter();
             let statuses = sessions.map(|session| daemon.status_for(session, &by)).collect();
             daemon.reply(answer, Ok(statuses));
         });
@@ -90,7 +91,7 @@ impl Daemon {
     }
 
     /// Brings the totals of sessions up to date. Those of a consumer that is busy stay what they were, and their status says so.
-    fn report(&mut self, sessions: Vec<SessionId>, then: impl FnOnce(&mut Daemon) + 'static) {
+    pub(super) fn report(&mut self, sessions: Vec<SessionId>, then: impl FnOnce(&mut Daemon) + 'static) {
         let mut asked = Vec::new();
         for session in sessions {
             let requests = self.machine.report(session);
@@ -100,7 +101,7 @@ impl Daemon {
         let then = move |daemon: &mut Daemon, ended: Ended| {
             for ((session, domain, _), outcome) in asked.into_iter().zip(ended.outcomes) {
                 if let Err(refusal) = daemon.learn(session, domain, outcome) {
-                    daemon.outdated.insert((session, domain), reason_of(&refusal));
+                    daemon.outdated.insert((session, domain), sentence(refusal));
                 }
             }
             then(daemon);
@@ -173,13 +174,5 @@ pub fn refusal_of(failure: Failure) -> Refusal {
             ),
         },
         Failure::Other { what } => Refusal::ConsumerFailed { reason: what },
-    }
-}
-
-fn reason_of(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::OutputFailed { path, reason } => format!("{}: {reason}", path.display()),
-        Refusal::ConsumerFailed { reason } => format!("the consumer reports: {reason}"),
-        other => format!("{other:?}"),
     }
 }

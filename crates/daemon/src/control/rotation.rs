@@ -43,17 +43,26 @@ pub(super) struct AfterRotations {
 impl Daemon {
     /// Ends the chunk of a session and begins the next; answers when it is in its place.
     pub fn rotate(&mut self, session: &Asked, answer: Answer<ChunkFinished>) {
+        match self.machine.find_own_session(session) {
+            Ok(session) => self.rotate_session(session, |daemon, finished| daemon.reply(answer, finished)),
+            Err(refusal) => self.reply(answer, Err(refusal)),
+        }
+    }
+
+    /// The same of a session that was found.
+    pub(super) fn rotate_session(
+        &mut self,
+        session: SessionId,
+        done: impl FnOnce(&mut Daemon, Result<ChunkFinished, Refusal>) + Send + 'static,
+    ) {
         let now = clock::now();
-        let found = self.machine.find_own_session(session);
-        let next = found.and_then(|session| Ok((session, self.machine.next_chunk(session, now)?)));
-        let (session, chunk) = match next {
-            Ok(next) => next,
-            Err(refusal) => return self.reply(answer, Err(refusal)),
+        let chunk = match self.machine.next_chunk(session, now) {
+            Ok(chunk) => chunk,
+            Err(refusal) => return done(self, Err(refusal)),
         };
-        let name = || self.machine.session(session).identity.name.clone();
         if self.making_chunk.contains(&session) {
-            let refusal = Refusal::RotationInProgress { session: name() };
-            return self.reply(answer, Err(refusal));
+            let name = self.machine.session(session).identity.name.clone();
+            return done(self, Err(Refusal::RotationInProgress { session: name }));
         }
         self.making_chunk.insert(session);
         let owner = self.machine.session(session).identity.owner.clone();
@@ -66,7 +75,6 @@ impl Daemon {
                     Ok(()) => {
                         daemon.making_chunk.remove(&session);
                         let asked = daemon.machine.begin_rotation(session, now);
-                        let done = move |daemon: &mut Daemon, finished| daemon.reply(answer, finished);
                         daemon.wait_for_chunk(session, asked, Box::new(done));
                     }
                     // The folder goes again before the session does.
@@ -74,7 +82,7 @@ impl Daemon {
                         move || archive::remove_empty(&chunk, &owner),
                         move |daemon, _| {
                             daemon.making_chunk.remove(&session);
-                            daemon.reply(answer, Err(refusal));
+                            done(daemon, Err(refusal));
                             daemon.go_on_after_rotations();
                         },
                     ),

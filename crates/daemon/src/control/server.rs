@@ -5,17 +5,22 @@
 use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
+use std::time::Duration;
 
 use piste_control::interface::{
-    Call_AddContexts, Call_CreateSession, Call_DestroySession, Call_DisableChannel, Call_DisableEvent,
+    Call_AddContexts, Call_AddTrigger, Call_CreateSession, Call_DestroySession, Call_DisableChannel, Call_DisableEvent,
     Call_DisableKernelEvent, Call_Doctor, Call_EnableChannel, Call_EnableEvent, Call_EnableKernelEvent, Call_Flush,
     Call_ListKernelEvents, Call_ListProbePlaces, Call_ListPrograms, Call_ListSessions, Call_ListSyscalls,
-    Call_RegenerateStateDump, Call_Rotate, Call_SetCurrent, Call_Shutdown, Call_SnapshotRecord, Call_Start,
-    Call_Status, Call_Stop, Call_Track, Call_TrackEverything, Call_Untrack, Call_Version, ChannelRequest, Domain,
-    KernelRule, LevelRange, LossMode, ProbePlaceKind, Tracked, VarlinkInterface, new,
+    Call_ListTriggers, Call_Listen, Call_RegenerateStateDump, Call_RemoveTrigger, Call_Rotate, Call_SetCurrent,
+    Call_Shutdown, Call_SnapshotRecord, Call_Start, Call_Status, Call_Stop, Call_Track, Call_TrackEverything,
+    Call_Untrack, Call_Version, ChannelRequest, Domain, KernelRule, LevelRange, LossMode, ProbePlaceKind, Tracked,
+    TriggerAction, TriggerCondition, VarlinkInterface, new,
 };
 use piste_reason::reason;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 use varlink::{ConnectionHandler, VarlinkService};
@@ -30,6 +35,7 @@ use super::kernel_desk::{Clerk, KernelDesk};
 use super::replies::{in_parts, refuse};
 use super::requests::{Requests, Slot, Slots};
 use super::status::count;
+use super::triggers::{self, Condition, Listening, NewTrigger};
 use super::{host, kernel_checks, kernel_lists, kernel_words, program_list, tracked_words};
 use crate::link::Loss;
 use crate::person::Person;
@@ -39,7 +45,11 @@ use crate::session::kernel::check_rules_fit;
 use crate::session::rules::Levels;
 use crate::session::settings;
 use crate::session::tracking::TrackingChange;
+use crate::session::triggers::TriggerRequest;
 use crate::shares::Users;
+
+/// How often to look whether a client that listens has left.
+const LOOK_FOR_CLIENT: Duration = Duration::from_millis(250);
 
 /// Of a connection's thread: JSON in, JSON out.
 const STACK_BYTES: usize = 256 << 10;
@@ -77,7 +87,9 @@ fn accept(listener: &UnixListener, inbox: &Inbox, desk: &KernelDesk) {
         // Looked up for those who are served only: it takes longer than refusing a connection.
         let Ok(person) = Person::of_peer(&stream) else { continue };
         let connected = inbox.connect();
+        let stream = Arc::new(stream);
         let server = Server {
+            stream: stream.clone(),
             inbox: inbox.clone(),
             desk: desk.clone(),
             person,
@@ -104,7 +116,22 @@ fn converse(stream: &UnixStream, server: Server, _connected: (Connected, Slot)) 
     let _ = service.handle(&mut BufReader::new(Requests::new(stream)), &mut &*stream, None);
 }
 
+/// Whether the client has closed the connection.
+fn has_left(stream: &UnixStream) -> bool {
+    let mut descriptor = [PollFd::new(stream, PollFlags::empty())];
+    let polled = poll(&mut descriptor, Some(&Timespec::default()));
+    polled.is_ok_and(|ready| ready > 0)
+}
+
+fn levels(levels: Option<LevelRange>) -> Levels {
+    levels.map_or(Levels::ALL, |levels| Levels {
+        most_severe: levels.most_severe.number(),
+        least_severe: levels.least_severe.number(),
+    })
+}
+
 struct Server {
+    stream: Arc<UnixStream>,
     inbox: Inbox,
     desk: KernelDesk,
     /// Who asks.
@@ -151,6 +178,23 @@ impl Server {
                 self.after_kernel(session, check, |daemon, session, change, answer| {
                     daemon.change_tracked_threads(session, &change, answer);
                 })
+            }
+        }
+    }
+
+    /// Replies with notices until the client leaves, or no more come.
+    fn tell(&self, call: &mut dyn Call_Listen, listening: &Listening) -> varlink::Result<()> {
+        call.set_continues(true);
+        call.reply(None, None, None, 0)?;
+        loop {
+            match listening.notices.recv_timeout(LOOK_FOR_CLIENT) {
+                Ok(notice) => call.reply(Some(notice.trigger), notice.matched, notice.outcome, notice.skipped)?,
+                Err(RecvTimeoutError::Timeout) if has_left(&self.stream) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    call.set_continues(false);
+                    return call.reply(listening.last_removed.get().cloned(), None, None, 0);
+                }
             }
         }
     }
@@ -305,14 +349,10 @@ impl VarlinkInterface for Server {
         filter: Option<String>,
     ) -> varlink::Result<()> {
         let asked = self.asked(session);
-        let levels = levels.map_or(Levels::ALL, |levels| Levels {
-            most_severe: levels.most_severe.number(),
-            least_severe: levels.least_severe.number(),
-        });
         let wanted = RulesRequest {
             patterns,
             excluded,
-            levels,
+            levels: self::levels(levels),
             filter,
         };
         let answer = self
@@ -509,6 +549,94 @@ impl VarlinkInterface for Server {
     fn doctor(&self, call: &mut dyn Call_Doctor) -> varlink::Result<()> {
         let answer = self.desk.ask(|clerk| Ok(kernel_lists::checks(clerk)));
         reply!(call, answer, checks => checks)
+    }
+
+    fn add_trigger(
+        &self,
+        call: &mut dyn Call_AddTrigger,
+        name: Option<String>,
+        condition: TriggerCondition,
+        actions: Vec<TriggerAction>,
+        per_second: Option<i64>,
+        at_most: Option<i64>,
+        record_id: Option<String>,
+        bound: Option<bool>,
+    ) -> varlink::Result<()> {
+        let request = TriggerRequest {
+            name,
+            actions: actions.into_iter().map(triggers::wanted_action).collect(),
+            per_second,
+            at_most,
+        };
+        let (owner, contexts) = (self.person.clone(), condition.contexts);
+        let bound_to = bound.unwrap_or(false).then(|| creator::of(self.pid));
+        let wanted = move |condition| NewTrigger {
+            request,
+            condition,
+            contexts,
+            owner,
+            record_id,
+            bound_to,
+        };
+        let answer = match (condition.event, condition.kernel_event) {
+            (Some(rule), None) => {
+                let wanted = wanted(Condition::Programs(RulesRequest {
+                    patterns: vec![rule.pattern],
+                    excluded: rule.excluded,
+                    levels: levels(rule.levels),
+                    filter: rule.filter,
+                }));
+                self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
+            }
+            (None, Some(rule)) => {
+                let asking = self.person.clone();
+                let checked = self.desk.ask(move |clerk| {
+                    let rules = kernel_words::wanted_rules(vec![rule])?;
+                    check_rules_fit(&rules)?;
+                    kernel_checks::check_rules(clerk, &rules, [&asking, &asking])?;
+                    kernel_checks::check_calls(clerk, &rules, None)?;
+                    Ok(rules)
+                });
+                checked.and_then(|rules| {
+                    let wanted = wanted(Condition::Kernel(rules));
+                    self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
+                })
+            }
+            (event, _) => Err(Refusal::InvalidSetting {
+                setting: "condition",
+                value: if event.is_some() { "two events" } else { "no event" }.into(),
+                allowed: "one event, either of programs or of the kernel".into(),
+            }),
+        };
+        reply!(call, answer, trigger => trigger)
+    }
+
+    fn remove_trigger(&self, call: &mut dyn Call_RemoveTrigger, name: String) -> varlink::Result<()> {
+        let by = self.person.clone();
+        let answer = self
+            .inbox
+            .ask(move |daemon, answer| daemon.remove_trigger(&name, &by, answer));
+        reply!(call, answer, trigger => trigger)
+    }
+
+    fn list_triggers(&self, call: &mut dyn Call_ListTriggers) -> varlink::Result<()> {
+        let answer = self.inbox.ask(|daemon, answer| daemon.list_triggers(answer));
+        reply!(call, answer, triggers => triggers)
+    }
+
+    fn listen(&self, call: &mut dyn Call_Listen, names: Vec<String>) -> varlink::Result<()> {
+        if !call.wants_more() {
+            return call.reply_too_long();
+        }
+        let by = self.person.clone();
+        let listening = match self.inbox.ask(|daemon, answer| daemon.listen(names, by, answer)) {
+            Ok(listening) => listening,
+            Err(refusal) => return refuse(call, refusal),
+        };
+        let told = self.tell(call, &listening);
+        self.inbox
+            .post(Box::new(move |daemon| daemon.stop_listening(listening.number)));
+        told
     }
 
     fn shutdown(&self, call: &mut dyn Call_Shutdown, force: bool) -> varlink::Result<()> {

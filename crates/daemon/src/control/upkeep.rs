@@ -238,6 +238,11 @@ impl Daemon {
             ToControl::RingSetDone { key } => self.machine.ring_set_done(key),
             ToControl::RingSetRefused { key, why } => self.machine.ring_set_refused(key, &why),
             ToControl::RingRecovered { key } => self.machine.ring_recovered(key),
+            ToControl::Matched {
+                session,
+                matches,
+                count,
+            } => self.matched(session, matches, count),
             ToControl::Finding { session, what } => self.machine.add_finding(session, what),
             ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {
                 self.machine.kernel_consumer_has(session, started);

@@ -147,6 +147,9 @@ impl Channel {
         let mut notes = instance
             .set_ring(spec.loss, spec.subbuf_bytes, spec.subbuf_count)
             .map_err(refuse)?;
+        if frame.chunks.matches.is_some() {
+            instance.wake_at_once().map_err(refuse)?;
+        }
         let subbuf_bytes = instance.subbuf_bytes().map_err(refuse)?;
         let (probes, findings) = define(&spec, frame);
         notes.extend(findings);

@@ -10,7 +10,7 @@
 //! | `RUN/kernel/SESSION/CHANNEL_CPU.tally` | what the stream does not say of itself (tally.rs) |
 //! | `RUN/kernel/SESSION/CHANNEL.selected` | what the instance was told to record |
 //! | `RUN/kernel/SESSION/CHANNEL.recording` | there while the channel records or its rings have something: which instance it is |
-//! | `RUN/kernel/SESSION/kept/` | what snapshots took out of the rings of a flight recorder |
+//! | `RUN/kernel/SESSION/kept/` | what snapshots took out of the rings of a flight recorder; of a trigger, the metadata |
 //! | `RUN/kernel/SESSION/dumping` | there while a state dump is not all written |
 
 use std::fs::{self, DirBuilder};
@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::link::SessionId;
+use crate::link::{Purpose, SessionId};
 
 /// The name that the state dump's stream has, and no channel.
 pub(super) const STATE_DUMP: &str = "statedump";
@@ -32,12 +32,11 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, snapshot: bool) -> Folders {
+    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, purpose: Purpose) -> Folders {
         let run = run_folder.join("kernel").join(session.to_string());
-        let streams = if snapshot {
-            run.join("kept")
-        } else {
-            kernel_folder(output)
+        let streams = match purpose {
+            Purpose::Trace => kernel_folder(output),
+            Purpose::Snapshots | Purpose::Trigger => run.join("kept"),
         };
         Folders { run, streams }
     }

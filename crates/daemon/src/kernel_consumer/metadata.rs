@@ -15,6 +15,7 @@ use piste_ctf::{EnvironmentValue, EventClass, StreamClass, Trace};
 use piste_kernel::spec::Context;
 
 use crate::consumer::clock::ClockError;
+use crate::consumer::matches::Matches;
 use crate::consumer::metadata::{BESIDE, WRITE_ERROR, domain_beside};
 use crate::consumer::sink::{is_gone, replace_metadata};
 use crate::consumer::storage::StorageError;
@@ -35,6 +36,8 @@ pub(super) struct Metadata {
     has_news: bool,
     /// The folder has the metadata of another trace.
     is_foreign: bool,
+    /// Those who read the packets here.
+    matches: Option<Matches>,
     /// Where a chunk of the trace ends that may yet need more classes, and its uuid.
     old: Option<(PathBuf, [u8; 16])>,
 }
@@ -53,6 +56,7 @@ impl Metadata {
             clock_error: ClockError::new(trace.clock.clone()),
             has_news: false,
             is_foreign: false,
+            matches: None,
             old: None,
         };
         let read = metadata.owner.read(&folder.join("metadata"));
@@ -62,6 +66,12 @@ impl Metadata {
             Ok(_) | Err(_) => metadata.is_foreign = true,
         }
         metadata
+    }
+
+    /// What is written is told there, too.
+    pub(super) fn tell(&mut self, matches: Matches) {
+        self.matches = Some(matches);
+        self.written = false;
     }
 
     pub(super) fn trace_uuid(&self) -> [u8; 16] {
@@ -182,6 +192,9 @@ impl Metadata {
                 self.write_next(folder, *trace_uuid)?;
             }
             self.write_to(&self.owner, &self.folder)?;
+            if let Some(matches) = &self.matches {
+                matches.describe(&self.text);
+            }
             self.written = true;
         }
         Ok(())

@@ -116,7 +116,12 @@ impl CpuRing {
             None
         };
         let last = tally.last();
-        let is_gone = counts.is_none() && last.is_gone(stream.end());
+        let is_of_trigger = home.chunks.matches.is_some();
+        let is_gone = counts.is_none() && !is_of_trigger && last.is_gone(stream.end());
+        if is_of_trigger && let Some(packet) = last.packet {
+            // There is no file that says whether it was told: it is told again.
+            stream.begin_again(packet);
+        }
         if is_gone {
             stream.begin_again(last.packet.unwrap_or(stream.end().next_sequence));
             notes.push(FILES_GONE.to_owned());

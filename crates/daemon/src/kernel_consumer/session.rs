@@ -30,12 +30,13 @@ use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::flush::Flushes;
 use crate::consumer::ladder::stream;
+use crate::consumer::matches::Matches;
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::sink::Needs;
 use crate::consumer::stage::{Again, Stage};
 use crate::consumer::storage::Storage;
-use crate::link::{ChannelTotals, Failure, Opening, RequestId, Rotation, SessionId, ToControl};
+use crate::link::{ChannelTotals, Failure, Opening, Purpose, RequestId, Rotation, SessionId, ToControl};
 use crate::person::{Output, Person};
 
 /// The finding that the state dump was gone.
@@ -112,20 +113,28 @@ impl Session {
             session: id,
             output,
             owner,
-            snapshot,
+            purpose,
             mut trace,
             rotation,
             archived,
         } = opening;
-        let folders = Folders::new(run_folder, id, &output, snapshot);
-        // What is kept for snapshots lies in the run folder.
-        let keeper = if snapshot { Person::default() } else { owner.clone() };
-        let (chunks, unreadable) =
+        let folders = Folders::new(run_folder, id, &output, purpose);
+        // What is kept for snapshots lies in the run folder, as do the classes of a trigger's events.
+        let keeper = match purpose {
+            Purpose::Trace => owner.clone(),
+            Purpose::Snapshots | Purpose::Trigger => Person::default(),
+        };
+        let (mut chunks, unreadable) =
             Chunks::open(keeper.clone(), folders.streams.clone(), trace.uuid, archived, rotation);
         trace.uuid = chunks.trace_uuid();
         let mut metadata = Metadata::open(keeper, &folders.streams, &trace);
         if let Some(moving) = chunks.moving() {
             metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
+        }
+        if purpose == Purpose::Trigger {
+            let matches = Matches::default();
+            metadata.tell(matches.clone());
+            chunks.matches = Some(matches);
         }
         let mut session = Session {
             id,
@@ -152,7 +161,7 @@ impl Session {
             aside: None,
             was_started: false,
             findings: Findings::default(),
-            recorder: snapshot.then(Recorder::default),
+            recorder: (purpose == Purpose::Snapshots).then(Recorder::default),
             mappings: None,
             next_catch_up: None,
             next_look_at_files: None,
@@ -314,6 +323,9 @@ impl Session {
             stream(self, shared)
         };
         self.tell_notes(shared.outbox);
+        if let Some(matches) = &self.chunks.matches {
+            matches.tell(self.id, shared.outbox);
+        }
         match (again, tracking.into_iter().chain(catch_up).min()) {
             (Again::Closed, _) | (_, None) => again,
             // The pace is shorter than that, or as good.
@@ -344,6 +356,9 @@ impl Session {
         self.answer_dumps(shared.outbox);
         self.flushes.end_all(&Ok(()), shared.outbox);
         self.tell_notes(shared.outbox);
+        if let Some(matches) = &self.chunks.matches {
+            matches.tell(self.id, shared.outbox);
+        }
         if !ending.close {
             self.answer(ending.requests, shared.outbox);
             return Again::Never;
@@ -370,6 +385,11 @@ impl Session {
             shared.outbox.send(&ToControl::Done { request, outcome });
         }
         Again::Closed
+    }
+
+    /// Its events are told to control, and nothing is written: no state either.
+    pub(super) fn is_of_trigger(&self) -> bool {
+        self.chunks.matches.is_some()
     }
 
     /// Records what is mapped where from now on.
@@ -450,7 +470,7 @@ impl Session {
     }
 
     fn open_dump(&mut self, outbox: &Outbox) {
-        if self.dump.is_some() || self.recorder.is_some() {
+        if self.dump.is_some() || self.recorder.is_some() || self.is_of_trigger() {
             return;
         }
         let stream = self
@@ -566,7 +586,7 @@ impl Session {
             stream_count: self.stream_count(),
             metadata_bytes: self.metadata.text().map_or(0, str::len),
         };
-        if self.aside.replace(needs) != Some(needs) {
+        if self.aside.replace(needs) != Some(needs) && !self.is_of_trigger() {
             self.chunks.set_aside(needs);
         }
     }
@@ -613,7 +633,7 @@ impl Recording for Session {
         for channel in self.channels.values_mut() {
             channel.start(self.clock, &self.tracked);
         }
-        if self.mappings.is_none() {
+        if self.mappings.is_none() && !self.is_of_trigger() {
             self.record_mappings(was_recording);
         }
         self.was_started = true;

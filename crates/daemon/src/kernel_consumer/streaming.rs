@@ -88,8 +88,12 @@ impl Session {
         Ok(all && self.chunks.moving().is_none())
     }
 
-    /// Until when everything is to be written for a flush, once what the kernel recorded by then is in its rings.
+    /// Until when everything is to be written for a flush, once what the kernel recorded by then is in its rings. Of a trigger, that is always all
+    /// there is.
     fn flush_ticks(&mut self) -> Option<u64> {
+        if self.is_of_trigger() {
+            return Some(u64::MAX);
+        }
         let clock = self.clock;
         if self.stage.is_started() {
             self.flushes.begin(|| clock::now_ticks(clock));

@@ -64,10 +64,12 @@ impl Machine {
         let Some(name) = &asked.session else {
             return self.sessions.current(&asked.by).ok_or(Refusal::NoCurrentSession);
         };
-        let found = self.open_sessions().find(|(_, session)| session.identity.name == *name);
+        let found = self
+            .named_sessions()
+            .find(|(_, session)| session.identity.name == *name);
         found.map(|(id, _)| id).ok_or_else(|| Refusal::NoSession {
             name: name.to_owned(),
-            nearest: nearest(name, self.open_sessions().map(|(_, session)| &*session.identity.name)),
+            nearest: nearest(name, self.named_sessions().map(|(_, session)| &*session.identity.name)),
         })
     }
 
@@ -124,13 +126,17 @@ impl Machine {
     pub fn create_session(&mut self, identity: SessionIdentity) -> Result<SessionId, Refusal> {
         self.check_session_name(&identity.name)?;
         self.check_session_count(&identity.owner)?;
+        Ok(self.open_session(identity))
+    }
+
+    pub(super) fn open_session(&mut self, identity: SessionIdentity) -> SessionId {
         let session = self.sessions.next_session();
         self.record(Change::SessionCreated { session, identity });
         self.open_at_consumer(session);
-        Ok(session)
+        session
     }
 
-    fn check_session_count(&self, owner: &Person) -> Result<(), Refusal> {
+    pub(super) fn check_session_count(&self, owner: &Person) -> Result<(), Refusal> {
         let mut sessions = Holdings::default();
         for (_, session) in self.sessions.iter() {
             sessions.add(session.identity.owner.uid().unwrap_or(0), 1);
@@ -142,7 +148,7 @@ impl Machine {
         Err(Refusal::NoPermission {
             what: "another session".into(),
             mend: format!(
-                "at most {SESSION_COUNT_MAX} sessions can exist, {} of one user; destroy one first",
+                "at most {SESSION_COUNT_MAX} sessions and triggers can exist, {} of one user; destroy or remove one first",
                 users.share(user, SESSION_COUNT_MAX)
             ),
         })

@@ -14,6 +14,7 @@ use super::participants::Participants;
 use super::programs::Program;
 use super::sessions::{Change, ProgramId, RingSetLife, Sessions};
 use super::tracing_session::{Session, SessionState};
+use super::triggers::Lately;
 use crate::contexts::Contexts;
 use crate::link::{Clock, Domain, Finding, Geometry, RequestId, RingSetKey, SessionId, ToConsumer};
 use crate::message::ToProgram;
@@ -112,6 +113,8 @@ pub struct Notes {
     pub left_out_count: u64,
     /// What became of its filters.
     pub filters: FilterNotes,
+    /// Of a trigger: what it has done.
+    pub lately: Lately,
     /// What people should know.
     pub findings: Findings,
 }
@@ -325,9 +328,14 @@ impl Machine {
         self.told.clear();
     }
 
-    /// Numbers of the sessions that people can name, in the order of their creation.
+    /// Numbers of the sessions that nobody destroys yet, in the order of their creation.
     pub fn open_session_ids(&self) -> Vec<SessionId> {
         self.open_sessions().map(|(id, _)| id).collect()
+    }
+
+    /// Numbers of those that people can name.
+    pub fn named_session_ids(&self) -> Vec<SessionId> {
+        self.named_sessions().map(|(id, _)| id).collect()
     }
 
     /// Whether a ring set's program lives and writes to it.
@@ -336,7 +344,13 @@ impl Machine {
         ring_set.is_some_and(|ring_set| ring_set.life == RingSetLife::Live) && !self.orphans.contains(&key)
     }
 
-    /// Sessions that people can name.
+    /// Sessions that people can name: those of triggers have no name of their own.
+    pub(super) fn named_sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.open_sessions()
+            .filter(|(_, session)| session.identity.trigger.is_none())
+    }
+
+    /// Sessions that nobody destroys yet.
     pub(super) fn open_sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions
             .iter()

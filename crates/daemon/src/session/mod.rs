@@ -12,6 +12,7 @@
 //! - [`kernel`], [`kernel_settings`], [`kernel_life`]: the same for the kernel's channels;
 //! - [`rotation`]: how a trace becomes several;
 //! - [`sessions`], [`tracing_session`], [`channel`], [`rules`]: what outlives a pisted, a fold over changes;
+//! - [`triggers`]: what is done when an event matches;
 //! - [`refusal`]: why something asked is not done;
 //! - [`participants`]: who took part in a session.
 //! - [`filter_notes`]: what became of its filters.
@@ -39,6 +40,7 @@ pub mod sessions;
 pub mod settings;
 pub mod tracing_session;
 pub mod tracking;
+pub mod triggers;
 
 pub use channel::ChannelSettings;
 pub use commands::Starting;

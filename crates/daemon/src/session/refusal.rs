@@ -21,6 +21,13 @@ pub enum Refusal {
     SessionsExist {
         names: Vec<String>,
     },
+    NoTrigger {
+        name: String,
+        nearest: Vec<String>,
+    },
+    TriggerExists {
+        name: String,
+    },
     NoChannel {
         name: String,
         session: String,

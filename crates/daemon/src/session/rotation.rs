@@ -128,7 +128,7 @@ impl Session {
             session,
             output: self.identity.output.clone(),
             owner: self.identity.owner.clone(),
-            snapshot: self.identity.snapshot,
+            purpose: self.identity.purpose(),
             trace,
             rotation: self.rotation(domain),
             archived: archived.totals.clone(),

@@ -16,6 +16,7 @@ use super::process::Process;
 use super::rotation::Chunks;
 use super::rules::Rule;
 use super::tracing_session::{Moment, Session, SessionIdentity, SessionState};
+use super::triggers::Deeds;
 use crate::contexts::Contexts;
 use crate::link::{Domain, RingSetKey, SessionId};
 use crate::person::Person;
@@ -123,6 +124,11 @@ pub enum Change {
     },
     SnapshotTaken {
         session: SessionId,
+    },
+    /// The trigger that the session is for has done so much.
+    TriggerActed {
+        session: SessionId,
+        deeds: Deeds,
     },
     /// The session's chunks are as this says now.
     ChunksSet {
@@ -287,6 +293,7 @@ impl Sessions {
             Change::Started { session, at } => self.find(session)?.start(at),
             Change::Stopped { session, at } => self.find(session)?.stop(at),
             Change::SnapshotTaken { session } => self.find(session)?.snapshot_count += 1,
+            Change::TriggerActed { session, deeds } => self.find(session)?.deeds = deeds,
             Change::ChunksSet { session, chunks } => self.find(session)?.chunks = chunks,
             Change::Closing { session, at } => {
                 let closing = self.find(session)?;

@@ -12,7 +12,8 @@ use super::kernel::KernelDomain;
 use super::process::Process;
 use super::rotation::Chunks;
 use super::sessions::Change;
-use crate::link::{Domain, SessionId};
+use super::triggers::{Deeds, Trigger};
+use crate::link::{Domain, Purpose, SessionId};
 use crate::person::Person;
 
 /// A tracing session.
@@ -30,6 +31,8 @@ pub struct Session {
     pub kernel: KernelDomain,
     /// When it started first.
     pub first_start: Option<Moment>,
+    /// Of a trigger: what it has done.
+    pub deeds: Deeds,
     /// Snapshots taken.
     pub snapshot_count: u64,
     /// Programs whose events are missing, nobody knows how many.
@@ -83,6 +86,9 @@ pub struct SessionIdentity {
     /// It ends with this process.
     #[serde(default)]
     pub bound_to: Option<Process>,
+    /// It is there for this trigger only: people cannot name it, and it has no trace.
+    #[serde(default)]
+    pub trigger: Option<Trigger>,
     /// What the trace says about itself.
     pub trace: Trace,
 }
@@ -91,6 +97,15 @@ impl SessionIdentity {
     /// Whether it may become the current session without anybody saying so.
     pub(super) fn is_shared(&self) -> bool {
         self.record_id.is_none() && !self.never_current
+    }
+
+    /// What becomes of its events.
+    pub(super) fn purpose(&self) -> Purpose {
+        match (&self.trigger, self.snapshot) {
+            (Some(_), _) => Purpose::Trigger,
+            (None, true) => Purpose::Snapshots,
+            (None, false) => Purpose::Trace,
+        }
     }
 }
 
@@ -103,6 +118,7 @@ impl Session {
             tracked: Choice::default(),
             kernel: KernelDomain::default(),
             first_start: None,
+            deeds: Deeds::default(),
             snapshot_count: 0,
             programs_not_recorded: 0,
             chunks: Chunks::default(),
@@ -265,6 +281,10 @@ impl Session {
         if self.programs_not_recorded > 0 {
             let count = self.programs_not_recorded;
             changes.push(Change::ProgramsNotRecorded { session, count });
+        }
+        if self.deeds != Deeds::default() {
+            let deeds = self.deeds;
+            changes.push(Change::TriggerActed { session, deeds });
         }
         if self.chunks != Chunks::default() {
             let chunks = self.chunks.clone();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use piste_ctf::{Clock, EnvironmentValue, Trace};
 use piste_daemon::kernel_consumer::remove_instance;
-use piste_daemon::link::{ChannelTotals, Failure, Link, Opening, RequestId, ToConsumer, ToControl};
+use piste_daemon::link::{ChannelTotals, Failure, Link, Opening, Purpose, RequestId, ToConsumer, ToControl};
 use piste_daemon::person::Person;
 use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::instance::Instance;
@@ -124,7 +124,10 @@ impl Consumer {
             session: SESSION,
             owner: Person::default(),
             output,
-            snapshot,
+            purpose: match snapshot {
+                true => Purpose::Snapshots,
+                false => Purpose::Trace,
+            },
             trace: trace(),
             rotation: None,
             archived: vec![],

@@ -10,7 +10,7 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, FieldRef, Int64Type, UInt64
 use arrow::error::ArrowError;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder};
-use piste_trace::json::is_text;
+use piste_ctf::read::json_value::is_text;
 
 /// What JSON is written with.
 pub(super) fn builder() -> WriterBuilder {

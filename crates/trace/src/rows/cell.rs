@@ -3,12 +3,11 @@
 
 use std::io::Write;
 
+use piste_ctf::read::characters;
+use piste_ctf::read::json_value::JsonValue;
 use piste_ctf::read::plan::IntegerNode;
 use piste_ctf::read::schema::Encoding;
 use piste_ctf::read::walk::Visitor;
-
-use crate::json::JsonValue;
-use crate::text;
 
 /// Appends a value that is not quoted yet.
 pub(super) struct CellValue<'o> {
@@ -74,7 +73,7 @@ impl Visitor for CellValue<'_> {
 
     fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         match self.depth {
-            0 => text::append(self.out, bytes, encoding),
+            0 => characters::append(self.out, bytes, encoding),
             _ => self.json().text(bytes, encoding),
         }
     }

@@ -3,13 +3,13 @@
 
 use std::io::Write;
 
+use piste_ctf::read::json_value::{JsonValue, string};
 use piste_ctf::read::text::ValueText;
 use piste_filter::Term;
 
 use super::cell::CellValue;
 use super::{Column, Form};
 use crate::folder::Trace;
-use crate::json::{JsonValue, string};
 use crate::merge::{Merge, Merged};
 use crate::select::per_class::PerClass;
 use crate::select::values::Wanted;

@@ -13,13 +13,13 @@ mod column;
 
 use std::io::{self, Write};
 
+use piste_ctf::read::json_value::string;
 use piste_ctf::read::text::Times;
 
 pub use cells::Cells;
 pub use column::Column;
 
 use crate::folder::Trace;
-use crate::json::string;
 use crate::merge::{Merge, Merged};
 use crate::select::{Matcher, Selection, Who};
 use crate::symbols::EventSymbols;

@@ -310,7 +310,7 @@ impl Visitor for Look<'_, '_> {
             return;
         }
         let begin = self.values.texts.len();
-        crate::text::append(&mut self.values.texts, bytes, encoding);
+        piste_ctf::read::characters::append(&mut self.values.texts, bytes, encoding);
         self.keep(Kept::Text(begin, self.values.texts.len()));
     }
 

@@ -369,6 +369,7 @@ fn whatever_fails_once_is_in_the_stream_once() {
             sink,
             identity: IDENTITY,
             end: End::default(),
+            matches: None,
         };
         let mut failures = 0;
         for (sequence, content) in packets.into_iter().enumerate() {

@@ -8,5 +8,6 @@ mod rig;
 mod rotation;
 mod snapshots;
 mod streams;
+mod triggers;
 mod trouble;
 mod writer;

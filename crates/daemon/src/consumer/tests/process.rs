@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, list
 use super::rig::{NUMBER, STREAM_ID, number_class, read, trace};
 use super::writer::Writer;
 use crate::contexts::Contexts;
-use crate::link::{Clock, Geometry, Link, Loss, Opening, ToConsumer, ToControl};
+use crate::link::{Clock, Geometry, Link, Loss, Opening, Purpose, ToConsumer, ToControl};
 
 const GEOMETRY: Geometry = Geometry {
     ring_count: 2,
@@ -78,7 +78,7 @@ fn open_session(link: &mut Link, output: PathBuf) -> OwnedFd {
             session: 1,
             output,
             owner: crate::person::Person::default(),
-            snapshot: false,
+            purpose: Purpose::Trace,
             trace: trace(),
             rotation: None,
             archived: vec![],

@@ -26,7 +26,7 @@ use super::super::watch::{Rung, Watch};
 use super::writer::Writer;
 use crate::bell::Bell;
 use crate::contexts::Contexts;
-use crate::link::{BellPlace, ChannelTotals, Failure, Geometry, Link, Loss, Opening, Rotation, ToControl};
+use crate::link::{BellPlace, ChannelTotals, Failure, Geometry, Link, Loss, Opening, Purpose, Rotation, ToControl};
 use crate::person::{Output, Person};
 
 /// The one channel's number.
@@ -46,7 +46,7 @@ pub(super) struct Rig {
     pub(super) messages: Vec<ToControl>,
     /// What control knows of the session's chunks.
     pub(super) chunks: Chunks,
-    snapshot: bool,
+    purpose: Purpose,
     memories: BTreeMap<u32, OwnedFd>,
     outbox: Outbox,
     control: Link,
@@ -74,15 +74,20 @@ impl Chunks {
 impl Rig {
     /// A started session that streams, with ring sets of one ring, 4 sub-buffers of 4 KiB.
     pub(super) fn new(loss: Loss) -> Rig {
-        Rig::with(loss, false)
+        Rig::with(loss, Purpose::Trace)
     }
 
     /// A started flight recorder.
     pub(super) fn flight_recorder() -> Rig {
-        Rig::with(Loss::Overwrite, true)
+        Rig::with(Loss::Overwrite, Purpose::Snapshots)
     }
 
-    fn with(loss: Loss, snapshot: bool) -> Rig {
+    /// A started session of a trigger.
+    pub(super) fn of_trigger() -> Rig {
+        Rig::with(Loss::Discard, Purpose::Trigger)
+    }
+
+    fn with(loss: Loss, purpose: Purpose) -> Rig {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let outbox = Outbox::new(Arc::new(Bell::new().unwrap()));
@@ -97,13 +102,13 @@ impl Rig {
             clock: crate::link::Clock::Monotonic,
         };
         let mut rig = Rig {
-            session: open(&folder.path().join("trace"), snapshot, &Chunks::default(), &outbox),
+            session: open(&folder.path().join("trace"), purpose, &Chunks::default(), &outbox),
             chunks: Chunks::default(),
             folder,
             geometry,
             now: Instant::now(),
             messages: Vec::new(),
-            snapshot,
+            purpose,
             memories: BTreeMap::new(),
             outbox,
             control: Link::new(theirs),
@@ -122,7 +127,7 @@ impl Rig {
 
     /// As `kill`, while the session is stopped. The next consumer looks before it is told all.
     pub(super) fn kill_stopped(&mut self) {
-        self.session = open(&self.output(), self.snapshot, &self.chunks, &self.outbox);
+        self.session = open(&self.output(), self.purpose, &self.chunks, &self.outbox);
         self.work();
         self.describe();
         self.work();
@@ -504,12 +509,12 @@ fn producer(key: u32, inherited: bool) -> Producer {
     }
 }
 
-fn open(output: &Path, snapshot: bool, chunks: &Chunks, outbox: &Outbox) -> Session {
+fn open(output: &Path, purpose: Purpose, chunks: &Chunks, outbox: &Outbox) -> Session {
     let opening = Opening {
         session: 1,
         output: output.into(),
         owner: Person::default(),
-        snapshot,
+        purpose,
         trace: chunks.trace(),
         rotation: chunks.rotation.clone(),
         archived: chunks.archived.clone(),

@@ -8,6 +8,7 @@ mod limits;
 mod programs;
 mod rotation;
 mod tracking;
+mod triggers;
 
 use std::rc::Rc;
 
@@ -75,6 +76,7 @@ fn identity(name: &str) -> SessionIdentity {
         snapshot: false,
         record_id: None,
         never_current: false,
+        trigger: None,
         bound_to: None,
         trace,
     }

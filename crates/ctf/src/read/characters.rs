@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of any encoding as UTF-8. What is no character becomes U+FFFD; UTF-8 stays as it is, also where it is none.
 
-use piste_ctf::read::schema::Encoding;
+use super::schema::Encoding;
 
 /// Appends a text.
-pub(crate) fn append(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
+pub fn append(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
     let mut push = |character: char| out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     match encoding {
         Encoding::Utf8 => out.extend_from_slice(bytes),

@@ -4,11 +4,10 @@
 
 use std::io::Write;
 
-use piste_ctf::read::plan::IntegerNode;
-use piste_ctf::read::schema::{Encoding, Meaning};
-use piste_ctf::read::walk::Visitor;
-
-use crate::text;
+use super::characters;
+use super::plan::IntegerNode;
+use super::schema::{Encoding, Meaning};
+use super::walk::Visitor;
 
 /// Every whole number up to this one is a number of 64 bits with floating point, which is what most programs make of a number in JSON.
 const EXACT_MAX: u64 = 1 << 53;
@@ -126,7 +125,7 @@ impl Visitor for JsonValue<'_> {
             Encoding::Utf8 => string(self.out, bytes),
             _ => {
                 let mut text = Vec::new();
-                text::append(&mut text, bytes, encoding);
+                characters::append(&mut text, bytes, encoding);
                 string(self.out, &text);
             }
         }

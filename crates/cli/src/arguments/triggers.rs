@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`.
+
+use std::str::FromStr;
+
+use clap::Args;
+use piste_control::interface::{CallPart, LevelRange};
+
+use super::events::{parse_levels, parse_only_level};
+use super::{PageOptions, ProbeOptions};
+use crate::trigger::OrderedActions;
+
+/// Act on an event: notify, take a snapshot, start a session
+///
+/// A trigger waits for one event, of programs or of the kernel, until you remove it. Each time that the event happens, it notifies `piste listen`, and
+/// does what the action options say, in the order of the command line; each of them can be repeated. It acts with your rights. The sessions need not
+/// exist yet.
+#[derive(Args)]
+#[command(
+    mut_arg("uprobe", |probe| probe.help("Wait until execution reaches a place in a program or library: 'BINARY:SYMBOL[+OFFSET][ ARGUMENT]...'")),
+    mut_arg("uretprobe", |probe| probe.help("Wait for a return from a function of a program or library: 'BINARY:SYMBOL[ ARGUMENT]...'")),
+    mut_arg("usdt", |probe| probe.help("Wait for a static probe (USDT) of a program or library: BINARY:PROVIDER:NAME")),
+    mut_arg("kprobe", |probe| probe.help("Wait until execution reaches a place in the kernel: 'SYMBOL[+OFFSET][ ARGUMENT]...'")),
+    mut_arg("kretprobe", |probe| probe.help("Wait for a return from a kernel function: 'SYMBOL[ ARGUMENT]...'")),
+    override_usage = "piste add-trigger [OPTIONS] [NAME] -e PATTERN
+       \
+                      piste add-trigger [OPTIONS] [NAME] -k PATTERN | --syscall PATTERN | ...",
+    after_help = "\
+Examples:
+  piste add-trigger expensive -e shop:order --filter 'price > 1000'
+  piste add-trigger slow -e shop:answer --filter 'latency_ns > 50ms' --snapshot web --at-most 3
+  piste add-trigger -k sched_process_exit --filter 'comm == \"shop\"' --context tid,procname
+  piste add-trigger denied --syscall 'open*' --exit --filter 'ret == -13' --per-second 1
+  piste listen slow --run ./tell-the-team"
+)]
+pub(crate) struct AddTrigger {
+    /// Name of the trigger [default: trigger-N]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) condition: ConditionOptions,
+    #[command(flatten)]
+    pub(crate) actions: OrderedActions,
+    /// Act at most N times in any second, 1 to 1000; other matches are only counted [default: 10]
+    #[arg(long, value_name = "N", value_parser = parse_per_second)]
+    pub(crate) per_second: Option<i64>,
+    /// Act at most N times in all; later matches are only counted [default: no limit]
+    #[arg(long, value_name = "N", value_parser = parse_times::<i64>)]
+    pub(crate) at_most: Option<i64>,
+}
+
+/// What a trigger waits for. Each kind of event is a list, although there must be one in all: `condition::of` explains that.
+#[derive(Args)]
+pub(crate) struct ConditionOptions {
+    /// Wait for an event of programs whose name matches PATTERN, `provider:event`; `*` matches any text
+    #[arg(
+        short = 'e',
+        long = "event",
+        short_alias = 'u',
+        alias = "userspace",
+        value_name = "PATTERN",
+        value_delimiter = ','
+    )]
+    pub(crate) events: Vec<String>,
+    /// Ignore matching events
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) excluded: Vec<String>,
+    /// Wait only for events at least as severe as LEVEL, or from A to B: emerg, alert, crit, err, warning, notice, info, debug_system ... debug_line,
+    /// debug
+    #[arg(long, value_name = "LEVEL|A..B", value_parser = parse_levels, requires = "events")]
+    pub(crate) level: Option<LevelRange>,
+    /// Wait only for events of exactly this level
+    #[arg(long, value_name = "LEVEL", value_parser = parse_only_level, requires = "events", conflicts_with = "level")]
+    pub(crate) level_only: Option<LevelRange>,
+    /// Wait only for events that satisfy EXPR: 'latency_ns > 5ms && customer =~ "a*"' (see piste-filter(7))
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+    /// Report these values with each match, in addition to the fields of the event: see `piste add-context --list`; or none [default: vtid,procname; for
+    /// kernel events tid,procname]
+    #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',')]
+    pub(crate) contexts: Option<Vec<String>>,
+    /// Wait for a tracepoint of the kernel whose name matches PATTERN: sched_process_exit, oom:*
+    #[arg(
+        short,
+        long,
+        value_name = "PATTERN",
+        value_delimiter = ',',
+        help_heading = "Kernel options"
+    )]
+    pub(crate) kernel: Vec<String>,
+    /// Wait for system calls with matching names: open*
+    #[arg(
+        long = "syscall",
+        value_name = "PATTERN",
+        value_delimiter = ',',
+        help_heading = "Kernel options"
+    )]
+    pub(crate) syscalls: Vec<String>,
+    /// Wait only for the entries of the system calls of --syscall; with --exit, both
+    #[arg(long, requires = "syscalls", help_heading = "Kernel options")]
+    entry: bool,
+    /// Wait only for the exits of the system calls of --syscall; with --entry, both
+    #[arg(long, requires = "syscalls", help_heading = "Kernel options")]
+    exit: bool,
+    #[command(flatten, next_help_heading = "Kernel options")]
+    pub(crate) probes: ProbeOptions,
+}
+
+impl ConditionOptions {
+    /// The only part of system calls that is waited for; `None` for both.
+    pub(crate) fn call_part(&self) -> Option<CallPart> {
+        match (self.entry, self.exit) {
+            (true, false) => Some(CallPart::entry),
+            (false, true) => Some(CallPart::exit),
+            _ => None,
+        }
+    }
+}
+
+/// List triggers, with their actions and counts
+///
+/// Lists the triggers of all users. MATCHED counts the events that matched, ACTED how often the trigger acted on one, and MISSED events that may have
+/// matched but came too fast to be looked at.
+#[derive(Args)]
+pub(crate) struct ListTriggers {
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
+}
+
+/// Remove triggers, and print their last counts
+///
+/// Actions that have begun are completed. Only root can remove the triggers of other users.
+#[derive(Args)]
+pub(crate) struct RemoveTrigger {
+    /// Names of the triggers
+    #[arg(value_name = "NAME", required = true, value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+}
+
+/// Print what triggers report, or run a command for each match
+///
+/// Prints a line for each match that a trigger acts on, and one for the outcome of each of its actions, as they happen. --json prints one object per
+/// line. Ends on Ctrl-C.
+#[derive(Args)]
+#[command(after_help = "\
+Exit status: 0 after --count matches or Ctrl-C; 1 if pisted ends; 2 if the arguments are wrong.
+
+Examples:
+  piste listen
+  piste listen slow --run 'mail -s \"$PISTE_TRIGGER: $PISTE_EVENT\" ops@example.com'
+  piste listen --json | jq 'select(.notice == \"match\").payload'")]
+pub(crate) struct Listen {
+    /// Names of the triggers [default: all that you may listen to, also those that are added later]
+    #[arg(value_name = "NAME", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+    /// End after N matches
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_times::<u64>)]
+    pub(crate) count: Option<u64>,
+    /// Run COMMAND with `sh -c` for each match, one after the other, with the match as JSON on its stdin, and the names of the trigger and the event in
+    /// PISTE_TRIGGER and PISTE_EVENT
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) run: Option<String>,
+    /// Do not print on stderr what is listened to
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How often a trigger may act in a second.
+fn parse_per_second(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| (1..=1000).contains(number));
+    number.ok_or_else(|| "must be a number from 1 to 1000".into())
+}
+
+/// How often something may happen at most.
+fn parse_times<T: FromStr + Ord + From<u8>>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| *number >= T::from(1));
+    number.ok_or_else(|| "must be a number, 1 or more".into())
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a trigger waits for: one rule, of an event of programs or of the kernel.
+
+use piste_control::interface::{EventRule, KernelEventKind, KernelRule, TriggerCondition};
+
+use crate::arguments::ConditionOptions;
+use crate::failure::{Failure, USAGE};
+use crate::kernel_rules;
+use crate::rules::rule_text;
+use crate::screen::printable;
+
+/// The condition that the options describe.
+///
+/// # Errors
+/// They name no event or more than one, or a probe that is not possible.
+pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure> {
+    let of_programs = options.events.iter().map(|pattern| EventRule {
+        pattern: pattern.clone(),
+        excluded: options.excluded.clone(),
+        levels: options.level_only.clone().or_else(|| options.level.clone()),
+        filter: options.filter.clone(),
+        enabled: true,
+    });
+    let tracepoints = options.kernel.iter();
+    let mut of_kernel: Vec<KernelRule> = tracepoints
+        .map(|pattern| kernel_rules::rule(KernelEventKind::tracepoint, pattern))
+        .collect();
+    of_kernel.extend(options.syscalls.iter().map(|pattern| KernelRule {
+        call_part: options.call_part(),
+        ..kernel_rules::rule(KernelEventKind::syscall, pattern)
+    }));
+    of_kernel.extend(options.probes.rules(None)?);
+    let (mut of_programs, count) = (of_programs.peekable(), options.events.len() + of_kernel.len());
+    if count != 1 {
+        let sentence = match count {
+            0 => "a trigger waits for an event; choose it with -e PATTERN, -k PATTERN, --syscall PATTERN or a probe"
+                .into(),
+            _ => format!(
+                "a trigger waits for one event, but there are {count} patterns or probes; add a trigger for each, or use one \
+                 pattern with `*`"
+            ),
+        };
+        return Err(Failure::with_status(sentence, USAGE));
+    }
+    let kernel_event = of_kernel.pop().map(|rule| KernelRule {
+        excluded: options.excluded.clone(),
+        filter: options.filter.clone(),
+        ..rule
+    });
+    Ok(TriggerCondition {
+        event: of_programs.next(),
+        kernel_event,
+        contexts: options.contexts.as_ref().map(|contexts| {
+            let named = contexts.iter().filter(|context| *context != "none");
+            named.cloned().collect()
+        }),
+    })
+}
+
+/// `shop:order, where price > 1000, with vpid, prio`
+pub(super) fn text(condition: &TriggerCondition) -> String {
+    let of_programs = condition.event.as_ref().map(rule_text);
+    let of_kernel = condition.kernel_event.as_ref().map(kernel_rules::text);
+    let mut text = of_programs.or(of_kernel).unwrap_or_default();
+    match condition.contexts.as_deref() {
+        None => {}
+        Some([]) => text += ", without contexts",
+        Some(contexts) => text += &format!(", with {}", printable(&contexts.join(", "))),
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    fn of_line(words: &[&str]) -> Result<TriggerCondition, Failure> {
+        let words = [&["piste", "add-trigger"], words].concat();
+        let Command::AddTrigger(arguments) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!()
+        };
+        of(&arguments.condition)
+    }
+
+    fn check(words: &[&str], expected: &str) {
+        let condition = of_line(words).unwrap();
+        assert!(condition.event.is_some() != condition.kernel_event.is_some());
+        assert_eq!(strip_str(&text(&condition)).to_string(), expected);
+    }
+
+    #[test]
+    fn options_become_one_rule() {
+        check(
+            &[
+                "-e",
+                "shop:*",
+                "-x",
+                "shop:noise",
+                "--level",
+                "err",
+                "--filter",
+                "price > 9",
+            ],
+            "shop:*, not shop:noise, level err and more severe, where price > 9",
+        );
+        check(&["-u", "shop:*", "--level-only", "info"], "shop:*, level info only");
+        check(
+            &[
+                "late",
+                "-k",
+                "sched_*",
+                "-x",
+                "sched_stat*",
+                "--filter",
+                "prev_prio < 0",
+            ],
+            "sched_*, not sched_stat*, where prev_prio < 0",
+        );
+        check(&["--syscall", "open*", "--exit"], "system call open*, exit only");
+        check(
+            &["--uprobe", "/bin/sh:main", "--context", "tid,pid"],
+            "sh_main at /bin/sh:main, with tid, pid",
+        );
+        check(&["-e", "a:b", "--context", "none"], "a:b, without contexts");
+    }
+
+    #[test]
+    fn a_trigger_waits_for_one_event() {
+        for words in [
+            &["-e", "a:b,a:c"][..],
+            &["-e", "a:b", "-k", "sched_switch"],
+            &["--syscall", "read", "--syscall", "write"],
+            &["-k", "a", "--uprobe", "/bin/sh:main"],
+        ] {
+            match of_line(words) {
+                Err(Failure::Told { sentence, status }) => {
+                    assert_eq!(status, USAGE);
+                    assert!(
+                        sentence.starts_with("a trigger waits for one event, but there are 2"),
+                        "{sentence}"
+                    );
+                }
+                other => panic!("{words:?}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of a trigger's session. They match, or they would not have been recorded: instead of being written to a trace, they are read here
+//! and told to control, which knows what they lead to.
+//!
+//! A packet comes as it would be written to a stream file, with the metadata that it would have, so one reader serves both domains. Few
+//! matches lead to anything when many come (triggers have a limit), so only as many are read as one message to control holds; the others are counted.
+
+use std::sync::{Arc, Mutex};
+
+use piste_ctf::read::clock::ClockScale;
+use piste_ctf::read::json_value::JsonValue;
+use piste_ctf::read::metadata;
+use piste_ctf::read::packet::{Event, Next, StreamReader};
+use piste_ctf::read::plan::{IntegerNode, Plan};
+use piste_ctf::read::schema::{Encoding, Scope};
+use piste_ctf::read::walk::Visitor;
+
+use super::outbox::{Outbox, lock};
+use crate::link::{Match, SessionId, ToControl};
+
+/// Of the matches in one message; with the quotes that JSON in JSON needs, they fit into a datagram.
+const MESSAGE_BYTES_MAX: usize = 48 << 10;
+/// Of one match. A larger one is told without its fields.
+const MATCH_BYTES_MAX: usize = 16 << 10;
+/// Of a text; what follows is cut off.
+const TEXT_BYTES_MAX: usize = 1024;
+/// Of an array; what follows is cut off.
+const ELEMENT_COUNT_MAX: u64 = 64;
+
+const CUT: &[u8] = b"...";
+
+/// What a session's streams have found, and what control was not told yet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Matches(Arc<Mutex<Found>>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// Of the metadata that was given last.
+    plan: Option<Plan>,
+    matches: Vec<Match>,
+    bytes: usize,
+    /// With those that were not read.
+    count: u64,
+}
+
+impl Matches {
+    /// Packets are described by this metadata from now on.
+    pub(crate) fn describe(&self, metadata: &str) {
+        let schema = metadata::parse(metadata.as_bytes());
+        let plan = schema.ok().and_then(|schema| Plan::new(schema).ok());
+        debug_assert!(plan.is_some(), "what is written here can be read: {metadata}");
+        lock(&self.0).plan = plan;
+    }
+
+    /// A packet came, with so many events of a process; 0 is the kernel.
+    pub(super) fn take(&self, packet: &[u8], events: u64, pid: i32) {
+        let found = &mut *lock(&self.0);
+        found.count += events;
+        let Some(plan) = &found.plan else { return };
+        let mut reader = StreamReader::new(plan);
+        if reader.packet(packet).is_err() {
+            return;
+        }
+        while found.bytes < MESSAGE_BYTES_MAX
+            && let Next::Event(event) = reader.next(packet, 0)
+        {
+            let scale = plan.schema.clocks.first().map(ClockScale::new);
+            let mut read = |scope| values(&mut reader, &event, scope, packet);
+            let found_match = Match {
+                event: event.class.name.to_string(),
+                time_ns: scale.and_then(|scale| scale.nanoseconds(event.ticks)).unwrap_or(0),
+                pid,
+                contexts: read(Scope::EventContext),
+                fields: read(Scope::Payload),
+            };
+            found.bytes += found_match.event.len() + found_match.contexts.len() + found_match.fields.len();
+            found.matches.push(found_match);
+        }
+    }
+
+    /// Tells control what was found since the last call, the earliest first.
+    pub(crate) fn tell(&self, session: SessionId, outbox: &Outbox) {
+        let found = &mut *lock(&self.0);
+        let count = std::mem::take(&mut found.count);
+        if count == 0 {
+            return;
+        }
+        found.bytes = 0;
+        let mut matches = std::mem::take(&mut found.matches);
+        // They come from several rings.
+        matches.sort_by_key(|found| found.time_ns);
+        outbox.send(&ToControl::Matched {
+            session,
+            matches,
+            count,
+        });
+    }
+}
+
+/// A part of an event, as a JSON object.
+fn values<'p>(reader: &mut StreamReader<'p>, event: &Event<'p>, scope: Scope, packet: &[u8]) -> String {
+    let mut json = b"{".to_vec();
+    let mut short = Short::new(&mut json);
+    // A part that an event does not have has no values.
+    let _ = reader.visit(event, scope, packet, 0, &mut short);
+    json.push(b'}');
+    if json.len() > MATCH_BYTES_MAX / 2 {
+        return format!("{{\"...\":\"{} bytes\"}}", json.len());
+    }
+    String::from_utf8(json).expect("JSON is text")
+}
+
+/// Cuts texts and arrays that are long.
+struct Short<'o> {
+    json: JsonValue<'o>,
+    /// Arrays inside the part that is cut off an array; 0: nothing is being cut off.
+    muted_depth: u32,
+}
+
+impl<'o> Short<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Short<'o> {
+        Short {
+            json: JsonValue::new(out),
+            muted_depth: 0,
+        }
+    }
+
+    fn is_muted(&self) -> bool {
+        self.muted_depth > 0
+    }
+}
+
+impl Visitor for Short<'_> {
+    fn field(&mut self, name: &str) {
+        if !self.is_muted() {
+            self.json.field(name);
+        }
+    }
+
+    fn element(&mut self, index: u64) {
+        if self.is_muted() {
+            return;
+        }
+        if index <= ELEMENT_COUNT_MAX {
+            self.json.element(index);
+        }
+        if index == ELEMENT_COUNT_MAX {
+            self.json.text(CUT, Encoding::Utf8);
+            self.muted_depth = 1;
+        }
+    }
+
+    fn integer(&mut self, integer: &IntegerNode, value: u64) {
+        if !self.is_muted() {
+            self.json.integer(integer, value);
+        }
+    }
+
+    fn float(&mut self, value: f64, bits: u32) {
+        if !self.is_muted() {
+            self.json.float(value, bits);
+        }
+    }
+
+    fn text(&mut self, bytes: &[u8], encoding: Encoding) {
+        if self.is_muted() {
+            return;
+        }
+        match bytes.get(..TEXT_BYTES_MAX) {
+            Some(begin) if bytes.len() > TEXT_BYTES_MAX => self.json.text(&[begin, CUT].concat(), encoding),
+            _ => self.json.text(bytes, encoding),
+        }
+    }
+
+    fn counted_text(&mut self, text: &[u8], whole: &[u8], encoding: Encoding) {
+        if !self.is_muted() && whole.len() <= TEXT_BYTES_MAX {
+            self.json.counted_text(text, whole, encoding);
+        } else {
+            self.text(whole, encoding);
+        }
+    }
+
+    fn blob(&mut self, bytes: &[u8], media_type: Option<&str>) {
+        if !self.is_muted() {
+            self.json.blob(&bytes[..bytes.len().min(TEXT_BYTES_MAX)], media_type);
+        }
+    }
+
+    fn begin_structure(&mut self) {
+        if !self.is_muted() {
+            self.json.begin_structure();
+        }
+    }
+
+    fn end_structure(&mut self) {
+        if !self.is_muted() {
+            self.json.end_structure();
+        }
+    }
+
+    fn begin_array(&mut self, count: u64, is_sequence: bool) {
+        if self.is_muted() {
+            self.muted_depth += 1;
+        } else {
+            self.json.begin_array(count, is_sequence);
+        }
+    }
+
+    fn end_array(&mut self) {
+        self.muted_depth = self.muted_depth.saturating_sub(1);
+        if !self.is_muted() {
+            self.json.end_array();
+        }
+    }
+
+    fn begin_variant(&mut self, option: &str) {
+        if !self.is_muted() {
+            self.json.begin_variant(option);
+        }
+    }
+
+    fn end_variant(&mut self) {
+        if !self.is_muted() {
+            self.json.end_variant();
+        }
+    }
+
+    fn nothing(&mut self) {
+        if !self.is_muted() {
+            self.json.nothing();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_ctf::metadata::{self, Form};
+    use piste_ctf::packet::{HEADER_BYTES, Header};
+    use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, StreamClass, Trace};
+
+    use super::*;
+
+    /// A packet with records of class 0 of a channel without contexts, as a consumer writes it.
+    fn packet(records: &[&[u8]]) -> Vec<u8> {
+        let mut packet = vec![0; HEADER_BYTES];
+        for record in records {
+            packet.extend((1000_u32 << 5).to_le_bytes());
+            packet.extend(*record);
+            packet.resize(packet.len().next_multiple_of(8), 0);
+        }
+        let bits = 8 * packet.len() as u64;
+        let header = Header {
+            timestamp_begin: 1000,
+            timestamp_end: 1000,
+            content_bits: bits,
+            packet_bits: bits,
+            ..Header::default()
+        };
+        packet[..HEADER_BYTES].copy_from_slice(&header.encode());
+        packet
+    }
+
+    fn matches_of(kind: FieldKind) -> Matches {
+        let trace = Trace {
+            uuid: [0; 16],
+            clock: Clock {
+                name: "monotonic".into(),
+                uuid: [0; 16],
+                frequency_hz: 1_000_000_000,
+                offset_seconds: 0,
+                offset_ticks: 0,
+                description: String::new(),
+            },
+            environment: vec![],
+        };
+        let stream = StreamClass {
+            id: 0,
+            channel: "trigger".into(),
+            contexts: vec![],
+        };
+        let class = EventClass {
+            id: 0,
+            name: "shop:late".into(),
+            level: 13,
+            fields: vec![Field {
+                name: "value".into(),
+                kind,
+            }],
+        };
+        let text = metadata::opening(&trace, Form::Program)
+            + &metadata::stream_class(&stream)
+            + &metadata::event_class(0, &class);
+        let matches = Matches::default();
+        matches.describe(&text);
+        matches
+    }
+
+    fn fields(matches: &Matches) -> Vec<String> {
+        let found = lock(&matches.0);
+        found.matches.iter().map(|found| found.fields.clone()).collect()
+    }
+
+    #[test]
+    fn events_are_read_with_their_values() {
+        let matches = matches_of(FieldKind::Scalar {
+            element: Element::Int32,
+            base: Base::Decimal,
+        });
+        matches.take(&packet(&[&42_i32.to_le_bytes(), &(-7_i32).to_le_bytes()]), 2, 99);
+        assert_eq!(fields(&matches), [r#"{"value":42}"#, r#"{"value":-7}"#]);
+        let found = lock(&matches.0);
+        assert_eq!(
+            (found.count, found.matches[0].pid, found.matches[0].time_ns),
+            (2, 99, 1000)
+        );
+        assert_eq!(found.matches[0].event, "shop:late");
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let texts = matches_of(FieldKind::String);
+        texts.take(&packet(&[&[&[b'x'; 3000][..], b"\0"].concat()]), 1, 1);
+        assert_eq!(
+            fields(&texts),
+            [format!("{{\"value\":\"{}...\"}}", "x".repeat(TEXT_BYTES_MAX))]
+        );
+        let numbers = matches_of(FieldKind::Array {
+            element: Element::Uint8,
+            count: 100,
+            base: Base::Decimal,
+        });
+        numbers.take(&packet(&[&[1; 100]]), 1, 1);
+        let ones = "1,".repeat(ELEMENT_COUNT_MAX as usize);
+        assert_eq!(fields(&numbers), [format!("{{\"value\":[{ones}\"...\"]}}")]);
+    }
+
+    #[test]
+    fn no_more_are_read_than_a_message_holds() {
+        let matches = matches_of(FieldKind::String);
+        let text = [&[b'x'; 900][..], b"\0"].concat();
+        let packet = packet(&[&*text; 40]);
+        (0..10).for_each(|_| matches.take(&packet, 40, 1));
+        let found = lock(&matches.0);
+        assert_eq!(found.count, 400);
+        assert!((40..60).contains(&found.matches.len()), "{}", found.matches.len());
+    }
+}

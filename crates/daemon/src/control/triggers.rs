@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Triggers, in the daemon's thread: they are added and removed, act on their matches, and tell those who listen.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+
+use piste_control::interface as shown;
+use piste_kernel::spec;
+use serde_json::Value;
+
+use super::commands::record_id;
+use super::daemon::Daemon;
+use super::inbox::Answer;
+use super::output::time_stamp;
+use super::replies::sentence;
+use super::status::{self, count};
+use super::{clock, counters, host, kernel_words};
+use crate::link::{ChannelTotals, Domain, Match, SessionId};
+use crate::person::Person;
+use crate::session::commands::RulesRequest;
+use crate::session::triggers::{self, Act, Action, ActionKind, TriggerRequest};
+use crate::session::{Process, Refusal, SessionIdentity, SessionState};
+
+/// Notices that wait for a client that reads slowly; more are skipped.
+const NOTICE_COUNT_MAX: usize = 256;
+
+/// A trigger that is wanted, and what it waits for.
+#[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
+pub struct NewTrigger {
+    pub request: TriggerRequest,
+    pub condition: Condition,
+    pub contexts: Option<Vec<String>>,
+    pub owner: Person,
+    pub record_id: Option<String>,
+    pub bound_to: Option<Process>,
+}
+
+/// What a trigger waits for.
+pub enum Condition {
+    /// An event of programs.
+    Programs(RulesRequest),
+    /// One of the kernel, checked.
+    Kernel(Vec<spec::Rule>),
+}
+
+/// What those who listen are told.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "documented in crates/control/src/dev.piste.Control.varlink")]
+pub struct Notice {
+    pub trigger: String,
+    pub matched: Option<shown::TriggerMatch>,
+    pub outcome: Option<shown::TriggerOutcome>,
+    pub skipped: i64,
+}
+
+/// What triggers are doing, by their session.
+#[derive(Default)]
+pub struct Acting(BTreeMap<SessionId, Busy>);
+
+#[derive(Default)]
+struct Busy {
+    /// Matches whose actions are not all done.
+    acts: usize,
+    /// Goes on when they are.
+    then: Vec<Box<dyn FnOnce(&mut Daemon)>>,
+}
+
+/// Those who listen.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    all: Vec<Listener>,
+    last_number: u64,
+}
+
+#[derive(Debug)]
+struct Listener {
+    number: u64,
+    by: Person,
+    /// Of triggers; empty: all that are allowed.
+    names: BTreeSet<String>,
+    notices: SyncSender<Notice>,
+    skipped: i64,
+    last_removed: Arc<OnceLock<String>>,
+}
+
+/// One who listens.
+#[derive(Debug)]
+pub struct Listening {
+    /// For [`Daemon::stop_listening`].
+    pub number: u64,
+    /// Ends with pisted, or with the last trigger.
+    pub notices: Receiver<Notice>,
+    /// That trigger's name; set before the end of the notices.
+    pub last_removed: Arc<OnceLock<String>>,
+}
+
+impl Listeners {
+    fn tell(&mut self, owner: Option<u32>, notice: &Notice) {
+        for listener in &mut self.all {
+            let is_allowed = listener.by.uid().is_none() || listener.by.uid() == owner;
+            if !is_allowed || !listener.names.is_empty() && !listener.names.contains(&notice.trigger) {
+                continue;
+            }
+            let skipped = listener.skipped;
+            match listener.notices.try_send(Notice {
+                skipped,
+                ..notice.clone()
+            }) {
+                Ok(()) => listener.skipped = 0,
+                Err(TrySendError::Full(_)) => listener.skipped += 1,
+                // It says itself that it leaves.
+                Err(TrySendError::Disconnected(_)) => {}
+            }
+        }
+    }
+
+    /// A trigger is removed: who listened to that one only has heard everything.
+    pub(super) fn trigger_is_gone(&mut self, name: &str) {
+        self.all.retain_mut(|listener| {
+            let hears_more = !listener.names.remove(name) || !listener.names.is_empty();
+            if !hears_more {
+                // It is removed once.
+                let _ = listener.last_removed.set(name.to_owned());
+            }
+            hears_more
+        });
+    }
+
+    /// Nobody is told anything any more.
+    pub fn end(&mut self) {
+        self.all.clear();
+    }
+}
+
+impl Daemon {
+    /// Adds a trigger; answers when it looks.
+    pub fn add_trigger(&mut self, wanted: NewTrigger, answer: Answer<shown::TriggerStatus>) {
+        let session = match self.create_trigger(wanted) {
+            Ok(session) => session,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        self.start_session(session, move |daemon, started| {
+            if started.is_err() && daemon.machine.sessions().get(session).is_some() {
+                daemon.end_session(session, |_, _| {});
+            }
+            let status = started.map(|()| daemon.trigger_status(session));
+            daemon.reply(answer, status);
+        });
+    }
+
+    fn create_trigger(&mut self, wanted: NewTrigger) -> Result<SessionId, Refusal> {
+        let trigger = self.machine.settle_trigger(wanted.request)?;
+        // No session that people create has a name like this.
+        let name = format!("trigger/{}", trigger.name);
+        let identity = SessionIdentity {
+            output: self.places.run_folder().join(&name),
+            trace: self.describe_trace(&name, &time_stamp()),
+            name,
+            owner: wanted.owner,
+            snapshot: false,
+            record_id: wanted.record_id.map(record_id).transpose()?,
+            never_current: true,
+            bound_to: wanted.bound_to,
+            trigger: Some(trigger),
+        };
+        let session = self.machine.create_trigger(identity)?;
+        self.watch_creator(session);
+        match self.set_up(session, wanted.condition, wanted.contexts) {
+            Ok(()) => Ok(session),
+            Err(refusal) => {
+                self.end_session(session, |_, _| {});
+                Err(refusal)
+            }
+        }
+    }
+
+    fn set_up(
+        &mut self,
+        session: SessionId,
+        condition: Condition,
+        contexts: Option<Vec<String>>,
+    ) -> Result<(), Refusal> {
+        match condition {
+            Condition::Programs(rules) => {
+                counters::check(contexts.as_deref().unwrap_or_default())?;
+                self.machine.enable_channel(session, &triggers::channel(contexts))?;
+                self.machine.enable_event(session, Some(triggers::CHANNEL), &rules)?;
+            }
+            Condition::Kernel(rules) => {
+                let channel = triggers::kernel_channel(contexts);
+                self.machine.enable_kernel_channel(session, &channel)?;
+                self.machine
+                    .enable_kernel_event(session, Some(triggers::CHANNEL), rules)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a trigger; answers when it has told everything.
+    pub fn remove_trigger(&mut self, name: &str, by: &Person, answer: Answer<shown::TriggerStatus>) {
+        let session = match self.machine.find_own_trigger(name, by) {
+            Ok(session) => session,
+            Err(refusal) => return self.reply(answer, Err(refusal)),
+        };
+        // One that is spent is stopped.
+        self.stop_session(session, move |daemon, _| {
+            if let Err(refusal) = daemon.still_open(session) {
+                return daemon.reply(answer, Err(refusal));
+            }
+            daemon.after_acts(session, move |daemon| {
+                if let Err(refusal) = daemon.still_open(session) {
+                    return daemon.reply(answer, Err(refusal));
+                }
+                let status = daemon.trigger_status(session);
+                daemon.end_session(session, move |daemon, ended| {
+                    let ended = ended.map(|_| status);
+                    daemon.reply(answer, ended);
+                });
+            });
+        });
+    }
+
+    /// Goes on when the trigger has done everything that it has begun.
+    fn after_acts(&mut self, trigger: SessionId, then: impl FnOnce(&mut Daemon) + 'static) {
+        match self.acting.0.get_mut(&trigger) {
+            Some(busy) => busy.then.push(Box::new(then)),
+            None => then(self),
+        }
+    }
+
+    /// The trigger has done everything for one match.
+    fn act_ended(&mut self, trigger: SessionId) {
+        let Some(busy) = self.acting.0.get_mut(&trigger) else {
+            return;
+        };
+        busy.acts -= 1;
+        if busy.acts == 0 {
+            let busy = self.acting.0.remove(&trigger).unwrap_or_default();
+            busy.then.into_iter().for_each(|then| then(self));
+        }
+    }
+
+    /// Answers with all triggers.
+    pub fn list_triggers(&mut self, answer: Answer<Vec<shown::TriggerStatus>>) {
+        let sessions = self.machine.triggers().map(|(session, _, _)| session).collect();
+        self.report(sessions, move |daemon| {
+            let sessions: Vec<SessionId> = daemon.machine.triggers().map(|(session, _, _)| session).collect();
+            let statuses = sessions.into_iter().map(|session| daemon.status_of_listed(session));
+            let statuses = statuses.collect();
+            daemon.reply(answer, Ok(statuses));
+        });
+    }
+
+    /// Tells somebody what triggers do from now on.
+    pub fn listen(&mut self, names: Vec<String>, by: Person, answer: Answer<Listening>) {
+        let refused = names
+            .iter()
+            .find_map(|name| self.machine.find_own_trigger(name, &by).err());
+        if let Some(refusal) = refused {
+            return self.reply(answer, Err(refusal));
+        }
+        let (sender, notices) = sync_channel(NOTICE_COUNT_MAX);
+        let last_removed = Arc::<OnceLock<String>>::default();
+        self.listeners.last_number += 1;
+        let number = self.listeners.last_number;
+        self.listeners.all.push(Listener {
+            number,
+            by,
+            names: names.into_iter().collect(),
+            notices: sender,
+            skipped: 0,
+            last_removed: last_removed.clone(),
+        });
+        let listening = Listening {
+            number,
+            notices,
+            last_removed,
+        };
+        self.reply(answer, Ok(listening));
+    }
+
+    /// Somebody has left.
+    pub fn stop_listening(&mut self, number: u64) {
+        self.listeners.all.retain(|listener| listener.number != number);
+    }
+
+    /// Events of a trigger's session.
+    pub(super) fn matched(&mut self, session: SessionId, matches: Vec<Match>, all: u64) {
+        let now = clock::now();
+        let acts = self.machine.matched(session, matches, all, now);
+        if acts.is_empty() {
+            return;
+        }
+        // In the journal first.
+        self.carry_out();
+        let state = self.machine.session(session);
+        let (identity, is_spent) = (state.identity.clone(), state.is_spent());
+        let Some(trigger) = identity.trigger else { return };
+        for act in acts {
+            let number = act.number;
+            let notice = Notice {
+                trigger: trigger.name.clone(),
+                matched: Some(shown_match(act, count(now.wall_ns))),
+                outcome: None,
+                skipped: 0,
+            };
+            self.listeners.tell(identity.owner.uid(), &notice);
+            self.acting.0.entry(session).or_default().acts += 1;
+            self.act(session, number, trigger.actions.iter().cloned().collect());
+        }
+        if is_spent && self.machine.is_active(session) {
+            // What it waits for costs programs nothing any more.
+            self.stop_session(session, |_, _| {});
+        }
+    }
+
+    /// Does what a trigger does on a match, one after the other.
+    fn act(&mut self, trigger: SessionId, number: u64, mut actions: VecDeque<Action>) {
+        let is_there = self.machine.sessions().get(trigger).is_some();
+        let Some(action) = actions.pop_front().filter(|_| is_there) else {
+            return self.act_ended(trigger);
+        };
+        let kind = action.kind;
+        let asked = self.machine.action_of(trigger, &action);
+        let found = self.machine.find_own_session(&asked);
+        let done = move |daemon: &mut Daemon, outcome: Result<Option<String>, Refusal>| {
+            daemon.acted(trigger, number, action, outcome);
+            daemon.act(trigger, number, actions);
+        };
+        let session = match found {
+            Ok(session) => session,
+            Err(refusal) => return done(self, Err(refusal)),
+        };
+        match kind {
+            ActionKind::Start => self.start_session(session, |daemon, started| match started {
+                Err(Refusal::AlreadyActive { .. }) => done(daemon, Ok(None)),
+                started => done(daemon, started.map(|()| None)),
+            }),
+            ActionKind::Stop => self.stop_session(session, |daemon, stopped| match stopped {
+                Err(Refusal::NotActive { .. }) => done(daemon, Ok(None)),
+                stopped => done(daemon, stopped.map(|()| None)),
+            }),
+            ActionKind::Snapshot => self.snapshot(session, None, asked.by, |daemon, taken| {
+                done(daemon, taken.map(|taken| Some(taken.output)));
+            }),
+            ActionKind::Rotate => self.rotate_session(session, |daemon, finished| {
+                done(daemon, finished.map(|chunk| Some(chunk.output)));
+            }),
+        }
+    }
+
+    /// An action was done, or could not be.
+    fn acted(&mut self, trigger: SessionId, number: u64, action: Action, outcome: Result<Option<String>, Refusal>) {
+        let Some(state) = self.machine.sessions().get(trigger) else {
+            return;
+        };
+        let (owner, Some(settings)) = (state.identity.owner.uid(), &state.identity.trigger) else {
+            return;
+        };
+        let name = settings.name.clone();
+        let (output, error) = match outcome {
+            Ok(output) => (output, None),
+            Err(refusal) => (None, Some(sentence(refusal))),
+        };
+        if let Some(error) = &error {
+            let what = format!("{} of session {:?} failed: {error}", action.kind.name(), action.session);
+            self.machine.add_finding(trigger, what);
+        }
+        let notice = Notice {
+            trigger: name,
+            matched: None,
+            outcome: Some(shown::TriggerOutcome {
+                number: count(number),
+                action: shown_action(&action),
+                output,
+                error,
+            }),
+            skipped: 0,
+        };
+        self.listeners.tell(owner, &notice);
+    }
+
+    /// A trigger that nobody removes.
+    fn status_of_listed(&self, session: SessionId) -> shown::TriggerStatus {
+        let mut status = self.trigger_status(session);
+        let state = self.machine.session(session);
+        if state.state != SessionState::Active && !state.is_spent() {
+            status.findings.push(shown::Finding {
+                what: "it could not be started, and does not look".into(),
+                count: 1,
+            });
+        }
+        status
+    }
+
+    /// A trigger whose session is there.
+    fn trigger_status(&self, session: SessionId) -> shown::TriggerStatus {
+        let state = self.machine.session(session);
+        let trigger = state.identity.trigger.clone().expect("it is the session of a trigger");
+        let (uid, notes) = (
+            state.identity.owner.uid().unwrap_or_else(host::own_uid),
+            self.machine.notes(session),
+        );
+        let of_programs = state.channels.first();
+        let of_kernel = state.kernel.channels.first();
+        let contexts = match (of_programs, of_kernel) {
+            (Some(channel), _) => Some(channel.settings.contexts.names()),
+            (None, Some(channel)) => Some(kernel_words::settings(channel).contexts),
+            (None, None) => None,
+        };
+        let totals = Domain::ALL
+            .iter()
+            .filter_map(|domain| self.totals.get(&(session, *domain)))
+            .flatten();
+        let missed = totals.map(ChannelTotals::missed).fold(0, u64::saturating_add);
+        let lately = notes.map_or(0, |notes| notes.lately.matched);
+        let findings = notes.map(|notes| status::findings(&notes.findings.list()));
+        shown::TriggerStatus {
+            name: trigger.name,
+            uid: uid.into(),
+            user: host::user_name(uid),
+            condition: shown::TriggerCondition {
+                event: of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
+                kernel_event: of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
+                contexts,
+            },
+            actions: trigger.actions.iter().map(shown_action).collect(),
+            per_second: trigger.per_second.into(),
+            at_most: trigger.at_most.map(count),
+            matched: count(state.deeds.matched + lately),
+            acted: count(state.deeds.acted),
+            missed: count(missed),
+            last_ns: state.deeds.last_ns,
+            findings: findings.unwrap_or_default(),
+        }
+    }
+}
+
+fn shown_match(act: Act, noticed_ns: i64) -> shown::TriggerMatch {
+    let values = |json: &str| serde_json::from_str(json).unwrap_or(Value::Null);
+    let found = act.found;
+    let mut contexts = values(&found.contexts);
+    if let Value::Object(contexts) = &mut contexts {
+        // What says which type a value has.
+        let names: Vec<String> = contexts.keys().map(|name| format!("_{name}_tag")).collect();
+        names.iter().for_each(|tag| drop(contexts.remove(tag)));
+    }
+    shown::TriggerMatch {
+        number: count(act.number),
+        event: found.event,
+        time_ns: found.time_ns,
+        noticed_ns,
+        pid: (found.pid != 0).then_some(found.pid.into()),
+        contexts,
+        fields: values(&found.fields),
+        suppressed: count(act.suppressed),
+    }
+}
+
+fn shown_action(action: &Action) -> shown::TriggerAction {
+    use shown::TriggerActionKind as Kind;
+    shown::TriggerAction {
+        kind: match action.kind {
+            ActionKind::Start => Kind::start,
+            ActionKind::Stop => Kind::stop,
+            ActionKind::Snapshot => Kind::snapshot,
+            ActionKind::Rotate => Kind::rotate,
+        },
+        session: action.session.clone(),
+    }
+}
+
+/// An action as it was asked for.
+pub fn wanted_action(action: shown::TriggerAction) -> Action {
+    use shown::TriggerActionKind as Kind;
+    Action {
+        kind: match action.kind {
+            Kind::start => ActionKind::Start,
+            Kind::stop => ActionKind::Stop,
+            Kind::snapshot => ActionKind::Snapshot,
+            Kind::rotate => ActionKind::Rotate,
+        },
+        session: action.session,
+    }
+}
