@@ -442,9 +442,15 @@ fn shown_match(act: Act, noticed_ns: i64) -> shown::TriggerMatch {
     let found = act.found;
     let mut contexts = values(&found.contexts);
     if let Value::Object(contexts) = &mut contexts {
-        // What says which type a value has.
-        let names: Vec<String> = contexts.keys().map(|name| format!("_{name}_tag")).collect();
-        names.iter().for_each(|tag| drop(contexts.remove(tag)));
+        let names: Vec<String> = contexts.keys().cloned().collect();
+        for name in names {
+            // What says which type a value has, if any.
+            if let Some(tag) = contexts.remove(&format!("_{name}_tag"))
+                && tag["labels"][0] == "_none"
+            {
+                contexts.insert(name, Value::Null);
+            }
+        }
     }
     shown::TriggerMatch {
         number: count(act.number),

@@ -292,7 +292,8 @@ fn settings(spec: &ChannelSpec, frame: Frame<'_>) -> Settings {
         late_type: CALL_LATE_EXIT,
         user: frame.owner.uid(),
         ring_bytes,
-        wake_bytes: PAGE_BYTES / 2,
+        // A trigger is told of the first call in an empty ring.
+        wake_bytes: if frame.chunks.matches.is_some() { 1 } else { PAGE_BYTES / 2 },
     }
 }
 

@@ -480,9 +480,13 @@ impl Channel {
     ) -> Result<bool, StorageError> {
         let (most, ring_bytes, subbuf_bytes) = (self.most(), self.ring_bytes(), self.subbuf_bytes);
         self.for_each_ring(tools, |ring, desk| {
+            let before = ring.stream().end().next_sequence;
             let taken = ring.take(most, desk)?;
-            fullest.observe(u64::from(taken) * u64::from(subbuf_bytes), ring_bytes);
-            flush_ticks.map_or(Ok(true), |ticks| ring.flush(ticks, most, desk))
+            let is_all = flush_ticks.map_or(Ok(true), |ticks| ring.flush(ticks, most, desk))?;
+            // A page that is not full counts as something: more may have come while it was taken.
+            let is_any = u64::from(ring.stream().end().next_sequence > before);
+            fullest.observe((u64::from(taken) * u64::from(subbuf_bytes)).max(is_any), ring_bytes);
+            Ok(is_all)
         })
     }
 
