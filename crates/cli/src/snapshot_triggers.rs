@@ -80,6 +80,10 @@ fn condition(event: &FilteredPattern) -> TriggerCondition {
             enabled: true,
         }),
         kernel_event: None,
+        end_event: None,
+        end_kernel_event: None,
+        over_ns: None,
+        by: None,
         contexts: None,
     }
 }

@@ -270,14 +270,23 @@ pub struct Opening {
 }
 
 /// What becomes of a session's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// They are written to the trace in `output` at once.
     Trace,
     /// They are kept in the rings until `Snapshot` writes them; nothing is written to `output` itself.
     Snapshots,
     /// They are told as `Matched`; nothing is written.
-    Trigger,
+    Trigger(Option<Lapse>),
+}
+
+/// A trigger waits for durations: the first of a session's channels has what begins, the second what ends. Only ends are told, which come that late.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lapse {
+    /// More than so much after the beginning.
+    pub over_ns: u64,
+    /// The field or context that is the same in both, in the same process.
+    pub by: String,
 }
 
 /// An event that a trigger waits for.
@@ -293,6 +302,9 @@ pub struct Match {
     pub contexts: String,
     /// Its fields, an object in JSON.
     pub fields: String,
+    /// Since what began, if a duration is waited for.
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
 }
 
 /// A bell on a board (include/piste/abi/ring.h).
@@ -359,6 +371,8 @@ pub enum ToControl {
         matches: Vec<Match>,
         /// All of them.
         count: u64,
+        /// Events that nobody has looked at, because they were too many.
+        missed: u64,
     },
     /// Something that people should know about the session.
     Finding {

@@ -305,6 +305,73 @@ fn events_of_the_kernel_trigger_too() {
 }
 
 #[test]
+fn what_takes_too_long_is_told_when_it_ends() {
+    let place = Workplace::new();
+    let answers = ["-e", "shop:asked", "--end-event", "shop:answered", "--over", "1s"];
+    place.piste_succeeds(&[&["add-trigger", "slow", "--by", "id"], &answers[..]].concat());
+    // Each answer comes from another thread, and there is no such field.
+    place.piste_succeeds(&[&["add-trigger", "same"], &answers[..]].concat());
+    place.piste_succeeds(&[&["add-trigger", "wrong", "--by", "idd"], &answers[..]].concat());
+    let listener = Listener::start(&place, "");
+    place.run(place.program("answers.c"), &["20", "1200"]).expect_success();
+    let matches = listener.matches(2);
+    for (found, id) in matches.iter().zip([3, 13]) {
+        assert_eq!(
+            (&found["trigger"], &found["name"]),
+            (&"slow".into(), &"shop:answered".into())
+        );
+        assert_eq!(found["payload"]["id"], id);
+        let duration_ns = count(found, "duration_ns");
+        assert!((1_200_000_000..60_000_000_000).contains(&duration_ns), "{duration_ns}");
+    }
+    assert_eq!(count(&trigger(&place, "slow"), "matched"), 2, "the others were fast");
+    assert_eq!(count(&trigger(&place, "same"), "matched"), 0);
+    let wrong = trigger(&place, "wrong");
+    assert_eq!(count(&wrong, "matched"), 0);
+    let findings = wrong["findings"].to_string();
+    for event in ["asked", "answered"] {
+        assert!(
+            findings.contains(&format!("event shop:{event} has no value \\\"idd\\\"")),
+            "{findings}"
+        );
+    }
+    listener.end();
+    for incomplete in [&["-e", "a:b", "--over", "1s"][..], &["-e", "a:b", "--end-event", "a:c"]] {
+        place.piste(&[&["add-trigger"], incomplete].concat()).expect_status(2);
+    }
+}
+
+#[test]
+fn system_calls_that_take_too_long_are_told_with_their_time() {
+    let Some(place) = kernel::workplace() else { return };
+    place.piste_succeeds(&[
+        "add-trigger",
+        "naps",
+        "--syscall",
+        "clock_nanosleep",
+        "--over",
+        "3ms",
+        "--per-second",
+        "1000",
+    ]);
+    let listener = Listener::start(&place, "naps");
+    place.run(place.program("naps.c"), &["20"]).expect_success();
+    let naps = || {
+        let mut matches = listener.of_kind("match");
+        matches.retain(|found| found["event_context"]["procname"] == "naps");
+        matches
+    };
+    wait_until("the naps are told", || naps().len() >= 20);
+    for nap in naps() {
+        assert_eq!(nap["name"], "syscall_exit_clock_nanosleep");
+        assert_eq!(nap["payload"]["ret"], 0);
+        assert!(count(&nap, "duration_ns") >= 5_000_000, "{nap}");
+    }
+    assert_eq!(naps().len(), 20);
+    listener.end();
+}
+
+#[test]
 fn triggers_go_on_when_pisted_and_its_consumers_are_killed() {
     let place = Workplace::new();
     place.piste_succeeds(&["add-trigger", "order", "-e", "shop:order", "--per-second", "1000"]);

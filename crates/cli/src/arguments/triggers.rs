@@ -2,12 +2,14 @@
 //! The options of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use piste_control::interface::{CallPart, LevelRange};
 
 use super::events::{parse_levels, parse_only_level};
 use super::{PageOptions, ProbeOptions};
+use crate::quantity::parse_duration;
 use crate::trigger::OrderedActions;
 
 /// Act on an event: notify, take a snapshot, start a session
@@ -31,6 +33,8 @@ Examples:
   piste add-trigger slow -e shop:answer --filter 'latency_ns > 50ms' --snapshot web --at-most 3
   piste add-trigger -k sched_process_exit --filter 'comm == \"shop\"' --context tid,procname
   piste add-trigger denied --syscall 'open*' --exit --filter 'ret == -13' --per-second 1
+  piste add-trigger slow -e shop:asked --end-event shop:answered --by id --over 50ms --snapshot web
+  piste add-trigger --syscall fsync --over 100ms
   piste listen slow --run ./tell-the-team"
 )]
 pub(crate) struct AddTrigger {
@@ -43,7 +47,7 @@ pub(crate) struct AddTrigger {
     /// Act at most N times in any second, 1 to 1000; other matches are only counted [default: 10]
     #[arg(long, value_name = "N", value_parser = parse_per_second)]
     pub(crate) per_second: Option<i64>,
-    /// Act at most N times in all; later matches are only counted [default: no limit]
+    /// Act at most N times in all, then wait no longer [default: no limit]
     #[arg(long, value_name = "N", value_parser = parse_times::<i64>)]
     pub(crate) at_most: Option<i64>,
 }
@@ -74,6 +78,18 @@ pub(crate) struct ConditionOptions {
     /// Wait only for events that satisfy EXPR: 'latency_ns > 5ms && customer =~ "a*"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
+    /// Wait for durations of more than DURATION: from the event to the next event of --end-event; of a system call, from its entry to its exit
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) over: Option<Duration>,
+    /// End a duration with an event of the same kind, of programs or a tracepoint, whose name matches PATTERN
+    #[arg(long, value_name = "PATTERN", requires = "over")]
+    pub(crate) end_event: Option<String>,
+    /// End a duration only with events that satisfy EXPR
+    #[arg(long, value_name = "EXPR", requires = "over")]
+    pub(crate) end_filter: Option<String>,
+    /// End a duration only with an event that has the same value of this field or context, in the same process [default: the thread]
+    #[arg(long, value_name = "NAME", requires = "over")]
+    pub(crate) by: Option<String>,
     /// Report these values with each match, in addition to the fields of the event: see `piste add-context --list`; or none [default: vtid,procname; for
     /// kernel events tid,procname]
     #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',')]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trigger waits for: one rule, of an event of programs or of the kernel.
 
-use piste_control::interface::{EventRule, KernelEventKind, KernelRule, TriggerCondition};
+use piste_control::interface::{CallPart, EventRule, KernelEventKind, KernelRule, TriggerCondition};
 
 use crate::arguments::ConditionOptions;
 use crate::failure::{Failure, USAGE};
 use crate::kernel_rules;
+use crate::quantity::duration;
 use crate::rules::rule_text;
 use crate::screen::printable;
 
@@ -47,9 +48,28 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
         filter: options.filter.clone(),
         ..rule
     });
+    let event = of_programs.next();
+    let end = options
+        .over
+        .map(|_| end(options, event.as_ref(), kernel_event.as_ref()))
+        .transpose()?;
+    let (end_event, end_kernel_event) = end.unwrap_or_default();
+    let kernel_event = kernel_event.map(|rule| match (options.over, &rule.kind) {
+        (Some(_), KernelEventKind::syscall) => KernelRule {
+            call_part: Some(CallPart::entry),
+            ..rule
+        },
+        _ => rule,
+    });
     Ok(TriggerCondition {
-        event: of_programs.next(),
+        event,
         kernel_event,
+        end_event,
+        end_kernel_event,
+        over_ns: options
+            .over
+            .map(|over| i64::try_from(over.as_nanos()).unwrap_or(i64::MAX)),
+        by: options.by.clone(),
         contexts: options.contexts.as_ref().map(|contexts| {
             let named = contexts.iter().filter(|context| *context != "none");
             named.cloned().collect()
@@ -57,11 +77,63 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
     })
 }
 
+/// What ends a duration that begins with an event: an event of the same kind, or the exit of the same system call.
+fn end(
+    options: &ConditionOptions,
+    event: Option<&EventRule>,
+    kernel_event: Option<&KernelRule>,
+) -> Result<(Option<EventRule>, Option<KernelRule>), Failure> {
+    let filter = options.end_filter.clone();
+    match (event, kernel_event, options.end_event.clone()) {
+        (Some(event), _, Some(pattern)) => {
+            let rule = EventRule {
+                pattern,
+                filter,
+                excluded: vec![],
+                ..event.clone()
+            };
+            Ok((Some(rule), None))
+        }
+        (_, Some(event), None) if event.kind == KernelEventKind::syscall => {
+            let rule = KernelRule {
+                call_part: Some(CallPart::exit),
+                filter,
+                ..event.clone()
+            };
+            Ok((None, Some(rule)))
+        }
+        (_, Some(_), Some(pattern)) => {
+            let rule = KernelRule {
+                filter,
+                ..kernel_rules::rule(KernelEventKind::tracepoint, &pattern)
+            };
+            Ok((None, Some(rule)))
+        }
+        _ => Err(Failure::with_status(
+            "a duration needs an end; choose it with --end-event PATTERN",
+            USAGE,
+        )),
+    }
+}
+
 /// `shop:order, where price > 1000, with vpid, prio`
 pub(super) fn text(condition: &TriggerCondition) -> String {
     let of_programs = condition.event.as_ref().map(rule_text);
     let of_kernel = condition.kernel_event.as_ref().map(kernel_rules::text);
     let mut text = of_programs.or(of_kernel).unwrap_or_default();
+    if let Some(over_ns) = condition.over_ns {
+        let end = condition.end_event.as_ref().map(rule_text);
+        let end = end.or(condition.end_kernel_event.as_ref().map(kernel_rules::text));
+        text += &format!(
+            "; until {}, if that takes more than {}",
+            end.unwrap_or_default(),
+            duration(over_ns)
+        );
+        text += &condition
+            .by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(", by {}", printable(by)));
+    }
     match condition.contexts.as_deref() {
         None => {}
         Some([]) => text += ", without contexts",

@@ -179,6 +179,10 @@ mod tests {
                     enabled: true,
                 }),
                 kernel_event: None,
+                end_event: None,
+                end_kernel_event: None,
+                over_ns: None,
+                by: None,
                 contexts: None,
             },
             actions: vec![

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::actions;
-use crate::quantity::{count, counted};
+use crate::quantity::{count, counted, duration};
 use crate::screen::{BAD, STRONG, printable, styled};
 
 /// `[09:41:07.123456789] late #3: shop:order, pid 1234, { vtid = 1234 }, { id = 1 }, 2 more since the last one`
@@ -27,6 +27,9 @@ pub(super) fn match_line(trigger: &str, matched: &TriggerMatch, zone: &TimeZone)
     // An event without contexts has no such scope, as in a trace.
     if !is_empty(&matched.contexts) {
         line += &format!(", {}", value_text(&matched.contexts));
+    }
+    if let Some(duration_ns) = matched.duration_ns {
+        line += &format!(", after {}", duration(duration_ns));
     }
     line += &format!(", {}", value_text(&matched.fields));
     if matched.suppressed > 0 {
@@ -89,6 +92,8 @@ pub(super) enum Notice<'n> {
         pid: Option<i64>,
         event_context: &'n Value,
         payload: &'n Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        duration_ns: Option<i64>,
         suppressed: i64,
     },
     Outcome {
@@ -117,6 +122,7 @@ impl<'n> Notice<'n> {
             pid: matched.pid,
             event_context: &matched.contexts,
             payload: &matched.fields,
+            duration_ns: matched.duration_ns,
             suppressed: matched.suppressed,
         }
     }
@@ -212,6 +218,7 @@ mod tests {
             pid: Some(1234),
             contexts: json!({ "vtid": 1234, "procname": "shop" }),
             fields: json!({ "id": 1, "customer": "ada" }),
+            duration_ns: None,
             suppressed: 0,
         }
     }

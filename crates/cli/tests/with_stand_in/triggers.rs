@@ -187,6 +187,7 @@ fn matched(number: i64) -> Listen_Reply {
             pid: Some(1234),
             contexts: json!({ "vtid": 1240 }),
             fields: json!({ "id": number, "price": 9.5 }),
+            duration_ns: None,
             suppressed: number - 1,
         }),
         outcome: None,

@@ -2,7 +2,7 @@
 //! Values of events as JSON, as docs/reference/json.md describes them. Numbers keep all their digits: what a number of JSON may not hold, in
 //! jq or in JavaScript, is a text.
 
-use std::io::Write;
+use std::fmt::{self, Write};
 
 use super::characters;
 use super::plan::IntegerNode;
@@ -15,6 +15,16 @@ const EXACT_MAX: u64 = 1 << 53;
 /// It is a text in JSON, so that nobody rounds it.
 pub fn is_text(magnitude: u64) -> bool {
     magnitude > EXACT_MAX
+}
+
+/// Bytes that text is appended to.
+struct Text<'o>(&'o mut Vec<u8>);
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// Appends the values that it looks at. Numbers that only the format itself needs are left out of structures.
@@ -35,13 +45,13 @@ impl<'o> JsonValue<'o> {
         let out = &mut *self.out;
         // Writing to memory does not fail.
         let _ = match (integer.meaning, integer.is_signed) {
-            (Meaning::Boolean, _) => write!(out, "{}", value != 0),
+            (Meaning::Boolean, _) => write!(Text(out), "{}", value != 0),
             (_, true) => match value.cast_signed() {
-                signed if is_text(signed.unsigned_abs()) => write!(out, "\"{signed}\""),
-                signed => write!(out, "{signed}"),
+                signed if is_text(signed.unsigned_abs()) => write!(Text(out), "\"{signed}\""),
+                signed => write!(Text(out), "{signed}"),
             },
-            (_, false) if is_text(value) => write!(out, "\"{value}\""),
-            (_, false) => write!(out, "{value}"),
+            (_, false) if is_text(value) => write!(Text(out), "\"{value}\""),
+            (_, false) => write!(Text(out), "{value}"),
         };
     }
 }
@@ -107,11 +117,11 @@ impl Visitor for JsonValue<'_> {
         self.name_at = None;
         let out = &mut *self.out;
         let _ = match bits {
-            _ if value.is_nan() => write!(out, "\"NaN\""),
-            _ if value.is_infinite() => write!(out, "\"{}Infinity\"", if value < 0.0 { "-" } else { "" }),
+            _ if value.is_nan() => write!(Text(out), "\"NaN\""),
+            _ if value.is_infinite() => write!(Text(out), "\"{}Infinity\"", if value < 0.0 { "-" } else { "" }),
             // The shortest text that is the same number of 32 bits.
-            16 | 32 => write!(out, "{:?}", value as f32),
-            _ => write!(out, "{value:?}"),
+            16 | 32 => write!(Text(out), "{:?}", value as f32),
+            _ => write!(Text(out), "{value:?}"),
         };
     }
 
@@ -135,7 +145,7 @@ impl Visitor for JsonValue<'_> {
         self.name_at = None;
         self.out.push(b'"');
         for byte in bytes {
-            let _ = write!(self.out, "{byte:02x}");
+            let _ = write!(Text(self.out), "{byte:02x}");
         }
         self.out.push(b'"');
     }
@@ -179,11 +189,11 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
             out.extend_from_slice(&valid[begin..index]);
             begin = index + 1;
             let _ = match byte {
-                b'"' | b'\\' => write!(out, "\\{}", char::from(byte)),
-                b'\n' => write!(out, "\\n"),
-                b'\t' => write!(out, "\\t"),
-                b'\r' => write!(out, "\\r"),
-                _ => write!(out, "\\u{byte:04x}"),
+                b'"' | b'\\' => write!(Text(out), "\\{}", char::from(byte)),
+                b'\n' => write!(Text(out), "\\n"),
+                b'\t' => write!(Text(out), "\\t"),
+                b'\r' => write!(Text(out), "\\r"),
+                _ => write!(Text(out), "\\u{byte:04x}"),
             };
         }
         out.extend_from_slice(&valid[begin..]);

@@ -112,6 +112,11 @@ impl Chunks {
         Ok(())
     }
 
+    /// What a trigger waits for may be among events that were read and are not all told of yet.
+    pub(crate) fn has_untold_matches(&self) -> bool {
+        self.matches.as_ref().is_some_and(Matches::are_untold)
+    }
+
     pub(crate) fn owner(&self) -> &Person {
         &self.owner
     }

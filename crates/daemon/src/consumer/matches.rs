@@ -4,6 +4,8 @@
 //!
 //! A packet comes as it would be written to a stream file, with the metadata that it would have, so one reader serves both domains. Few
 //! matches lead to anything when many come (triggers have a limit), so only as many are read as one message to control holds; the others are counted.
+//!
+//! A trigger that waits for durations compares all events: beginnings with ends (lapses.rs).
 
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +17,10 @@ use piste_ctf::read::plan::{IntegerNode, Plan};
 use piste_ctf::read::schema::{Encoding, Scope};
 use piste_ctf::read::walk::Visitor;
 
+use super::lapses::{Lapses, Pair};
 use super::outbox::{Outbox, lock};
-use crate::link::{Match, SessionId, ToControl};
+use super::stream::Identity;
+use crate::link::{Match, Purpose, SessionId, ToControl};
 
 /// Of the matches in one message; with the quotes that JSON in JSON needs, they fit into a datagram.
 const MESSAGE_BYTES_MAX: usize = 48 << 10;
@@ -41,48 +45,104 @@ struct Found {
     bytes: usize,
     /// With those that were not read.
     count: u64,
+    /// What people should know.
+    findings: Vec<String>,
+    /// Of a trigger that waits for durations.
+    lapses: Option<Lapses>,
 }
 
 impl Matches {
-    /// Packets are described by this metadata from now on.
-    pub(crate) fn describe(&self, metadata: &str) {
-        let schema = metadata::parse(metadata.as_bytes());
-        let plan = schema.ok().and_then(|schema| Plan::new(schema).ok());
-        debug_assert!(plan.is_some(), "what is written here can be read: {metadata}");
-        lock(&self.0).plan = plan;
+    /// Those of a session, if it is a trigger's.
+    pub(crate) fn of(purpose: Purpose) -> Option<Matches> {
+        let Purpose::Trigger(lapse) = purpose else { return None };
+        let found = Found {
+            lapses: lapse.map(Lapses::new),
+            ..Found::default()
+        };
+        Some(Matches(Arc::new(Mutex::new(found))))
     }
 
-    /// A packet came, with so many events of a process; 0 is the kernel.
-    pub(super) fn take(&self, packet: &[u8], events: u64, pid: i32) {
+    /// Packets are described by this metadata from now on.
+    pub(crate) fn describe(&self, metadata: &str) {
+        let plan = metadata::parse(metadata.as_bytes())
+            .map_err(|error| error.to_string())
+            .and_then(|schema| Plan::new(schema).map_err(|error| error.to_string()));
+        debug_assert!(plan.is_ok(), "what is written here can be read: {plan:?}");
         let found = &mut *lock(&self.0);
-        found.count += events;
+        if let Err(error) = &plan {
+            found.findings.push(format!("its events cannot be read: {error}"));
+        }
+        found.plan = plan.ok();
+    }
+
+    /// A packet came, with so many events.
+    pub(super) fn take(&self, packet: &[u8], events: u64, identity: &Identity) {
+        let found = &mut *lock(&self.0);
+        if found.lapses.is_none() {
+            found.count += events;
+        }
         let Some(plan) = &found.plan else { return };
         let mut reader = StreamReader::new(plan);
         if reader.packet(packet).is_err() {
             return;
         }
+        let scale = plan.schema.clocks.first().map(ClockScale::new);
+        let time_ns = |ticks| scale.and_then(|scale| scale.nanoseconds(ticks)).unwrap_or(0);
+        let pid = identity.origin.pid();
         while found.bytes < MESSAGE_BYTES_MAX
             && let Next::Event(event) = reader.next(packet, 0)
         {
-            let scale = plan.schema.clocks.first().map(ClockScale::new);
-            let mut read = |scope| values(&mut reader, &event, scope, packet);
-            let found_match = Match {
-                event: event.class.name.to_string(),
-                time_ns: scale.and_then(|scale| scale.nanoseconds(event.ticks)).unwrap_or(0),
+            let event = Read {
+                event,
+                time_ns: time_ns(event.ticks),
                 pid,
-                contexts: read(Scope::EventContext),
-                fields: read(Scope::Payload),
+                packet,
             };
-            found.bytes += found_match.event.len() + found_match.contexts.len() + found_match.fields.len();
-            found.matches.push(found_match);
+            match &mut found.lapses {
+                Some(lapses) => lapses.take(Pair::of(identity.stream_id), &event, &mut reader),
+                None => {
+                    let found_match = event.as_match(&mut reader);
+                    found.bytes += found_match.bytes();
+                    found.matches.push(found_match);
+                }
+            }
         }
     }
 
-    /// Tells control what was found since the last call, the earliest first.
-    pub(crate) fn tell(&self, session: SessionId, outbox: &Outbox) {
+    /// Whether there are events that the next call of `tell` needs, although no more may come.
+    pub(crate) fn are_untold(&self) -> bool {
+        lock(&self.0).lapses.as_ref().is_some_and(Lapses::are_waiting)
+    }
+
+    /// Tells control what was found since the last call, the earliest first. All events until a time have been taken.
+    pub(crate) fn tell(&self, until_ticks: u64, session: SessionId, outbox: &Outbox) {
         let found = &mut *lock(&self.0);
+        let (mut missed, mut findings) = (0, std::mem::take(&mut found.findings));
+        if let Some(lapses) = &mut found.lapses {
+            let scale = found
+                .plan
+                .as_ref()
+                .and_then(|plan| plan.schema.clocks.first())
+                .map(ClockScale::new);
+            let until_ns = scale
+                .and_then(|scale| scale.nanoseconds(until_ticks))
+                .unwrap_or(i64::MAX);
+            found.matches = lapses.compare(until_ns);
+            found.count = found.matches.len() as u64;
+            missed = lapses.take_missed();
+            findings.extend(lapses.take_findings());
+            // A message holds only so many.
+            let mut bytes = 0;
+            found.matches.retain(|found| {
+                bytes += found.bytes();
+                bytes <= MESSAGE_BYTES_MAX
+            });
+        }
+        for what in findings {
+            outbox.send(&ToControl::Finding { session, what });
+        }
         let count = std::mem::take(&mut found.count);
-        if count == 0 {
+        if count == 0 && missed == 0 {
             return;
         }
         found.bytes = 0;
@@ -93,7 +153,41 @@ impl Matches {
             session,
             matches,
             count,
+            missed,
         });
+    }
+}
+
+/// An event of a packet.
+pub(super) struct Read<'p> {
+    pub(super) event: Event<'p>,
+    pub(super) time_ns: i64,
+    /// 0 is the kernel.
+    pub(super) pid: i32,
+    pub(super) packet: &'p [u8],
+}
+
+impl<'p> Read<'p> {
+    /// With all its values.
+    pub(super) fn as_match<'r>(&self, reader: &mut StreamReader<'r>) -> Match
+    where
+        'p: 'r,
+    {
+        Match {
+            event: self.event.class.name.to_string(),
+            time_ns: self.time_ns,
+            pid: self.pid,
+            contexts: values(reader, &self.event, Scope::EventContext, self.packet),
+            fields: values(reader, &self.event, Scope::Payload, self.packet),
+            duration_ns: None,
+        }
+    }
+}
+
+impl Match {
+    /// In a message, roughly.
+    fn bytes(&self) -> usize {
+        self.event.len() + self.contexts.len() + self.fields.len()
     }
 }
 
@@ -239,6 +333,7 @@ mod tests {
     use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, StreamClass, Trace};
 
     use super::*;
+    use crate::consumer::stream::{Origin, ProcessIds};
 
     /// A packet with records of class 0 of a channel without contexts, as a consumer writes it.
     fn packet(records: &[&[u8]]) -> Vec<u8> {
@@ -295,6 +390,20 @@ mod tests {
         matches
     }
 
+    fn identity() -> Identity {
+        let process = ProcessIds {
+            vpid: 5,
+            pid: 99,
+            uid: 0,
+        };
+        Identity {
+            trace_uuid: [0; 16],
+            stream_id: 0,
+            stream_instance_id: 0,
+            origin: Origin::Ring { ring_index: 0, process },
+        }
+    }
+
     fn fields(matches: &Matches) -> Vec<String> {
         let found = lock(&matches.0);
         found.matches.iter().map(|found| found.fields.clone()).collect()
@@ -306,7 +415,11 @@ mod tests {
             element: Element::Int32,
             base: Base::Decimal,
         });
-        matches.take(&packet(&[&42_i32.to_le_bytes(), &(-7_i32).to_le_bytes()]), 2, 99);
+        matches.take(
+            &packet(&[&42_i32.to_le_bytes(), &(-7_i32).to_le_bytes()]),
+            2,
+            &identity(),
+        );
         assert_eq!(fields(&matches), [r#"{"value":42}"#, r#"{"value":-7}"#]);
         let found = lock(&matches.0);
         assert_eq!(
@@ -319,7 +432,7 @@ mod tests {
     #[test]
     fn long_values_are_cut() {
         let texts = matches_of(FieldKind::String);
-        texts.take(&packet(&[&[&[b'x'; 3000][..], b"\0"].concat()]), 1, 1);
+        texts.take(&packet(&[&[&[b'x'; 3000][..], b"\0"].concat()]), 1, &identity());
         assert_eq!(
             fields(&texts),
             [format!("{{\"value\":\"{}...\"}}", "x".repeat(TEXT_BYTES_MAX))]
@@ -329,7 +442,7 @@ mod tests {
             count: 100,
             base: Base::Decimal,
         });
-        numbers.take(&packet(&[&[1; 100]]), 1, 1);
+        numbers.take(&packet(&[&[1; 100]]), 1, &identity());
         let ones = "1,".repeat(ELEMENT_COUNT_MAX as usize);
         assert_eq!(fields(&numbers), [format!("{{\"value\":[{ones}\"...\"]}}")]);
     }
@@ -339,7 +452,7 @@ mod tests {
         let matches = matches_of(FieldKind::String);
         let text = [&[b'x'; 900][..], b"\0"].concat();
         let packet = packet(&[&*text; 40]);
-        (0..10).for_each(|_| matches.take(&packet, 40, 1));
+        (0..10).for_each(|_| matches.take(&packet, 40, &identity()));
         let found = lock(&matches.0);
         assert_eq!(found.count, 400);
         assert!((40..60).contains(&found.matches.len()), "{}", found.matches.len());

@@ -17,7 +17,7 @@
 //!                   stream.rs       stream file and index file, which is the journal
 //! ```
 //!
-//! The session of a trigger streams, too: what stream.rs is given is told to control instead of being written (matches.rs).
+//! The session of a trigger streams, too: what stream.rs is given is told to control instead of being written (matches.rs, lapses.rs).
 //!
 //! flush.rs has those who wait until what was recorded by now is written. chunks.rs says in which folder a stream is while a session is rotated, and gone.rs what happens when somebody removes the folder.
 //!
@@ -36,6 +36,7 @@ pub(crate) mod flush;
 mod gone;
 mod held;
 pub(crate) mod ladder;
+mod lapses;
 pub(crate) mod matches;
 pub(crate) mod metadata;
 pub(crate) mod outbox;

@@ -13,6 +13,7 @@ use piste_ring::{ChannelMemory, Key};
 
 use super::attention::Attention;
 use super::channel::Channel;
+use super::clock;
 use super::flush::Flushes;
 use super::ladder::stream;
 use super::matches::Matches;
@@ -78,11 +79,11 @@ impl Session {
                 what: format!("what is already in the trace is not counted: {error}"),
             });
         }
-        let mode = match purpose {
+        let mode = match &purpose {
             Purpose::Snapshots => Mode::Recorder(Recorder::default()),
-            Purpose::Trace | Purpose::Trigger => Mode::Streaming,
+            Purpose::Trace | Purpose::Trigger(_) => Mode::Streaming,
         };
-        trace.chunks.matches = (purpose == Purpose::Trigger).then(Matches::default);
+        trace.chunks.matches = Matches::of(purpose);
         Self {
             id,
             trace,
@@ -179,8 +180,9 @@ impl Session {
     /// Does what there is to do with the rings.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let Mode::Recorder(recorder) = &mut self.mode else {
+            let until_ticks = self.now_of_trigger();
             let again = stream(self, shared);
-            self.tell_matches(shared.outbox);
+            self.tell_matches(until_ticks, shared.outbox);
             return again;
         };
         if recorder.write_snapshot(&self.trace.metadata, &mut self.channels, &self.ring_sets, shared) {
@@ -194,9 +196,15 @@ impl Session {
         }
     }
 
-    fn tell_matches(&self, outbox: &Outbox) {
+    /// Before the rings are looked at: what has an earlier time is in them.
+    fn now_of_trigger(&self) -> u64 {
+        let channel = self.channels.values().next().filter(|_| self.is_of_trigger());
+        channel.map_or(0, |channel| clock::now_ticks(channel.clock()))
+    }
+
+    fn tell_matches(&self, until_ticks: u64, outbox: &Outbox) {
         if let Some(matches) = &self.trace.chunks.matches {
-            matches.tell(self.id, outbox);
+            matches.tell(until_ticks, self.id, outbox);
         }
     }
 
@@ -219,7 +227,7 @@ impl Session {
             self.trace.chunks.give_back();
         }
         // Before the answer.
-        self.tell_matches(shared.outbox);
+        self.tell_matches(u64::MAX, shared.outbox);
         self.flushes.end_all(&Ok(()), shared.outbox);
         self.answer(ending.requests, shared.outbox);
         if ending.close { Again::Closed } else { Again::Never }

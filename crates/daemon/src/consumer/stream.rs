@@ -315,7 +315,7 @@ impl<Sink: StreamSink> Stream<Sink> {
         let entry = Entry::of(&header, self.end.data_bytes);
         let end = self.end.position();
         if let Some(matches) = &self.matches {
-            matches.take(packet, facts.events, self.identity.origin.pid());
+            matches.take(packet, facts.events, &self.identity);
         } else if let Err(error) = self.sink.append(packet, &entry, end) {
             self.sink.truncate(end);
             return Err(error);
@@ -336,7 +336,7 @@ impl Origin {
     }
 
     /// The process in pisted's pid namespace; 0 of the kernel.
-    fn pid(self) -> i32 {
+    pub(super) fn pid(self) -> i32 {
         match self {
             Origin::Ring { process, .. } => process.pid,
             Origin::Cpu(_) => 0,

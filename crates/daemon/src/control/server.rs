@@ -562,13 +562,19 @@ impl VarlinkInterface for Server {
         record_id: Option<String>,
         bound: Option<bool>,
     ) -> varlink::Result<()> {
+        let lapse = match triggers::wanted_lapse(&condition) {
+            Ok(lapse) => lapse,
+            Err(refusal) => return refuse(call, refusal),
+        };
+        let contexts = triggers::wanted_contexts(&condition, lapse.as_ref());
         let request = TriggerRequest {
             name,
             actions: actions.into_iter().map(triggers::wanted_action).collect(),
             per_second,
             at_most,
+            lapse,
         };
-        let (owner, contexts) = (self.person.clone(), condition.contexts);
+        let owner = self.person.clone();
         let bound_to = bound.unwrap_or(false).then(|| creator::of(self.pid));
         let wanted = move |condition| NewTrigger {
             request,
@@ -580,21 +586,27 @@ impl VarlinkInterface for Server {
         };
         let answer = match (condition.event, condition.kernel_event) {
             (Some(rule), None) => {
-                let wanted = wanted(Condition::Programs(RulesRequest {
+                let rules = [Some(rule), condition.end_event].into_iter().flatten();
+                let rules = rules.map(|rule| RulesRequest {
                     patterns: vec![rule.pattern],
                     excluded: rule.excluded,
                     levels: levels(rule.levels),
                     filter: rule.filter,
-                }));
+                });
+                let wanted = wanted(Condition::Programs(rules.collect()));
                 self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
             }
             (None, Some(rule)) => {
                 let asking = self.person.clone();
+                let rules = [Some(rule), condition.end_kernel_event].into_iter().flatten().collect();
                 let checked = self.desk.ask(move |clerk| {
-                    let rules = kernel_words::wanted_rules(vec![rule])?;
-                    check_rules_fit(&rules)?;
-                    kernel_checks::check_rules(clerk, &rules, [&asking, &asking])?;
-                    kernel_checks::check_calls(clerk, &rules, None)?;
+                    let rules = kernel_words::wanted_rules(rules)?;
+                    for rule in &rules {
+                        let rule = std::slice::from_ref(rule);
+                        check_rules_fit(rule)?;
+                        kernel_checks::check_rules(clerk, rule, [&asking, &asking])?;
+                        kernel_checks::check_calls(clerk, rule, None)?;
+                    }
                     Ok(rules)
                 });
                 checked.and_then(|rules| {

@@ -16,11 +16,14 @@ use super::output::time_stamp;
 use super::replies::sentence;
 use super::status::{self, count};
 use super::{clock, counters, host, kernel_words};
-use crate::link::{ChannelTotals, Domain, Match, SessionId};
+use crate::link::{ChannelTotals, Domain, Lapse, Match, SessionId};
 use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::triggers::{self, Act, Action, ActionKind, TriggerRequest};
 use crate::session::{Process, Refusal, SessionIdentity, SessionState};
+
+/// Of what a trigger waits for, and of the end of a duration.
+const CHANNELS: [&str; 2] = [triggers::CHANNEL, triggers::END_CHANNEL];
 
 /// Notices that wait for a client that reads slowly; more are skipped.
 const NOTICE_COUNT_MAX: usize = 256;
@@ -38,9 +41,9 @@ pub struct NewTrigger {
 
 /// What a trigger waits for.
 pub enum Condition {
-    /// An event of programs.
-    Programs(RulesRequest),
-    /// One of the kernel, checked.
+    /// Events of programs: one, or a beginning and an end.
+    Programs(Vec<RulesRequest>),
+    /// The same of the kernel, checked.
     Kernel(Vec<spec::Rule>),
 }
 
@@ -184,14 +187,18 @@ impl Daemon {
         match condition {
             Condition::Programs(rules) => {
                 counters::check(contexts.as_deref().unwrap_or_default())?;
-                self.machine.enable_channel(session, &triggers::channel(contexts))?;
-                self.machine.enable_event(session, Some(triggers::CHANNEL), &rules)?;
+                for (name, rules) in CHANNELS.into_iter().zip(rules) {
+                    let channel = triggers::channel(name, contexts.clone());
+                    self.machine.enable_channel(session, &channel)?;
+                    self.machine.enable_event(session, Some(name), &rules)?;
+                }
             }
             Condition::Kernel(rules) => {
-                let channel = triggers::kernel_channel(contexts);
-                self.machine.enable_kernel_channel(session, &channel)?;
-                self.machine
-                    .enable_kernel_event(session, Some(triggers::CHANNEL), rules)?;
+                for (name, rule) in CHANNELS.into_iter().zip(rules) {
+                    let channel = triggers::kernel_channel(name, contexts.clone());
+                    self.machine.enable_kernel_channel(session, &channel)?;
+                    self.machine.enable_kernel_event(session, Some(name), vec![rule])?;
+                }
             }
         }
         Ok(())
@@ -286,8 +293,9 @@ impl Daemon {
     }
 
     /// Events of a trigger's session.
-    pub(super) fn matched(&mut self, session: SessionId, matches: Vec<Match>, all: u64) {
+    pub(super) fn matched(&mut self, session: SessionId, matches: Vec<Match>, all: u64, missed: u64) {
         let now = clock::now();
+        self.machine.missed(session, missed);
         let acts = self.machine.matched(session, matches, all, now);
         if acts.is_empty() {
             return;
@@ -404,6 +412,7 @@ impl Daemon {
         );
         let of_programs = state.channels.first();
         let of_kernel = state.kernel.channels.first();
+        let (end_of_programs, end_of_kernel) = (state.channels.get(1), state.kernel.channels.get(1));
         let contexts = match (of_programs, of_kernel) {
             (Some(channel), _) => Some(channel.settings.contexts.names()),
             (None, Some(channel)) => Some(kernel_words::settings(channel).contexts),
@@ -414,7 +423,7 @@ impl Daemon {
             .filter_map(|domain| self.totals.get(&(session, *domain)))
             .flatten();
         let missed = totals.map(ChannelTotals::missed).fold(0, u64::saturating_add);
-        let lately = notes.map_or(0, |notes| notes.lately.matched);
+        let (lately, not_looked_at) = notes.map_or((0, 0), |notes| (notes.lately.matched, notes.lately.missed));
         let findings = notes.map(|notes| status::findings(&notes.findings.list()));
         shown::TriggerStatus {
             name: trigger.name,
@@ -423,6 +432,10 @@ impl Daemon {
             condition: shown::TriggerCondition {
                 event: of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
                 kernel_event: of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
+                end_event: end_of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
+                end_kernel_event: end_of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
+                over_ns: trigger.lapse.as_ref().map(|lapse| count(lapse.over_ns)),
+                by: trigger.lapse.map(|lapse| lapse.by),
                 contexts,
             },
             actions: trigger.actions.iter().map(shown_action).collect(),
@@ -430,7 +443,7 @@ impl Daemon {
             at_most: trigger.at_most.map(count),
             matched: count(state.deeds.matched + lately),
             acted: count(state.deeds.acted),
-            missed: count(missed),
+            missed: count(missed.saturating_add(not_looked_at)),
             last_ns: state.deeds.last_ns,
             findings: findings.unwrap_or_default(),
         }
@@ -460,6 +473,7 @@ fn shown_match(act: Act, noticed_ns: i64) -> shown::TriggerMatch {
         pid: (found.pid != 0).then_some(found.pid.into()),
         contexts,
         fields: values(&found.fields),
+        duration_ns: found.duration_ns.map(count),
         suppressed: count(act.suppressed),
     }
 }
@@ -489,4 +503,47 @@ pub fn wanted_action(action: shown::TriggerAction) -> Action {
         },
         session: action.session,
     }
+}
+
+/// The duration that a condition is about, if it is about one.
+///
+/// # Errors
+/// What contradicts itself.
+pub fn wanted_lapse(condition: &shown::TriggerCondition) -> Result<Option<Lapse>, Refusal> {
+    let invalid = |value: &str, allowed: &str| Refusal::InvalidSetting {
+        setting: "duration",
+        value: value.into(),
+        allowed: allowed.into(),
+    };
+    let of_programs = condition.event.is_some();
+    let (end, other) = match of_programs {
+        true => (condition.end_event.is_some(), condition.end_kernel_event.is_some()),
+        false => (condition.end_kernel_event.is_some(), condition.end_event.is_some()),
+    };
+    if other {
+        return Err(invalid("an end", "an end of the same domain as the beginning"));
+    }
+    match (end, condition.over_ns) {
+        (false, None) if condition.by.is_none() => Ok(None),
+        (true, Some(over_ns)) => {
+            let over_ns = u64::try_from(over_ns).map_err(|_| invalid(&over_ns.to_string(), "0 ns or more"))?;
+            let of_thread = if of_programs { "vtid" } else { "tid" };
+            let by = condition.by.clone().unwrap_or_else(|| of_thread.into());
+            Ok(Some(Lapse { over_ns, by }))
+        }
+        (true, None) => Err(invalid("an end", "an end together with a time")),
+        (false, _) => Err(invalid("a time", "a time together with an end")),
+    }
+}
+
+/// The contexts that are wanted, with the one that beginning and end have in common.
+pub fn wanted_contexts(condition: &shown::TriggerCondition, lapse: Option<&Lapse>) -> Option<Vec<String>> {
+    let mut contexts = condition.contexts.clone()?;
+    if let Some(lapse) = lapse
+        && condition.by.is_none()
+        && !contexts.contains(&lapse.by)
+    {
+        contexts.push(lapse.by.clone());
+    }
+    Some(contexts)
 }

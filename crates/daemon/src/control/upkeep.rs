@@ -242,7 +242,8 @@ impl Daemon {
                 session,
                 matches,
                 count,
-            } => self.matched(session, matches, count),
+                missed,
+            } => self.matched(session, matches, count, missed),
             ToControl::Finding { session, what } => self.machine.add_finding(session, what),
             ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {
                 self.machine.kernel_consumer_has(session, started);

@@ -293,7 +293,11 @@ fn settings(spec: &ChannelSpec, frame: Frame<'_>) -> Settings {
         user: frame.owner.uid(),
         ring_bytes,
         // A trigger is told of the first call in an empty ring.
-        wake_bytes: if frame.chunks.matches.is_some() { 1 } else { PAGE_BYTES / 2 },
+        wake_bytes: if frame.chunks.matches.is_some() {
+            1
+        } else {
+            PAGE_BYTES / 2
+        },
     }
 }
 

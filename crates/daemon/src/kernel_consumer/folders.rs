@@ -32,11 +32,11 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, purpose: Purpose) -> Folders {
+    pub(super) fn new(run_folder: &Path, session: SessionId, output: &Path, purpose: &Purpose) -> Folders {
         let run = run_folder.join("kernel").join(session.to_string());
         let streams = match purpose {
             Purpose::Trace => kernel_folder(output),
-            Purpose::Snapshots | Purpose::Trigger => run.join("kept"),
+            Purpose::Snapshots | Purpose::Trigger(_) => run.join("kept"),
         };
         Folders { run, streams }
     }

@@ -118,11 +118,11 @@ impl Session {
             rotation,
             archived,
         } = opening;
-        let folders = Folders::new(run_folder, id, &output, purpose);
+        let folders = Folders::new(run_folder, id, &output, &purpose);
         // What is kept for snapshots lies in the run folder, as do the classes of a trigger's events.
-        let keeper = match purpose {
+        let keeper = match &purpose {
             Purpose::Trace => owner.clone(),
-            Purpose::Snapshots | Purpose::Trigger => Person::default(),
+            Purpose::Snapshots | Purpose::Trigger(_) => Person::default(),
         };
         let (mut chunks, unreadable) =
             Chunks::open(keeper.clone(), folders.streams.clone(), trace.uuid, archived, rotation);
@@ -131,8 +131,8 @@ impl Session {
         if let Some(moving) = chunks.moving() {
             metadata.resume_chunk(&moving.old_folder, moving.old_uuid);
         }
-        if purpose == Purpose::Trigger {
-            let matches = Matches::default();
+        let is_recorder = purpose == Purpose::Snapshots;
+        if let Some(matches) = Matches::of(purpose) {
             metadata.tell(matches.clone());
             chunks.matches = Some(matches);
         }
@@ -161,7 +161,7 @@ impl Session {
             aside: None,
             was_started: false,
             findings: Findings::default(),
-            recorder: (purpose == Purpose::Snapshots).then(Recorder::default),
+            recorder: is_recorder.then(Recorder::default),
             mappings: None,
             next_catch_up: None,
             next_look_at_files: None,
@@ -315,6 +315,7 @@ impl Session {
 
     /// Does what there is to do.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
+        let until_ticks = clock::settled_ticks(self.clock);
         let tracking = self.keep_tracking(shared.outbox);
         let catch_up = self.catch_up_with_programs(shared.now);
         let again = if self.recorder.is_some() {
@@ -324,7 +325,7 @@ impl Session {
         };
         self.tell_notes(shared.outbox);
         if let Some(matches) = &self.chunks.matches {
-            matches.tell(self.id, shared.outbox);
+            matches.tell(until_ticks, self.id, shared.outbox);
         }
         match (again, tracking.into_iter().chain(catch_up).min()) {
             (Again::Closed, _) | (_, None) => again,
@@ -357,7 +358,7 @@ impl Session {
         self.flushes.end_all(&Ok(()), shared.outbox);
         self.tell_notes(shared.outbox);
         if let Some(matches) = &self.chunks.matches {
-            matches.tell(self.id, shared.outbox);
+            matches.tell(u64::MAX, self.id, shared.outbox);
         }
         if !ending.close {
             self.answer(ending.requests, shared.outbox);

@@ -265,7 +265,9 @@ impl Streaming for Session {
 
     fn next_look(&self) -> Again {
         match self.stage {
-            _ if self.is_dumping() || self.flushes.are_wanted() => Again::After(SOON),
+            _ if self.is_dumping() || self.flushes.are_wanted() || self.chunks.has_untold_matches() => {
+                Again::After(SOON)
+            }
             Stage::Started => Again::AtPace,
             Stage::Stopped | Stage::Ending(_) => Again::Never,
         }

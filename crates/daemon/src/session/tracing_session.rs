@@ -102,7 +102,7 @@ impl SessionIdentity {
     /// What becomes of its events.
     pub(super) fn purpose(&self) -> Purpose {
         match (&self.trigger, self.snapshot) {
-            (Some(_), _) => Purpose::Trigger,
+            (Some(trigger), _) => Purpose::Trigger(trigger.lapse.clone()),
             (None, true) => Purpose::Snapshots,
             (None, false) => Purpose::Trace,
         }

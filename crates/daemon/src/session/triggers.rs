@@ -14,11 +14,13 @@ use super::refusal::{Refusal, nearest};
 use super::sessions::Change;
 use super::settings::{ChannelRequest, check_name, invalid};
 use super::tracing_session::{Moment, Session, SessionIdentity};
-use crate::link::{Match, SessionId};
+use crate::link::{Lapse, Match, SessionId};
 use crate::person::Person;
 
 /// The channel of each trigger.
 pub const CHANNEL: &str = "trigger";
+/// The second one of those that wait for durations, for the ends.
+pub const END_CHANNEL: &str = "trigger-end";
 
 /// How often a trigger acts in a second, unless it says otherwise.
 pub const PER_SECOND: u32 = 10;
@@ -43,6 +45,9 @@ pub struct Trigger {
     pub per_second: u32,
     /// ... and in all.
     pub at_most: Option<u64>,
+    /// It waits for durations.
+    #[serde(default)]
+    pub lapse: Option<Lapse>,
 }
 
 /// Something that a trigger does with a session.
@@ -85,6 +90,7 @@ pub struct TriggerRequest {
     pub actions: Vec<Action>,
     pub per_second: Option<i64>,
     pub at_most: Option<i64>,
+    pub lapse: Option<Lapse>,
 }
 
 /// What a trigger has done, as the journal knows it.
@@ -103,6 +109,8 @@ pub struct Deeds {
 pub struct Lately {
     /// Matches that are not among the deeds.
     pub matched: u64,
+    /// Events that nobody could look at, beside those that found no space.
+    pub missed: u64,
     /// Matches since the last one that it acted on.
     suppressed: u64,
     /// When it acted, on the clock that never jumps: in the last second at least.
@@ -195,6 +203,7 @@ impl Machine {
             actions: wanted.actions,
             per_second,
             at_most: at_most.transpose()?,
+            lapse: wanted.lapse,
         })
     }
 
@@ -281,6 +290,13 @@ impl Machine {
         acts
     }
 
+    /// Events that a trigger could not look at.
+    pub fn missed(&mut self, session: SessionId, count: u64) {
+        if count > 0 && self.sessions.get(session).is_some() {
+            self.notes_mut(session).lately.missed += count;
+        }
+    }
+
     /// What the owner of a trigger asks for.
     pub fn action_of(&self, session: SessionId, action: &Action) -> Asked {
         Asked {
@@ -290,10 +306,10 @@ impl Machine {
     }
 }
 
-/// The channel of a trigger for events of programs.
-pub fn channel(contexts: Option<Vec<String>>) -> ChannelRequest {
+/// A channel of a trigger for events of programs.
+pub fn channel(name: &str, contexts: Option<Vec<String>>) -> ChannelRequest {
     ChannelRequest {
-        name: CHANNEL.into(),
+        name: name.into(),
         subbuf_bytes: Some(SUBBUF_BYTES),
         subbuf_count: Some(SUBBUF_COUNT),
         contexts: Some(contexts.unwrap_or_else(|| ["vtid", "procname"].map(str::to_owned).to_vec())),
@@ -302,9 +318,9 @@ pub fn channel(contexts: Option<Vec<String>>) -> ChannelRequest {
 }
 
 /// The same for events of the kernel.
-pub fn kernel_channel(contexts: Option<Vec<String>>) -> ChannelRequest {
+pub fn kernel_channel(name: &str, contexts: Option<Vec<String>>) -> ChannelRequest {
     ChannelRequest {
-        name: CHANNEL.into(),
+        name: name.into(),
         subbuf_bytes: Some(KERNEL_SUBBUF_BYTES),
         subbuf_count: Some(KERNEL_SUBBUF_COUNT),
         contexts: Some(contexts.unwrap_or_else(|| ["tid", "procname"].map(str::to_owned).to_vec())),

@@ -84,7 +84,7 @@ impl Rig {
 
     /// A started session of a trigger.
     pub(super) fn of_trigger() -> Rig {
-        Rig::with(Loss::Discard, Purpose::Trigger)
+        Rig::with(Loss::Discard, Purpose::Trigger(None))
     }
 
     fn with(loss: Loss, purpose: Purpose) -> Rig {
@@ -102,7 +102,12 @@ impl Rig {
             clock: crate::link::Clock::Monotonic,
         };
         let mut rig = Rig {
-            session: open(&folder.path().join("trace"), purpose, &Chunks::default(), &outbox),
+            session: open(
+                &folder.path().join("trace"),
+                purpose.clone(),
+                &Chunks::default(),
+                &outbox,
+            ),
             chunks: Chunks::default(),
             folder,
             geometry,
@@ -127,7 +132,7 @@ impl Rig {
 
     /// As `kill`, while the session is stopped. The next consumer looks before it is told all.
     pub(super) fn kill_stopped(&mut self) {
-        self.session = open(&self.output(), self.purpose, &self.chunks, &self.outbox);
+        self.session = open(&self.output(), self.purpose.clone(), &self.chunks, &self.outbox);
         self.work();
         self.describe();
         self.work();

@@ -22,7 +22,9 @@ fn trigger(machine: &mut Machine, request: TriggerRequest) -> SessionId {
         ..identity(&format!("trigger/{}", trigger.name))
     };
     let session = machine.create_trigger(session).unwrap();
-    machine.enable_channel(session, &triggers::channel(None)).unwrap();
+    machine
+        .enable_channel(session, &triggers::channel(triggers::CHANNEL, None))
+        .unwrap();
     machine
         .enable_event(session, Some(triggers::CHANNEL), &rules(&["shop:late"]))
         .unwrap();
@@ -37,6 +39,7 @@ fn found(time_ns: i64) -> Match {
         pid: 7,
         contexts: "{}".into(),
         fields: "{}".into(),
+        duration_ns: None,
     }
 }
 
@@ -55,7 +58,7 @@ fn programs_record_what_a_trigger_waits_for_as_for_any_session() {
         let Effect::Consumer(Domain::User, ToConsumer::OpenSession(opening)) = effect else {
             return false;
         };
-        (opening.session, opening.purpose) == (session, Purpose::Trigger)
+        opening.session == session && opening.purpose == Purpose::Trigger(None)
     });
     assert!(opened);
     assert!(effects.iter().map(show).any(|shown| shown == "7: enable 1 1.1=0"));
