@@ -20,7 +20,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::arguments::{Record, SnapshotOn, Web};
 use crate::attendant::{Attendant, Charge, Order, snapshot};
 use crate::child::{self, Guard};
-use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND};
+use crate::failure::{Failure, LOSS, NOT_EXECUTABLE, NOT_FOUND, USAGE};
 use crate::folder::TraceFolder;
 use crate::gate::Gate;
 use crate::insights;
@@ -112,6 +112,11 @@ fn run(arguments: &Record) -> Result<Ended, Failure> {
         return Err(Failure::new(
             "the filter is for nothing that is recorded: write --filter after the -u PATTERN whose events it selects",
         ));
+    }
+    if !arguments.pids.is_empty() && arguments.snapshot_events().next().is_some() {
+        let sentence = "with -p, a snapshot cannot be taken on an event, which other programs may record as well; use a session with `piste track` \
+                        and `piste add-trigger`, or record the command";
+        return Err(Failure::with_status(sentence, USAGE));
     }
     let preloaded = preload::setting(&arguments.preload)?;
     let folder = match &arguments.output {

@@ -9,6 +9,7 @@ use piste_control::interface::{
 use piste_control::{Client, Error, Places};
 
 use crate::filtered::FilteredPattern;
+use crate::quantity::counted;
 use crate::screen::{STRONG, printable, styled, tell_sentence};
 
 /// The triggers of a recording, and the thread that tells of their snapshots.
@@ -55,7 +56,10 @@ impl SnapshotTriggers {
             }
             names.push(name);
         }
-        let listener = listen(Client::connect_or_start(places)?, names.clone())?;
+        let listener = Client::connect_or_start(places).and_then(|listening| listen(listening, names.clone()));
+        let listener = listener.inspect_err(|_| {
+            remove(client.calls(), &names);
+        })?;
         Ok(SnapshotTriggers { names, listener })
     }
 
@@ -80,6 +84,7 @@ fn condition(event: &FilteredPattern) -> TriggerCondition {
             enabled: true,
         }),
         kernel_event: None,
+        session_event: None,
         end_event: None,
         end_kernel_event: None,
         over_ns: None,
@@ -94,8 +99,8 @@ fn remove(calls: &mut VarlinkClient, names: &[String]) -> bool {
     for name in names {
         match calls.remove_trigger(name.clone()).call() {
             Ok(last) if last.trigger.missed > 0 => tell_sentence(&format!(
-                "{} events came too fast to be looked at; some of them may have been one to take a snapshot on",
-                last.trigger.missed
+                "{} came too fast to be looked at; it may have been time for a snapshot",
+                counted(last.trigger.missed, "event")
             )),
             Ok(_) => {}
             Err(error) => {

@@ -277,7 +277,12 @@ pub enum Purpose {
     /// They are kept in the rings until `Snapshot` writes them; nothing is written to `output` itself.
     Snapshots,
     /// They are told as `Matched`; nothing is written.
-    Trigger(Option<Lapse>),
+    Trigger {
+        /// No more of them in a second; the others are counted.
+        per_second: u32,
+        /// Only of durations.
+        lapse: Option<Lapse>,
+    },
 }
 
 /// A trigger waits for durations: the first of a session's channels has what begins, the second what ends. Only ends are told, which come that late.

@@ -9,7 +9,7 @@ use piste_control::interface::{CallPart, LevelRange};
 
 use super::events::{parse_levels, parse_only_level};
 use super::{PageOptions, ProbeOptions};
-use crate::quantity::parse_duration;
+use crate::quantity::{parse_duration, parse_size};
 use crate::trigger::OrderedActions;
 
 /// Act on an event: notify, take a snapshot, start a session
@@ -26,7 +26,7 @@ use crate::trigger::OrderedActions;
     mut_arg("kretprobe", |probe| probe.help("Wait for a return from a kernel function: 'SYMBOL[ ARGUMENT]...'")),
     override_usage = "piste add-trigger [OPTIONS] [NAME] -e PATTERN
        \
-                      piste add-trigger [OPTIONS] [NAME] -k PATTERN | --syscall PATTERN | ...",
+                      piste add-trigger [OPTIONS] [NAME] -k PATTERN | --syscall PATTERN | --on-loss SESSION | ...",
     after_help = "\
 Examples:
   piste add-trigger expensive -e shop:order --filter 'price > 1000'
@@ -35,6 +35,7 @@ Examples:
   piste add-trigger denied --syscall 'open*' --exit --filter 'ret == -13' --per-second 1
   piste add-trigger slow -e shop:asked --end-event shop:answered --by id --over 50ms --snapshot web
   piste add-trigger --syscall fsync --over 100ms
+  piste add-trigger cut --on-size web=1G --rotate web
   piste listen slow --run ./tell-the-team"
 )]
 pub(crate) struct AddTrigger {
@@ -79,7 +80,7 @@ pub(crate) struct ConditionOptions {
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
     /// Wait for durations of more than DURATION: from the event to the next event of --end-event; of a system call, from its entry to its exit
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["entry", "exit"])]
     pub(crate) over: Option<Duration>,
     /// End a duration with an event of the same kind, of programs or a tracepoint, whose name matches PATTERN
     #[arg(long, value_name = "PATTERN", requires = "over")]
@@ -119,6 +120,25 @@ pub(crate) struct ConditionOptions {
     exit: bool,
     #[command(flatten, next_help_heading = "Kernel options")]
     pub(crate) probes: ProbeOptions,
+    /// Wait for the end of each rotation of SESSION
+    #[arg(
+        long,
+        value_name = "SESSION",
+        value_delimiter = ',',
+        help_heading = "Session options"
+    )]
+    pub(crate) on_rotation: Vec<String>,
+    /// Wait until SESSION has lost events, and whenever it has lost more
+    #[arg(
+        long,
+        value_name = "SESSION",
+        value_delimiter = ',',
+        help_heading = "Session options"
+    )]
+    pub(crate) on_loss: Vec<String>,
+    /// Wait until SESSION has recorded SIZE bytes, and whenever it has recorded as much again: web=100M
+    #[arg(long, value_name = "SESSION=SIZE", value_parser = parse_session_size, value_delimiter = ',', help_heading = "Session options")]
+    pub(crate) on_size: Vec<(String, u64)>,
 }
 
 impl ConditionOptions {
@@ -178,6 +198,15 @@ pub(crate) struct Listen {
     /// Do not print on stderr what is listened to
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// `web=100M`
+fn parse_session_size(text: &str) -> Result<(String, u64), String> {
+    let (session, size) = text.rsplit_once('=').ok_or("must be SESSION=SIZE")?;
+    match parse_size(size)? {
+        0 => Err("the size must be 1 or more".into()),
+        bytes => Ok((session.into(), bytes)),
+    }
 }
 
 /// How often a trigger may act in a second.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trigger waits for: one rule, of an event of programs or of the kernel.
 
-use piste_control::interface::{CallPart, EventRule, KernelEventKind, KernelRule, TriggerCondition};
+use piste_control::interface::{
+    CallPart, EventRule, KernelEventKind, KernelRule, SessionEvent, SessionEventKind, TriggerCondition,
+};
 
 use crate::arguments::ConditionOptions;
 use crate::failure::{Failure, USAGE};
 use crate::kernel_rules;
-use crate::quantity::duration;
+use crate::quantity::{duration, size};
 use crate::rules::rule_text;
 use crate::screen::printable;
 
@@ -31,10 +33,12 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
         ..kernel_rules::rule(KernelEventKind::syscall, pattern)
     }));
     of_kernel.extend(options.probes.rules(None)?);
-    let (mut of_programs, count) = (of_programs.peekable(), options.events.len() + of_kernel.len());
+    let mut of_sessions = session_events(options);
+    let count = options.events.len() + of_kernel.len() + of_sessions.len();
+    let mut of_programs = of_programs.peekable();
     if count != 1 {
         let sentence = match count {
-            0 => "a trigger waits for an event; choose it with -e PATTERN, -k PATTERN, --syscall PATTERN or a probe"
+            0 => "a trigger waits for an event; choose it with -e PATTERN, -k PATTERN, --syscall PATTERN, a probe, or what happens to a session"
                 .into(),
             _ => format!(
                 "a trigger waits for one event, but there are {count} patterns or probes; add a trigger for each, or use one \
@@ -64,6 +68,7 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
     Ok(TriggerCondition {
         event,
         kernel_event,
+        session_event: of_sessions.pop(),
         end_event,
         end_kernel_event,
         over_ns: options
@@ -75,6 +80,23 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
             named.cloned().collect()
         }),
     })
+}
+
+fn session_events(options: &ConditionOptions) -> Vec<SessionEvent> {
+    let event = |session: &String, kind, bytes| SessionEvent {
+        session: session.clone(),
+        kind,
+        bytes,
+    };
+    let rotated = options.on_rotation.iter();
+    let rotated = rotated.map(|session| event(session, SessionEventKind::rotated, None));
+    let lost = options.on_loss.iter();
+    let lost = lost.map(|session| event(session, SessionEventKind::lost, None));
+    let recorded = options.on_size.iter().map(|(session, bytes)| {
+        let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+        event(session, SessionEventKind::recorded, Some(bytes))
+    });
+    rotated.chain(lost).chain(recorded).collect()
 }
 
 /// What ends a duration that begins with an event: an event of the same kind, or the exit of the same system call.
@@ -90,7 +112,8 @@ fn end(
                 pattern,
                 filter,
                 excluded: vec![],
-                ..event.clone()
+                levels: None,
+                enabled: event.enabled,
             };
             Ok((Some(rule), None))
         }
@@ -116,10 +139,25 @@ fn end(
     }
 }
 
+fn session_event_text(event: &SessionEvent) -> String {
+    let session = printable(&event.session);
+    match event.kind {
+        SessionEventKind::rotated => format!("each rotation of session {session}"),
+        SessionEventKind::lost => format!("lost events in session {session}"),
+        SessionEventKind::recorded => {
+            let bytes = event.bytes.unwrap_or_default();
+            format!("each {} that session {session} records", size(bytes))
+        }
+    }
+}
+
 /// `shop:order, where price > 1000, with vpid, prio`
 pub(super) fn text(condition: &TriggerCondition) -> String {
     let of_programs = condition.event.as_ref().map(rule_text);
     let of_kernel = condition.kernel_event.as_ref().map(kernel_rules::text);
+    if let Some(event) = &condition.session_event {
+        return session_event_text(event);
+    }
     let mut text = of_programs.or(of_kernel).unwrap_or_default();
     if let Some(over_ns) = condition.over_ns {
         let end = condition.end_event.as_ref().map(rule_text);
@@ -160,7 +198,7 @@ mod tests {
 
     fn check(words: &[&str], expected: &str) {
         let condition = of_line(words).unwrap();
-        assert!(condition.event.is_some() != condition.kernel_event.is_some());
+        assert!(condition.session_event.is_some() || condition.event.is_some() != condition.kernel_event.is_some());
         assert_eq!(strip_str(&text(&condition)).to_string(), expected);
     }
 
@@ -198,6 +236,28 @@ mod tests {
             "sh_main at /bin/sh:main, with tid, pid",
         );
         check(&["-e", "a:b", "--context", "none"], "a:b, without contexts");
+        check(
+            &[
+                "-e",
+                "a:b",
+                "--end-event",
+                "a:c",
+                "--over",
+                "5ms",
+                "--by",
+                "id",
+                "--end-filter",
+                "x > 1",
+            ],
+            "a:b; until a:c, where x > 1, if that takes more than 5.00 ms, by id",
+        );
+        check(
+            &["--syscall", "fsync", "--over", "2s"],
+            "system call fsync, entry only; until system call fsync, exit only, if that takes more than 2.00 s",
+        );
+        check(&["--on-rotation", "web"], "each rotation of session web");
+        check(&["--on-loss", "web"], "lost events in session web");
+        check(&["--on-size", "w=b=1M"], "each 1 MiB that session w=b records");
     }
 
     #[test]

@@ -179,6 +179,7 @@ mod tests {
                     enabled: true,
                 }),
                 kernel_event: None,
+                session_event: None,
                 end_event: None,
                 end_kernel_event: None,
                 over_ns: None,

@@ -4,20 +4,25 @@
 //! Beginnings and ends come from the rings of all CPUs, in any order. So they wait until all events up to a time have been taken, and are
 //! then compared in the order of time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use piste_ctf::read::packet::StreamReader;
 use piste_ctf::read::plan::IntegerNode;
 use piste_ctf::read::schema::{Encoding, Scope};
 use piste_ctf::read::walk::Visitor;
 
-use super::matches::Read;
+use super::matches::{Process, Read};
 use crate::link::{Lapse, Match};
 
 /// Events that wait for others with earlier times; more are missed.
 const WAITING_COUNT_MAX: usize = 1 << 16;
-/// What has begun and not ended; more are missed.
+/// What has begun and not ended. When there is more, the older half is forgotten, and missed.
 const BEGUN_COUNT_MAX: usize = 1 << 16;
+/// The last events of a program that has ended are compared within this time.
+const FORGET_AFTER: Duration = Duration::from_secs(2);
+/// Of ends that wait; more are missed.
+const ENDS_BYTES_MAX: usize = 1 << 20;
 /// Of a text that beginning and end have in common; what follows is not compared.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -42,6 +47,10 @@ pub(super) struct Lapses {
     waiting: Vec<Waiting>,
     /// When.
     begun: HashMap<Key, i64>,
+    /// Of the ends that wait.
+    bytes: usize,
+    /// Processes that are gone, and since when.
+    gone: VecDeque<(Instant, Process)>,
     missed: u64,
     findings: Vec<String>,
     /// Events that have no such value, which people were told.
@@ -58,7 +67,18 @@ struct Waiting {
 
 /// What beginning and end have in common: the process, and the value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key(i32, Value);
+struct Key(Process, Value);
+
+impl Key {
+    /// Of events of the kernel, the process is not known, and values mean the same in all of them: the thread, above all. But thread 0 is one on each
+    /// CPU.
+    fn new(process: Process, value: Value) -> Key {
+        match process {
+            Process::Kernel { .. } if value != Value::Integer(0) => Key(Process::Pid(0), value),
+            process => Key(process, value),
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Value {
@@ -72,6 +92,8 @@ impl Lapses {
             lapse,
             waiting: Vec::new(),
             begun: HashMap::new(),
+            bytes: 0,
+            gone: VecDeque::new(),
             missed: 0,
             findings: Vec::new(),
             without: BTreeSet::new(),
@@ -94,14 +116,21 @@ impl Lapses {
             self.note_without(&read.event.class.name);
             return;
         };
-        let key = Key(read.pid, value);
+        let key = Key::new(read.process, value);
         let end = match pair {
             Pair::Beginning => None,
             // Most ends come in time. What it began with may yet be among those that wait.
             Pair::End => {
                 let is_in_time = |begun: &i64| read.time_ns.saturating_sub(*begun) <= self.over_ns();
                 let begun = self.begun.get(&key);
-                Some((!begun.is_some_and(is_in_time)).then(|| read.as_match(reader)))
+                let may_be_late = !begun.is_some_and(is_in_time);
+                if may_be_late && self.bytes >= ENDS_BYTES_MAX {
+                    self.missed += 1;
+                    return;
+                }
+                let end = may_be_late.then(|| read.as_match(reader));
+                self.bytes += end.as_ref().map_or(0, Match::bytes);
+                Some(end)
             }
         };
         self.waiting.push(Waiting {
@@ -129,7 +158,8 @@ impl Lapses {
     }
 
     /// Compares everything up to a time; all of that has been taken. Returns the ends that come too late, in the order of time.
-    pub(super) fn compare(&mut self, until_ns: i64) -> Vec<Match> {
+    pub(super) fn compare(&mut self, until_ns: i64, now: Instant) -> Vec<Match> {
+        self.forget_gone(now);
         // Beginnings are before ends of the same time.
         self.waiting
             .sort_by_key(|waiting| (waiting.time_ns, waiting.end.is_some()));
@@ -138,13 +168,13 @@ impl Lapses {
         let mut late = Vec::new();
         for Waiting { time_ns, key, end } in self.waiting.drain(..count) {
             let Some(end) = end else {
-                if self.begun.len() < BEGUN_COUNT_MAX || self.begun.contains_key(&key) {
-                    self.begun.insert(key, time_ns);
-                } else {
-                    self.missed += 1;
+                self.begun.insert(key, time_ns);
+                if self.begun.len() > BEGUN_COUNT_MAX {
+                    self.missed += forget_older_half(&mut self.begun);
                 }
                 continue;
             };
+            self.bytes -= end.as_ref().map_or(0, Match::bytes);
             let Some(begun) = self.begun.remove(&key) else { continue };
             let duration_ns = time_ns.saturating_sub(begun);
             if duration_ns > over_ns
@@ -159,6 +189,20 @@ impl Lapses {
         late
     }
 
+    /// A process is gone. What it has begun is forgotten once its last events have certainly been compared.
+    pub(super) fn forget(&mut self, process: Process, now: Instant) {
+        self.gone.push_back((now, process));
+    }
+
+    fn forget_gone(&mut self, now: Instant) {
+        while let Some(&(since, process)) = self.gone.front()
+            && now.saturating_duration_since(since) > FORGET_AFTER
+        {
+            self.gone.pop_front();
+            self.begun.retain(|key, _| key.0 != process);
+        }
+    }
+
     /// Events that were not compared.
     pub(super) fn take_missed(&mut self) -> u64 {
         std::mem::take(&mut self.missed)
@@ -168,6 +212,16 @@ impl Lapses {
     pub(super) fn take_findings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.findings)
     }
+}
+
+/// Returns how many are forgotten.
+fn forget_older_half(begun: &mut HashMap<Key, i64>) -> u64 {
+    let mut times: Vec<i64> = begun.values().copied().collect();
+    let middle = times.len() / 2;
+    let (_, middle_ns, _) = times.select_nth_unstable(middle);
+    let (middle_ns, before) = (*middle_ns, begun.len());
+    begun.retain(|_, begun_ns| *begun_ns > middle_ns);
+    (before - begun.len()) as u64
 }
 
 /// Finds a value of an event by its name: a number or a text.
@@ -247,25 +301,28 @@ mod tests {
     }
 
     impl Lapses {
-        fn add(&mut self, pair: Pair, time_ns: i64, process: i32, value: u64) {
+        fn add(&mut self, pair: Pair, time_ns: i64, pid: i32, value: u64) {
             let found = Match {
                 event: format!("end {value}"),
                 time_ns,
-                pid: process,
+                pid,
                 contexts: String::new(),
                 fields: String::new(),
                 duration_ns: None,
             };
             self.waiting.push(Waiting {
                 time_ns,
-                key: Key(process, Value::Integer(value)),
-                end: (pair == Pair::End).then_some(Some(found)),
+                key: Key(Process::Pid(pid), Value::Integer(value)),
+                end: (pair == Pair::End).then(|| {
+                    self.bytes += found.bytes();
+                    Some(found)
+                }),
             });
         }
 
         /// Names and durations of what is late.
         fn late(&mut self, until_ns: i64) -> Vec<(String, u64)> {
-            let late = self.compare(until_ns).into_iter();
+            let late = self.compare(until_ns, Instant::now()).into_iter();
             late.map(|found| (found.event, found.duration_ns.unwrap())).collect()
         }
     }
@@ -317,15 +374,45 @@ mod tests {
     #[test]
     fn what_never_ends_takes_no_more_than_so_much() {
         let mut lapses = lapses(10);
-        for value in 0..BEGUN_COUNT_MAX as u64 + 5 {
-            lapses.add(Pair::Beginning, 100, 7, value);
+        let count = BEGUN_COUNT_MAX as u64 + 1;
+        for value in 0..count {
+            lapses.add(Pair::Beginning, value as i64, 7, value);
         }
-        assert_eq!(lapses.late(1000), []);
-        assert_eq!((lapses.begun.len(), lapses.take_missed()), (BEGUN_COUNT_MAX, 5));
-        // Of those that are known, a new beginning counts.
-        lapses.add(Pair::Beginning, 2000, 7, 0);
-        lapses.add(Pair::End, 2100, 7, 0);
-        assert_eq!(lapses.late(3000), [("end 0".into(), 100)]);
-        assert_eq!(lapses.take_missed(), 0);
+        assert_eq!(lapses.late(i64::MAX), []);
+        let missed = lapses.take_missed();
+        assert_eq!(missed + lapses.begun.len() as u64, count);
+        assert!((count / 2..count / 2 + 2).contains(&missed), "{missed}");
+        // The newest are known.
+        let last = count - 1;
+        lapses.add(Pair::End, last as i64 + 100, 7, last);
+        assert_eq!(lapses.late(i64::MAX), [(format!("end {last}"), 100)]);
+        assert_eq!(lapses.bytes, 0);
+    }
+
+    #[test]
+    fn what_a_process_has_begun_is_forgotten_a_while_after_its_end() {
+        let (mut lapses, now) = (lapses(10), Instant::now());
+        for pid in [7, 8] {
+            lapses.add(Pair::Beginning, 100, pid, 1);
+        }
+        assert_eq!(lapses.compare(200, now), []);
+        lapses.forget(Process::Pid(7), now);
+        // Its last event came from another ring.
+        lapses.add(Pair::Beginning, 300, 7, 2);
+        lapses.add(Pair::End, 320, 7, 2);
+        assert_eq!(lapses.compare(400, now + FORGET_AFTER).len(), 1);
+        assert_eq!(lapses.begun.len(), 2);
+        assert_eq!(lapses.compare(400, now + 2 * FORGET_AFTER), []);
+        assert_eq!(
+            lapses.begun.keys().map(|key| key.0).collect::<Vec<_>>(),
+            [Process::Pid(8)]
+        );
+    }
+
+    #[test]
+    fn idle_threads_are_one_on_each_cpu() {
+        let key = |cpu, value| Key::new(Process::Kernel { cpu }, Value::Integer(value));
+        assert_eq!(key(1, 77), key(2, 77));
+        assert_ne!(key(1, 0), key(2, 0));
     }
 }

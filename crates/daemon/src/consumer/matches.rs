@@ -7,7 +7,9 @@
 //!
 //! A trigger that waits for durations compares all events: beginnings with ends (lapses.rs).
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use piste_ctf::read::clock::ClockScale;
 use piste_ctf::read::json_value::JsonValue;
@@ -19,11 +21,15 @@ use piste_ctf::read::walk::Visitor;
 
 use super::lapses::{Lapses, Pair};
 use super::outbox::{Outbox, lock};
-use super::stream::Identity;
+use super::stream::{Identity, Origin};
 use crate::link::{Match, Purpose, SessionId, ToControl};
 
-/// Of the matches in one message; with the quotes that JSON in JSON needs, they fit into a datagram.
-const MESSAGE_BYTES_MAX: usize = 48 << 10;
+/// Of the matches in one message, which is one datagram.
+const MESSAGE_BYTES_MAX: usize = 96 << 10;
+/// Of a match in a message, beside its texts.
+const MATCH_BYTES: usize = 192;
+/// How long control is not told of matches that are only counted.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// Of one match. A larger one is told without its fields.
 const MATCH_BYTES_MAX: usize = 16 << 10;
 /// Of a text; what follows is cut off.
@@ -47,6 +53,13 @@ struct Found {
     count: u64,
     /// What people should know.
     findings: Vec<String>,
+    /// Of matches that control could not be told of, and of events that nobody looked at.
+    missed: u64,
+    /// Of each second: control acts on no more.
+    per_second: usize,
+    /// When matches were read, in the last second at least.
+    read_at: VecDeque<Instant>,
+    told_at: Option<Instant>,
     /// Of a trigger that waits for durations.
     lapses: Option<Lapses>,
 }
@@ -54,8 +67,11 @@ struct Found {
 impl Matches {
     /// Those of a session, if it is a trigger's.
     pub(crate) fn of(purpose: Purpose) -> Option<Matches> {
-        let Purpose::Trigger(lapse) = purpose else { return None };
+        let Purpose::Trigger { per_second, lapse } = purpose else {
+            return None;
+        };
         let found = Found {
+            per_second: per_second as usize,
             lapses: lapse.map(Lapses::new),
             ..Found::default()
         };
@@ -88,20 +104,22 @@ impl Matches {
         }
         let scale = plan.schema.clocks.first().map(ClockScale::new);
         let time_ns = |ticks| scale.and_then(|scale| scale.nanoseconds(ticks)).unwrap_or(0);
-        let pid = identity.origin.pid();
-        while found.bytes < MESSAGE_BYTES_MAX
+        let process = Process::of(identity);
+        let now = Instant::now();
+        while (found.lapses.is_some() || may_read(&mut found.read_at, found.per_second, found.bytes, now))
             && let Next::Event(event) = reader.next(packet, 0)
         {
             let event = Read {
                 event,
                 time_ns: time_ns(event.ticks),
-                pid,
+                process,
                 packet,
             };
             match &mut found.lapses {
                 Some(lapses) => lapses.take(Pair::of(identity.stream_id), &event, &mut reader),
                 None => {
                     let found_match = event.as_match(&mut reader);
+                    found.read_at.push_back(now);
                     found.bytes += found_match.bytes();
                     found.matches.push(found_match);
                 }
@@ -111,13 +129,27 @@ impl Matches {
 
     /// Whether there are events that the next call of `tell` needs, although no more may come.
     pub(crate) fn are_untold(&self) -> bool {
-        lock(&self.0).lapses.as_ref().is_some_and(Lapses::are_waiting)
+        let found = lock(&self.0);
+        found.count > 0 || found.lapses.as_ref().is_some_and(Lapses::are_waiting)
+    }
+
+    /// Whether the time until which all events have been taken matters.
+    pub(super) fn has_lapses(&self) -> bool {
+        lock(&self.0).lapses.is_some()
+    }
+
+    /// A process is gone, and what it began ends no more.
+    pub(super) fn forget_process(&self, pid: i32) {
+        if let Some(lapses) = &mut lock(&self.0).lapses {
+            lapses.forget(Process::Pid(pid), Instant::now());
+        }
     }
 
     /// Tells control what was found since the last call, the earliest first. All events until a time have been taken.
     pub(crate) fn tell(&self, until_ticks: u64, session: SessionId, outbox: &Outbox) {
         let found = &mut *lock(&self.0);
-        let (mut missed, mut findings) = (0, std::mem::take(&mut found.findings));
+        let now = Instant::now();
+        let mut findings = std::mem::take(&mut found.findings);
         if let Some(lapses) = &mut found.lapses {
             let scale = found
                 .plan
@@ -127,26 +159,35 @@ impl Matches {
             let until_ns = scale
                 .and_then(|scale| scale.nanoseconds(until_ticks))
                 .unwrap_or(i64::MAX);
-            found.matches = lapses.compare(until_ns);
-            found.count = found.matches.len() as u64;
-            missed = lapses.take_missed();
+            for late in lapses.compare(until_ns, now) {
+                found.count += 1;
+                if may_read(&mut found.read_at, found.per_second, found.bytes, now) {
+                    found.read_at.push_back(now);
+                    found.bytes += late.bytes();
+                    found.matches.push(late);
+                }
+            }
+            found.missed += lapses.take_missed();
             findings.extend(lapses.take_findings());
-            // A message holds only so many.
-            let mut bytes = 0;
-            found.matches.retain(|found| {
-                bytes += found.bytes();
-                bytes <= MESSAGE_BYTES_MAX
-            });
         }
         for what in findings {
             outbox.send(&ToControl::Finding { session, what });
         }
-        let count = std::mem::take(&mut found.count);
-        if count == 0 && missed == 0 {
+        let is_last = until_ticks == u64::MAX;
+        let is_recent = |told: Instant| now.saturating_duration_since(told) < COUNT_INTERVAL;
+        let is_only_counted = found.matches.is_empty() && found.told_at.is_some_and(is_recent) && !is_last;
+        if found.count == 0 && found.missed == 0 || is_only_counted {
             return;
         }
         found.bytes = 0;
-        let mut matches = std::mem::take(&mut found.matches);
+        let (count, mut matches) = (std::mem::take(&mut found.count), std::mem::take(&mut found.matches));
+        if !outbox.is_connected() {
+            // There is no control that could act. The next one is told how much it missed.
+            found.missed += count;
+            return;
+        }
+        found.told_at = Some(now);
+        let missed = std::mem::take(&mut found.missed);
         // They come from several rings.
         matches.sort_by_key(|found| found.time_ns);
         outbox.send(&ToControl::Matched {
@@ -162,8 +203,7 @@ impl Matches {
 pub(super) struct Read<'p> {
     pub(super) event: Event<'p>,
     pub(super) time_ns: i64,
-    /// 0 is the kernel.
-    pub(super) pid: i32,
+    pub(super) process: Process,
     pub(super) packet: &'p [u8],
 }
 
@@ -176,7 +216,10 @@ impl<'p> Read<'p> {
         Match {
             event: self.event.class.name.to_string(),
             time_ns: self.time_ns,
-            pid: self.pid,
+            pid: match self.process {
+                Process::Pid(pid) => pid,
+                Process::Kernel { .. } => 0,
+            },
             contexts: values(reader, &self.event, Scope::EventContext, self.packet),
             fields: values(reader, &self.event, Scope::Payload, self.packet),
             duration_ns: None,
@@ -185,10 +228,37 @@ impl<'p> Read<'p> {
 }
 
 impl Match {
-    /// In a message, roughly.
-    fn bytes(&self) -> usize {
-        self.event.len() + self.contexts.len() + self.fields.len()
+    /// In a message, at most: texts are quoted there, which makes objects in JSON up to twice as long.
+    pub(super) fn bytes(&self) -> usize {
+        MATCH_BYTES + 6 * self.event.len() + 2 * (self.contexts.len() + self.fields.len())
     }
+}
+
+/// Where an event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Process {
+    /// A program, in pisted's pid namespace.
+    Pid(i32),
+    /// Any thread in the kernel, on this CPU.
+    Kernel { cpu: u32 },
+}
+
+impl Process {
+    fn of(identity: &Identity) -> Process {
+        match identity.origin {
+            Origin::Ring { process, .. } => Process::Pid(process.pid),
+            Origin::Cpu(cpu) => Process::Kernel { cpu },
+        }
+    }
+}
+
+/// Whether one more match is worth reading: control acts on no more in a second, and a message has no room for more.
+fn may_read(read_at: &mut VecDeque<Instant>, per_second: usize, bytes: usize, now: Instant) -> bool {
+    let is_over = |read: &Instant| now.saturating_duration_since(*read) >= Duration::from_secs(1);
+    while read_at.front().is_some_and(is_over) {
+        read_at.pop_front();
+    }
+    read_at.len() < per_second && bytes < MESSAGE_BYTES_MAX
 }
 
 /// A part of an event, as a JSON object.
@@ -333,7 +403,7 @@ mod tests {
     use piste_ctf::{Base, Clock, Element, EventClass, Field, FieldKind, StreamClass, Trace};
 
     use super::*;
-    use crate::consumer::stream::{Origin, ProcessIds};
+    use crate::consumer::stream::ProcessIds;
 
     /// A packet with records of class 0 of a channel without contexts, as a consumer writes it.
     fn packet(records: &[&[u8]]) -> Vec<u8> {
@@ -385,7 +455,11 @@ mod tests {
         let text = metadata::opening(&trace, Form::Program)
             + &metadata::stream_class(&stream)
             + &metadata::event_class(0, &class);
-        let matches = Matches::default();
+        let matches = Matches::of(Purpose::Trigger {
+            per_second: 1000,
+            lapse: None,
+        });
+        let matches = matches.unwrap();
         matches.describe(&text);
         matches
     }
@@ -456,5 +530,44 @@ mod tests {
         let found = lock(&matches.0);
         assert_eq!(found.count, 400);
         assert!((40..60).contains(&found.matches.len()), "{}", found.matches.len());
+    }
+
+    #[test]
+    fn a_message_with_as_many_matches_as_it_holds_is_one_datagram() {
+        for (text, count) in [
+            ("", 5000),
+            ("\u{1}\"", 5000),
+            ("\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", 900),
+        ] {
+            let matches = matches_of(FieldKind::String);
+            lock(&matches.0).per_second = usize::MAX;
+            let text = [text.as_bytes(), b"\0"].concat();
+            let packet = packet(&vec![&*text; 500]);
+            (0..10).for_each(|_| matches.take(&packet, 500, &identity()));
+            let found = lock(&matches.0);
+            assert!(
+                found.matches.len() < count,
+                "the message is full: {}",
+                found.matches.len()
+            );
+            let message = ToControl::Matched {
+                session: u64::MAX,
+                matches: found.matches.clone(),
+                count: found.count,
+                missed: 0,
+            };
+            let bytes = serde_json::to_vec(&message).unwrap().len();
+            assert!(bytes <= crate::link::MESSAGE_BYTES_MAX, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn no_more_are_read_than_control_acts_on() {
+        let matches = matches_of(FieldKind::String);
+        lock(&matches.0).per_second = 3;
+        let packet = packet(&[&b"a\0"[..]; 40]);
+        (0..10).for_each(|_| matches.take(&packet, 40, &identity()));
+        let found = lock(&matches.0);
+        assert_eq!((found.count, found.matches.len()), (400, 3));
     }
 }

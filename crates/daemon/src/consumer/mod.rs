@@ -142,7 +142,7 @@ impl Domain for Programs {
                 let pace = self.pace.get_or_insert_with(|| Pace::new(pace::PROGRAMS, ring_bytes));
                 pace.admit(ring_bytes);
                 let soon = if session.is_of_trigger() { SOON } else { Duration::MAX };
-                self.watch.look_each(pace.ceiling().min(soon));
+                self.watch.look_each(session.id, pace.ceiling().min(soon));
                 session.add_channel(stream, &geometry)
             }
             ToConsumer::AddClass { stream_id, class, .. } => session.add_class(stream_id, class),
@@ -206,6 +206,10 @@ impl Domain for Programs {
             fullest: &mut self.fullest,
             now,
         })
+    }
+
+    fn closed(&mut self, session: &Session) {
+        self.watch.forget(session.id);
     }
 
     fn rest(&mut self, again: Again) {

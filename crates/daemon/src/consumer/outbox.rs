@@ -59,6 +59,11 @@ impl Outbox {
         *self.link() = None;
     }
 
+    /// Whether there is a control process.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link().is_some()
+    }
+
     /// To be polled, for writing too when the second is true.
     pub(crate) fn socket(&self) -> Option<(Arc<OwnedFd>, bool)> {
         let link = self.link();

@@ -58,6 +58,8 @@ pub(super) struct Ring {
     line: u64,
     /// The sub-buffer that waits for a program that is stopped.
     held: Option<u64>,
+    /// There was more than the last look took.
+    is_behind: bool,
     /// When its files are looked at next; absent before the first packet.
     next_look_at_files: Option<Instant>,
 }
@@ -173,6 +175,7 @@ impl Ring {
             left: None,
             line: 0,
             held: None,
+            is_behind: false,
             next_look_at_files: None,
         })
     }
@@ -180,6 +183,11 @@ impl Ring {
     /// Has everything taken at the next look that was recorded by now. The next event enters a sub-buffer, and its program rings.
     pub(super) fn end_current(&mut self) {
         self.reader.end_current();
+    }
+
+    /// Whether there was more than the last look took: a record that is not finished, or too many.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Bytes that wait to be taken.
@@ -198,6 +206,8 @@ impl Ring {
         producer: &Producer,
         desk: &mut Desk<'_>,
     ) -> Result<Taken, StorageError> {
+        // Until everything is taken.
+        self.is_behind = !self.corrupt;
         while !self.corrupt {
             if *most == 0 {
                 return Ok(Taken::Some);
@@ -219,6 +229,7 @@ impl Ring {
             }
             *most -= 1;
         }
+        self.is_behind = false;
         Ok(Taken::All)
     }
 

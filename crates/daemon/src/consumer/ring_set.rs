@@ -110,12 +110,17 @@ impl RingSet {
             fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
             let all = desk.channel.geometry.subbuf_count();
             let mut most = all;
-            if desk.trace.is_of_trigger() {
+            if desk.trace.is_of_trigger() && !ring.is_behind() {
                 ring.end_current();
             }
             let taken = ring.take(&mut most, Patience::Living, producer, desk)?;
             Ok(taken == Taken::All && most == all)
         })
+    }
+
+    /// Whether more is in a ring than was taken at the last look.
+    pub(super) fn is_behind(&self) -> bool {
+        self.rings.values().any(Ring::is_behind)
     }
 
     /// Draws a line in each ring, as [`Ring::draw_line`] does. True when everything in front of them is written.

@@ -65,6 +65,9 @@ pub(crate) trait Domain {
         vec![]
     }
 
+    /// The session is closed.
+    fn closed(&mut self, _session: &Self::Session) {}
+
     /// One of these descriptors is readable.
     fn woken(&mut self) {}
 }

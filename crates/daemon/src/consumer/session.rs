@@ -42,6 +42,8 @@ pub(super) struct Session {
     pub(super) stage: Stage,
     pub(super) storage: Storage,
     pub(super) flushes: Flushes<Flush>,
+    /// All events until then were told as matches, or are among those that wait.
+    taken_until_ticks: u64,
     mode: Mode,
 }
 
@@ -81,7 +83,7 @@ impl Session {
         }
         let mode = match &purpose {
             Purpose::Snapshots => Mode::Recorder(Recorder::default()),
-            Purpose::Trace | Purpose::Trigger(_) => Mode::Streaming,
+            Purpose::Trace | Purpose::Trigger { .. } => Mode::Streaming,
         };
         trace.chunks.matches = Matches::of(purpose);
         Self {
@@ -93,6 +95,7 @@ impl Session {
             stage: Stage::Stopped,
             storage: Storage::default(),
             flushes: Flushes::default(),
+            taken_until_ticks: 0,
             mode,
         }
     }
@@ -180,10 +183,7 @@ impl Session {
     /// Does what there is to do with the rings.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
         let Mode::Recorder(recorder) = &mut self.mode else {
-            let until_ticks = self.now_of_trigger();
-            let again = stream(self, shared);
-            self.tell_matches(until_ticks, shared.outbox);
-            return again;
+            return self.stream_and_tell(shared);
         };
         if recorder.write_snapshot(&self.trace.metadata, &mut self.channels, &self.ring_sets, shared) {
             return Again::After(Duration::ZERO);
@@ -196,10 +196,22 @@ impl Session {
         }
     }
 
-    /// Before the rings are looked at: what has an earlier time is in them.
-    fn now_of_trigger(&self) -> u64 {
-        let channel = self.channels.values().next().filter(|_| self.is_of_trigger());
-        channel.map_or(0, |channel| clock::now_ticks(channel.clock()))
+    /// Streams. Durations can be compared up to a time at which all rings were taken whole later.
+    fn stream_and_tell(&mut self, shared: &mut Shared<'_>) -> Again {
+        let matches = self.trace.chunks.matches.as_ref();
+        let takes_all = matches.is_some_and(|matches| matches.has_lapses() && matches.are_untold());
+        if takes_all {
+            // A program that has rung may not have been heard.
+            self.attention.attract_all(&self.ring_sets);
+        }
+        let channel = self.channels.values().next();
+        let now_ticks = channel.map_or(0, |channel| clock::now_ticks(channel.clock()));
+        let again = stream(self, shared);
+        if takes_all && !self.ring_sets.values().any(RingSet::is_behind) {
+            self.taken_until_ticks = now_ticks;
+        }
+        self.tell_matches(self.taken_until_ticks, shared.outbox);
+        again
     }
 
     fn tell_matches(&self, until_ticks: u64, outbox: &Outbox) {
@@ -236,6 +248,12 @@ impl Session {
     /// The ring set is done; what it wrote and lost stays in the totals.
     pub(super) fn drop_ring_set(&mut self, key: RingSetKey, outbox: &Outbox) {
         self.attention.forget(key);
+        if let (Some(matches), Some(ring_set)) = (&self.trace.chunks.matches, self.ring_sets.get(&key))
+            && ring_set.life == Life::Gone
+        {
+            // What it ended is told before.
+            matches.forget_process(ring_set.producer.program.ids.pid);
+        }
         if let Some(mut ring_set) = self.ring_sets.remove(&key)
             && let Some(channel) = self.channels.get_mut(&ring_set.producer.stream_id)
         {

@@ -334,14 +334,6 @@ impl Origin {
             Origin::Cpu(_) => KERNEL_HEADER_BYTES,
         }
     }
-
-    /// The process in pisted's pid namespace; 0 of the kernel.
-    pub(super) fn pid(self) -> i32 {
-        match self {
-            Origin::Ring { process, .. } => process.pid,
-            Origin::Cpu(_) => 0,
-        }
-    }
 }
 
 impl Identity {

@@ -14,7 +14,7 @@ use piste_ring::{BELL_COUNT, Board};
 use super::outbox::lock;
 use super::worker::EndsWithProcess;
 use crate::bell::Bell;
-use crate::link::{BellPlace, RingSetKey};
+use crate::link::{BellPlace, RingSetKey, SessionId};
 
 /// The boards and their listeners.
 #[derive(Default)]
@@ -29,7 +29,8 @@ struct Watched {
     boards: BTreeMap<u32, Watching>,
     /// Bells with a listener.
     listener_count: usize,
-    interval: Option<Duration>,
+    /// Of each session.
+    intervals: BTreeMap<SessionId, Duration>,
 }
 
 struct Watching {
@@ -86,11 +87,19 @@ impl Watch {
         }
     }
 
-    /// Compares the words at least this often, so that rings which fill within twice the interval are looked at in time.
-    pub(crate) fn look_each(&self, interval: Duration) {
+    /// Compares the words at least this often for a session, so that rings which fill within twice the interval are looked at in time.
+    pub(crate) fn look_each(&self, session: SessionId, interval: Duration) {
         let mut watched = lock(&self.watched);
-        let interval = watched.interval.map_or(interval, |known| known.min(interval));
-        watched.interval = Some(interval);
+        watched
+            .intervals
+            .entry(session)
+            .and_modify(|known| *known = interval.min(*known))
+            .or_insert(interval);
+    }
+
+    /// A session is closed.
+    pub(crate) fn forget(&self, session: SessionId) {
+        lock(&self.watched).intervals.remove(&session);
     }
 
     /// Puts `key` into `rung` whenever the bell is rung, until the result is dropped. `None` if there is no such board or bell.
@@ -121,7 +130,7 @@ impl Watch {
         loop {
             let mut watched = self.wait();
             watched.look();
-            let interval = watched.interval;
+            let interval = watched.intervals.values().min().copied();
             drop(watched);
             thread::sleep(interval.unwrap_or(Duration::from_millis(1)));
         }

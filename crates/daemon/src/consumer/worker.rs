@@ -131,6 +131,7 @@ fn work<D: Domain>(opening: Opening, mut domain: D, desk: &Desk, workers: &Worke
         again = domain.look(&mut session, &desk.outbox, Instant::now());
         domain.rest(again);
     }
+    domain.closed(&session);
     // Whoever finds it among the workers has posted by now.
     lock(workers).remove(&desk.session);
     for (message, _) in desk.letters.try_iter() {

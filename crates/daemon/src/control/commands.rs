@@ -176,6 +176,7 @@ impl Daemon {
             self.listeners.trigger_is_gone(&trigger.name);
         }
         self.machine.session_ended(session);
+        self.session_events.forget(session);
         self.creators.remove(&session);
         for domain in Domain::ALL {
             self.totals.remove(&(session, domain));

@@ -22,6 +22,7 @@ use super::keeper::Keepers;
 use super::kernel_desk::KernelDesk;
 use super::poll::{Poll, Watched};
 use super::rotation::AfterRotations;
+use super::session_events::SessionEvents;
 use super::triggers::{Acting, Listeners};
 use super::waiting::{Ended, Waiting};
 use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
@@ -100,6 +101,7 @@ pub struct Daemon {
     pub(super) files: Files,
     pub(super) listeners: Listeners,
     pub(super) acting: Acting,
+    pub(super) session_events: SessionEvents,
     commands: Receiver<Command>,
     clients: Clients,
     exit_when_idle: Option<Duration>,
@@ -152,6 +154,7 @@ impl Daemon {
             files: parts.files,
             listeners: Listeners::default(),
             acting: Acting::default(),
+            session_events: SessionEvents::default(),
             commands: parts.commands,
             clients: parts.clients,
             exit_when_idle: parts.exit_when_idle,
@@ -205,6 +208,7 @@ impl Daemon {
             self.carry_out();
             self.replace_consumers();
             self.end_waits();
+            self.look_at_sessions();
             self.look_idle();
             self.journal.look_at_time();
         }
@@ -217,7 +221,9 @@ impl Daemon {
             .exit_when_idle
             .filter(|_| !self.is_busy())
             .map(|pause| self.busy_until + pause);
-        [self.waiting.deadline(), consumers, idle].into_iter().flatten().min()
+        let sessions = self.session_events.deadline();
+        let all = [self.waiting.deadline(), consumers, idle, sessions];
+        all.into_iter().flatten().min()
     }
 
     /// A command that left does not wake the loop: it looks again when it would end.

@@ -16,7 +16,7 @@
 //! - [`consumer`], [`keeper`], [`upkeep`]: the other processes;
 //! - [`counters`]: whether programs can read the processor's counters;
 //! - [`tracking_commands`], [`tracked_words`]: what people ask a session to be about;
-//! - [`triggers`]: what is done when an event matches, and who is told;
+//! - [`triggers`], [`session_events`]: what is done when an event matches, and who is told;
 //! - [`kernel_commands`], [`kernel_words`]: what people ask of the kernel domain; [`kernel_desk`], [`kernel_checks`], [`leftovers`]: what the
 //!   kernel is asked for it;
 //! - [`journal`], [`trial`], [`state_page`], [`sockets`], [`poll`], [`clock`], [`host`]: files, sockets, time, the computer.
@@ -54,6 +54,7 @@ pub mod reports;
 pub mod requests;
 pub mod rotation;
 pub mod server;
+pub mod session_events;
 pub mod sockets;
 pub mod state_page;
 pub mod status;

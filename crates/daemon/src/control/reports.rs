@@ -113,6 +113,7 @@ impl Daemon {
         let totals = outcome.map_err(refusal_of)?;
         self.totals.insert((session, domain), totals);
         self.outdated.remove(&(session, domain));
+        self.compare_later(session);
         Ok(())
     }
 

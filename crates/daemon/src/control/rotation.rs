@@ -191,6 +191,9 @@ impl Daemon {
                 packets: status::count(has.packets),
             })
         });
+        if let Ok(chunk) = &finished {
+            self.rotated_later(session, chunk);
+        }
         done(self, finished);
         self.go_on_after_rotations();
     }

@@ -35,7 +35,7 @@ use super::kernel_desk::{Clerk, KernelDesk};
 use super::replies::{in_parts, refuse};
 use super::requests::{Requests, Slot, Slots};
 use super::status::count;
-use super::triggers::{self, Condition, Listening, NewTrigger};
+use super::triggers::{self, Condition, Listening, NewTrigger, Notice};
 use super::{host, kernel_checks, kernel_lists, kernel_words, program_list, tracked_words};
 use crate::link::Loss;
 use crate::person::Person;
@@ -188,12 +188,21 @@ impl Server {
         call.reply(None, None, None, 0)?;
         loop {
             match listening.notices.recv_timeout(LOOK_FOR_CLIENT) {
-                Ok(notice) => call.reply(Some(notice.trigger), notice.matched, notice.outcome, notice.skipped)?,
+                Ok((notice, skipped)) => {
+                    let Notice {
+                        trigger,
+                        matched,
+                        outcome,
+                    } = Arc::unwrap_or_clone(notice);
+                    call.reply(Some(trigger), matched, outcome, skipped)?;
+                }
                 Err(RecvTimeoutError::Timeout) if has_left(&self.stream) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     call.set_continues(false);
-                    return call.reply(listening.last_removed.get().cloned(), None, None, 0);
+                    let last = listening.last_removed.get();
+                    let (trigger, skipped) = last.cloned().unzip();
+                    return call.reply(trigger, None, None, skipped.unwrap_or(0));
                 }
             }
         }
@@ -566,6 +575,11 @@ impl VarlinkInterface for Server {
             Ok(lapse) => lapse,
             Err(refusal) => return refuse(call, refusal),
         };
+        let of_session = condition.session_event.clone().map(triggers::wanted_session_event);
+        let of_session = match of_session.transpose() {
+            Ok(of_session) => of_session,
+            Err(refusal) => return refuse(call, refusal),
+        };
         let contexts = triggers::wanted_contexts(&condition, lapse.as_ref());
         let request = TriggerRequest {
             name,
@@ -573,6 +587,7 @@ impl VarlinkInterface for Server {
             per_second,
             at_most,
             lapse,
+            of_session,
         };
         let owner = self.person.clone();
         let bound_to = bound.unwrap_or(false).then(|| creator::of(self.pid));
@@ -584,8 +599,12 @@ impl VarlinkInterface for Server {
             record_id,
             bound_to,
         };
-        let answer = match (condition.event, condition.kernel_event) {
-            (Some(rule), None) => {
+        let answer = match (condition.event, condition.kernel_event, condition.session_event) {
+            (None, None, Some(_)) => {
+                let wanted = wanted(Condition::Session);
+                self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
+            }
+            (Some(rule), None, None) => {
                 let rules = [Some(rule), condition.end_event].into_iter().flatten();
                 let rules = rules.map(|rule| RulesRequest {
                     patterns: vec![rule.pattern],
@@ -596,7 +615,7 @@ impl VarlinkInterface for Server {
                 let wanted = wanted(Condition::Programs(rules.collect()));
                 self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
             }
-            (None, Some(rule)) => {
+            (None, Some(rule), None) => {
                 let asking = self.person.clone();
                 let rules = [Some(rule), condition.end_kernel_event].into_iter().flatten().collect();
                 let checked = self.desk.ask(move |clerk| {
@@ -614,11 +633,8 @@ impl VarlinkInterface for Server {
                     self.inbox.ask(|daemon, answer| daemon.add_trigger(wanted, answer))
                 })
             }
-            (event, _) => Err(Refusal::InvalidSetting {
-                setting: "condition",
-                value: if event.is_some() { "two events" } else { "no event" }.into(),
-                allowed: "one event, either of programs or of the kernel".into(),
-            }),
+            (None, None, None) => Err(triggers::not_one_event("no event")),
+            _ => Err(triggers::not_one_event("several events")),
         };
         reply!(call, answer, trigger => trigger)
     }

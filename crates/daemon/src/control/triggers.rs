@@ -4,26 +4,31 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use piste_control::interface as shown;
+use piste_control::{contexts, interface as shown};
 use piste_kernel::spec;
 use serde_json::Value;
 
 use super::commands::record_id;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::inbox::Answer;
 use super::output::time_stamp;
 use super::replies::sentence;
 use super::status::{self, count};
+use super::waiting::Ended;
 use super::{clock, counters, host, kernel_words};
-use crate::link::{ChannelTotals, Domain, Lapse, Match, SessionId};
+use crate::link::{ChannelTotals, Domain, Lapse, Match, RequestId, SessionId};
 use crate::person::Person;
 use crate::session::commands::RulesRequest;
-use crate::session::triggers::{self, Act, Action, ActionKind, TriggerRequest};
-use crate::session::{Process, Refusal, SessionIdentity, SessionState};
+use crate::session::triggers::{self, Act, Action, ActionKind, OfSession, SessionEvent, TriggerRequest};
+use crate::session::{Pending, Process, Refusal, SessionIdentity, SessionState};
 
 /// Of what a trigger waits for, and of the end of a duration.
 const CHANNELS: [&str; 2] = [triggers::CHANNEL, triggers::END_CHANNEL];
+
+/// How long whoever removes a trigger waits for its actions.
+const ACTIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Notices that wait for a client that reads slowly; more are skipped.
 const NOTICE_COUNT_MAX: usize = 256;
@@ -33,7 +38,7 @@ const NOTICE_COUNT_MAX: usize = 256;
 pub struct NewTrigger {
     pub request: TriggerRequest,
     pub condition: Condition,
-    pub contexts: Option<Vec<String>>,
+    pub contexts: Vec<String>,
     pub owner: Person,
     pub record_id: Option<String>,
     pub bound_to: Option<Process>,
@@ -45,6 +50,8 @@ pub enum Condition {
     Programs(Vec<RulesRequest>),
     /// The same of the kernel, checked.
     Kernel(Vec<spec::Rule>),
+    /// Something of a session, as the request says.
+    Session,
 }
 
 /// What those who listen are told.
@@ -54,19 +61,25 @@ pub struct Notice {
     pub trigger: String,
     pub matched: Option<shown::TriggerMatch>,
     pub outcome: Option<shown::TriggerOutcome>,
-    pub skipped: i64,
 }
 
-/// What triggers are doing, by their session.
-#[derive(Default)]
+/// The triggers whose actions are not all done, by their session.
+#[derive(Debug, Default)]
 pub struct Acting(BTreeMap<SessionId, Busy>);
 
-#[derive(Default)]
+#[derive(Debug)]
 struct Busy {
-    /// Matches whose actions are not all done.
-    acts: usize,
-    /// Goes on when they are.
-    then: Vec<Box<dyn FnOnce(&mut Daemon)>>,
+    since: Instant,
+    /// They wait until the actions are done.
+    requests: Vec<RequestId>,
+}
+
+impl Acting {
+    /// An action that takes longer than any may is taken for lost.
+    fn is_busy(&self, trigger: SessionId) -> bool {
+        let busy = self.0.get(&trigger);
+        busy.is_some_and(|busy| busy.since.elapsed() < WRITE_TIMEOUT)
+    }
 }
 
 /// Those who listen.
@@ -82,9 +95,10 @@ struct Listener {
     by: Person,
     /// Of triggers; empty: all that are allowed.
     names: BTreeSet<String>,
-    notices: SyncSender<Notice>,
+    /// With how many were skipped before.
+    notices: SyncSender<(Arc<Notice>, i64)>,
     skipped: i64,
-    last_removed: Arc<OnceLock<String>>,
+    last_removed: Arc<OnceLock<(String, i64)>>,
 }
 
 /// One who listens.
@@ -93,23 +107,20 @@ pub struct Listening {
     /// For [`Daemon::stop_listening`].
     pub number: u64,
     /// Ends with pisted, or with the last trigger.
-    pub notices: Receiver<Notice>,
-    /// That trigger's name; set before the end of the notices.
-    pub last_removed: Arc<OnceLock<String>>,
+    pub notices: Receiver<(Arc<Notice>, i64)>,
+    /// That trigger's name, and how many notices were skipped at last; set before the end of the notices.
+    pub last_removed: Arc<OnceLock<(String, i64)>>,
 }
 
 impl Listeners {
-    fn tell(&mut self, owner: Option<u32>, notice: &Notice) {
+    fn tell(&mut self, owner: Option<u32>, notice: Notice) {
+        let notice = Arc::new(notice);
         for listener in &mut self.all {
             let is_allowed = listener.by.uid().is_none() || listener.by.uid() == owner;
             if !is_allowed || !listener.names.is_empty() && !listener.names.contains(&notice.trigger) {
                 continue;
             }
-            let skipped = listener.skipped;
-            match listener.notices.try_send(Notice {
-                skipped,
-                ..notice.clone()
-            }) {
+            match listener.notices.try_send((notice.clone(), listener.skipped)) {
                 Ok(()) => listener.skipped = 0,
                 Err(TrySendError::Full(_)) => listener.skipped += 1,
                 // It says itself that it leaves.
@@ -124,7 +135,7 @@ impl Listeners {
             let hears_more = !listener.names.remove(name) || !listener.names.is_empty();
             if !hears_more {
                 // It is removed once.
-                let _ = listener.last_removed.set(name.to_owned());
+                let _ = listener.last_removed.set((name.to_owned(), listener.skipped));
             }
             hears_more
         });
@@ -143,8 +154,12 @@ impl Daemon {
             Ok(session) => session,
             Err(refusal) => return self.reply(answer, Err(refusal)),
         };
+        if self.is_of_session(session) {
+            let status = self.trigger_status(session);
+            return self.reply(answer, Ok(status));
+        }
         self.start_session(session, move |daemon, started| {
-            if started.is_err() && daemon.machine.sessions().get(session).is_some() {
+            if started.is_err() && daemon.still_open(session).is_ok() {
                 daemon.end_session(session, |_, _| {});
             }
             let status = started.map(|()| daemon.trigger_status(session));
@@ -168,7 +183,9 @@ impl Daemon {
             trigger: Some(trigger),
         };
         let session = self.machine.create_trigger(identity)?;
+        // The process that it is bound to may have ended.
         self.watch_creator(session);
+        self.still_open(session)?;
         match self.set_up(session, wanted.condition, wanted.contexts) {
             Ok(()) => Ok(session),
             Err(refusal) => {
@@ -178,15 +195,10 @@ impl Daemon {
         }
     }
 
-    fn set_up(
-        &mut self,
-        session: SessionId,
-        condition: Condition,
-        contexts: Option<Vec<String>>,
-    ) -> Result<(), Refusal> {
+    fn set_up(&mut self, session: SessionId, condition: Condition, contexts: Vec<String>) -> Result<(), Refusal> {
         match condition {
             Condition::Programs(rules) => {
-                counters::check(contexts.as_deref().unwrap_or_default())?;
+                counters::check(&contexts)?;
                 for (name, rules) in CHANNELS.into_iter().zip(rules) {
                     let channel = triggers::channel(name, contexts.clone());
                     self.machine.enable_channel(session, &channel)?;
@@ -200,8 +212,15 @@ impl Daemon {
                     self.machine.enable_kernel_event(session, Some(name), vec![rule])?;
                 }
             }
+            Condition::Session => {}
         }
         Ok(())
+    }
+
+    /// Nothing is recorded for it.
+    fn is_of_session(&self, session: SessionId) -> bool {
+        let trigger = &self.machine.session(session).identity.trigger;
+        trigger.as_ref().is_some_and(|trigger| trigger.of_session.is_some())
     }
 
     /// Removes a trigger; answers when it has told everything.
@@ -228,23 +247,23 @@ impl Daemon {
         });
     }
 
-    /// Goes on when the trigger has done everything that it has begun.
+    /// Goes on when the trigger has done everything that it has begun, or takes too long.
     fn after_acts(&mut self, trigger: SessionId, then: impl FnOnce(&mut Daemon) + 'static) {
-        match self.acting.0.get_mut(&trigger) {
-            Some(busy) => busy.then.push(Box::new(then)),
-            None => then(self),
-        }
+        let Some(busy) = self.acting.0.get_mut(&trigger) else {
+            return then(self);
+        };
+        let request = self.machine.own_request();
+        busy.requests.push(request);
+        // A disk may hang.
+        let then = |daemon: &mut Daemon, _: Ended| then(daemon);
+        self.wait(Pending::default(), [request], ACTIONS_TIMEOUT, Box::new(then));
     }
 
     /// The trigger has done everything for one match.
     fn act_ended(&mut self, trigger: SessionId) {
-        let Some(busy) = self.acting.0.get_mut(&trigger) else {
-            return;
-        };
-        busy.acts -= 1;
-        if busy.acts == 0 {
-            let busy = self.acting.0.remove(&trigger).unwrap_or_default();
-            busy.then.into_iter().for_each(|then| then(self));
+        let busy = self.acting.0.remove(&trigger);
+        for request in busy.into_iter().flat_map(|busy| busy.requests) {
+            self.waiting.done(request, Ok(Vec::new()));
         }
     }
 
@@ -268,7 +287,7 @@ impl Daemon {
             return self.reply(answer, Err(refusal));
         }
         let (sender, notices) = sync_channel(NOTICE_COUNT_MAX);
-        let last_removed = Arc::<OnceLock<String>>::default();
+        let last_removed = Arc::<OnceLock<(String, i64)>>::default();
         self.listeners.last_number += 1;
         let number = self.listeners.last_number;
         self.listeners.all.push(Listener {
@@ -296,7 +315,17 @@ impl Daemon {
     pub(super) fn matched(&mut self, session: SessionId, matches: Vec<Match>, all: u64, missed: u64) {
         let now = clock::now();
         self.machine.missed(session, missed);
-        let acts = self.machine.matched(session, matches, all, now);
+        let acts_max = match self
+            .machine
+            .sessions()
+            .get(session)
+            .and_then(|state| state.identity.trigger.as_ref())
+        {
+            Some(trigger) if trigger.actions.is_empty() => usize::MAX,
+            // What is done for one match ends before the next one.
+            _ => usize::from(!self.acting.is_busy(session)),
+        };
+        let acts = self.machine.matched(session, matches, all, acts_max, now);
         if acts.is_empty() {
             return;
         }
@@ -311,11 +340,16 @@ impl Daemon {
                 trigger: trigger.name.clone(),
                 matched: Some(shown_match(act, count(now.wall_ns))),
                 outcome: None,
-                skipped: 0,
             };
-            self.listeners.tell(identity.owner.uid(), &notice);
-            self.acting.0.entry(session).or_default().acts += 1;
-            self.act(session, number, trigger.actions.iter().cloned().collect());
+            self.listeners.tell(identity.owner.uid(), notice);
+            if !trigger.actions.is_empty() {
+                let busy = Busy {
+                    since: Instant::now(),
+                    requests: Vec::new(),
+                };
+                self.acting.0.insert(session, busy);
+                self.act(session, number, trigger.actions.iter().cloned().collect());
+            }
         }
         if is_spent && self.machine.is_active(session) {
             // What it waits for costs programs nothing any more.
@@ -384,16 +418,15 @@ impl Daemon {
                 output,
                 error,
             }),
-            skipped: 0,
         };
-        self.listeners.tell(owner, &notice);
+        self.listeners.tell(owner, notice);
     }
 
     /// A trigger that nobody removes.
     fn status_of_listed(&self, session: SessionId) -> shown::TriggerStatus {
         let mut status = self.trigger_status(session);
         let state = self.machine.session(session);
-        if state.state != SessionState::Active && !state.is_spent() {
+        if state.state == SessionState::Inactive && !self.is_of_session(session) {
             status.findings.push(shown::Finding {
                 what: "it could not be started, and does not look".into(),
                 count: 1,
@@ -432,6 +465,7 @@ impl Daemon {
             condition: shown::TriggerCondition {
                 event: of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
                 kernel_event: of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
+                session_event: trigger.of_session.as_ref().map(shown_session_event),
                 end_event: end_of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
                 end_kernel_event: end_of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
                 over_ns: trigger.lapse.as_ref().map(|lapse| count(lapse.over_ns)),
@@ -491,6 +525,53 @@ fn shown_action(action: &Action) -> shown::TriggerAction {
     }
 }
 
+fn shown_session_event(of_session: &OfSession) -> shown::SessionEvent {
+    use shown::SessionEventKind as Kind;
+    let (kind, bytes) = match of_session.what {
+        SessionEvent::Rotated => (Kind::rotated, None),
+        SessionEvent::Lost => (Kind::lost, None),
+        SessionEvent::Recorded { bytes } => (Kind::recorded, Some(count(bytes))),
+    };
+    shown::SessionEvent {
+        session: of_session.session.clone(),
+        kind,
+        bytes,
+    }
+}
+
+/// What can happen to a session, as it was asked for.
+///
+/// # Errors
+/// A number of bytes that cannot be, or is missing.
+pub fn wanted_session_event(event: shown::SessionEvent) -> Result<OfSession, Refusal> {
+    use shown::SessionEventKind as Kind;
+    let bytes = event
+        .bytes
+        .and_then(|bytes| u64::try_from(bytes).ok())
+        .filter(|bytes| *bytes > 0);
+    let what = match (event.kind, event.bytes, bytes) {
+        (Kind::rotated, None, _) => SessionEvent::Rotated,
+        (Kind::lost, None, _) => SessionEvent::Lost,
+        (Kind::recorded, _, Some(bytes)) => SessionEvent::Recorded { bytes },
+        (kind, ..) => {
+            let (value, allowed) = match kind {
+                Kind::recorded => (
+                    event.bytes.map_or("none".into(), |bytes| bytes.to_string()),
+                    "1 or more",
+                ),
+                Kind::rotated | Kind::lost => ("a number".into(), "none"),
+            };
+            return Err(Refusal::InvalidSetting {
+                setting: "number of bytes",
+                value,
+                allowed: allowed.into(),
+            });
+        }
+    };
+    let session = event.session;
+    Ok(OfSession { session, what })
+}
+
 /// An action as it was asked for.
 pub fn wanted_action(action: shown::TriggerAction) -> Action {
     use shown::TriggerActionKind as Kind;
@@ -537,13 +618,27 @@ pub fn wanted_lapse(condition: &shown::TriggerCondition) -> Result<Option<Lapse>
 }
 
 /// The contexts that are wanted, with the one that beginning and end have in common.
-pub fn wanted_contexts(condition: &shown::TriggerCondition, lapse: Option<&Lapse>) -> Option<Vec<String>> {
-    let mut contexts = condition.contexts.clone()?;
-    if let Some(lapse) = lapse
-        && condition.by.is_none()
-        && !contexts.contains(&lapse.by)
+pub fn wanted_contexts(condition: &shown::TriggerCondition, lapse: Option<&Lapse>) -> Vec<String> {
+    let (known, default) = match condition.event.is_some() {
+        true => (&contexts::OF_PROGRAMS[..], triggers::CONTEXTS),
+        false => (&contexts::OF_KERNEL[..], triggers::KERNEL_CONTEXTS),
+    };
+    let is_meant = |known: &&contexts::Context| lapse.is_some_and(|lapse| lapse.by == known.name);
+    let wanted = condition.contexts.clone();
+    let mut wanted = wanted.unwrap_or_else(|| default.map(str::to_owned).to_vec());
+    if let Some(by) = known.iter().find(is_meant)
+        && !wanted.iter().any(|name| name == by.name)
     {
-        contexts.push(lapse.by.clone());
+        wanted.push(by.name.into());
     }
-    Some(contexts)
+    wanted
+}
+
+/// A condition has one event.
+pub fn not_one_event(value: &str) -> Refusal {
+    Refusal::InvalidSetting {
+        setting: "condition",
+        value: value.into(),
+        allowed: "one event, of programs, of the kernel, or of a session".into(),
+    }
 }

@@ -77,6 +77,8 @@ impl Daemon {
         for session in self.machine.open_session_ids() {
             self.watch_creator(session);
         }
+        self.session_events
+            .begin(self.machine.open_session_ids().into_iter().max());
         self.carry_out();
         for message in belongings.messages {
             self.hear(Domain::User, message);

@@ -36,7 +36,7 @@ impl Folders {
         let run = run_folder.join("kernel").join(session.to_string());
         let streams = match purpose {
             Purpose::Trace => kernel_folder(output),
-            Purpose::Snapshots | Purpose::Trigger(_) => run.join("kept"),
+            Purpose::Snapshots | Purpose::Trigger { .. } => run.join("kept"),
         };
         Folders { run, streams }
     }

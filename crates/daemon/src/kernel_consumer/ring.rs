@@ -118,15 +118,15 @@ impl CpuRing {
         let last = tally.last();
         let is_of_trigger = home.chunks.matches.is_some();
         let is_gone = counts.is_none() && !is_of_trigger && last.is_gone(stream.end());
+        let in_hand = ring.position().is_some_and(|position| position.step == last.number);
         if is_of_trigger && let Some(packet) = last.packet {
-            // There is no file that says whether it was told: it is told again.
-            stream.begin_again(packet);
+            // There is no file that says whether the page in hand was told: it is told again.
+            stream.begin_again(if in_hand { packet } else { packet + 1 });
         }
         if is_gone {
             stream.begin_again(last.packet.unwrap_or(stream.end().next_sequence));
             notes.push(FILES_GONE.to_owned());
         }
-        let in_hand = ring.position().is_some_and(|position| position.step == last.number);
         let next_sequence = stream.end().next_sequence;
         if in_hand && last.packet.is_some_and(|packet| next_sequence > packet) {
             ring.done();

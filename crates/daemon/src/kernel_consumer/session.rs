@@ -122,7 +122,7 @@ impl Session {
         // What is kept for snapshots lies in the run folder, as do the classes of a trigger's events.
         let keeper = match &purpose {
             Purpose::Trace => owner.clone(),
-            Purpose::Snapshots | Purpose::Trigger(_) => Person::default(),
+            Purpose::Snapshots | Purpose::Trigger { .. } => Person::default(),
         };
         let (mut chunks, unreadable) =
             Chunks::open(keeper.clone(), folders.streams.clone(), trace.uuid, archived, rotation);

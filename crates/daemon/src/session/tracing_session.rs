@@ -102,7 +102,10 @@ impl SessionIdentity {
     /// What becomes of its events.
     pub(super) fn purpose(&self) -> Purpose {
         match (&self.trigger, self.snapshot) {
-            (Some(trigger), _) => Purpose::Trigger(trigger.lapse.clone()),
+            (Some(trigger), _) => Purpose::Trigger {
+                per_second: trigger.per_second,
+                lapse: trigger.lapse.clone(),
+            },
             (None, true) => Purpose::Snapshots,
             (None, false) => Purpose::Trace,
         }

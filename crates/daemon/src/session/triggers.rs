@@ -22,6 +22,11 @@ pub const CHANNEL: &str = "trigger";
 /// The second one of those that wait for durations, for the ends.
 pub const END_CHANNEL: &str = "trigger-end";
 
+/// What matches carry beside their fields, unless others are asked for.
+pub const CONTEXTS: [&str; 2] = ["vtid", "procname"];
+/// The same for events of the kernel.
+pub const KERNEL_CONTEXTS: [&str; 2] = ["tid", "procname"];
+
 /// How often a trigger acts in a second, unless it says otherwise.
 pub const PER_SECOND: u32 = 10;
 const PER_SECOND_MAX: u32 = 1000;
@@ -48,6 +53,44 @@ pub struct Trigger {
     /// It waits for durations.
     #[serde(default)]
     pub lapse: Option<Lapse>,
+    /// It waits for something that happens to a session, and has no channel.
+    #[serde(default)]
+    pub of_session: Option<OfSession>,
+}
+
+/// Something that happens to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfSession {
+    /// Its name.
+    pub session: String,
+    /// What.
+    pub what: SessionEvent,
+}
+
+/// What can happen to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionEvent {
+    /// A chunk is finished.
+    Rotated,
+    /// Events were lost.
+    Lost,
+    /// So much more is in its trace.
+    Recorded {
+        /// So much.
+        bytes: u64,
+    },
+}
+
+impl SessionEvent {
+    /// As matches have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SessionEvent::Rotated => "piste:session_rotated",
+            SessionEvent::Lost => "piste:session_lost",
+            SessionEvent::Recorded { .. } => "piste:session_recorded",
+        }
+    }
 }
 
 /// Something that a trigger does with a session.
@@ -91,6 +134,7 @@ pub struct TriggerRequest {
     pub per_second: Option<i64>,
     pub at_most: Option<i64>,
     pub lapse: Option<Lapse>,
+    pub of_session: Option<OfSession>,
 }
 
 /// What a trigger has done, as the journal knows it.
@@ -195,8 +239,10 @@ impl Machine {
                 &format!("at most {ACTION_COUNT_MAX}"),
             ));
         }
-        for action in &wanted.actions {
-            check_name("session name", &action.session)?;
+        let of_actions = wanted.actions.iter().map(|action| &action.session);
+        let of_event = wanted.of_session.as_ref().map(|of_session| &of_session.session);
+        for session in of_actions.chain(of_event) {
+            check_name("session name", session)?;
         }
         Ok(Trigger {
             name,
@@ -204,6 +250,7 @@ impl Machine {
             per_second,
             at_most: at_most.transpose()?,
             lapse: wanted.lapse,
+            of_session: wanted.of_session,
         })
     }
 
@@ -254,8 +301,15 @@ impl Machine {
         })
     }
 
-    /// Events of a trigger's session. Returns those that the trigger acts on.
-    pub fn matched(&mut self, session: SessionId, matches: Vec<Match>, count: u64, now: Moment) -> Vec<Act> {
+    /// Events of a trigger's session. Returns those that the trigger acts on, at most `acts_max`.
+    pub fn matched(
+        &mut self,
+        session: SessionId,
+        matches: Vec<Match>,
+        count: u64,
+        acts_max: usize,
+        now: Moment,
+    ) -> Vec<Act> {
         let Some(state) = self.sessions.get(session) else {
             return Vec::new();
         };
@@ -269,7 +323,7 @@ impl Machine {
         for found in matches {
             lately.matched += 1;
             let is_spent = trigger.at_most.is_some_and(|at_most| deeds.acted >= at_most);
-            if is_spent || !lately.take_turn(trigger.per_second, now.boot_ns) {
+            if is_spent || acts.len() >= acts_max || !lately.take_turn(trigger.per_second, now.boot_ns) {
                 lately.suppressed += 1;
                 continue;
             }
@@ -307,23 +361,23 @@ impl Machine {
 }
 
 /// A channel of a trigger for events of programs.
-pub fn channel(name: &str, contexts: Option<Vec<String>>) -> ChannelRequest {
+pub fn channel(name: &str, contexts: Vec<String>) -> ChannelRequest {
     ChannelRequest {
         name: name.into(),
         subbuf_bytes: Some(SUBBUF_BYTES),
         subbuf_count: Some(SUBBUF_COUNT),
-        contexts: Some(contexts.unwrap_or_else(|| ["vtid", "procname"].map(str::to_owned).to_vec())),
+        contexts: Some(contexts),
         ..ChannelRequest::default()
     }
 }
 
 /// The same for events of the kernel.
-pub fn kernel_channel(name: &str, contexts: Option<Vec<String>>) -> ChannelRequest {
+pub fn kernel_channel(name: &str, contexts: Vec<String>) -> ChannelRequest {
     ChannelRequest {
         name: name.into(),
         subbuf_bytes: Some(KERNEL_SUBBUF_BYTES),
         subbuf_count: Some(KERNEL_SUBBUF_COUNT),
-        contexts: Some(contexts.unwrap_or_else(|| ["tid", "procname"].map(str::to_owned).to_vec())),
+        contexts: Some(contexts),
         ..ChannelRequest::default()
     }
 }

@@ -84,7 +84,13 @@ impl Rig {
 
     /// A started session of a trigger.
     pub(super) fn of_trigger() -> Rig {
-        Rig::with(Loss::Discard, Purpose::Trigger(None))
+        Rig::with(
+            Loss::Discard,
+            Purpose::Trigger {
+                per_second: 1000,
+                lapse: None,
+            },
+        )
     }
 
     fn with(loss: Loss, purpose: Purpose) -> Rig {

@@ -23,7 +23,7 @@ fn trigger(machine: &mut Machine, request: TriggerRequest) -> SessionId {
     };
     let session = machine.create_trigger(session).unwrap();
     machine
-        .enable_channel(session, &triggers::channel(triggers::CHANNEL, None))
+        .enable_channel(session, &triggers::channel(triggers::CHANNEL, vec![]))
         .unwrap();
     machine
         .enable_event(session, Some(triggers::CHANNEL), &rules(&["shop:late"]))
@@ -58,7 +58,7 @@ fn programs_record_what_a_trigger_waits_for_as_for_any_session() {
         let Effect::Consumer(Domain::User, ToConsumer::OpenSession(opening)) = effect else {
             return false;
         };
-        opening.session == session && opening.purpose == Purpose::Trigger(None)
+        opening.session == session && matches!(opening.purpose, Purpose::Trigger { lapse: None, .. })
     });
     assert!(opened);
     assert!(effects.iter().map(show).any(|shown| shown == "7: enable 1 1.1=0"));
@@ -119,12 +119,16 @@ fn a_trigger_acts_so_many_times_in_any_second_and_counts_the_rest() {
     let session = trigger(&mut machine, request);
     let matches = |count: u64| (0..count as i64).map(found).collect::<Vec<_>>();
     assert_eq!(
-        numbers(&machine.matched(session, matches(5), 5, at(100))),
+        numbers(&machine.matched(session, matches(5), 5, usize::MAX, at(100))),
         [(1, 0), (2, 0)]
     );
     // Of others, only the number is known.
-    assert!(machine.matched(session, matches(1), 10, at(1_000_000_099)).is_empty());
-    let acts = machine.matched(session, matches(3), 3, at(1_000_000_100));
+    assert!(
+        machine
+            .matched(session, matches(1), 10, usize::MAX, at(1_000_000_099))
+            .is_empty()
+    );
+    let acts = machine.matched(session, matches(3), 3, usize::MAX, at(1_000_000_100));
     assert_eq!(numbers(&acts), [(3, 13), (4, 0)]);
     let state = machine.session(session);
     let lately = machine.notes(session).unwrap().lately.matched;
@@ -144,7 +148,12 @@ fn a_trigger_acts_so_many_times_in_all_also_for_the_next_pisted() {
     };
     let session = trigger(&mut machine, request);
     let mut journal = changes(machine.take_effects());
-    assert_eq!(machine.matched(session, vec![found(1), found(2)], 2, at(1)).len(), 2);
+    assert_eq!(
+        machine
+            .matched(session, vec![found(1), found(2)], 2, usize::MAX, at(1))
+            .len(),
+        2
+    );
     assert!(!machine.session(session).is_spent());
     journal.extend(changes(machine.take_effects()));
     for sessions in [replay(&journal), replay(&replay(&journal).summary())] {
@@ -152,11 +161,21 @@ fn a_trigger_acts_so_many_times_in_all_also_for_the_next_pisted() {
         let state = next.session(session);
         assert_eq!(state.deeds.acted, 2);
         assert_eq!(state.identity.trigger, machine.session(session).identity.trigger);
-        let acts = next.matched(session, vec![found(3), found(4)], 2, at(2));
+        let acts = next.matched(session, vec![found(3), found(4)], 2, usize::MAX, at(2));
         assert_eq!(numbers(&acts), [(3, 0)]);
         assert!(next.session(session).is_spent());
         assert_eq!(next.session(session).deeds.last_ns, Some(3));
     }
+}
+
+#[test]
+fn a_trigger_that_is_busy_counts() {
+    let mut machine = machine();
+    let session = trigger(&mut machine, wanted("late"));
+    let matches = || vec![found(1), found(2), found(3)];
+    assert_eq!(numbers(&machine.matched(session, matches(), 3, 1, at(1))), [(1, 0)]);
+    assert!(machine.matched(session, matches(), 3, 0, at(2)).is_empty());
+    assert_eq!(numbers(&machine.matched(session, matches(), 3, 1, at(3))), [(2, 5)]);
 }
 
 #[test]
@@ -165,13 +184,17 @@ fn matches_of_a_trigger_that_is_gone_lead_to_nothing() {
     let session = trigger(&mut machine, wanted("late"));
     machine.destroy(session, at(1));
     assert_eq!(
-        machine.matched(session, vec![found(1)], 1, at(1)).len(),
+        machine.matched(session, vec![found(1)], 1, usize::MAX, at(1)).len(),
         1,
         "it is told to the end"
     );
     machine.session_ended(session);
-    assert!(machine.matched(session, vec![found(1)], 1, at(1)).is_empty());
-    assert!(machine.matched(99, vec![found(1)], 1, at(1)).is_empty());
+    assert!(
+        machine
+            .matched(session, vec![found(1)], 1, usize::MAX, at(1))
+            .is_empty()
+    );
+    assert!(machine.matched(99, vec![found(1)], 1, usize::MAX, at(1)).is_empty());
 }
 
 #[test]
