@@ -180,7 +180,7 @@ impl Daemon {
             record_id: wanted.record_id.map(record_id).transpose()?,
             never_current: true,
             bound_to: wanted.bound_to,
-            trigger: Some(trigger),
+            trigger: Some(Box::new(trigger)),
         };
         let session = self.machine.create_trigger(identity)?;
         // The process that it is bound to may have ended.

@@ -88,7 +88,7 @@ pub struct SessionIdentity {
     pub bound_to: Option<Process>,
     /// It is there for this trigger only: people cannot name it, and it has no trace.
     #[serde(default)]
-    pub trigger: Option<Trigger>,
+    pub trigger: Option<Box<Trigger>>,
     /// What the trace says about itself.
     pub trace: Trace,
 }

@@ -275,7 +275,7 @@ impl Machine {
     /// The triggers that people can name, in the order of their creation.
     pub fn triggers(&self) -> impl Iterator<Item = (SessionId, &Session, &Trigger)> {
         self.open_sessions()
-            .filter_map(|(id, session)| Some((id, session, session.identity.trigger.as_ref()?)))
+            .filter_map(|(id, session)| Some((id, session, session.identity.trigger.as_deref()?)))
     }
 
     /// A trigger that somebody may change: the owner may, and root.

@@ -18,7 +18,7 @@ fn trigger(machine: &mut Machine, request: TriggerRequest) -> SessionId {
     let trigger = machine.settle_trigger(request).unwrap();
     let session = SessionIdentity {
         never_current: true,
-        trigger: Some(trigger.clone()),
+        trigger: Some(Box::new(trigger.clone())),
         ..identity(&format!("trigger/{}", trigger.name))
     };
     let session = machine.create_trigger(session).unwrap();
