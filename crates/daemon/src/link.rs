@@ -278,7 +278,7 @@ pub enum Purpose {
     Snapshots,
     /// They are told as `Matched`; nothing is written.
     Trigger {
-        /// No more of them in a second; the others are counted.
+        /// So many that control acts on; of the others, most are only counted.
         per_second: u32,
         /// Only of durations.
         lapse: Option<Lapse>,

@@ -3,7 +3,7 @@
 //! and told to control, which knows what they lead to.
 //!
 //! A packet comes as it would be written to a stream file, with the metadata that it would have, so one reader serves both domains. Few
-//! matches lead to anything when many come (triggers have a limit), so only as many are read as one message to control holds; the others are counted.
+//! matches lead to anything when many come (triggers have a limit), so only a few times as many are read as control acts on; the others are counted.
 //!
 //! A trigger that waits for durations compares all events: beginnings with ends (lapses.rs).
 
@@ -30,6 +30,8 @@ const MESSAGE_BYTES_MAX: usize = 96 << 10;
 const MATCH_BYTES: usize = 192;
 /// How long control is not told of matches that are only counted.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
+/// In so much time, as many matches are read as control acts on in a second: it is busy for a while after some of them.
+const READ_WINDOW: Duration = Duration::from_millis(250);
 /// Of one match. A larger one is told without its fields.
 const MATCH_BYTES_MAX: usize = 16 << 10;
 /// Of a text; what follows is cut off.
@@ -55,9 +57,9 @@ struct Found {
     findings: Vec<String>,
     /// Of matches that control could not be told of, and of events that nobody looked at.
     missed: u64,
-    /// Of each second: control acts on no more.
+    /// Control acts on no more.
     per_second: usize,
-    /// When matches were read, in the last second at least.
+    /// When matches were read, in the last window at least.
     read_at: VecDeque<Instant>,
     told_at: Option<Instant>,
     /// Of a trigger that waits for durations.
@@ -252,9 +254,9 @@ impl Process {
     }
 }
 
-/// Whether one more match is worth reading: control acts on no more in a second, and a message has no room for more.
+/// Whether one more match is worth reading: control acts on few, and a message has no room for more.
 fn may_read(read_at: &mut VecDeque<Instant>, per_second: usize, bytes: usize, now: Instant) -> bool {
-    let is_over = |read: &Instant| now.saturating_duration_since(*read) >= Duration::from_secs(1);
+    let is_over = |read: &Instant| now.saturating_duration_since(*read) >= READ_WINDOW;
     while read_at.front().is_some_and(is_over) {
         read_at.pop_front();
     }

@@ -177,6 +177,7 @@ impl Daemon {
         }
         self.machine.session_ended(session);
         self.session_events.forget(session);
+        self.acting.forget(session);
         self.creators.remove(&session);
         for domain in Domain::ALL {
             self.totals.remove(&(session, domain));

@@ -75,6 +75,11 @@ struct Busy {
 }
 
 impl Acting {
+    /// A session, of a trigger or not, is gone.
+    pub(super) fn forget(&mut self, session: SessionId) {
+        self.0.remove(&session);
+    }
+
     /// An action that takes longer than any may is taken for lost.
     fn is_busy(&self, trigger: SessionId) -> bool {
         let busy = self.0.get(&trigger);
