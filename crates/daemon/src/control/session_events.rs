@@ -68,6 +68,10 @@ impl Daemon {
 
     /// Asks for totals, if a trigger waits for them and it is time.
     pub(super) fn look_at_sessions(&mut self) {
+        let now = Instant::now();
+        if self.session_events.next_look.is_some_and(|next| now < next) {
+            return;
+        }
         let sessions: Vec<SessionId> = match self
             .machine
             .triggers()
@@ -85,18 +89,10 @@ impl Daemon {
             self.session_events.next_look = None;
             return;
         }
-        let now = Instant::now();
-        let next = *self.session_events.next_look.get_or_insert(now + LOOK_INTERVAL);
-        if now >= next && !self.session_events.is_looking {
+        self.session_events.next_look = Some(now + LOOK_INTERVAL);
+        if !self.session_events.is_looking {
             self.session_events.is_looking = true;
-            self.report(sessions, |daemon| {
-                daemon.session_events.is_looking = false;
-                daemon.session_events.next_look = Some(Instant::now() + LOOK_INTERVAL);
-            });
-        }
-        if self.session_events.is_looking {
-            // The answer wakes the loop.
-            self.session_events.next_look = Some(now + LOOK_INTERVAL);
+            self.report(sessions, |daemon| daemon.session_events.is_looking = false);
         }
     }
 

@@ -92,6 +92,10 @@ pub(super) struct Session {
     next_look_at_files: Option<Instant>,
     /// Somebody follows: what was recorded until a time is to be written, in pages that are not full too.
     pub(super) flushes: Flushes<u64>,
+    /// The last look left nothing in the rings that was there before it.
+    pub(super) has_taken_all: bool,
+    /// All events until then were told as matches, or are among those that wait.
+    taken_until_ticks: u64,
 }
 
 /// What the session's thread has.
@@ -166,6 +170,8 @@ impl Session {
             next_catch_up: None,
             next_look_at_files: None,
             flushes: Flushes::default(),
+            has_taken_all: false,
+            taken_until_ticks: 0,
         };
         if let Err(why) = &session.kernel {
             let what = format!("the kernel is not recorded: {why}");
@@ -315,7 +321,7 @@ impl Session {
 
     /// Does what there is to do.
     pub(super) fn work(&mut self, shared: &mut Shared<'_>) -> Again {
-        let until_ticks = clock::settled_ticks(self.clock);
+        let settled_ticks = clock::settled_ticks(self.clock);
         let tracking = self.keep_tracking(shared.outbox);
         let catch_up = self.catch_up_with_programs(shared.now);
         let again = if self.recorder.is_some() {
@@ -325,7 +331,10 @@ impl Session {
         };
         self.tell_notes(shared.outbox);
         if let Some(matches) = &self.chunks.matches {
-            matches.tell(until_ticks, self.id, shared.outbox);
+            if self.has_taken_all {
+                self.taken_until_ticks = settled_ticks;
+            }
+            matches.tell(self.taken_until_ticks, self.id, shared.outbox);
         }
         match (again, tracking.into_iter().chain(catch_up).min()) {
             (Again::Closed, _) | (_, None) => again,

@@ -69,6 +69,7 @@ impl Session {
                 }
             }
         }
+        self.has_taken_all = all_flushed && failed.is_none();
         match self.write_dump(shared) {
             Ok(finished) => {
                 all &= finished;
