@@ -52,6 +52,9 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
         filter: options.filter.clone(),
         ..rule
     });
+    if let Some(event) = of_sessions.pop() {
+        return of_session(options, event);
+    }
     let event = of_programs.next();
     let end = options
         .over
@@ -68,7 +71,7 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
     Ok(TriggerCondition {
         event,
         kernel_event,
-        session_event: of_sessions.pop(),
+        session_event: None,
         end_event,
         end_kernel_event,
         over_ns: options
@@ -97,6 +100,31 @@ fn session_events(options: &ConditionOptions) -> Vec<SessionEvent> {
         event(session, SessionEventKind::recorded, Some(bytes))
     });
     rotated.chain(lost).chain(recorded).collect()
+}
+
+/// What happens to a session has no more to it.
+fn of_session(options: &ConditionOptions, event: SessionEvent) -> Result<TriggerCondition, Failure> {
+    let others = [
+        ("--filter", options.filter.is_some()),
+        ("--exclude", !options.excluded.is_empty()),
+        ("--context", options.contexts.is_some()),
+        ("--over", options.over.is_some()),
+    ];
+    if let Some((option, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+        let sentence =
+            format!("{option} is for events of programs and of the kernel, not for what happens to a session");
+        return Err(Failure::with_status(sentence, USAGE));
+    }
+    Ok(TriggerCondition {
+        event: None,
+        kernel_event: None,
+        session_event: Some(event),
+        end_event: None,
+        end_kernel_event: None,
+        over_ns: None,
+        by: None,
+        contexts: None,
+    })
 }
 
 /// What ends a duration that begins with an event: an event of the same kind, or the exit of the same system call.
@@ -162,15 +190,14 @@ pub(super) fn text(condition: &TriggerCondition) -> String {
     if let Some(over_ns) = condition.over_ns {
         let end = condition.end_event.as_ref().map(rule_text);
         let end = end.or(condition.end_kernel_event.as_ref().map(kernel_rules::text));
-        text += &format!(
-            "; until {}, if that takes more than {}",
-            end.unwrap_or_default(),
-            duration(over_ns)
-        );
-        text += &condition
+        text += &format!(" until {}, longer than {}", end.unwrap_or_default(), duration(over_ns));
+        if let Some(by) = condition
             .by
             .as_ref()
-            .map_or_else(String::new, |by| format!(", by {}", printable(by)));
+            .filter(|by| !["vtid", "tid"].contains(&by.as_str()))
+        {
+            text += &format!(", with the same {}", printable(by));
+        }
     }
     match condition.contexts.as_deref() {
         None => {}
@@ -249,15 +276,30 @@ mod tests {
                 "--end-filter",
                 "x > 1",
             ],
-            "a:b; until a:c, where x > 1, if that takes more than 5.00 ms, by id",
+            "a:b until a:c, where x > 1, longer than 5.00 ms, with the same id",
         );
         check(
             &["--syscall", "fsync", "--over", "2s"],
-            "system call fsync, entry only; until system call fsync, exit only, if that takes more than 2.00 s",
+            "system call fsync, entry only until system call fsync, exit only, longer than 2.00 s",
         );
         check(&["--on-rotation", "web"], "each rotation of session web");
         check(&["--on-loss", "web"], "lost events in session web");
         check(&["--on-size", "w=b=1M"], "each 1 MiB that session w=b records");
+    }
+
+    #[test]
+    fn what_happens_to_a_session_has_no_filter() {
+        for option in [
+            &["--filter", "x > 1"][..],
+            &["-x", "a:b"],
+            &["--context", "tid"],
+            &["--over", "1s"],
+        ] {
+            assert!(
+                of_line(&[&["--on-loss", "web"], option].concat()).is_err(),
+                "{option:?}"
+            );
+        }
     }
 
     #[test]

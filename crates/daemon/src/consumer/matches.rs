@@ -30,8 +30,10 @@ const MESSAGE_BYTES_MAX: usize = 96 << 10;
 const MATCH_BYTES: usize = 192;
 /// How long control is not told of matches that are only counted.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
-/// In so much time, as many matches are read as control acts on in a second: it is busy for a while after some of them.
+/// In so much time, only so many matches are read.
 const READ_WINDOW: Duration = Duration::from_millis(250);
+/// As many as control acts on in that time on average. If that is few, some more: control may be busy with the first of them.
+const READ_LEAST: usize = 25;
 /// Of one match. A larger one is told without its fields.
 const MATCH_BYTES_MAX: usize = 16 << 10;
 /// Of a text; what follows is cut off.
@@ -42,7 +44,7 @@ const ELEMENT_COUNT_MAX: u64 = 64;
 const CUT: &[u8] = b"...";
 
 /// What a session's streams have found, and what control was not told yet.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Matches(Arc<Mutex<Found>>);
 
 #[derive(Debug, Default)]
@@ -57,8 +59,8 @@ struct Found {
     findings: Vec<String>,
     /// Of matches that control could not be told of, and of events that nobody looked at.
     missed: u64,
-    /// Control acts on no more.
-    per_second: usize,
+    /// Matches that are worth reading in a window.
+    per_window: usize,
     /// When matches were read, in the last window at least.
     read_at: VecDeque<Instant>,
     told_at: Option<Instant>,
@@ -73,7 +75,7 @@ impl Matches {
             return None;
         };
         let found = Found {
-            per_second: per_second as usize,
+            per_window: (per_second as usize / 4).max(READ_LEAST.min(per_second as usize)),
             lapses: lapse.map(Lapses::new),
             ..Found::default()
         };
@@ -108,7 +110,7 @@ impl Matches {
         let time_ns = |ticks| scale.and_then(|scale| scale.nanoseconds(ticks)).unwrap_or(0);
         let process = Process::of(identity);
         let now = Instant::now();
-        while (found.lapses.is_some() || may_read(&mut found.read_at, found.per_second, found.bytes, now))
+        while (found.lapses.is_some() || may_read(&mut found.read_at, found.per_window, found.bytes, now))
             && let Next::Event(event) = reader.next(packet, 0)
         {
             let event = Read {
@@ -163,7 +165,7 @@ impl Matches {
                 .unwrap_or(i64::MAX);
             for late in lapses.compare(until_ns, now) {
                 found.count += 1;
-                if may_read(&mut found.read_at, found.per_second, found.bytes, now) {
+                if may_read(&mut found.read_at, found.per_window, found.bytes, now) {
                     found.read_at.push_back(now);
                     found.bytes += late.bytes();
                     found.matches.push(late);
@@ -255,12 +257,12 @@ impl Process {
 }
 
 /// Whether one more match is worth reading: control acts on few, and a message has no room for more.
-fn may_read(read_at: &mut VecDeque<Instant>, per_second: usize, bytes: usize, now: Instant) -> bool {
+fn may_read(read_at: &mut VecDeque<Instant>, per_window: usize, bytes: usize, now: Instant) -> bool {
     let is_over = |read: &Instant| now.saturating_duration_since(*read) >= READ_WINDOW;
     while read_at.front().is_some_and(is_over) {
         read_at.pop_front();
     }
-    read_at.len() < per_second && bytes < MESSAGE_BYTES_MAX
+    read_at.len() < per_window && bytes < MESSAGE_BYTES_MAX
 }
 
 /// A part of an event, as a JSON object.
@@ -542,7 +544,7 @@ mod tests {
             ("\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", 900),
         ] {
             let matches = matches_of(FieldKind::String);
-            lock(&matches.0).per_second = usize::MAX;
+            lock(&matches.0).per_window = usize::MAX;
             let text = [text.as_bytes(), b"\0"].concat();
             let packet = packet(&vec![&*text; 500]);
             (0..10).for_each(|_| matches.take(&packet, 500, &identity()));
@@ -566,7 +568,7 @@ mod tests {
     #[test]
     fn no_more_are_read_than_control_acts_on() {
         let matches = matches_of(FieldKind::String);
-        lock(&matches.0).per_second = 3;
+        lock(&matches.0).per_window = 3;
         let packet = packet(&[&b"a\0"[..]; 40]);
         (0..10).for_each(|_| matches.take(&packet, 40, &identity()));
         let found = lock(&matches.0);

@@ -204,7 +204,7 @@ impl Session {
             // A program that has rung may not have been heard.
             self.attention.attract_all(&self.ring_sets);
         }
-        let channel = self.channels.values().next();
+        let channel = self.channels.values().next().filter(|_| takes_all);
         let now_ticks = channel.map_or(0, |channel| clock::now_ticks(channel.clock()));
         let again = stream(self, shared);
         if takes_all && !self.ring_sets.values().any(RingSet::is_behind) {

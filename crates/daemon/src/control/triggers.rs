@@ -285,6 +285,7 @@ impl Daemon {
 
     /// Tells somebody what triggers do from now on.
     pub fn listen(&mut self, names: Vec<String>, by: Person, answer: Answer<Listening>) {
+        let names: BTreeSet<String> = names.into_iter().collect();
         let refused = names
             .iter()
             .find_map(|name| self.machine.find_own_trigger(name, &by).err());
@@ -298,7 +299,7 @@ impl Daemon {
         self.listeners.all.push(Listener {
             number,
             by,
-            names: names.into_iter().collect(),
+            names,
             notices: sender,
             skipped: 0,
             last_removed: last_removed.clone(),
