@@ -358,7 +358,7 @@ impl Daemon {
             }
         }
         if is_spent && self.machine.is_active(session) {
-            // What it waits for costs programs nothing any more.
+            // Nothing more is recorded for it.
             self.stop_session(session, |_, _| {});
         }
     }
