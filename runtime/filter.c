@@ -19,6 +19,8 @@
 struct kept_filter {
 	struct kept_filter *next;
 	size_t bytes;
+	bool has_range;
+	struct piste_filter_range range;
 	struct piste_filter filter;
 };
 
@@ -55,6 +57,11 @@ static inline uint32_t element_bytes(uint8_t kind)
 	};
 
 	return kind < sizeof(bytes) ? bytes[kind] : 0;
+}
+
+static bool is_signed(uint8_t kind)
+{
+	return kind <= PISTE_ELEMENT_INT64;
 }
 
 static bool is_text(uint8_t kind)
@@ -208,6 +215,53 @@ static bool is_valid(const struct piste_filter *filter, size_t bytes)
 	return is_test(&instructions_of(filter)[count - 1]);
 }
 
+/* False: the first test of the filter is another one, or goes on where it fails. */
+static bool find_range(const struct piste_filter *filter, struct piste_filter_range *range)
+{
+	const struct piste_instruction *first = instructions_of(filter);
+	uint64_t operand = first->operand, smallest = 0, greatest = UINT64_MAX;
+
+	if (first->opcode != PISTE_FILTER_COMPARE_FIELD || first->if_false != PISTE_FILTER_REJECT)
+		return false;
+	if (is_signed(first->kind)) {
+		smallest = (uint64_t)INT64_MIN;
+		greatest = INT64_MAX;
+	}
+	*range = (struct piste_filter_range){operand, 0, first->offset, first->end, first->kind, 0, {0}};
+	switch (first->comparison) {
+	case PISTE_COMPARE_EQUAL:
+		return true;
+	case PISTE_COMPARE_NOT_EQUAL:
+		range->is_inverted = 1;
+		return true;
+	case PISTE_COMPARE_LESS:
+		range->first = smallest;
+		range->others = operand - smallest - 1;
+		return operand != smallest;
+	case PISTE_COMPARE_LESS_OR_EQUAL:
+		range->first = smallest;
+		range->others = operand - smallest;
+		return true;
+	case PISTE_COMPARE_GREATER:
+		range->first = operand + 1;
+		range->others = greatest - operand - 1;
+		return operand != greatest;
+	case PISTE_COMPARE_GREATER_OR_EQUAL:
+		range->others = greatest - operand;
+		return true;
+	default:
+		return false;
+	}
+}
+
+const struct piste_filter_range *piste_filter_first_range(const struct piste_filter *filter)
+{
+	const struct kept_filter *kept =
+	        (const struct kept_filter *)((const uint8_t *)filter - offsetof(struct kept_filter, filter));
+
+	return kept->has_range ? &kept->range : NULL;
+}
+
 const struct piste_filter *piste_filter_keep(const void *bytes, size_t byte_count)
 {
 	static struct kept_filter *first;
@@ -225,6 +279,7 @@ const struct piste_filter *piste_filter_keep(const void *bytes, size_t byte_coun
 	kept_bytes += byte_count;
 	kept->bytes = byte_count;
 	memcpy(&kept->filter, bytes, byte_count);
+	kept->has_range = find_range(&kept->filter, &kept->range);
 	kept->next = first;
 	first = kept;
 	return &kept->filter;
@@ -285,39 +340,11 @@ static struct value text_value(const uint8_t *text, uint64_t bytes)
 		memcpy(&loaded, bytes, sizeof(loaded));                                                                \
 		return loaded;                                                                                         \
 	}
-DEFINE_LOAD(int16_t)
 DEFINE_LOAD(int32_t)
-DEFINE_LOAD(uint16_t)
 DEFINE_LOAD(uint32_t)
 DEFINE_LOAD(uint64_t)
 DEFINE_LOAD(float)
 DEFINE_LOAD(double)
-
-/* The bits of an integer, extended to 64. */
-static inline uint64_t integer_at(const uint8_t *bytes, uint8_t kind)
-{
-	switch (kind) {
-	case PISTE_ELEMENT_INT8:
-		return (uint64_t)(int8_t)*bytes;
-	case PISTE_ELEMENT_INT16:
-		return (uint64_t)load_int16_t(bytes);
-	case PISTE_ELEMENT_INT32:
-		return (uint64_t)load_int32_t(bytes);
-	case PISTE_ELEMENT_UINT8:
-		return *bytes;
-	case PISTE_ELEMENT_UINT16:
-		return load_uint16_t(bytes);
-	case PISTE_ELEMENT_UINT32:
-		return load_uint32_t(bytes);
-	default:
-		return load_uint64_t(bytes);
-	}
-}
-
-static bool is_signed(uint8_t kind)
-{
-	return kind <= PISTE_ELEMENT_INT64;
-}
 
 static bool is_within(const struct subject *subject, uint64_t at, uint64_t bytes)
 {
@@ -334,8 +361,8 @@ static struct value element_at(const struct subject *subject, uint8_t kind, uint
 		return float_value(load_float(bytes));
 	if (kind == PISTE_ELEMENT_FLOAT64)
 		return float_value(load_double(bytes));
-	return is_signed(kind) ? signed_value((int64_t)integer_at(bytes, kind))
-	                       : unsigned_value(integer_at(bytes, kind));
+	return is_signed(kind) ? signed_value((int64_t)piste_filter_integer(bytes, kind))
+	                       : unsigned_value(piste_filter_integer(bytes, kind));
 }
 
 /* Number of elements or bytes in front of a sequence or a text. */
@@ -515,8 +542,7 @@ static inline __attribute__((always_inline)) bool compare_field(const struct pis
 
 	if (piste_unlikely(instruction->end > bytes))
 		return false;
-	/* As wide as it was stored a moment ago: a processor passes nothing on from a store to a wider load. */
-	integer = integer_at(fields + instruction->offset, instruction->kind);
+	integer = piste_filter_integer(fields + instruction->offset, instruction->kind);
 	relation = is_signed(instruction->kind) ? RELATION((int64_t)integer, (int64_t)operand)
 	                                        : RELATION(integer, operand);
 	if (piste_unlikely(instruction->comparison == PISTE_COMPARE_BITS))

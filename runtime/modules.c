@@ -270,6 +270,7 @@ static void choose_path(struct piste_event *event)
 		}
 	/* ORDER event.filter (release): as in set_filter(). */
 	piste_store_release(&event->filter, filter);
+	piste_store_release(&event->range, filter ? piste_filter_first_range(filter) : NULL);
 	/* ORDER event.slot (release): as in piste_event_enable(). */
 	piste_store_release(&event->only, only);
 	/* ORDER event.slot (release): the slots are set before. Pairs with record.c. */
@@ -303,7 +304,7 @@ void piste_event_disable(struct piste_event *event, uint32_t slot)
 struct piste_event piste_event_only(const struct piste_event *event, uint32_t slot)
 {
 	volatile uint64_t *word = slot_of((struct piste_event *)(uintptr_t)event, slot, false);
-	struct piste_event only = {0, PISTE_EVENT_MAGIC, 0, event->info, 0, NULL, NULL, {0}, {1, 0, NULL, {0}}};
+	struct piste_event only = {0, PISTE_EVENT_MAGIC, 0, event->info, 0, NULL, NULL, NULL, 0, {1, 0, NULL, {0}}};
 
 	only.slots.word[0] = word ? piste_load_relaxed(word) : 0;
 	return only;

@@ -77,6 +77,8 @@ PISTE_PRIVATE const struct piste_filter *piste_event_filter(const struct piste_e
 
 /* Keeps a filter that a daemon sent, for good. NULL: it is not valid, or there is no room for more. With the lock held. */
 PISTE_PRIVATE const struct piste_filter *piste_filter_keep(const void *bytes, size_t byte_count);
+/* What a filter that was kept asks first, if that is the range of an integer; otherwise NULL. */
+PISTE_PRIVATE const struct piste_filter_range *piste_filter_first_range(const struct piste_filter *filter);
 /* Whether an event with these fields passes. Safe in signal handlers. */
 PISTE_PRIVATE bool piste_filter_passes(const struct piste_filter *filter, const uint8_t *fields, uint64_t bytes);
 /* Memory for the fields of one event, until it is given back. NULL: there is none. Safe in signal handlers. */

@@ -9,6 +9,7 @@
 
 #include "abi/event.h"
 #include "abi/protocol.h"
+#include "filter.h"
 #include "ring.h"
 
 struct piste_label {
@@ -58,9 +59,10 @@ struct piste_event {
 	uint32_t reserved_0;
 	const struct piste_event_info *info;
 	volatile uint64_t only; /* The word of the only slot that is set, if it is the only one and has no filter. */
-	struct piste_slot_filter *volatile filters; /* One for each slot that ever had one. */
-	const struct piste_filter *volatile filter; /* Of the only slot that is set. */
-	uint64_t reserved_1[2];
+	struct piste_slot_filter *volatile filters;      /* One for each slot that ever had one. */
+	const struct piste_filter *volatile filter;      /* Of the only slot that is set. */
+	const struct piste_filter_range *volatile range; /* What that filter asks first; NULL: anything else. */
+	uint64_t reserved_1;
 	struct piste_slots slots;
 } __attribute__((aligned(PISTE_EVENT_BYTES)));
 PISTE_ABI_SIZE(struct piste_event, PISTE_EVENT_BYTES);
@@ -159,6 +161,16 @@ static inline __attribute__((always_inline)) struct piste_place piste_record_beg
 		place.cursor = piste_record_next(record);
 	}
 	return place;
+}
+
+/* Whether an event ends here whose fields lie where filters see them: its only filter rejects it at once. */
+static inline __attribute__((always_inline)) bool piste_record_is_rejected(const struct piste_record *record)
+{
+	/* ORDER event.filter (acquire): pairs with runtime/modules.c. */
+	const struct piste_filter_range *range = piste_load_acquire(&record->event->range);
+
+	return range && record->filtered == (const uint8_t *)record->scratch &&
+	       !piste_filter_range_has(range, record->filtered, record->filtered_bytes);
 }
 
 /* Records a formatted string as the only field of `event`. `format` is that of printf. As safe in signal handlers as the vsnprintf of

@@ -119,9 +119,10 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	        __attribute__((unused)) = {fields{NULL, NULL, 0, 0, 0, 0, 0}};                                         \
 	static const struct piste_event_info piste_info__##provider##__##event __attribute__((unused)) = {             \
 	        #provider, #event, piste_fields__##provider##__##event, field_count, PISTE_LEVEL_##level, {0}};        \
-	static struct piste_event PISTE_EVENT__##provider##__##event __attribute__((section("piste_events"),           \
-	                                                                            unused)) = {                       \
-	        0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, NULL, NULL, {0}, {0, 0, NULL, {0}}};
+	static struct piste_event PISTE_EVENT__##provider##__##event                                                   \
+	        __attribute__((section("piste_events"), unused)) = {                                                   \
+	                0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, NULL, NULL, NULL,              \
+	                0, {0, 0, NULL, {0}}};
 
 /* The first function is the fast path. It is not inlined, so that the code at each call stays small; the values of the fields are passed
  * in registers. The second one is the general path: it records the event in every channel, whatever the channels want. An event whose
@@ -146,6 +147,8 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 				piste_place_commit(piste_place);                                                       \
 				return;                                                                                \
 			}                                                                                              \
+			if (piste_for_filters && piste_record_is_rejected(&piste_record))                              \
+				return;                                                                                \
 			piste_cursor = piste_record_next(&piste_record);                                               \
 		}                                                                                                      \
 	}                                                                                                              \

@@ -117,6 +117,7 @@ fn channels(session: &SessionStatus, width: Width) -> String {
         ("DOMAIN", Align::Left),
         ("WHEN FULL", Align::Left),
         ("RING", Align::Right),
+        ("FULLEST", Align::Right),
         ("CONTEXTS", Align::Left),
         ("EVENTS", Align::Right),
         ("EVENTS/S", Align::Right),
@@ -124,7 +125,7 @@ fn channels(session: &SessionStatus, width: Width) -> String {
         ("DISCARDED", Align::Right),
         ("LOST PACKETS", Align::Right),
     ])
-    .with_minor(&["WHEN FULL", "RING", "CONTEXTS", "EVENTS/S"]);
+    .with_minor(&["WHEN FULL", "RING", "FULLEST", "CONTEXTS", "EVENTS/S"]);
     let loss = |lost: i64| {
         if lost > 0 {
             Cell::styled(BAD, count(lost))
@@ -139,6 +140,11 @@ fn channels(session: &SessionStatus, width: Width) -> String {
             Cell::from(domain_name(&channel.settings.domain)),
             Cell::from(loss_mode(&channel.settings)),
             Cell::from(rings(&channel.settings)),
+            Cell::from(
+                channel
+                    .fullest_percent
+                    .map_or(String::new(), |percent| format!("{percent} %")),
+            ),
             Cell::from(if contexts.is_empty() { "none".into() } else { contexts }),
             Cell::from(count(channel.events)),
             Cell::from(rate(channel.events, session.duration_ns).unwrap_or_default()),

@@ -351,6 +351,7 @@ pub(crate) mod tests {
                     overwritten: 0,
                     lost_packets: 0,
                 },
+                fullest_percent: None,
                 findings: vec![],
             }],
             programs: 1,

@@ -457,8 +457,36 @@ pub struct ChannelTotals {
     pub overwritten_events: u64,
     /// Packets that the consumer could not deliver: overwritten while it was away, or damaged beyond repair.
     pub lost_packets: u64,
+    /// How full its rings were; absent if nobody knows.
+    pub fill: Option<Fill>,
     /// What people should know about the channel.
     pub findings: Vec<Finding>,
+}
+
+/// How much of a channel's fullest ring waited when it was looked at, at most: percent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Since the totals were stated before.
+    pub lately_percent: u8,
+    /// In all.
+    pub most_percent: u8,
+}
+
+impl Fill {
+    /// Notes how much waited of a ring.
+    pub fn note(&mut self, waiting_bytes: u64, ring_bytes: u64) {
+        let percent = waiting_bytes.saturating_mul(100) / ring_bytes.max(1);
+        self.add(Fill {
+            lately_percent: percent.min(100) as u8,
+            most_percent: percent.min(100) as u8,
+        });
+    }
+
+    /// That of several channels.
+    pub fn add(&mut self, other: Fill) {
+        self.lately_percent = self.lately_percent.max(other.lately_percent);
+        self.most_percent = self.most_percent.max(other.most_percent);
+    }
 }
 
 impl ChannelTotals {
@@ -497,6 +525,9 @@ impl ChannelTotals {
             (&mut self.lost_packets, other.lost_packets),
         ] {
             *sum = sum.saturating_add(more);
+        }
+        if let Some(fill) = other.fill {
+            self.fill.get_or_insert_default().add(fill);
         }
     }
 

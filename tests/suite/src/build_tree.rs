@@ -37,3 +37,8 @@ pub fn binary(name: &str) -> PathBuf {
 pub fn programs() -> PathBuf {
     repository().join("tests/programs")
 }
+
+/// A program that was built long ago (tests/kept/README.md).
+pub fn kept_program(name: &str) -> PathBuf {
+    repository().join("tests/kept").join(name)
+}

@@ -73,7 +73,7 @@ fn a_program_of_another_release_is_listed_while_it_runs() {
 #[test]
 fn a_program_that_was_built_for_abi_3_runs_unrecorded_and_is_listed() {
     let place = Workplace::new();
-    let program = place.program("built_for_abi_3.c");
+    let program = build_tree::kept_program("abi_3");
     place.piste_succeeds(&["create", "all", "-o", place.path("trace").to_str().expect("UTF-8")]);
     place.piste_succeeds(&["enable-event", "-u", "*"]);
     place.piste_succeeds(&["start"]);

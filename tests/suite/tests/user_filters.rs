@@ -165,6 +165,74 @@ fn test(random: &mut Rng) -> String {
     }
 }
 
+/// Programs reject most events by the first comparison of an integer, without asking for the rest of the filter.
+#[test]
+fn comparisons_of_integers_are_exact_at_the_limits_of_every_kind() {
+    const ROUND_COUNT: u64 = 150;
+    let place = Workplace::new();
+    let trace = place.path("trace");
+    let mut running = Running::start(place.command(place.program("integers.c")).stdin(Stdio::piped()));
+    place.piste_succeeds(&["create", "all", "-o", trace.to_str().expect("UTF-8")]);
+    place.piste_succeeds(&["enable-event", "integers:all"]);
+    place.piste_succeeds(&["start"]);
+    let mut random = Rng::with_seed(64);
+    let mut expected = Vec::new();
+    for round in 0..ROUND_COUNT {
+        let (filter, which) = comparison(&mut random);
+        place.piste_succeeds(&["enable-event", "integers:all", "--filter", &filter]);
+        assert_eq!(running.ask(&round.to_string()), "done");
+        expected.extend(which.into_iter().map(|which| (round, which, filter.clone())));
+    }
+    running.finish().expect_success();
+    place.piste_succeeds(&["destroy"]);
+    let events = Trace::at(&trace).events();
+    let recorded: Vec<_> = events
+        .iter()
+        .map(|event| (event.number("round"), event.number("which")))
+        .collect();
+    for (event, (round, which, filter)) in recorded.iter().zip(&expected) {
+        assert_eq!(event, &(*round, *which), "{filter}");
+    }
+    assert_eq!(recorded.len(), expected.len());
+    assert!((ROUND_COUNT..4 * ROUND_COUNT).contains(&(recorded.len() as u64)));
+}
+
+/// A filter of the events of integers.c, and which of them pass.
+fn comparison(random: &mut Rng) -> (String, Vec<u64>) {
+    let bits = 8 << random.u32(0..4);
+    let is_signed = random.bool();
+    let (least, greatest) = match is_signed {
+        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        false => (0, (1i128 << bits) - 1),
+    };
+    let values = match is_signed {
+        true => [least, -1, 0, 1, greatest],
+        false => [0, 1, greatest / 2, greatest - 1, greatest],
+    };
+    let near = values[random.usize(0..values.len())] + random.i128(-1..=1);
+    let other = near.clamp(i128::from(i64::MIN), i128::from(u64::MAX));
+    let (sign, is_true): (&str, fn(&i128, &i128) -> bool) = [
+        ("==", PartialEq::eq as _),
+        ("!=", PartialEq::ne as _),
+        ("<", PartialOrd::lt as _),
+        ("<=", PartialOrd::le as _),
+        (">", PartialOrd::gt as _),
+        (">=", PartialOrd::ge as _),
+    ][random.usize(0..6)];
+    let kind = if is_signed { 'i' } else { 'u' };
+    let more = ["", " && which >= 0", " && which <= 1", " || which == 2"][random.usize(0..4)];
+    let passes = |which: u64| {
+        let first = is_true(&values[which as usize], &other);
+        match more {
+            " && which <= 1" => first && which <= 1,
+            " || which == 2" => first || which == 2,
+            _ => first,
+        }
+    };
+    let filter = format!("{kind}{bits} {sign} {other}{more}");
+    (filter, (0..5).filter(|which| passes(*which)).collect())
+}
+
 #[test]
 fn a_filter_is_set_changed_and_taken_away_while_a_session_records() {
     let place = Workplace::new();

@@ -36,6 +36,7 @@ Examples:
   piste add-trigger slow -e shop:asked --end-event shop:answered --by id --over 50ms --snapshot web
   piste add-trigger --syscall fsync --over 100ms
   piste add-trigger cut --on-size web=1G --rotate web
+  piste add-trigger tight --on-fill web=80%
   piste listen slow --run ./tell-the-team"
 )]
 pub(crate) struct AddTrigger {
@@ -139,6 +140,9 @@ pub(crate) struct ConditionOptions {
     /// Wait until SESSION has recorded SIZE bytes, and whenever it has recorded as much again: web=100M
     #[arg(long, value_name = "SESSION=SIZE", value_parser = parse_session_size, value_delimiter = ',', help_heading = "Session options")]
     pub(crate) on_size: Vec<(String, u64)>,
+    /// Wait until a ring of SESSION is PERCENT full, and whenever one is again: web=80%
+    #[arg(long, value_name = "SESSION=PERCENT", value_parser = parse_session_percent, value_delimiter = ',', help_heading = "Session options")]
+    pub(crate) on_fill: Vec<(String, i64)>,
 }
 
 impl ConditionOptions {
@@ -207,6 +211,14 @@ fn parse_session_size(text: &str) -> Result<(String, u64), String> {
         0 => Err("the size must be 1 or more".into()),
         bytes => Ok((session.into(), bytes)),
     }
+}
+
+/// `web=80%`
+fn parse_session_percent(text: &str) -> Result<(String, i64), String> {
+    let (session, percent) = text.rsplit_once('=').ok_or("must be SESSION=PERCENT")?;
+    let number = percent.strip_suffix('%').unwrap_or(percent).parse().ok();
+    let percent = number.filter(|number| (1..=100).contains(number));
+    Ok((session.into(), percent.ok_or("the percentage must be from 1 to 100")?))
 }
 
 /// How often a trigger may act in a second.

@@ -90,6 +90,7 @@ fn session_events(options: &ConditionOptions) -> Vec<SessionEvent> {
         session: session.clone(),
         kind,
         bytes,
+        percent: None,
     };
     let rotated = options.on_rotation.iter();
     let rotated = rotated.map(|session| event(session, SessionEventKind::rotated, None));
@@ -99,7 +100,11 @@ fn session_events(options: &ConditionOptions) -> Vec<SessionEvent> {
         let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
         event(session, SessionEventKind::recorded, Some(bytes))
     });
-    rotated.chain(lost).chain(recorded).collect()
+    let filled = options.on_fill.iter().map(|(session, percent)| SessionEvent {
+        percent: Some(*percent),
+        ..event(session, SessionEventKind::filled, None)
+    });
+    rotated.chain(lost).chain(recorded).chain(filled).collect()
 }
 
 /// What happens to a session has no more to it.
@@ -175,6 +180,10 @@ fn session_event_text(event: &SessionEvent) -> String {
         SessionEventKind::recorded => {
             let bytes = event.bytes.unwrap_or_default();
             format!("each {} that session {session} records", size(bytes))
+        }
+        SessionEventKind::filled => {
+            let percent = event.percent.unwrap_or_default();
+            format!("a ring of session {session} that is {percent} % full")
         }
     }
 }
@@ -285,6 +294,12 @@ mod tests {
         check(&["--on-rotation", "web"], "each rotation of session web");
         check(&["--on-loss", "web"], "lost events in session web");
         check(&["--on-size", "w=b=1M"], "each 1 MiB that session w=b records");
+        check(&["--on-fill", "w=b=80%"], "a ring of session w=b that is 80 % full");
+        check(&["--on-fill", "web=1"], "a ring of session web that is 1 % full");
+        for wrong in ["web", "web=0", "web=101%", "web=%", "web=-1"] {
+            let words = ["piste", "add-trigger", "--on-fill", wrong];
+            assert!(Arguments::try_parse_from(words).is_err(), "{wrong}");
+        }
     }
 
     #[test]

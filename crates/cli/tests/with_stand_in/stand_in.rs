@@ -159,6 +159,7 @@ impl Script {
                 discarded_events: state.discarded_events,
                 lost_packets: 0,
                 losses,
+                fullest_percent: None,
                 findings: vec![],
             }],
             programs: 0,

@@ -9,7 +9,7 @@ use super::clock;
 use super::findings::Findings;
 use super::gone::PastStream;
 use super::stream::{End, Identity, Origin, ProcessIds};
-use crate::link::{self, ChannelTotals};
+use crate::link::{self, ChannelTotals, Fill};
 
 pub(super) struct Channel {
     pub(super) stream_id: u32,
@@ -17,6 +17,8 @@ pub(super) struct Channel {
     pub(super) geometry: Geometry,
     pub(super) layouts: Layouts,
     pub(super) findings: Findings,
+    /// Absent until a ring was looked at.
+    fill: Option<Fill>,
     /// Of ring sets that are done, and of the snapshots that were written.
     pub(super) past: ChannelTotals,
     /// Streams of this chunk whose ring sets are done.
@@ -33,6 +35,7 @@ impl Channel {
             geometry: geometry.memory()?,
             layouts: Layouts::new(stream.contexts.clone()),
             findings: Findings::default(),
+            fill: None,
             past: ChannelTotals::of(stream.id),
             past_streams: Vec::new(),
         })
@@ -51,6 +54,21 @@ impl Channel {
         }
         self.layouts.insert(class);
         Ok(())
+    }
+
+    /// Notes how much waits in one of its rings.
+    pub(super) fn note_fill(&mut self, waiting_bytes: u64) {
+        let ring_bytes = self.geometry.ring_bytes();
+        self.fill.get_or_insert_default().note(waiting_bytes, ring_bytes);
+    }
+
+    /// How full its rings were; what was lately begins anew.
+    pub(super) fn state_fill(&mut self) -> Option<Fill> {
+        let stated = self.fill;
+        if let Some(fill) = &mut self.fill {
+            fill.lately_percent = 0;
+        }
+        stated
     }
 
     /// The clock of the records.

@@ -107,7 +107,9 @@ impl RingSet {
     pub(super) fn take(&mut self, fullest: &mut Fullest, desk: &mut Desk<'_>) -> Result<bool, StorageError> {
         let ring_bytes = self.memory.geometry().ring_bytes();
         self.for_each_touched(desk, |ring, producer, desk| {
-            fullest.observe(ring.fill(), desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
+            let fill = ring.fill();
+            desk.channel.note_fill(fill);
+            fullest.observe(fill, desk.channel.geometry.subbuf_bytes().into(), ring_bytes);
             let all = desk.channel.geometry.subbuf_count();
             let mut most = all;
             if desk.trace.is_of_trigger() && !ring.is_behind() {

@@ -389,7 +389,10 @@ impl Recording for Session {
             }
         }
         for (stream_id, totals) in &mut totals {
-            totals.findings = self.channels[stream_id].findings.list().to_vec();
+            if let Some(channel) = self.channels.get_mut(stream_id) {
+                totals.fill = channel.state_fill();
+                totals.findings = channel.findings.list().to_vec();
+            }
         }
         totals.into_values().collect()
     }

@@ -110,7 +110,15 @@ impl Daemon {
     }
 
     pub(super) fn learn(&mut self, session: SessionId, domain: Domain, outcome: Outcome) -> Result<(), Refusal> {
-        let totals = outcome.map_err(refusal_of)?;
+        let mut totals = outcome.map_err(refusal_of)?;
+        for totals in &mut totals {
+            // A consumer that was replaced knows only of its own time.
+            let earlier = self.totals.get(&(session, domain)).into_iter().flatten();
+            let mut earlier = earlier.filter(|earlier| earlier.stream_id == totals.stream_id);
+            if let (Some(fill), Some(earlier)) = (&mut totals.fill, earlier.find_map(|earlier| earlier.fill)) {
+                fill.most_percent = fill.most_percent.max(earlier.most_percent);
+            }
+        }
         self.totals.insert((session, domain), totals);
         self.outdated.remove(&(session, domain));
         self.compare_later(session);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Triggers that wait for something that happens to a session: a rotation, lost events, bytes in its trace.
+//! Triggers that wait for something that happens to a session: a rotation, lost events, bytes in its trace, full rings.
 //!
 //! What a session has and lost is compared with what it had before whenever its consumers state it: when somebody asks, when it ends, and
 //! once a second while there is such a trigger. The comparison comes after whatever is being done, which may be about the same session.
@@ -33,6 +33,8 @@ pub struct SessionEvents {
 struct Seen {
     lost: u64,
     bytes: u64,
+    /// Of the fullest ring, lately.
+    percent: u8,
 }
 
 impl SessionEvents {
@@ -114,10 +116,15 @@ impl Daemon {
             let overwritten = if overwrites { totals.overwritten_events } else { 0 };
             now.lost = now.lost.saturating_add(totals.missed().saturating_sub(overwritten));
             now.bytes = now.bytes.saturating_add(totals.bytes);
+            now.percent = now.percent.max(totals.fill.map_or(0, |fill| fill.lately_percent));
         }
         for (trigger, what) in triggers {
             let is_older = session < trigger || session <= self.session_events.known_before;
-            let first = if is_older { now } else { Seen::default() };
+            let first = if is_older {
+                Seen { percent: 0, ..now }
+            } else {
+                Seen::default()
+            };
             let seen = self.session_events.seen.entry((trigger, session)).or_insert(first);
             let fields = match what {
                 SessionEvent::Lost if now.lost > seen.lost => {
@@ -125,6 +132,13 @@ impl Daemon {
                 }
                 SessionEvent::Recorded { bytes } if now.bytes.saturating_sub(seen.bytes) >= bytes => {
                     json!({ "session": name, "bytes": now.bytes })
+                }
+                SessionEvent::Filled { percent } => {
+                    let was_full = std::mem::replace(&mut seen.percent, now.percent) >= percent;
+                    if was_full || now.percent < percent {
+                        continue;
+                    }
+                    json!({ "session": name, "percent": now.percent })
                 }
                 _ => continue,
             };

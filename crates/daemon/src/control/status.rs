@@ -163,6 +163,7 @@ fn channel(
             overwritten: count(totals.overwritten_events),
             lost_packets: count(totals.lost_packets),
         },
+        fullest_percent: totals.fill.map(|fill| fill.most_percent.into()),
         findings: findings(&totals.findings),
     }
 }

@@ -24,9 +24,6 @@ use crate::session::commands::RulesRequest;
 use crate::session::triggers::{self, Act, Action, ActionKind, OfSession, SessionEvent, TriggerRequest};
 use crate::session::{Pending, Process, Refusal, SessionIdentity, SessionState};
 
-/// Of what a trigger waits for, and of the end of a duration.
-const CHANNELS: [&str; 2] = [triggers::CHANNEL, triggers::END_CHANNEL];
-
 /// How long whoever removes a trigger waits for its actions.
 const ACTIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -204,14 +201,14 @@ impl Daemon {
         match condition {
             Condition::Programs(rules) => {
                 counters::check(&contexts)?;
-                for (name, rules) in CHANNELS.into_iter().zip(rules) {
+                for (name, rules) in triggers::CHANNELS.into_iter().zip(rules) {
                     let channel = triggers::channel(name, contexts.clone());
                     self.machine.enable_channel(session, &channel)?;
                     self.machine.enable_event(session, Some(name), &rules)?;
                 }
             }
             Condition::Kernel(rules) => {
-                for (name, rule) in CHANNELS.into_iter().zip(rules) {
+                for (name, rule) in triggers::CHANNELS.into_iter().zip(rules) {
                     let channel = triggers::kernel_channel(name, contexts.clone());
                     self.machine.enable_kernel_channel(session, &channel)?;
                     self.machine.enable_kernel_event(session, Some(name), vec![rule])?;
@@ -332,13 +329,15 @@ impl Daemon {
             _ => usize::from(!self.acting.is_busy(session)),
         };
         let acts = self.machine.matched(session, matches, all, acts_max, now);
+        if self.machine.rest(session) {
+            self.stop_session(session, |_, _| {});
+        }
         if acts.is_empty() {
             return;
         }
         // In the journal first.
         self.carry_out();
-        let state = self.machine.session(session);
-        let (identity, is_spent) = (state.identity.clone(), state.is_spent());
+        let identity = self.machine.session(session).identity.clone();
         let Some(trigger) = identity.trigger else { return };
         for act in acts {
             let number = act.number;
@@ -356,10 +355,6 @@ impl Daemon {
                 self.acting.0.insert(session, busy);
                 self.act(session, number, trigger.actions.iter().cloned().collect());
             }
-        }
-        if is_spent && self.machine.is_active(session) {
-            // Nothing more is recorded for it.
-            self.stop_session(session, |_, _| {});
         }
     }
 
@@ -533,43 +528,42 @@ fn shown_action(action: &Action) -> shown::TriggerAction {
 
 fn shown_session_event(of_session: &OfSession) -> shown::SessionEvent {
     use shown::SessionEventKind as Kind;
-    let (kind, bytes) = match of_session.what {
-        SessionEvent::Rotated => (Kind::rotated, None),
-        SessionEvent::Lost => (Kind::lost, None),
-        SessionEvent::Recorded { bytes } => (Kind::recorded, Some(count(bytes))),
+    let (kind, bytes, percent) = match of_session.what {
+        SessionEvent::Rotated => (Kind::rotated, None, None),
+        SessionEvent::Lost => (Kind::lost, None, None),
+        SessionEvent::Recorded { bytes } => (Kind::recorded, Some(count(bytes)), None),
+        SessionEvent::Filled { percent } => (Kind::filled, None, Some(percent.into())),
     };
     shown::SessionEvent {
         session: of_session.session.clone(),
         kind,
         bytes,
+        percent,
     }
 }
 
 /// What can happen to a session, as it was asked for.
 ///
 /// # Errors
-/// A number of bytes that cannot be, or is missing.
+/// A number that cannot be, is missing, or means nothing.
 pub fn wanted_session_event(event: shown::SessionEvent) -> Result<OfSession, Refusal> {
     use shown::SessionEventKind as Kind;
-    let bytes = event
-        .bytes
-        .and_then(|bytes| u64::try_from(bytes).ok())
-        .filter(|bytes| *bytes > 0);
-    let what = match (event.kind, event.bytes, bytes) {
-        (Kind::rotated, None, _) => SessionEvent::Rotated,
-        (Kind::lost, None, _) => SessionEvent::Lost,
-        (Kind::recorded, _, Some(bytes)) => SessionEvent::Recorded { bytes },
-        (kind, ..) => {
-            let (value, allowed) = match kind {
-                Kind::recorded => (
-                    event.bytes.map_or("none".into(), |bytes| bytes.to_string()),
-                    "1 or more",
-                ),
-                Kind::rotated | Kind::lost => ("a number".into(), "none"),
+    let what = match (event.kind, event.bytes, event.percent) {
+        (Kind::rotated, None, None) => SessionEvent::Rotated,
+        (Kind::lost, None, None) => SessionEvent::Lost,
+        (Kind::recorded, Some(bytes @ 1..), None) => SessionEvent::Recorded {
+            bytes: bytes.unsigned_abs(),
+        },
+        (Kind::filled, None, Some(percent @ 1..=100)) => SessionEvent::Filled { percent: percent as u8 },
+        (kind, bytes, percent) => {
+            let (setting, value, allowed) = match kind {
+                Kind::recorded => ("number of bytes", bytes, "1 or more, and no percentage"),
+                Kind::filled => ("percentage", percent, "1 to 100, and no number of bytes"),
+                Kind::rotated | Kind::lost => ("number of bytes or percentage", bytes.or(percent), "none"),
             };
             return Err(Refusal::InvalidSetting {
-                setting: "number of bytes",
-                value,
+                setting,
+                value: value.map_or("none".into(), |value| value.to_string()),
                 allowed: allowed.into(),
             });
         }

@@ -21,6 +21,8 @@ use crate::person::Person;
 pub const CHANNEL: &str = "trigger";
 /// The second one of those that wait for durations, for the ends.
 pub const END_CHANNEL: &str = "trigger-end";
+/// Both.
+pub const CHANNELS: [&str; 2] = [CHANNEL, END_CHANNEL];
 
 /// What matches carry beside their fields, unless others are asked for.
 pub const CONTEXTS: [&str; 2] = ["vtid", "procname"];
@@ -80,6 +82,11 @@ pub enum SessionEvent {
         /// So much.
         bytes: u64,
     },
+    /// Some ring of its programs waits to be written, and is as full as that, or was a moment ago.
+    Filled {
+        /// Of a ring's space, 1 to 100.
+        percent: u8,
+    },
 }
 
 impl SessionEvent {
@@ -89,6 +96,7 @@ impl SessionEvent {
             SessionEvent::Rotated => "piste:session_rotated",
             SessionEvent::Lost => "piste:session_lost",
             SessionEvent::Recorded { .. } => "piste:session_recorded",
+            SessionEvent::Filled { .. } => "piste:session_filled",
         }
     }
 }
@@ -199,6 +207,19 @@ impl Session {
 }
 
 impl Machine {
+    /// Lets a trigger rest that has acted as often as it is to: its events are disabled. False if it does not, or rests already.
+    pub fn rest(&mut self, session: SessionId) -> bool {
+        let is_due = self.sessions.get(session).is_some_and(Session::is_spent) && self.is_active(session);
+        if is_due {
+            for channel in CHANNELS {
+                // It has rules of programs or of the kernel, and a second channel only for durations.
+                let _no_such_channel = self.disable_event(session, Some(channel), &[]);
+                let _no_such_channel = self.disable_kernel_event(session, Some(channel), &[]);
+            }
+        }
+        is_due
+    }
+
     /// What a trigger is to be.
     ///
     /// # Errors
