@@ -157,7 +157,10 @@ fn events_text(events: &[Event], width: Width) -> String {
         let fields: Vec<String> = event
             .fields
             .iter()
-            .map(|field| format!("{}: {}", field.name, field.r#type))
+            .map(|field| {
+                let only = if field.recorded { "" } else { " (for filters)" };
+                format!("{}: {}{only}", field.name, field.r#type)
+            })
             .collect();
         columns.row([
             Cell::from(&event.name),
@@ -228,6 +231,11 @@ mod tests {
         let field = |name: &str, kind: &str| EventField {
             name: name.into(),
             r#type: kind.into(),
+            recorded: true,
+        };
+        let for_filters = EventField {
+            recorded: false,
+            ..field("cost", "int64")
         };
         Program {
             pid,
@@ -241,7 +249,7 @@ mod tests {
                 Event {
                     name: "shop:order".into(),
                     level: Level::debug_line,
-                    fields: vec![field("id", "int32"), field("customer", "string")],
+                    fields: vec![field("id", "int32"), for_filters, field("customer", "string")],
                 },
                 Event {
                     name: "shop:bad\u{1b}".into(),
@@ -268,7 +276,7 @@ mod tests {
             "\
 shop, pid 12 (1 in its container), user ada, /usr/bin/shop, recorded by web/default
   EVENT           LEVEL       FIELDS
-  shop:order      debug_line  id: int32, customer: string
+  shop:order      debug_line  id: int32, cost: int64 (for filters), customer: string
   shop:bad\\u{1b}  err
   a description was too long (2 times)
 "

@@ -220,7 +220,7 @@ mod tests {
         let seen = anstream::adapter::strip_str(&text(&session, Width::ANY)).to_string();
         assert!(seen.contains("\n  kernel    pid 7\n"), "{seen}");
         assert!(
-            seen.contains("\n  kernel   kernel  discard    64 x 64 KiB  tid  "),
+            seen.contains("\n  kernel   kernel  discard    64 x 64 KiB           tid  "),
             "{seen}"
         );
         assert!(
@@ -266,8 +266,8 @@ session web: stopped, 1,000 events, 64 KiB, in 2.00 s (500 events/s), 24 events 
   programs  1 attached; recorded: shop (3)
   found     a program sent a message of an unknown type (2 times)
 
-  CHANNEL  DOMAIN  WHEN FULL         RING  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
-  default  user    discard    4 x 256 KiB  vtid, cpu_id   1,000       500  64 KiB         24             0
+  CHANNEL  DOMAIN  WHEN FULL         RING  FULLEST  CONTEXTS      EVENTS  EVENTS/S    SIZE  DISCARDED  LOST PACKETS
+  default  user    discard    4 x 256 KiB     37 %  vtid, cpu_id   1,000       500  64 KiB         24             0
 
   events    shop:*, not shop:noise, level err and more severe, in channel default
 "

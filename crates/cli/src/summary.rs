@@ -351,7 +351,7 @@ pub(crate) mod tests {
                     overwritten: 0,
                     lost_packets: 0,
                 },
-                fullest_percent: None,
+                fullest_percent: Some(37),
                 findings: vec![],
             }],
             programs: 1,
@@ -387,6 +387,7 @@ pub(crate) mod tests {
         (channel.events, channel.bytes, channel.discarded_events) = (20_000, 1 << 20, 0);
         channel.losses.discarded_full = 0;
         channel.losses.discarded_too_large = 0;
+        channel.fullest_percent = None;
         channel.rules.clear();
         session.channels.push(channel);
         session

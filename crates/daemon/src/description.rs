@@ -44,9 +44,14 @@ pub struct EventDescription {
 impl EventDescription {
     /// The fields as filters see them, in the order of their bytes.
     pub fn filtered_fields(&self) -> Vec<&Field> {
-        let mut fields: Vec<&Field> = self.fields.iter().collect();
+        self.all_fields().into_iter().map(|(field, _)| field).collect()
+    }
+
+    /// The same, and which of them are recorded.
+    pub fn all_fields(&self) -> Vec<(&Field, bool)> {
+        let mut fields: Vec<(&Field, bool)> = self.fields.iter().map(|field| (field, true)).collect();
         for (count, (before, field)) in self.nowrite.iter().enumerate() {
-            fields.insert(before + count, field);
+            fields.insert(before + count, (field, false));
         }
         fields
     }

@@ -66,6 +66,7 @@ fn fields(fields: Vec<ListedField>) -> Vec<shown::EventField> {
     let field = |field: ListedField| shown::EventField {
         name: field.name,
         r#type: field.type_text,
+        recorded: true,
     };
     fields.into_iter().map(field).collect()
 }

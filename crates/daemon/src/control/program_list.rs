@@ -178,7 +178,8 @@ impl KnownProgram {
     fn events(&self) -> Vec<&EventDescription> {
         let mut by_name: Vec<&EventDescription> = self.events.iter().flat_map(|list| list.iter()).collect();
         by_name.sort_by(|a, b| a.name.cmp(&b.name));
-        by_name.dedup_by(|a, b| a.name == b.name && a.level == b.level && a.fields == b.fields);
+        by_name
+            .dedup_by(|a, b| a.name == b.name && a.level == b.level && a.fields == b.fields && a.nowrite == b.nowrite);
         by_name
     }
 
@@ -197,14 +198,19 @@ fn event_bytes(event: &EventDescription) -> usize {
         _ => 0,
     };
     let field = |field: &Field| OBJECT_BYTES + COPY_COUNT * (field.name.len() + labels(&field.kind));
-    OBJECT_BYTES + COPY_COUNT * event.name.len() + event.fields.iter().map(field).sum::<usize>()
+    let fields = event.all_fields().into_iter().map(|(of_event, _)| field(of_event));
+    OBJECT_BYTES + COPY_COUNT * event.name.len() + fields.sum::<usize>()
 }
 
 fn event(event: &EventDescription) -> shown::Event {
-    let fields = event.fields.iter().map(|field| shown::EventField {
-        name: field.name.clone(),
-        r#type: type_name(&field.kind),
-    });
+    let fields = event
+        .all_fields()
+        .into_iter()
+        .map(|(field, recorded)| shown::EventField {
+            name: field.name.clone(),
+            r#type: type_name(&field.kind),
+            recorded,
+        });
     shown::Event {
         name: event.name.clone(),
         level: shown::Level::from_number(event.level).unwrap_or(shown::Level::debug),
