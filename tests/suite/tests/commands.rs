@@ -288,7 +288,10 @@ fn list_shows_programs_with_their_events_levels_and_fields() {
         .find(|event| event["name"] == "shop:order")
         .expect("its event");
     assert_eq!(order["level"], "info");
-    let fields = json!([{ "name": "number", "type": "uint64" }, { "name": "customer", "type": "string" }]);
+    let fields = json!([
+        { "name": "number", "type": "uint64", "recorded": true },
+        { "name": "customer", "type": "string", "recorded": true },
+    ]);
     assert_eq!(order["fields"], fields);
     let text = place.piste_succeeds(&["list"]);
     for part in ["puppet", "shop:order", "bank:failure"] {
